@@ -1,0 +1,41 @@
+"""Which of a module's two forms is loaded: compiled by mypyc where that exists, or plain Python.
+
+Python prefers an extension module to the source beside it. `TIDEGATE_PURE=1` in the environment
+turns that round for this project's packages. This must be settled before the first of their modules
+is loaded, hence the import of this file in each package's first line. Nothing else below the proxy
+looks at the environment.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib.machinery import SOURCE_SUFFIXES, FileFinder, ModuleSpec, SourceFileLoader
+from importlib.util import find_spec
+from types import ModuleType
+
+_PACKAGES = ("protocol.", "routing.", "proxy.")
+
+
+class _SourceFinder:
+    """A finder in `sys.meta_path` that sees sources only."""
+
+    @staticmethod
+    def find_spec(
+        name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Find a module of this project; leave every other to the finders behind this one."""
+        if path is not None and name.startswith(_PACKAGES):
+            for folder in path:
+                finder = FileFinder(folder, (SourceFileLoader, SOURCE_SUFFIXES))
+                if spec := finder.find_spec(name, target):
+                    return spec
+        return None
+
+
+def compiled() -> bool:
+    """Whether the compiled modules run in this process."""
+    return _SourceFinder not in sys.meta_path and find_spec("tidegate__mypyc") is not None
+
+
+if os.environ.get("TIDEGATE_PURE", "0") not in ("", "0"):
+    sys.meta_path.insert(0, _SourceFinder)

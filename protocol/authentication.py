@@ -1,0 +1,174 @@
+"""Logging in to a server: the client's side of the authentication plugins (facts 6.4 to 6.6).
+
+The server's side, which learns a client's password, is `protocol.password_exchange`.
+"""
+
+import hashlib
+from typing import Final
+
+from protocol.constants import CACHING_SHA2, CLEAR, NATIVE, SHA256
+from protocol.errors import AuthenticationUnsupportedError, MalformedPacketError
+from protocol.handshake import (
+    AUTH_MORE_DATA_HEADER,
+    AUTH_SWITCH_HEADER,
+    AuthMoreData,
+    AuthSwitchRequest,
+)
+from protocol.password_exchange import PasswordExchange
+from protocol.rsa import RsaKey, encrypt_password
+
+__all__ = [
+    "CACHING_SHA2",
+    "CLEAR",
+    "NATIVE",
+    "SHA256",
+    "ClientAuthentication",
+    "PasswordExchange",
+    "RsaKey",
+    "encrypt_password",
+    "scramble_caching_sha2",
+    "scramble_native",
+]
+
+_FAST_AUTH_SUCCESS: Final = b"\x03"
+_PERFORM_FULL_AUTHENTICATION: Final = b"\x04"
+_REQUEST_PUBLIC_KEY: Final = {CACHING_SHA2: b"\x02", SHA256: b"\x01"}
+
+
+def scramble_caching_sha2(password: bytes, nonce: bytes) -> bytes:
+    """The 32 bytes that show a server that one knows the password; none for an empty one."""
+    if not password:
+        return b""
+    stage1 = hashlib.sha256(password).digest()
+    stage2 = hashlib.sha256(stage1).digest()
+    return _xor(stage1, hashlib.sha256(stage2 + nonce).digest())
+
+
+def scramble_native(password: bytes, nonce: bytes) -> bytes:
+    """The same in 20 bytes, for mysql_native_password."""
+    if not password:
+        return b""
+    # SHA-1 is the plugin's definition.
+    stage1 = hashlib.sha1(password, usedforsecurity=False).digest()
+    stage2 = hashlib.sha1(stage1, usedforsecurity=False).digest()
+    return _xor(stage1, hashlib.sha1(nonce + stage2, usedforsecurity=False).digest())
+
+
+def _xor(a: bytes, b: bytes) -> bytes:
+    return bytes([x ^ y for x, y in zip(a, b, strict=True)])
+
+
+class ClientAuthentication:
+    """Answers what a server asks between the handshake and its OK or ERR.
+
+    The password leaves this process in the clear only over a connection that is `secure`, else
+    as a scramble or under the server's RSA key.
+    """
+
+    __slots__ = (
+        "_allow_public_key_retrieval",
+        "_key_requested",
+        "_nonce",
+        "_password",
+        "_plugin",
+        "_secure",
+    )
+
+    def __init__(
+        self,
+        password: bytes,
+        plugin: str,
+        nonce: bytes,
+        secure: bool,
+        allow_public_key_retrieval: bool = True,
+    ) -> None:
+        """Begin a login.
+
+        Args:
+            password: of the user.
+            plugin: the server's default; an unknown one is answered in the way of
+                caching_sha2_password, and the server says what it wants.
+            nonce: of the greeting.
+            secure: TLS or a Unix socket protects the connection.
+            allow_public_key_retrieval: trust the RSA key that the server sends.
+        """
+        self._password = password
+        # A greeting is no reason to show the password to whoever may have sent it.
+        self._plugin = plugin if plugin in (CACHING_SHA2, NATIVE, SHA256) else CACHING_SHA2
+        self._nonce = nonce
+        self._secure = secure
+        self._allow_public_key_retrieval = allow_public_key_retrieval
+        self._key_requested = False
+
+    @property
+    def plugin(self) -> str:
+        """The plugin that speaks now."""
+        return self._plugin
+
+    def initial_response(self) -> bytes:
+        """The auth response for a HandshakeResponse41 or a COM_CHANGE_USER.
+
+        Raises:
+            AuthenticationUnsupportedError: the plugin would need a secure connection.
+        """
+        if self._plugin == CACHING_SHA2:
+            return scramble_caching_sha2(self._password, self._nonce)
+        if self._plugin == NATIVE:
+            return scramble_native(self._password, self._nonce)
+        if self._plugin == CLEAR:
+            return self._clear_password()
+        return self._full_response()
+
+    def receive(self, payload: bytes) -> bytes | None:
+        """Answer a packet that is neither OK nor ERR.
+
+        Returns:
+            The payload to send, which can be empty; None where the server goes on by itself.
+
+        Raises:
+            AuthenticationUnsupportedError: the server wants what this side cannot or must not do.
+            MalformedPacketError: the server broke the protocol.
+        """
+        header = payload[0] if payload else -1
+        if header == AUTH_SWITCH_HEADER:
+            return self._switch(AuthSwitchRequest.parse(payload))
+        if header != AUTH_MORE_DATA_HEADER:
+            raise AuthenticationUnsupportedError(f"0x{header & 0xFF:02x} starts no known request")
+        data = AuthMoreData.parse(payload).data
+        if self._key_requested:
+            self._key_requested = False
+            return encrypt_password(self._password, self._nonce, data)
+        if self._plugin == CACHING_SHA2:
+            if data == _FAST_AUTH_SUCCESS:
+                return None
+            if data == _PERFORM_FULL_AUTHENTICATION:
+                return self._full_response()
+        raise MalformedPacketError(f"the server's {self._plugin} sent what nobody asked for")
+
+    def _switch(self, request: AuthSwitchRequest) -> bytes:
+        if request.plugin not in (CACHING_SHA2, NATIVE, SHA256, CLEAR):
+            raise AuthenticationUnsupportedError(
+                f"the server wants the unknown plugin {request.plugin!r}"
+            )
+        self._plugin = request.plugin
+        self._nonce = request.data
+        self._key_requested = False
+        return self.initial_response()
+
+    def _full_response(self) -> bytes:
+        """The password itself where that is safe, else a request for the server's RSA key."""
+        if not self._password and self._plugin == SHA256:
+            return b""
+        if self._secure:
+            return self._password + b"\0"
+        if not self._allow_public_key_retrieval:
+            raise AuthenticationUnsupportedError(
+                f"{self._plugin} needs TLS here, or the server's public key"
+            )
+        self._key_requested = True
+        return _REQUEST_PUBLIC_KEY[self._plugin]
+
+    def _clear_password(self) -> bytes:
+        if not self._secure:
+            raise AuthenticationUnsupportedError(f"{CLEAR} needs TLS")
+        return self._password + b"\0"

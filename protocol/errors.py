@@ -1,0 +1,94 @@
+"""What can be wrong with bytes, and the server error codes that Tidegate itself sends.
+
+Codes, SQLSTATEs and symbols are those of the MySQL Server Error Message Reference.
+"""
+
+from enum import Enum
+
+
+class ServerErrorCode(Enum):
+    """An error of the MySQL server: ``(code, sqlstate)``."""
+
+    ER_CON_COUNT_ERROR = (1040, "08004")
+    ER_HANDSHAKE_ERROR = (1043, "08S01")
+    ER_ACCESS_DENIED_ERROR = (1045, "28000")
+    ER_UNKNOWN_COM_ERROR = (1047, "08S01")
+    ER_BAD_DB_ERROR = (1049, "42000")
+    ER_SERVER_SHUTDOWN = (1053, "08S01")
+    ER_PARSE_ERROR = (1064, "42000")
+    ER_UNKNOWN_ERROR = (1105, "HY000")
+    ER_NET_PACKET_TOO_LARGE = (1153, "08S01")
+    ER_NET_PACKETS_OUT_OF_ORDER = (1156, "08S01")
+    ER_NET_READ_ERROR = (1158, "08S01")
+    ER_NET_READ_INTERRUPTED = (1159, "08S01")
+    ER_UNKNOWN_SYSTEM_VARIABLE = (1193, "HY000")
+    ER_SPECIFIC_ACCESS_DENIED_ERROR = (1227, "42000")
+    ER_NOT_SUPPORTED_YET = (1235, "42000")
+    ER_UNKNOWN_STMT_HANDLER = (1243, "HY000")
+    ER_NOT_SUPPORTED_AUTH_MODE = (1251, "08004")
+    ER_OPTION_PREVENTS_STATEMENT = (1290, "HY000")
+    ER_QUERY_INTERRUPTED = (1317, "70100")
+    ER_PLUGIN_IS_NOT_LOADED = (1524, "HY000")
+    ER_MALFORMED_GTID_SET_SPECIFICATION = (1772, "HY000")
+    ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION = (1792, "25006")
+    ER_READ_ONLY_MODE = (1836, "HY000")
+    ER_MALFORMED_PACKET = (1835, "HY000")
+    ER_QUERY_TIMEOUT = (3024, "HY000")
+    ER_SECURE_TRANSPORT_REQUIRED = (3159, "HY000")
+    ER_CLIENT_INTERACTION_TIMEOUT = (4031, "HY000")
+    CR_CONN_HOST_ERROR = (2003, "HY000")
+    CR_SERVER_LOST = (2013, "HY000")
+
+    @property
+    def code(self) -> int:
+        """The number that ERR packets carry."""
+        return self.value[0]
+
+    @property
+    def sqlstate(self) -> str:
+        """Five characters."""
+        return self.value[1]
+
+
+class ProtocolError(Exception):
+    """The peer whose bytes were being read broke the protocol; the connection cannot go on.
+
+    Attributes:
+        error: the code that a server gives for this fault.
+    """
+
+    error: ServerErrorCode = ServerErrorCode.ER_MALFORMED_PACKET
+
+
+class MalformedPacketError(ProtocolError):
+    """A packet's inside contradicts itself: a length beyond the end, a missing terminator."""
+
+
+class PacketOutOfOrderError(ProtocolError):
+    """A sequence id is not the one that follows (fact 7.1: the server answers 1156)."""
+
+    error = ServerErrorCode.ER_NET_PACKETS_OUT_OF_ORDER
+
+
+class PacketTooLargeError(ProtocolError):
+    """A packet is longer than the reader allows (fact 7.7: the server answers 1153)."""
+
+    error = ServerErrorCode.ER_NET_PACKET_TOO_LARGE
+
+
+class MalformedGtidSetError(ProtocolError, ValueError):
+    """A text or a binary form is no GTID set, or one that a server would take for an empty set."""
+
+    error = ServerErrorCode.ER_MALFORMED_GTID_SET_SPECIFICATION
+
+
+class AuthenticationUnsupportedError(ProtocolError):
+    """The peer wants to authenticate in a way that is unknown, or not safe on this connection."""
+
+    error = ServerErrorCode.ER_NOT_SUPPORTED_AUTH_MODE
+
+
+class AuthenticationFailedError(ProtocolError):
+    """What a client sent cannot be read as a password (a server answers 1045)."""
+
+    error = ServerErrorCode.ER_ACCESS_DENIED_ERROR

@@ -1,0 +1,259 @@
+"""`Gtid`, the name of one committed transaction, and `GtidSet`, any number of them.
+
+A TSID is what numbers are counted under: a source's UUID, or a UUID and a tag. Here it is text,
+``uuid`` or ``uuid:tag`` in lower case. ``u:1-9`` does not hold ``u:tag:1`` (fact 3.1).
+
+Intervals are half-open inside, as in the binary forms, and closed in text. A set costs memory and
+time by its intervals, never by the numbers in them. `gtid_intervals` has the arithmetic,
+`gtid_text` and `gtid_binary` the two ways to write a set down.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from protocol import gtid_binary, gtid_text
+from protocol.errors import MalformedGtidSetError
+from protocol.gtid_intervals import (
+    Boundaries,
+    contains,
+    difference,
+    intersection,
+    is_subset,
+    normalise,
+    union,
+)
+
+__all__ = ["EMPTY", "Gtid", "GtidSet", "MalformedGtidSetError"]
+
+_LONG_TEXT: Final = 256  # characters; a shorter text is read faster than compared with another
+
+
+class Gtid(NamedTuple):
+    """One transaction's name: ``uuid:number`` or ``uuid:tag:number``."""
+
+    tsid: str
+    number: int
+
+    @classmethod
+    def parse(cls, text: str) -> "Gtid":
+        """Reads one GTID in any of the server's spellings.
+
+        Raises:
+            MalformedGtidSetError: the text is no GTID, or more than one.
+        """
+        boundaries, _ = gtid_text.parse(text)
+        for tsid, numbers in boundaries.items():
+            if len(boundaries) == 1 and len(numbers) == 2 and numbers[1] - numbers[0] == 1:
+                return cls(tsid, numbers[0])
+        raise MalformedGtidSetError(f"not exactly one GTID in {len(text)} characters")
+
+    def __str__(self) -> str:
+        return f"{self.tsid}:{self.number}"
+
+
+class GtidSet:
+    """A set of GTIDs: immutable, hashable, always normalised.
+
+    ``a | b``, ``a & b``, ``a - b``, ``a <= b``, ``gtid in a`` mean what they mean for Python's
+    sets; ``str(a)`` is what the server prints, `text` the same on one line. An operation whose
+    result equals an operand returns that operand, so that "nothing new" is known by identity.
+
+    Args:
+        intervals: half-open intervals by TSID, in any order, overlapping or not.
+
+    Raises:
+        MalformedGtidSetError: a TSID or an interval that a server would refuse.
+    """
+
+    __slots__ = ("_boundaries", "_hash", "_text")
+
+    def __init__(self, intervals: Mapping[str, Iterable[tuple[int, int]]] | None = None) -> None:
+        self._boundaries: dict[str, Boundaries] = {}  # in canonical order of the TSIDs
+        self._text = ""  # "" until asked for
+        self._hash = 0
+        if intervals:
+            checked: dict[str, list[tuple[int, int]]] = {}
+            for name, pairs in intervals.items():
+                known = checked.setdefault(gtid_text.parse_tsid(name), [])
+                known += [gtid_text.check_interval(start, end) for start, end in pairs]
+            self._boundaries = {
+                tsid: normalise(checked[tsid]) for tsid in sorted(checked) if checked[tsid]
+            }
+
+    @classmethod
+    def parse(cls, text: str | bytes, near: "GtidSet | None" = None) -> "GtidSet":
+        """Reads text in any of the server's spellings; "" is the empty set.
+
+        Args:
+            text: what a server printed, or a person wrote.
+            near: a set that is probably almost the same, such as the last one from the same server.
+                It changes the speed, not the result; an equal set may be returned as itself.
+
+        Raises:
+            MalformedGtidSetError: no set; also the texts that a server takes for an empty one.
+        """
+        if isinstance(text, bytes):
+            try:
+                text = text.decode("ascii")
+            except UnicodeDecodeError as error:
+                raise MalformedGtidSetError("a GTID set is not ASCII") from error
+        if near is not None and len(text) > _LONG_TEXT:
+            line = gtid_text.one_line(text)
+            near_line = near.text
+            if line == near_line:
+                return near
+            changed = gtid_text.parse_changed(line, near._boundaries, near_line)
+            if changed is not None:
+                return _of(changed, line)
+        boundaries, canonical = gtid_text.parse(text)
+        return _of(boundaries, canonical)
+
+    @classmethod
+    def from_binary(cls, data: bytes) -> "GtidSet":
+        """Reads either binary form (facts 3.2, 3.3).
+
+        Raises:
+            MalformedGtidSetError: truncated, trailing bytes, or not as a server writes it.
+        """
+        return _of(gtid_binary.decode(data))
+
+    def to_binary(self) -> bytes:
+        """The binary form that the server chooses: the untagged one unless there is a tag."""
+        return gtid_binary.encode(self._boundaries)
+
+    @property
+    def text(self) -> str:
+        """Canonical text on one line, as WAIT_FOR_EXECUTED_GTID_SET is given it."""
+        if not self._text:
+            self._text = gtid_text.format_set(self._boundaries)
+        return self._text
+
+    @property
+    def tsids(self) -> tuple[str, ...]:
+        """The TSIDs that have numbers, in canonical order."""
+        return tuple(self._boundaries)
+
+    @property
+    def interval_count(self) -> int:
+        """How many intervals: what the set costs."""
+        return sum([len(numbers) for numbers in self._boundaries.values()]) // 2
+
+    def intervals(self, tsid: str) -> tuple[tuple[int, int], ...]:
+        """The half-open intervals of one TSID, ascending."""
+        numbers = self._boundaries.get(tsid, ())
+        return tuple([(numbers[k], numbers[k + 1]) for k in range(0, len(numbers), 2)])
+
+    def count(self) -> int:
+        """How many GTIDs. `len` is the same, but fails beyond `sys.maxsize`."""
+        total = 0
+        for numbers in self._boundaries.values():
+            total += sum(numbers[1::2]) - sum(numbers[::2])
+        return total
+
+    def compact(self, within: "GtidSet") -> "GtidSet":
+        """This set, its gaps closed where `within` has the numbers.
+
+        A session that is told of its own writes one by one collects an interval for each. Where a
+        server is known to have committed what lies between them, asking for that too costs the
+        reader nothing and makes the set short again.
+        """
+        closed: dict[str, Boundaries] = {}
+        for tsid, numbers in self._boundaries.items():
+            known = within._boundaries.get(tsid, ())
+            if len(numbers) > 2 and known:
+                between = intersection(known, (numbers[0], numbers[-1]))
+                if between:
+                    joined = union(numbers, between)
+                    if joined is not numbers:
+                        closed[tsid] = joined
+        return _of({**self._boundaries, **closed}) if closed else self
+
+    def __or__(self, other: "GtidSet") -> "GtidSet":
+        own, others = self._boundaries, other._boundaries
+        if own is others or not others:
+            return self
+        if not own:
+            return other
+        joined = dict(own)
+        for tsid, numbers in others.items():
+            known = joined.get(tsid)
+            joined[tsid] = numbers if known is None else union(known, numbers)
+        if joined == own:
+            return self
+        if joined == others:
+            return other
+        if len(joined) > len(own):
+            joined = {tsid: joined[tsid] for tsid in sorted(joined)}
+        return _of(joined)
+
+    def __and__(self, other: "GtidSet") -> "GtidSet":
+        if self is other:
+            return self
+        common: dict[str, Boundaries] = {}
+        for tsid, numbers in self._boundaries.items():
+            both = intersection(numbers, other._boundaries.get(tsid, ()))
+            if both:
+                common[tsid] = both
+        return _own_if_equal(self, common)
+
+    def __sub__(self, other: "GtidSet") -> "GtidSet":
+        rest: dict[str, Boundaries] = {}
+        for tsid, numbers in self._boundaries.items():
+            taken = other._boundaries.get(tsid)
+            left = numbers if taken is None else difference(numbers, taken)
+            if left:
+                rest[tsid] = left
+        return _own_if_equal(self, rest)
+
+    def __le__(self, other: "GtidSet") -> bool:
+        own, others = self._boundaries, other._boundaries
+        if own is others:
+            return True
+        for tsid, numbers in own.items():
+            known = others.get(tsid)
+            if known is None or not is_subset(numbers, known):
+                return False
+        return True
+
+    def __contains__(self, gtid: Gtid | str) -> bool:
+        if isinstance(gtid, str):
+            gtid = Gtid.parse(gtid)
+        return contains(self._boundaries.get(gtid.tsid, ()), gtid.number)
+
+    def __bool__(self) -> bool:
+        return bool(self._boundaries)
+
+    def __len__(self) -> int:
+        return self.count()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, GtidSet):
+            return NotImplemented
+        return self._boundaries == other._boundaries
+
+    def __hash__(self) -> int:
+        if self._hash == 0:
+            self._hash = hash(tuple(self._boundaries.items()))
+        return self._hash
+
+    def __str__(self) -> str:
+        return self.text.replace(",", ",\n")
+
+    def __repr__(self) -> str:
+        return f"GtidSet.parse({self.text!r})"
+
+
+def _of(boundaries: dict[str, Boundaries], text: str = "") -> GtidSet:
+    """A set of what is normalised and in order already; the dict is the set's from here on."""
+    made = GtidSet()
+    made._boundaries = boundaries
+    made._text = text
+    return made
+
+
+def _own_if_equal(own: GtidSet, boundaries: dict[str, Boundaries]) -> GtidSet:
+    return own if boundaries == own._boundaries else _of(boundaries)
+
+
+EMPTY: Final = GtidSet()
+"""No GTID at all."""

@@ -1,0 +1,364 @@
+"""Finds the end of a server's response without decoding rows.
+
+Theory of operation
+===================
+
+A response is a run of packets whose meaning depends on what came before: a column count announces
+column definitions, these announce rows, and only a packet that starts with 0xFE or 0xFF ends them
+(fact 1.2). `ResponseStream` walks frame headers. Of most packets it sees the header and the first
+payload byte alone; OK, EOF, ERR and the few packets that hold a count are collected whole, also
+over several chunks, since the meaning of what follows hangs on them.
+
+The state says what the next packet may be::
+
+    FIRST ── 00 ─► end (OK)            FIRST ── count ─► DEFINITIONS ─► [DEFINITIONS_EOF] ─► ROWS
+    FIRST ── FF ─► end (ERR)           ROWS ── FE/FF ─► end
+    FIRST ── FB ─► INFILE ─► FIRST     end ── status & SERVER_MORE_RESULTS_EXISTS ─► FIRST
+
+The caller passes the bytes on as they came. A caller that must change them asks for `marks`, the
+places in the chunk that matter to a translation, and does it by those.
+
+Every length that is used comes from the three length bytes of a frame header, and nothing is
+allocated by a number that the network sent.
+"""
+
+from typing import Final
+
+from protocol.constants import MAX_PACKET_PAYLOAD
+from protocol.errors import MalformedPacketError
+from protocol.wire import Reader
+
+# What the response to a command looks like.
+RESULTS: Final = 0
+"""COM_QUERY, COM_STMT_EXECUTE: results, until one has none after it."""
+SIMPLE: Final = 1
+"""One OK, EOF or ERR."""
+PREPARED: Final = 2
+"""COM_STMT_PREPARE: a header, parameter definitions, column definitions."""
+FIELDS: Final = 3
+"""COM_FIELD_LIST: definitions up to an EOF or OK."""
+FETCHED: Final = 4
+"""COM_STMT_FETCH: rows up to an EOF or OK."""
+STRING: Final = 5
+"""COM_STATISTICS: one packet of text."""
+
+# Kinds of marks.
+MARK_FRAME: Final = 0
+"""A frame that passes as it is begins here."""
+MARK_CONTROL: Final = 1
+"""An OK, EOF, ERR or count packet begins here; all of it is in the chunk."""
+MARK_DEFINITIONS_END: Final = 2
+"""Here, before the next packet, a client without CLIENT_DEPRECATE_EOF expects an EOF."""
+
+_FIRST: Final = 0
+_DEFINITIONS: Final = 1
+_DEFINITIONS_EOF: Final = 2
+_ROWS: Final = 3
+_INFILE: Final = 4
+_END: Final = 5
+
+_MORE_RESULTS: Final = 0x0008
+_CURSOR_EXISTS: Final = 0x0040
+_SESSION_STATE_CHANGED: Final = 0x4000
+
+
+class ResponseStream:
+    """The responses of one server connection, one command after the other.
+
+    Call `begin`, then `feed` with what arrives until `done`; the attributes then tell how the
+    command ended.
+
+    Attributes:
+        done: the response is complete.
+        infile: the server waits for the content of a LOCAL INFILE.
+        error: payload of the ERR packet that ended the response, else None.
+        status: server status of the newest OK or EOF packet.
+        session_states: `session_state_info` of every OK packet of the response, in order.
+        rows: rows passed, of all results.
+        row: payload of the first row, if `begin` was asked to keep it.
+        head: payload of a PREPARE's first packet.
+        chunk: what the last `feed` walked from `chunk_start` to `chunk_end`: the bytes held back
+            before it, then its own. What follows `chunk_end` is held back for the next.
+        marks: `(position in chunk, kind)` of the last `feed`, if `begin` asked for them.
+    """
+
+    __slots__ = (
+        "_collect",
+        "_continued",
+        "_count",
+        "_deprecate_eof",
+        "_held",
+        "_keep_row",
+        "_marking",
+        "_metadata_flag",
+        "_second_count",
+        "_session_track",
+        "_shape",
+        "_skip",
+        "_state",
+        "chunk",
+        "chunk_end",
+        "chunk_start",
+        "done",
+        "error",
+        "head",
+        "infile",
+        "marks",
+        "row",
+        "rows",
+        "session_states",
+        "status",
+    )
+
+    def __init__(
+        self, deprecate_eof: bool, session_track: bool, optional_metadata: bool = False
+    ) -> None:
+        """The flags are what the server connection negotiated."""
+        self._deprecate_eof = deprecate_eof
+        self._session_track = session_track
+        self._metadata_flag = optional_metadata
+        self.status = 0x0002
+        self.marks: list[tuple[int, int]] = []
+        self.begin(RESULTS)
+
+    def begin(self, shape: int, marking: bool = False, keep_row: bool = False) -> None:
+        """Expect the response to a new command, of this shape."""
+        self._shape = shape
+        self._marking = marking
+        self._keep_row = keep_row
+        self._state = _ROWS if shape == FETCHED else _DEFINITIONS if shape == FIELDS else _FIRST
+        self._count = 0
+        self._second_count = 0
+        self._skip = 0
+        self._continued = False
+        self._held = b""
+        self.chunk = b""
+        self.chunk_start = 0
+        self.chunk_end = 0
+        self.done = False
+        self.infile = False
+        self.error: bytes | None = None
+        self.rows = 0
+        self.row: bytes | None = None
+        self.head: bytes | None = None
+        self.session_states: list[bytes] = []
+
+    def infile_sent(self) -> None:
+        """The client's file content was passed on whole; the server's verdict follows."""
+        self.infile = False
+        self._state = _FIRST
+
+    def feed(self, data: bytes, position: int = 0) -> int:
+        """Walk `data` from `position`; return where the response ended, or `len(data)`.
+
+        Raises:
+            MalformedPacketError: the server broke the protocol.
+        """
+        if self._marking:
+            self.marks = []
+        if not self._held:
+            end = self._walk(data, position)
+            self.chunk = data
+            self.chunk_start = position
+            self.chunk_end = end
+            if end < len(data) and not self.done:
+                self._held = data[end:]
+                return len(data)
+            return end
+        held = len(self._held)
+        joined = self._held + data[position:]
+        self._held = b""
+        end = self._walk(joined, 0)
+        self.chunk = joined
+        self.chunk_start = 0
+        self.chunk_end = end
+        if end < len(joined) and not self.done:
+            self._held = joined[end:]
+            return len(data)
+        return position + end - held
+
+    def _walk(self, data: bytes, position: int) -> int:
+        """Return where the walk stopped: the response's end, or the first byte not understood."""
+        size = len(data)
+        while position < size:
+            if self._skip:
+                if size - position < self._skip:
+                    self._skip -= size - position
+                    return size
+                position += self._skip
+                self._skip = 0
+                if not self._continued:
+                    self._passed(position)
+                    if self.done:
+                        return position
+                continue
+            if size - position < 4:
+                return position
+            length = data[position] | data[position + 1] << 8 | data[position + 2] << 16
+            end = position + 4 + length
+            if not self._continued:
+                if self.infile:
+                    raise MalformedPacketError("the server spoke while it waited for a local file")
+                if length == 0:
+                    if self._shape != STRING:
+                        raise MalformedPacketError("a server's packet is empty")
+                elif size - position == 4:
+                    return position
+                elif self._is_control(data[position + 4], length):
+                    if length == MAX_PACKET_PAYLOAD:
+                        raise MalformedPacketError("a control packet is longer than 16 MiB")
+                    if end > size:
+                        return position
+                    if self._marking:
+                        self.marks.append((position, MARK_CONTROL))
+                    self._control(data[position + 4 : end], end)
+                    position = end
+                    if self.done:
+                        return position
+                    continue
+            if self._marking:
+                self.marks.append((position, MARK_FRAME))
+            self._continued = length == MAX_PACKET_PAYLOAD
+            if end > size:
+                self._skip = end - size
+                return size
+            position = end
+            if not self._continued:
+                self._passed(position)
+                if self.done:
+                    return position
+        return position
+
+    def _is_control(self, first: int, length: int) -> bool:
+        """Whether the packet that starts here must be read whole."""
+        if self._state == _ROWS:
+            if first == 0xFE:
+                # A row can start with 0xFE only if its first field is 16 MiB long.
+                return length < MAX_PACKET_PAYLOAD if self._deprecate_eof else length < 9
+            return first == 0xFF or (self._keep_row and self.row is None)
+        if self._state == _DEFINITIONS:
+            return first >= 0xFE
+        return self._shape != STRING or first == 0xFF
+
+    def _passed(self, position: int) -> None:
+        """A packet that needed no reading ends at `position`."""
+        if self._state == _ROWS:
+            self.rows += 1
+        elif self._state == _DEFINITIONS:
+            if self._shape != FIELDS:
+                self._count -= 1
+                if self._count == 0:
+                    self._definitions_end(position)
+        else:
+            self._finish()  # COM_STATISTICS's text
+
+    def _definitions_end(self, position: int) -> None:
+        if self._deprecate_eof:
+            if self._marking:
+                self.marks.append((position, MARK_DEFINITIONS_END))
+            self._after_definitions()
+        else:
+            self._state = _DEFINITIONS_EOF
+
+    def _after_definitions(self) -> None:
+        if self._shape != PREPARED:
+            self._state = _ROWS
+        elif self._second_count:
+            self._count, self._second_count = self._second_count, 0
+            self._state = _DEFINITIONS
+        else:
+            self._finish()
+
+    def _control(self, payload: bytes, end: int) -> None:
+        first = payload[0]
+        if first == 0xFF:
+            if len(payload) < 3:
+                raise MalformedPacketError("an ERR packet has no code")
+            self.error = payload
+            self._finish()
+        elif self._state == _ROWS:
+            if first == 0xFE:
+                self._terminator(payload)
+            else:
+                self.row = payload
+                self.rows += 1
+        elif self._state == _DEFINITIONS_EOF:
+            if first != 0xFE or len(payload) != 5:
+                raise MalformedPacketError("no EOF packet after the column definitions")
+            self.status = payload[3] | payload[4] << 8
+            if self.status & _CURSOR_EXISTS and self._shape == RESULTS:
+                self._finish()
+            else:
+                self._after_definitions()
+        elif self._state == _DEFINITIONS:
+            if self._shape != FIELDS:
+                raise MalformedPacketError("a column definition is missing")
+            self._terminator(payload)
+        elif self._shape == PREPARED:
+            self._prepared(payload, end)
+        elif first == 0x00 or (first == 0xFE and self._shape == SIMPLE):
+            self._terminator(payload)
+        elif self._shape != RESULTS:
+            raise MalformedPacketError(f"0x{first:02x} starts no answer to this command")
+        elif first == 0xFB:
+            self.infile = True
+            self._state = _INFILE
+        else:
+            self._column_count(payload, end)
+
+    def _terminator(self, payload: bytes) -> None:
+        """OK or EOF: the end of one result."""
+        if payload[0] == 0xFE and len(payload) == 5:
+            self.status = payload[3] | payload[4] << 8
+        elif payload[0] == 0xFE and not self._deprecate_eof:
+            raise MalformedPacketError("an EOF packet has not 5 bytes")
+        elif len(payload) == 7 and payload[1] < 0xFB and payload[2] < 0xFB:
+            self.status = payload[3] | payload[4] << 8
+        else:
+            self._ok(payload)
+        if self.status & _MORE_RESULTS and self._shape == RESULTS:
+            self._state = _FIRST
+        else:
+            self._finish()
+
+    def _ok(self, payload: bytes) -> None:
+        reader = Reader(payload)
+        reader.u8()
+        reader.lenenc_int()
+        reader.lenenc_int()
+        self.status = reader.u16()
+        reader.u16()
+        if self._session_track and self.status & _SESSION_STATE_CHANGED and reader.remaining:
+            reader.lenenc_bytes()
+            self.session_states.append(reader.lenenc_bytes())
+
+    def _column_count(self, payload: bytes, end: int) -> None:
+        reader = Reader(payload)
+        count = reader.lenenc_int()
+        follows = not self._metadata_flag or reader.u8() == 1
+        if reader.remaining or not 0 < count <= 0xFFFF:
+            raise MalformedPacketError("the column count is malformed")
+        if follows:
+            self._count = count
+            self._state = _DEFINITIONS
+        else:
+            self._definitions_end(end)
+
+    def _prepared(self, payload: bytes, end: int) -> None:
+        if payload[0] != 0x00 or len(payload) < 12:
+            raise MalformedPacketError("the header of a prepared statement is malformed")
+        self.head = payload
+        columns = payload[5] | payload[6] << 8
+        parameters = payload[7] | payload[8] << 8
+        if self._metadata_flag and len(payload) > 12 and payload[12] == 0:
+            columns = parameters = 0
+        self._count = parameters or columns
+        self._second_count = columns if parameters else 0
+        if self._count:
+            self._state = _DEFINITIONS
+        else:
+            self._finish()
+
+    def _finish(self) -> None:
+        self._state = _END
+        self.done = True

@@ -1,0 +1,112 @@
+"""Keep the compiled modules beside their sources fresh: compiled where wanted, never older.
+
+    python scripts/compile_in_place.py                compiles if a source has changed since
+    python scripts/compile_in_place.py --is-compiled  status 0 if fresh compiled modules are there
+
+A compiled module shadows its source, so a stale one would run old code without a word. What was
+compiled is remembered as a hash of the sources and of everything they import from the project
+(mypyc folds imported constants in), of the compiler and of the Python.
+"""
+
+import ast
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+STAMP = ROOT / "build" / "compiled-in-place"
+PACKAGES = ("protocol", "routing", "proxy")
+
+
+def modules() -> list[Path]:
+    """The modules that pyproject.toml names for compilation."""
+    document = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    return [ROOT / name for name in document["tool"]["tidegate"]["compiled"]]
+
+
+def binaries() -> list[Path]:
+    """Every compiled module in the tree, mypyc's shared library among them."""
+    found = list(ROOT.glob("tidegate__mypyc.*.so"))
+    for package in PACKAGES:
+        found += (ROOT / package).rglob("*.so")
+    return found
+
+
+def imported(source: Path) -> set[Path]:
+    """The project's own files that a source file imports."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(source.read_bytes())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names.add(node.module)
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+    paths = (ROOT.joinpath(*name.split(".")) for name in names if name.split(".")[0] in PACKAGES)
+    return {f for p in paths for f in (p.with_suffix(".py"), p / "__init__.py") if f.exists()}
+
+
+def fingerprint() -> str:
+    """A hash of all that the compiled modules are made of."""
+    todo, sources = modules(), {ROOT / "setup.py"}
+    while todo:
+        source = todo.pop()
+        if source not in sources:
+            sources.add(source)
+            todo += imported(source)
+    digest = hashlib.sha256()
+    for source in sorted(sources):
+        digest.update(f"{source.relative_to(ROOT)}\0".encode() + source.read_bytes())
+    try:
+        mypy = version("mypy")
+    except PackageNotFoundError:
+        mypy = "none"
+    settings = os.environ.get("TIDEGATE_COMPILED", "auto"), os.environ.get("CC"), shutil.which("cc")
+    digest.update(repr((modules(), mypy, sys.version, settings)).encode())
+    return digest.hexdigest()
+
+
+def fresh() -> bool:
+    """Whether what is compiled (be it nothing) is what the sources and settings ask for."""
+    there = sorted(str(path) for path in binaries())
+    try:
+        return STAMP.read_text() == "\n".join([fingerprint(), *there])
+    except FileNotFoundError:
+        return not there and not modules()
+
+
+def compile_in_place() -> None:
+    """Compile, unless what is there is fresh.
+
+    Raises:
+        SystemExit: the compilation failed; its output was printed.
+    """
+    STAMP.parent.mkdir(exist_ok=True)
+    with STAMP.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if fresh():
+            return
+        for binary in binaries():
+            binary.unlink()
+        before = fingerprint()
+        command = [sys.executable, "setup.py", "-q", "build_ext", "--inplace", "--force"]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        if done.returncode:
+            sys.exit(
+                f"{done.stdout}{done.stderr}\n"
+                "the compilation failed; TIDEGATE_COMPILED=0 runs the plain Python"
+            )
+        if modules() and not binaries() and os.environ.get("TIDEGATE_COMPILED", "auto") != "0":
+            print(done.stderr.strip(), file=sys.stderr)  # why there is nothing
+        STAMP.write_text("\n".join([before, *sorted(str(path) for path in binaries())]))
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--is-compiled"]:
+        sys.exit(not (fresh() and binaries()))
+    compile_in_place()
