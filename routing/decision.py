@@ -1,0 +1,104 @@
+"""What was decided about a statement: closed enums that metrics, routing log and audit share."""
+
+from typing import NamedTuple
+
+from protocol.gtid import GtidSet
+from routing.topology import Role, Server
+from routing.word import Word
+
+__all__ = ["Decision", "Level", "Outcome", "Proof", "Reason", "Role", "Scope", "TimeoutPolicy"]
+
+
+class Level(Word):
+    """Consistency levels (WL#6972: BEST_EFFORT is L1, READ_OWN_WRITES is L2)."""
+
+    BEST_EFFORT = "BEST_EFFORT"
+    READ_OWN_WRITES = "READ_OWN_WRITES"
+
+
+class Scope(Word):
+    """Whose writes count as a session's own."""
+
+    CONNECTION = "connection"
+
+
+class Proof(Word):
+    """Why the server that answered was allowed to."""
+
+    NONE = "none"
+    """No guarantee was asked for, or the timeout policy `stale` gave it up; the reason tells."""
+    PRIMARY = "primary"
+    """The primary has every transaction that it acknowledged."""
+    KNOWN = "known"
+    """The required set is a subset of the replica's applied set."""
+    WAITED = "waited"
+    """WAIT_FOR_EXECUTED_GTID_SET returned 0 on the very connection, right before the statement."""
+
+
+class Reason(Word):
+    """Why this server was chosen."""
+
+    WRITE = "write"
+    """May change data, or cannot be shown not to."""
+    SESSION = "session"
+    """Reads or changes what lives in the session's connection to the primary."""
+    TRANSACTION = "transaction"
+    """Starts, ends or runs inside a transaction."""
+    PREPARED = "prepared"
+    """The binary prepared statement protocol."""
+    COMMAND = "command"
+    """A command that is no statement (COM_PING, COM_INIT_DB, …)."""
+    PINNED = "pinned"
+    """The session holds state that only the primary connection has."""
+    DIAGNOSTIC = "diagnostic"
+    """Asks about the previous statement, so it follows it."""
+    READ = "read"
+    """A read on a replica that is allowed to answer."""
+    UNKNOWN_REQUIRED = "unknown_required"
+    """The session may have committed what no packet named: the primary, until it is known again."""
+    NO_GTIDS = "no_gtids"
+    """The primary runs without gtid_mode=ON, so no write of the session has a name."""
+    NO_REPLICA = "no_replica"
+    """No replica is healthy."""
+    REPLICA_BEHIND = "replica_behind"
+    """The replicas are known to be behind by more than the wait budget."""
+    WAIT_TIMEOUT = "wait_timeout"
+    """The wait budget ran out; the timeout policy named the server (or the error)."""
+    REPLICA_REFUSED = "replica_refused"
+    """The replica answered that it may not or could not run the statement."""
+    REPLICA_LOST = "replica_lost"
+    """The replica's connection failed before a byte of the result was passed on."""
+
+
+class TimeoutPolicy(Word):
+    """What a read gets whose wait budget ran out."""
+
+    PRIMARY = "primary"
+    ERROR = "error"
+    STALE = "stale"
+
+
+class Outcome(Word):
+    """How a statement ended, as its client saw it."""
+
+    OK = "ok"
+    ERROR = "error"
+    """The server (or the proxy) answered with an ERR packet."""
+    LOST = "lost"
+    """A connection broke before the answer was complete."""
+
+
+class Decision(NamedTuple):
+    """Where a statement goes.
+
+    Attributes:
+        server: the chosen server.
+        reason: why it was chosen.
+        proof: what will allow the answer, if all goes well.
+        proof_set: known: the applied set that covers what is required; waited: the set to wait for.
+    """
+
+    server: Server
+    reason: Reason
+    proof: Proof
+    proof_set: GtidSet | None = None

@@ -1,0 +1,288 @@
+"""What a statement is, by the keyword that it begins with.
+
+Every statement of the manual's chapter "SQL Statements" (9.7) has its place here. What has none is
+taken for a write.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from routing import query
+from routing.lexer import LITERAL, QUOTED, VARIABLE, WORD, Tokens
+from routing.set_statement import set_verdict
+from routing.verdict import StatementClass, Touch, Verdict
+
+READ: Final = StatementClass.READ
+WRITE: Final = StatementClass.WRITE
+TRANSACTION: Final = StatementClass.TRANSACTION
+SESSION: Final = StatementClass.SESSION
+PIN: Final = StatementClass.PIN
+DIAGNOSTIC: Final = StatementClass.DIAGNOSTIC
+
+UNKNOWN: Final = Verdict(WRITE, Touch.UNKNOWN_STATEMENT, may_write=True)
+
+_DEFINITION: Final = Verdict(WRITE, Touch.DEFINITION, may_write=True)
+_ACCOUNT: Final = Verdict(WRITE, Touch.ACCOUNT, may_write=True)
+_ADMINISTRATION: Final = Verdict(WRITE, Touch.ADMINISTRATION, may_write=True)
+_DATA: Final = Verdict(WRITE, Touch.DATA, may_write=True)
+_COMMITS: Final = Verdict(TRANSACTION, Touch.TRANSACTION, may_write=True)
+_IN_TRANSACTION: Final = Verdict(TRANSACTION, Touch.TRANSACTION)
+_LOCKS_TABLES: Final = Verdict(PIN, Touch.TABLE_LOCK, may_write=True, pins=True)
+_UNLOCKS: Final = Verdict(SESSION, Touch.TABLE_LOCK, may_write=True)
+_METADATA: Final = Verdict(READ, Touch.NOTHING)
+_SERVER_STATE: Final = Verdict(SESSION, Touch.SERVER_STATE)
+_DIAGNOSTICS: Final = Verdict(DIAGNOSTIC, Touch.DIAGNOSTICS)
+
+_FIXED: Final[dict[bytes, Verdict]] = {
+    b"ALTER": _DEFINITION,
+    b"RENAME": _DEFINITION,
+    b"TRUNCATE": _DEFINITION,
+    b"GRANT": _ACCOUNT,
+    b"REVOKE": _ACCOUNT,
+    **dict.fromkeys(
+        (
+            *(b"ANALYZE", b"CHECK", b"OPTIMIZE", b"REPAIR", b"CACHE", b"IMPORT"),
+            *(b"BINLOG", b"CHANGE", b"PURGE", b"RESET", b"STOP"),
+            *(b"CLONE", b"INSTALL", b"UNINSTALL", b"RESTART", b"SHUTDOWN"),
+        ),
+        _ADMINISTRATION,
+    ),
+    b"XA": _COMMITS,
+    b"COMMIT": _COMMITS,
+    b"ROLLBACK": _IN_TRANSACTION,
+    b"SAVEPOINT": _IN_TRANSACTION,
+    b"RELEASE": _IN_TRANSACTION,
+    b"UNLOCK": _UNLOCKS,
+    b"LOCK": _LOCKS_TABLES,
+    b"HANDLER": Verdict(PIN, Touch.HANDLER, pins=True),
+    b"PREPARE": Verdict(PIN, Touch.PREPARED_STATEMENT, pins=True),
+    # What it executes may be anything.
+    b"EXECUTE": Verdict(PIN, Touch.PREPARED_STATEMENT, may_write=True, pins=True),
+    b"DEALLOCATE": Verdict(SESSION, Touch.PREPARED_STATEMENT),
+    b"USE": Verdict(SESSION, Touch.DEFAULT_SCHEMA),
+    b"HELP": _SERVER_STATE,
+    b"CHECKSUM": _SERVER_STATE,
+    b"SIGNAL": Verdict(SESSION, Touch.DIAGNOSTICS),
+    b"RESIGNAL": Verdict(SESSION, Touch.DIAGNOSTICS),
+}
+
+_SHOW: Final[dict[bytes, Verdict]] = {
+    **dict.fromkeys(
+        (
+            *(b"TABLES", b"COLUMNS", b"FIELDS", b"INDEX", b"INDEXES", b"KEYS", b"DATABASES"),
+            *(b"SCHEMAS", b"TRIGGERS", b"COLLATION", b"CHARSET"),
+        ),
+        _METADATA,
+    ),
+    b"WARNINGS": _DIAGNOSTICS,
+    b"ERRORS": _DIAGNOSTICS,
+    **dict.fromkeys(
+        (
+            *(b"STATUS", b"VARIABLES", b"PROCESSLIST", b"PROFILE", b"PROFILES", b"PARSE_TREE"),
+            *(b"ENGINE", b"ENGINES", b"PLUGINS", b"OPEN", b"PRIVILEGES", b"GRANTS", b"EVENTS"),
+            *(b"BINARY", b"BINLOG", b"RELAYLOG", b"REPLICA", b"REPLICAS", b"MASTER", b"SLAVE"),
+        ),
+        _SERVER_STATE,
+    ),
+}
+_SHOW_MODIFIERS: Final = frozenset(
+    {b"FULL", b"EXTENDED", b"GLOBAL", b"SESSION", b"LOCAL", b"STORAGE"}
+)
+# An event is disabled on a replica; accounts and roles depend on the session.
+_SHOW_CREATE: Final = frozenset(
+    b"TABLE VIEW DATABASE SCHEMA PROCEDURE FUNCTION TRIGGER LIBRARY".split()
+)
+_QUERY_WORDS: Final = (b"SELECT", b"WITH", b"TABLE", b"VALUES", b"(")
+_KILL_DIGITS: Final = 20
+"""Connection ids have 64 bits."""
+_DML_WORDS: Final = (b"INSERT", b"REPLACE", b"UPDATE", b"DELETE")
+
+
+def verdict(tokens: Tokens) -> Verdict:
+    """The verdict on one statement, without what follows a semicolon."""
+    rule = _RULES.get(tokens.words[0])
+    if rule is not None:
+        return rule(tokens)
+    return _FIXED.get(tokens.words[0], UNKNOWN)
+
+
+def _query(tokens: Tokens) -> Verdict:
+    return query.query_verdict(query.scan(tokens, 0, len(tokens)))
+
+
+def _parenthesised(tokens: Tokens) -> Verdict:
+    first = 0
+    while tokens.words[first] == b"(":
+        first += 1
+    return _query(tokens) if tokens.words[first] in _QUERY_WORDS else UNKNOWN
+
+
+def _data(tokens: Tokens) -> Verdict:
+    pins = query.scan(tokens, 1, len(tokens)) & query.PINNING != 0
+    return _DATA._replace(pins=True) if pins else _DATA
+
+
+def _load(tokens: Tokens) -> Verdict:
+    return _ADMINISTRATION if tokens.words[1] == b"INDEX" else _data(tokens)
+
+
+def _call(tokens: Tokens) -> Verdict:
+    return _data(tokens)._replace(reason=Touch.PROCEDURE)
+
+
+def _do(tokens: Tokens) -> Verdict:
+    found = query.query_verdict(query.scan(tokens, 1, len(tokens)))
+    if found.kind in (READ, DIAGNOSTIC):
+        return Verdict(SESSION, found.reason)
+    return found
+
+
+def _create(tokens: Tokens) -> Verdict:
+    words = tokens.words
+    if b"TEMPORARY" in words[1:4]:
+        return Verdict(PIN, Touch.TEMPORARY_TABLE, may_write=True, pins=True)
+    if words[1] == b"TABLE":  # perhaps from a SELECT
+        return _data(tokens)._replace(reason=Touch.DEFINITION)
+    return _ACCOUNT if words[1] in (b"USER", b"ROLE") else _DEFINITION
+
+
+def _drop(tokens: Tokens) -> Verdict:
+    second = tokens.words[1]
+    if second == b"PREPARE":
+        return _FIXED[b"DEALLOCATE"]
+    if second == b"TEMPORARY":
+        return Verdict(WRITE, Touch.TEMPORARY_TABLE, may_write=True)
+    return _ACCOUNT if second in (b"USER", b"ROLE") else _DEFINITION
+
+
+def _begin(tokens: Tokens) -> Verdict:
+    alone = len(tokens) == 1 or (len(tokens) == 2 and tokens.words[1] == b"WORK")
+    return _COMMITS if alone else UNKNOWN  # before it begins, it ends what is open
+
+
+def _start(tokens: Tokens) -> Verdict:
+    return _COMMITS if tokens.words[1] == b"TRANSACTION" else _ADMINISTRATION
+
+
+def _flush(tokens: Tokens) -> Verdict:
+    locks = b"LOCK" in tokens.words or b"EXPORT" in tokens.words
+    return _LOCKS_TABLES if locks else _ADMINISTRATION
+
+
+def _get(tokens: Tokens) -> Verdict:
+    if b"DIAGNOSTICS" not in tokens.words[1:3]:
+        return UNKNOWN
+    return Verdict(DIAGNOSTIC, Touch.DIAGNOSTICS, pins=True)  # sets user variables
+
+
+def _kill(tokens: Tokens) -> Verdict:
+    which = 2 if tokens.words[1] in (b"CONNECTION", b"QUERY") else 1
+    touched = query.scan(tokens, 1, len(tokens))
+    if touched & query.UNKNOWN_FUNCTION:
+        return query.query_verdict(touched)
+    number = tokens.words[which]
+    plain = len(tokens) == which + 1 and number.isdigit() and len(number) <= _KILL_DIGITS
+    return Verdict(SESSION, Touch.KILL, kill_target=int(number) if plain else None)
+
+
+def _show(tokens: Tokens) -> Verdict:
+    words = tokens.words
+    index = 1
+    while words[index] in _SHOW_MODIFIERS:
+        index += 1
+    if words[index : index + 4] == [b"COUNT", b"(", b"*", b")"]:
+        index += 4
+        found = _DIAGNOSTICS if words[index] in (b"WARNINGS", b"ERRORS") else UNKNOWN
+    elif words[index] == b"CREATE":
+        found = _METADATA if words[index + 1] in _SHOW_CREATE else _SERVER_STATE
+    elif words[index] in (b"TABLE", b"PROCEDURE", b"FUNCTION", b"LIBRARY"):
+        found = _METADATA if words[index + 1] == b"STATUS" else _SERVER_STATE
+    elif words[index] == b"CHARACTER" and words[index + 1] == b"SET":
+        found = _METADATA
+    else:
+        found = _SHOW.get(words[index], UNKNOWN)
+    # Behind WHERE there can be any expression.
+    touched = query.scan(tokens, index, len(tokens))
+    if touched & query.UNKNOWN_FUNCTION or (found.kind is READ and touched & ~query.TABLE):
+        return query.query_verdict(touched)
+    return found._replace(pins=True) if touched & query.PINNING else found
+
+
+def _explain(tokens: Tokens) -> Verdict:
+    words = tokens.words
+    index = 1
+    analyze = False
+    pins = False
+    while True:
+        if words[index] == b"ANALYZE":
+            analyze = True
+            index += 1
+        elif words[index] == b"FORMAT" and words[index + 1] == b"=":
+            index += 3
+        elif words[index] == b"INTO" and tokens.kinds[index + 1] == VARIABLE:
+            pins = True
+            index += 2
+        elif words[index] == b"FOR" and words[index + 1] in (b"SCHEMA", b"DATABASE"):
+            index += 3
+        else:
+            break
+        if index >= len(tokens):
+            return UNKNOWN
+    if words[index] == b"FOR" and words[index + 1] == b"CONNECTION":
+        return _SERVER_STATE
+    if words[index] in _DML_WORDS:
+        found = _explain_dml(tokens, index, analyze)
+    elif words[index] in _QUERY_WORDS:
+        found = query.query_verdict(query.scan(tokens, index, len(tokens)))
+    else:
+        found = _describe(tokens, index)
+    if pins and found.kind is not WRITE:
+        return Verdict(PIN, Touch.USER_VARIABLE, found.may_write, True)
+    return found._replace(pins=True) if pins else found
+
+
+def _explain_dml(tokens: Tokens, index: int, analyze: bool) -> Verdict:
+    if analyze:
+        return _DATA
+    touched = query.scan(tokens, index + 1, len(tokens))
+    if touched & query.UNKNOWN_FUNCTION:
+        return query.query_verdict(touched)
+    return Verdict(SESSION, Touch.DATA)  # a replica's plan is not the one that would run
+
+
+def _describe(tokens: Tokens, index: int) -> Verdict:
+    """DESCRIBE table [column]."""
+    for kind, word in zip(tokens.kinds[index:-1], tokens.words[index:-1], strict=True):
+        if kind not in (WORD, QUOTED, LITERAL) and word not in (b".", b"%"):
+            return UNKNOWN
+    touched = query.scan(tokens, index, len(tokens))
+    found = query.query_verdict(touched)
+    return found if tokens.kinds[index] in (WORD, QUOTED) else UNKNOWN
+
+
+_RULES: Final[dict[bytes, Callable[[Tokens], Verdict]]] = {
+    b"SELECT": _query,
+    b"WITH": _query,
+    b"TABLE": _query,
+    b"VALUES": _query,
+    b"(": _parenthesised,
+    b"INSERT": _data,
+    b"REPLACE": _data,
+    b"UPDATE": _data,
+    b"DELETE": _data,
+    b"LOAD": _load,
+    b"CALL": _call,
+    b"DO": _do,
+    b"SET": set_verdict,
+    b"SHOW": _show,
+    b"EXPLAIN": _explain,
+    b"DESCRIBE": _explain,
+    b"DESC": _explain,
+    b"CREATE": _create,
+    b"DROP": _drop,
+    b"BEGIN": _begin,
+    b"START": _start,
+    b"FLUSH": _flush,
+    b"GET": _get,
+    b"KILL": _kill,
+}

@@ -1,0 +1,263 @@
+"""One line of the routing log: its fields, their order and their types, version 1.
+
+Every statement gives one record. `FIELDS` is the contract with the audit; a test compares it with
+the Spark schema. Times are UTC microseconds since the epoch by the proxy's clock. `seq` is gapless
+per worker and start, so a reader knows what it did not see. Every `run` (one start of one worker)
+begins at `seq` 1. `ordinal` is gapless per session, so a reader knows whose statements those were.
+
+A "proof" record tells of a set that a server showed outside of any statement's record:
+`dispatched_us` is when it was asked, `ended_us` when it had answered, `proof` is "probed" (then
+`proof_set` is its whole `@@GLOBAL.gtid_executed`) or "waited" (a WAIT returned 0 whose statement
+was then answered elsewhere). Whatever makes a server's applied set grow stands in the log before
+the first read that relies on it: as a waited statement, as an observed set, or as such a record.
+
+A "gap" record tells of records that were not kept: `arrived_us` and `dispatched_us` are the first
+dropped one's arrival, `ended_us` is the last dropped one's end.
+
+Fields that a kind of record does not speak of are empty, 0, false or null.
+
+Rendering is the hot path of the routing log: it happens once per statement on the event loop. What
+is constant per session, per statement text and per server is rendered once into fragments by the
+functions below; a record is then one f-string. Only fragments hold text that needs escaping; all
+other texts are GTID sets, server names and names of enums, which hold no quote, backslash or
+control character.
+"""
+
+import json
+from collections import deque
+from typing import Final
+
+RECORD_VERSION: Final = 1
+
+FIELDS: Final[tuple[tuple[str, type, bool], ...]] = (
+    # name, JSON type, may be null
+    ("v", int, False),
+    ("kind", str, False),  # "statement", "proof" or "gap"
+    ("proxy", str, False),  # the proxy's name: host name unless configured
+    ("worker", int, False),
+    ("run", str, False),  # hex, one per start of a worker
+    ("seq", int, False),
+    ("dropped", int, False),  # of a gap, which uses up `dropped` seqs before its own
+    ("ordinal", int, False),  # of the statement in its session, from 1; dropped ones count
+    ("session", int, False),  # the connection id that the client was given
+    ("user", str, False),
+    ("schema", str, True),
+    ("scope", str, False),
+    ("scope_key", str, False),  # for scope "connection": "<run>/<session>"
+    ("level", str, False),
+    ("command", str, False),  # COM_QUERY, …
+    ("class", str, False),  # routing.statement.StatementClass
+    ("digest", str, True),  # hex of the normalised statement's hash; null for what is no statement
+    ("may_write", bool, False),
+    ("arrived_us", int, False),  # the client's packet was complete
+    ("dispatched_us", int, False),  # the statement went to the server that answered it
+    ("ended_us", int, False),  # just before the answer's end was passed to the client
+    ("required", str, True),  # GTID set the read had to see; null: unknown; "" nothing
+    ("server", str, True),  # host:port of the server that answered; null: none did
+    ("server_uuid", str, True),
+    ("incarnation", int, True),  # the epoch in which the server answered; no proof outlives one
+    ("role", str, True),
+    ("reason", str, False),
+    ("proof", str, False),
+    ("proof_set", str, True),  # known: the applied set; waited: the set waited for
+    ("wait_us", int, False),  # from the WAIT's dispatch (`dispatched_us` if waited) to its answer
+    ("fallbacks", str, False),  # comma-separated "<server>:<reason>" of attempts before this one
+    ("outcome", str, False),
+    ("error_code", int, False),  # 0 unless outcome is "error"
+    ("own_gtids", str, False),  # GTIDs that the server reported for this statement (OWN_GTID)
+    ("own_known", bool, False),  # false: it may have committed what own_gtids does not name
+    ("observed", str, False),  # an ALL_GTIDS set, where one was reported
+    ("bytes", int, False),  # of the answer, as sent by the server
+    ("rows", int, True),  # null where they were not counted
+)
+
+NO_SERVER: Final = '"server":null,"server_uuid":null,"incarnation":null,"role":null'
+"""The server fragment of a statement that no server answered."""
+
+
+def session_fragment(
+    session: int, user: str, schema: str | None, scope: str, scope_key: str, level: str
+) -> str:
+    """Render what is constant until the session changes its user, schema, scope or level."""
+    return (
+        f'"session":{session:d},"user":{_quoted(user)},"schema":{_nullable(schema)},'
+        f'"scope":{_quoted(scope)},"scope_key":{_quoted(scope_key)},"level":{_quoted(level)}'
+    )
+
+
+def statement_fragment(
+    command: str, statement_class: str, digest: str | None, may_write: bool
+) -> str:
+    """Render what is constant for one classified statement text."""
+    return (
+        f'"command":{_quoted(command)},"class":{_quoted(statement_class)},'
+        f'"digest":{_nullable(digest)},"may_write":{"true" if may_write else "false"}'
+    )
+
+
+def server_fragment(server: str, server_uuid: str | None, role: str, incarnation: int) -> str:
+    """Render what is constant for one incarnation (`Server.epoch`) of a server in one role."""
+    return (
+        f'"server":{_quoted(server)},"server_uuid":{_nullable(server_uuid)},'
+        f'"incarnation":{incarnation:d},"role":{_quoted(role)}'
+    )
+
+
+class RecordStream:
+    """Numbers and renders the records of one run of one worker into a bounded queue of lines.
+
+    One thread calls `statement`; one other thread may call `take` at the same time. When the lines
+    not yet taken exceed the bound, statements are counted instead of rendered, and one gap record
+    stands for them as soon as there is room again.
+
+    Attributes:
+        run: hex name of this start of this worker.
+        dropped: records that were not kept, since the start.
+        seq: the number that was used last.
+
+    """
+
+    def __init__(self, proxy: str, worker: int, run: str, max_pending_bytes: int) -> None:
+        self.run = run
+        self.seq = 0
+        self.dropped = 0
+        self._statement_head = _head("statement", proxy, worker, run)
+        self._proof_head = _head("proof", proxy, worker, run)
+        self._gap_head = _head("gap", proxy, worker, run)
+        # Formatting a StrEnum costs twice a str; there are few pairs of reason and proof.
+        self._verdicts: dict[tuple[str, str], str] = {}
+        self._lines: deque[str] = deque()
+        self._max_pending_bytes = max_pending_bytes
+        # Two counters, each changed by one thread only, so that no lock is needed.
+        self._bytes_in = 0
+        self._bytes_out = 0
+        self._gap_dropped = 0
+        self._gap_from_us = 0
+        self._gap_to_us = 0
+
+    def statement(
+        self,
+        session_fragment: str,
+        statement_fragment: str,
+        arrived_us: int,
+        dispatched_us: int,
+        ended_us: int,
+        required: str | None,
+        server_fragment: str,
+        reason: str,
+        proof: str,
+        proof_set: str | None,
+        wait_us: int,
+        fallbacks: str,
+        outcome: str,
+        error_code: int,
+        own_gtids: str,
+        own_known: bool,
+        observed: str,
+        bytes: int,
+        rows: int | None,
+        ordinal: int,
+    ) -> None:
+        """Add one statement's record; never blocks, never fails.
+
+        GTID sets are `GtidSet.text` (one line). Times are UTC microseconds, `wait_us` microseconds.
+        `ordinal` counts the session's statements from 1, whether or not their records were kept.
+        """
+        if self._bytes_in - self._bytes_out > self._max_pending_bytes:
+            self._drop(arrived_us, ended_us)
+            return
+        if self._gap_dropped:
+            self._add_gap()
+        self.seq = seq = self.seq + 1
+        arrived = f"{arrived_us}"
+        dispatched = arrived if dispatched_us == arrived_us else f"{dispatched_us}"
+        required = "null" if required is None else f'"{required}"'
+        proof_set = "null" if proof_set is None else f'"{proof_set}"'
+        verdict = self._verdicts.get((reason, proof))
+        if verdict is None:
+            verdict = self._verdicts[reason, proof] = f'"reason":"{reason}","proof":"{proof}"'
+        line = (
+            f'{self._statement_head}{seq},"dropped":0,"ordinal":{ordinal},{session_fragment},'
+            f"{statement_fragment},"
+            f'"arrived_us":{arrived},"dispatched_us":{dispatched},"ended_us":{ended_us},'
+            f'"required":{required},{server_fragment},{verdict},"proof_set":{proof_set},'
+            f'"wait_us":{wait_us},"fallbacks":"{fallbacks}","outcome":"{outcome}",'
+            f'"error_code":{error_code},"own_gtids":"{own_gtids}",'
+            f'"own_known":{"true" if own_known else "false"},"observed":"{observed}",'
+            f'"bytes":{bytes},"rows":{"null" if rows is None else rows}}}\n'
+        )
+        self._bytes_in += len(line)
+        self._lines.append(line)
+
+    def proof(
+        self, server_fragment: str, proof: str, proof_set: str, asked_us: int, answered_us: int
+    ) -> None:
+        """Add what a server showed outside of a statement's record ("probed" or "waited")."""
+        if self._bytes_in - self._bytes_out > self._max_pending_bytes:
+            self._drop(asked_us, answered_us)
+            return
+        if self._gap_dropped:
+            self._add_gap()
+        self.seq += 1
+        line = (
+            f'{self._proof_head}{self.seq},"dropped":0,"ordinal":0,{_NO_SESSION},{_NO_STATEMENT},'
+            f'"arrived_us":{asked_us},"dispatched_us":{asked_us},"ended_us":{answered_us},'
+            f'"required":null,{server_fragment},"reason":"","proof":"{proof}",'
+            f'"proof_set":"{proof_set}","wait_us":0,"fallbacks":"","outcome":"","error_code":0,'
+            f'"own_gtids":"","own_known":false,"observed":"","bytes":0,"rows":null}}\n'
+        )
+        self._bytes_in += len(line)
+        self._lines.append(line)
+
+    def take(self, max_lines: int) -> str:
+        """Remove and join the oldest lines, at most `max_lines`; "" when there is none."""
+        lines = self._lines
+        text = "".join([lines.popleft() for _ in range(min(max_lines, len(lines)))])
+        self._bytes_out += len(text)
+        return text
+
+    def finish(self) -> None:
+        """Tell of a gap that is still open, at the end of the run."""
+        if self._gap_dropped:
+            self._add_gap()
+
+    def _drop(self, arrived_us: int, ended_us: int) -> None:
+        if not self._gap_dropped:
+            self._gap_from_us = arrived_us
+        self._gap_to_us = ended_us
+        self._gap_dropped += 1
+        self.dropped += 1
+        self.seq += 1
+
+    def _add_gap(self) -> None:
+        self.seq += 1
+        line = (
+            f'{self._gap_head}{self.seq},"dropped":{self._gap_dropped},"ordinal":0,{_NO_SESSION},'
+            f'{_NO_STATEMENT},"arrived_us":{self._gap_from_us},"dispatched_us":{self._gap_from_us},'
+            f'"ended_us":{self._gap_to_us},"required":null,{NO_SERVER},"reason":"","proof":"",'
+            f'"proof_set":null,"wait_us":0,"fallbacks":"","outcome":"","error_code":0,"own_gtids":"",'
+            f'"own_known":false,"observed":"","bytes":0,"rows":null}}\n'
+        )
+        self._gap_dropped = 0
+        self._bytes_in += len(line)
+        self._lines.append(line)
+
+
+def _quoted(text: str) -> str:
+    # ASCII only: a name that is no UTF-8 (surrogates) survives as an escape.
+    return json.dumps(str(text))
+
+
+def _nullable(text: str | None) -> str:
+    return "null" if text is None else _quoted(text)
+
+
+def _head(kind: str, proxy: str, worker: int, run: str) -> str:
+    return (
+        f'{{"v":{RECORD_VERSION},"kind":"{kind}","proxy":{_quoted(proxy)},"worker":{worker:d},'
+        f'"run":{_quoted(run)},"seq":'
+    )
+
+
+_NO_SESSION: Final = session_fragment(0, "", None, "", "", "")
+_NO_STATEMENT: Final = statement_fragment("", "", None, False)

@@ -1,0 +1,225 @@
+"""A statement's class: found by tokens, and always on the safe side.
+
+What cannot be shown to be a pure read of replicated data is not a READ. What the server would
+refuse may get any class, for it executes nothing. The rules are told in docs/classification.md.
+"""
+
+import re
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Final
+
+from routing import grammar
+from routing.lexer import (
+    MODE_ANSI_QUOTES,
+    MODE_NO_BACKSLASH_ESCAPES,
+    Tokens,
+    executed_texts,
+    lex,
+    skeleton,
+)
+from routing.token_patterns import BLANK
+from routing.verdict import Assignment, StatementClass, Touch, Verdict
+
+__all__ = ["Assignment", "Statement", "StatementClass", "Touch", "classify", "classify_text"]
+
+MAX_TEXT: Final = 1 << 16
+"""Longer texts, in bytes, are writes: to look at them all would take longer than a millisecond."""
+MAX_SKELETON: Final = 1 << 14
+"""So are texts of which more than this is left without literals and comments."""
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """What is known of a text that a client sends as one command.
+
+    Attributes:
+        kind: its class.
+        reason: what gave it that class.
+        may_write: it may commit something, be it by ending an open transaction.
+        digest: 16 hex digits; the same for texts that differ in literals, comments, blanks or the
+            case of words only. A list of literals counts as one.
+        assignments: what it sets, in order.
+        pins: it leaves state on its connection that later statements need and that `assignments`
+            do not tell.
+        multi: something follows a semicolon; `kind` is then WRITE.
+        touches_tracking: it sets session_track_gtids.
+        kill_target: the connection that it kills, if it is a KILL with a plain number.
+    """
+
+    kind: StatementClass
+    reason: Touch
+    may_write: bool
+    digest: str
+    assignments: tuple[Assignment, ...] = ()
+    pins: bool = False
+    multi: bool = False
+    touches_tracking: bool = False
+    kill_target: int | None = None
+
+
+_SEVERITY: Final = {
+    kind: rank
+    for rank, kind in enumerate(
+        (
+            StatementClass.READ,
+            StatementClass.DIAGNOSTIC,
+            StatementClass.SESSION,
+            StatementClass.PIN,
+            StatementClass.TRANSACTION,
+            StatementClass.WRITE,
+        )
+    )
+}
+_PROGRAMS: Final = frozenset({b"PROCEDURE", b"FUNCTION", b"TRIGGER", b"EVENT"})
+_BLOCKS: Final = frozenset({b"BEGIN", b"CASE", b"IF", b"LOOP", b"REPEAT", b"WHILE"})
+_BEFORE_STATEMENT: Final = frozenset(
+    {b";", b":", b"BEGIN", b"THEN", b"ELSE", b"DO", b"LOOP", b"REPEAT"}
+)
+
+_FIRST_WORD: Final = re.compile(rb"%b[(\s]*+([a-z]*+)" % BLANK)
+_PINNING_FIRST: Final = frozenset(b"execute flush get handler lock prepare set".split())
+_PINNING_TEXTS: Final = (b"get_lock", b"service_get_", b":=", b"temporary", b" into @")
+
+
+def classify(
+    sql: bytes, *, ansi_quotes: bool = False, no_backslash_escapes: bool = False
+) -> Statement:
+    """Classify a text without knowing the character set that it is in.
+
+    Args:
+        sql: what a client sends as COM_QUERY or COM_STMT_PREPARE.
+        ansi_quotes: the session's sql_mode has ANSI_QUOTES.
+        no_backslash_escapes: the session's sql_mode has NO_BACKSLASH_ESCAPES.
+    """
+    flags = MODE_ANSI_QUOTES if ansi_quotes else 0
+    flags |= MODE_NO_BACKSLASH_ESCAPES if no_backslash_escapes else 0
+    return classify_text(sql, flags)
+
+
+def classify_text(sql: bytes, mode_flags: int) -> Statement:
+    """Classify a text; never raises, whatever the bytes are.
+
+    Args:
+        sql: what a client sends as COM_QUERY or COM_STMT_PREPARE.
+        mode_flags: a sum of `routing.lexer.MODE_…`.
+    """
+    if len(sql) > MAX_TEXT:
+        return _unseen(sql, Touch.TOO_LONG)
+    if len(sql) > MAX_SKELETON:
+        rest = skeleton(sql, mode_flags)
+        if rest is not None and len(rest) > MAX_SKELETON:
+            return _unseen(sql, Touch.TOO_LONG)
+    tokens = lex(sql, mode_flags)
+    if tokens is not None:
+        return _statement(tokens)
+    texts = executed_texts(sql, mode_flags) if b"/*!" in sql else None
+    if texts is None:
+        return _unseen(sql, Touch.UNREADABLE)
+    worst: Statement | None = None
+    for text in texts:
+        tokens = lex(text, mode_flags)
+        if tokens is None:
+            return _unseen(sql, Touch.UNREADABLE)
+        # A server that sees nothing to execute executes nothing.
+        if len(tokens):
+            other = _statement(tokens)
+            worst = other if worst is None else _worse(worst, other)
+    return _made(grammar.UNKNOWN, b"") if worst is None else worst
+
+
+def _statement(tokens: Tokens) -> Statement:
+    """The statement, or statements, that a text's tokens make."""
+    if b";" not in tokens.words:
+        return _made(grammar.verdict(tokens), tokens.normalised())
+    parts = _split(tokens)
+    if len(parts) == 1:
+        return _made(grammar.verdict(parts[0]), parts[0].normalised())
+    verdicts = [grammar.verdict(part) for part in parts]
+    together = Verdict(
+        StatementClass.WRITE,
+        Touch.MULTIPLE,
+        may_write=any(verdict.may_write for verdict in verdicts),
+        pins=any(verdict.pins for verdict in verdicts),
+        assignments=tuple(one for verdict in verdicts for one in verdict.assignments),
+    )
+    return _made(together, tokens.normalised(), multi=True)
+
+
+def _made(verdict: Verdict, normalised: bytes, *, multi: bool = False) -> Statement:
+    assignments = verdict.assignments
+    return Statement(
+        kind=verdict.kind,
+        reason=verdict.reason,
+        may_write=verdict.may_write,
+        digest=blake2b(normalised, digest_size=8).hexdigest(),
+        assignments=assignments,
+        pins=verdict.pins,
+        multi=multi,
+        touches_tracking=bool(assignments)
+        and any(one.name == "session_track_gtids" for one in assignments),
+        kill_target=verdict.kill_target,
+    )
+
+
+def _worse(one: Statement, other: Statement) -> Statement:
+    """The less safe of what two servers may execute; `other` gives the digest."""
+    chosen = max((other, one), key=lambda statement: _SEVERITY[statement.kind])
+    assignments = other.assignments
+    if one.assignments != assignments:
+        assignments = one.assignments + assignments
+    return Statement(
+        kind=chosen.kind,
+        reason=chosen.reason,
+        may_write=one.may_write or other.may_write,
+        digest=other.digest,
+        assignments=assignments,
+        pins=one.pins or other.pins,
+        multi=one.multi or other.multi,
+        touches_tracking=one.touches_tracking or other.touches_tracking,
+        kill_target=one.kill_target if one.kill_target == other.kill_target else None,
+    )
+
+
+def _split(tokens: Tokens) -> list[Tokens]:
+    """Tokens between semicolons, but for those inside a stored program's body."""
+    words = tokens.words
+    program = words[0] in (b"CREATE", b"ALTER") and not _PROGRAMS.isdisjoint(words)
+    parts: list[Tokens] = []
+    depth = 0
+    start = 0
+    for index, word in enumerate(words):
+        if word == b";" and depth <= 0:
+            parts.append(tokens.part(start, index))
+            start = index + 1
+        elif not program:
+            continue
+        elif word == b"END":
+            depth -= 1
+        elif word in _BLOCKS and words[index - 1] != b"END":
+            expression = word in (b"IF", b"REPEAT") and words[index - 1] not in _BEFORE_STATEMENT
+            depth += 0 if expression else 1
+    last = tokens.part(start, len(tokens))
+    if len(last) or not parts:
+        parts.append(last)
+    return parts
+
+
+def _unseen(sql: bytes, reason: Touch) -> Statement:
+    """The statement of a text that is not looked at in full: it may do what words in it name."""
+    text = sql.lower()
+    first = _FIRST_WORD.match(text)
+    pins = any(word in text for word in _PINNING_TEXTS)
+    if reason is Touch.UNREADABLE:  # a long text is more likely to have these two in its data
+        pins = pins or (b"into" in text and b"@" in text)
+    tracking = b"session_track_gtids" in text
+    return Statement(
+        kind=StatementClass.WRITE,
+        reason=reason,
+        may_write=True,
+        digest=blake2b(first[0] if first else b"", digest_size=8).hexdigest(),
+        assignments=(Assignment("session", "session_track_gtids", None),) if tracking else (),
+        pins=pins or (first is not None and first[1] in _PINNING_FIRST),
+        multi=b";" in text,
+        touches_tracking=tracking,
+    )

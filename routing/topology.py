@@ -1,0 +1,149 @@
+"""Servers as routing sees them: role, health, incarnation, and what they proved to have applied."""
+
+from typing import Final
+
+from protocol.gtid import EMPTY, GtidSet
+from routing.word import Word
+
+_PENDING_LIMIT: Final = 64
+_RESTART_SLACK_S: Final = 1.0
+_BACKOFF_FIRST_S: Final = 0.25
+_BACKOFF_LAST_S: Final = 4.0
+
+
+class Role(Word):
+    """What a server is in the topology."""
+
+    PRIMARY = "primary"
+    REPLICA = "replica"
+
+
+class Server:
+    """One MySQL server.
+
+    An applied set belongs to one incarnation of a server, named by `server_uuid` and its start. A
+    connection remembers the `epoch` in which it was opened; a proof counts only for connections of
+    the present epoch.
+
+    Attributes:
+        name: ``host:port``; what metrics, log and messages call it.
+        role: primary or replica.
+        down_until: until when (monotonic s) it is not asked, since it could not be reached.
+        uuid: `@@server_uuid`; empty until it was first reached.
+        epoch: counts incarnations seen.
+        version: `@@version` as its handshake gave it; empty until then.
+        gtids: `@@GLOBAL.gtid_mode` is ON (or was not asked yet).
+        behind_until: until when (monotonic s) a wait is not worth trying; see `timed_out`.
+    """
+
+    def __init__(self, name: str, role: Role) -> None:
+        self.name = name
+        self.role = role
+        self.down_until = 0.0
+        self.uuid = ""
+        self.epoch = 0
+        self.version = ""
+        self.gtids = True
+        self.behind_until = 0.0
+        self._behind_backoff = _BACKOFF_FIRST_S
+        self._down_backoff = _BACKOFF_FIRST_S
+        self._started = (0.0, 0.0)
+        self._applied = EMPTY
+        self._pending: list[GtidSet] = []
+
+    @property
+    def applied(self) -> GtidSet:
+        """What this incarnation has proved to have committed, visible to new reads."""
+        if self._pending:
+            applied = self._applied
+            for gtids in self._pending:
+                applied |= gtids
+            self._applied = applied
+            self._pending.clear()
+        return self._applied
+
+    def proved(self, gtids: GtidSet, epoch: int) -> None:
+        """Add what a connection of `epoch` proved: a WAIT that returned 0, or own GTIDs."""
+        if epoch == self.epoch:
+            self._pending.append(gtids)
+            if len(self._pending) >= _PENDING_LIMIT:
+                _ = self.applied  # bounds what is pending
+            self.caught_up()
+
+    def observed(
+        self,
+        uuid: str,
+        started: tuple[float, float],
+        executed: GtidSet,
+        applied_before: GtidSet,
+    ) -> int:
+        """Take `@@GLOBAL.gtid_executed` as one connection read it; return the epoch it belongs to.
+
+        A new incarnation is told by its uuid, by its start, or by GTIDs that are gone (RESET BINARY
+        LOGS AND GTIDS, a crash that lost transactions, a data directory that was replaced).
+
+        Args:
+            uuid: `@@server_uuid`.
+            started: between when and when the server started, s since the epoch: its Uptime is
+                whole seconds, and its answer took time.
+            executed: the set that was read.
+            applied_before: `applied` when the question was sent; what other connections proved
+                meanwhile may be missing from the answer.
+        """
+        if (
+            uuid != self.uuid
+            or started[0] - self._started[1] > _RESTART_SLACK_S
+            or self._started[0] - started[1] > _RESTART_SLACK_S
+            or not applied_before <= executed
+        ):
+            self.epoch += 1
+            self.uuid = uuid
+            self._applied = executed
+            self._pending.clear()
+            self.caught_up()
+        elif not executed <= self.applied:
+            self._applied = self.applied | executed
+            self.caught_up()
+        self._started = started
+        return self.epoch
+
+    def timed_out(self, now: float) -> None:
+        """A wait's budget ran out: others need not try for a while, and longer each time."""
+        if now < self.behind_until:
+            return  # one of several that began before the first of them ran out
+        self.behind_until = now + self._behind_backoff
+        self._behind_backoff = min(self._behind_backoff * 2, _BACKOFF_LAST_S)
+
+    def caught_up(self) -> None:
+        """There was progress: waits are worth trying again."""
+        self.behind_until = 0.0
+        self._behind_backoff = _BACKOFF_FIRST_S
+
+    def unreachable(self, now: float) -> None:
+        """It could not be reached: others need not try for a while, and longer each time."""
+        self.down_until = now + self._down_backoff
+        self._down_backoff = min(self._down_backoff * 2, _BACKOFF_LAST_S)
+
+    def trying(self, until: float) -> None:
+        """Somebody tries to reach it again after a failure: one attempt at a time is enough."""
+        if self.down_until:
+            self.down_until = max(self.down_until, until)
+
+    def reached(self) -> None:
+        """A connection was opened."""
+        self.down_until = 0.0
+        self._down_backoff = _BACKOFF_FIRST_S
+
+
+class Topology:
+    """One primary and its replicas."""
+
+    def __init__(self, primary: str, replicas: list[str]) -> None:
+        """Names are ``host:port``."""
+        self.primary = Server(primary, Role.PRIMARY)
+        self.replicas = [Server(name, Role.REPLICA) for name in replicas]
+
+    @property
+    def servers(self) -> list[Server]:
+        """The primary first."""
+        return [self.primary, *self.replicas]

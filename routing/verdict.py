@@ -1,0 +1,88 @@
+"""What a statement can be found to be: its class, why, and what it does to its session."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from routing.word import Word
+
+
+class StatementClass(Word):
+    """Where a statement may run."""
+
+    READ = "read"
+    """Only reads replicated data: any server that proved to have what must be seen."""
+    WRITE = "write"
+    """May change data, or cannot be shown not to."""
+    TRANSACTION = "transaction"
+    """Begins, ends or shapes a transaction."""
+    SESSION = "session"
+    """Reads or changes what lives in the session's own connection, or in its server alone."""
+    PIN = "pin"
+    """Leaves state on the connection that later statements need."""
+    DIAGNOSTIC = "diagnostic"
+    """Asks about the previous statement; goes where that ran."""
+
+
+class Touch(Word):
+    """Why a statement has its class; closed, for metrics and logs."""
+
+    NOTHING = "nothing"
+    """A plain read."""
+    DATA = "data"
+    DEFINITION = "definition"
+    ACCOUNT = "account"
+    ADMINISTRATION = "administration"
+    PROCEDURE = "procedure"
+    FILE = "file"
+    LOCKING_READ = "locking read"
+    UNKNOWN_FUNCTION = "unknown function"
+    """A call that may be of a stored or loadable function."""
+    UNKNOWN_STATEMENT = "unknown statement"
+    UNREADABLE = "unreadable text"
+    """Unterminated, or bytes that another character set reads in another way."""
+    TOO_LONG = "too long"
+    MULTIPLE = "multiple statements"
+    TRANSACTION = "transaction"
+    SETTING = "setting"
+    DEFAULT_SCHEMA = "default schema"
+    USER_VARIABLE = "user variable"
+    SYSTEM_VARIABLE = "system variable"
+    SESSION_FUNCTION = "session function"
+    LOCK_FUNCTION = "lock function"
+    SERVER_STATE = "server state"
+    """What each server has of its own: status, processes, performance_schema, logs."""
+    TEMPORARY_TABLE = "temporary table"
+    TABLE_LOCK = "table lock"
+    HANDLER = "handler"
+    PREPARED_STATEMENT = "prepared statement"
+    DIAGNOSTICS = "diagnostics"
+    KILL = "kill"
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """One assignment of a SET statement.
+
+    Attributes:
+        scope: "session", "global", "persist", "user" (a user variable) or "one-shot" (for the next
+            transaction only).
+        name: in lower case and without quotes or @. "names" and "character set" stand for
+            SET NAMES and SET CHARACTER SET.
+        value: the SQL text as written, if it means the same on every server: a literal, a bare
+            word, for "names" also a COLLATE clause. Otherwise None.
+    """
+
+    scope: str
+    name: str
+    value: str | None
+
+
+class Verdict(NamedTuple):
+    """What the grammar finds about one statement; see `routing.statement.Statement`."""
+
+    kind: StatementClass
+    reason: Touch
+    may_write: bool = False
+    pins: bool = False
+    assignments: tuple[Assignment, ...] = ()
+    kill_target: int | None = None
