@@ -1,0 +1,209 @@
+"""SET: system variables, user variables, NAMES, TRANSACTION."""
+
+from typing import TYPE_CHECKING, Final
+
+from sqlglot import Token, TokenType
+
+from mysql_mocker import definition
+from mysql_mocker.binding import evaluate
+from mysql_mocker.error import MySQLError, syntax_error
+from mysql_mocker.result import Done
+from mysql_mocker.script import Statement
+from mysql_mocker.value import Value
+from mysql_mocker.variables import DEFINITIONS, Reach, canonical, checked
+from protocol.errors import MalformedGtidSetError
+from protocol.gtid import GtidSet
+
+if TYPE_CHECKING:
+    from mysql_mocker.session import Session
+
+_SCOPES: Final = {
+    "GLOBAL": "global", "PERSIST": "global", "PERSIST_ONLY": "global", "SESSION": "session",
+    "LOCAL": "session",
+}  # fmt: skip
+_VALUES: Final = frozenset(
+    (TokenType.STRING, TokenType.NUMBER, TokenType.NULL, TokenType.TRUE, TokenType.FALSE,
+     TokenType.HEX_STRING, TokenType.BIT_STRING, TokenType.PLACEHOLDER)
+)  # fmt: skip
+_ISOLATION: Final = ("READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE")
+
+
+async def assign(session: "Session", statement: Statement) -> Done:
+    """SET in all its forms.
+
+    Raises:
+        MySQLError: the server's error for what is wrong; assignments before it hold.
+    """
+    words = statement.words
+    if len(words) < 2:
+        raise syntax_error(statement.text)
+    if words[1] in ("PASSWORD", "DEFAULT", "RESOURCE"):
+        await definition.begin(session)
+        definition.end(session)
+        return Done()
+    if words[1] == "ROLE":
+        return Done()
+    place = 2 if words[1] in _SCOPES else 1
+    if words[place] == "TRANSACTION":
+        _transaction(session, statement, _SCOPES.get(words[1], ""))
+        return Done()
+    for item in _items(statement):
+        await _one(session, item)
+    return Done()
+
+
+def _items(statement: Statement) -> list[Statement]:
+    """The assignments between top-level commas."""
+    items: list[Statement] = []
+    depth, start = 0, 1
+    for place, token in enumerate(statement.tokens):
+        depth += (token.token_type is TokenType.L_PAREN) - (token.token_type is TokenType.R_PAREN)
+        if depth == 0 and place and token.token_type is TokenType.COMMA:
+            items.append(statement.part(start, place))
+            start = place + 1
+    items.append(statement.part(start))
+    return items
+
+
+async def _one(session: "Session", item: Statement) -> None:
+    words = item.words
+    if not words:
+        raise syntax_error(item.text)
+    if words[0] == "NAMES" and len(words) > 1:
+        _names(session, item.tokens[1].text)
+    elif words[0] in ("CHARACTER SET", "CHARSET"):
+        _names(session, item.tokens[-1].text)
+    elif item.tokens[0].token_type is TokenType.PARAMETER:
+        await _user_variable(session, item)
+    else:
+        await _system_variable(session, item)
+
+
+def _names(session: "Session", charset: str) -> None:
+    if charset.upper() == "DEFAULT":
+        charset = "utf8mb4"
+    for name in ("character_set_client", "character_set_connection", "character_set_results"):
+        session.variables[name] = charset.lower()
+        session.trackers.variable_set(name)
+
+
+def _split(item: Statement) -> tuple[list[Token], Statement]:
+    """Tokens before ``=`` or ``:=``, and the expression behind."""
+    for place, token in enumerate(item.tokens):
+        if token.text in ("=", ":="):
+            return list(item.tokens[:place]), item.part(place + 1)
+        if token.text == ":" and item.tokens[place + 1].text == "=":
+            return list(item.tokens[:place]), item.part(place + 2)
+    raise syntax_error(item.text)
+
+
+async def _value(session: "Session", expression: Statement) -> Value:
+    if not expression.tokens:
+        raise syntax_error(expression.text)
+    only = expression.tokens[0]
+    if len(expression.tokens) == 1 and only.token_type not in _VALUES:
+        return only.text  # a bare word: ON, utf8mb4, DEFAULT
+    return await evaluate(session, expression, expression.expressions(0)[0])
+
+
+async def _user_variable(session: "Session", item: Statement) -> None:
+    left, right = _split(item)
+    name = "".join(token.text for token in left[1:]).lower()
+    session.storage.surroundings.user_variables[name] = await _value(session, right)
+    session.trackers.state_set()
+
+
+async def _system_variable(session: "Session", item: Statement) -> None:
+    left, right = _split(item)
+    names = [token.text for token in left if token.text not in ("@@", "@", ".")]
+    scope = "session"
+    if len(names) > 1 and names[0].upper() in _SCOPES:
+        scope = _SCOPES[names[0].upper()]
+        del names[0]
+    if len(names) != 1:
+        raise syntax_error(item.text)
+    name = canonical(names[0])
+    value = await _value(session, right)
+    if isinstance(value, str) and value.upper() == "DEFAULT" and len(right.tokens) == 1:
+        default = DEFINITIONS[name].default
+        shared = session.server.variable(name) if scope == "session" else default
+        value = int(shared) if isinstance(shared, bool) else shared
+    set_variable(session, scope, name, value)
+
+
+def set_variable(session: "Session", scope: str, name: str, value: Value) -> None:
+    """Assigns one variable, with what follows from it.
+
+    Raises:
+        MySQLError: 1231, 1232, 1238, 1229, 1228 or 1766.
+    """
+    reach = DEFINITIONS[name].reach
+    if reach is Reach.READ_ONLY:
+        raise MySQLError(1238, "HY000", f"Variable '{name}' is a read only variable")
+    if scope == "session" and reach is Reach.GLOBAL:
+        raise MySQLError(
+            1229,
+            "HY000",
+            f"Variable '{name}' is a GLOBAL variable and should be set with SET GLOBAL",
+        )
+    if scope == "global" and reach is Reach.SESSION:
+        raise MySQLError(
+            1228,
+            "HY000",
+            f"Variable '{name}' is a SESSION variable and can't be used with SET GLOBAL",
+        )
+    stored = checked(name, value)
+    if scope == "global":
+        session.server.set_variable(name, stored)
+        return
+    _check_moment(session, name, stored)
+    was = session.variables.get(name)
+    session.variables[name] = stored
+    if name in ("last_insert_id", "identity"):
+        session.last_insert_id = int(stored)
+    if name == "autocommit" and stored and not was:
+        session.transaction.commit()
+    session.trackers.variable_set(name)
+
+
+def _check_moment(session: "Session", name: str, value: bool | float | str) -> None:
+    if name == "session_track_gtids" and session.transaction.active:
+        raise MySQLError(
+            1766,
+            "HY000",
+            "The system variable session_track_gtids cannot be set when there is an ongoing "
+            "transaction.",
+        )
+    if name == "gtid_next" and str(value).upper() not in ("AUTOMATIC", "ANONYMOUS"):
+        try:
+            gtid = GtidSet.parse(str(value))
+        except MalformedGtidSetError as error:
+            raise MySQLError(
+                1231, "42000", f"Variable 'gtid_next' can't be set to the value of '{value}'"
+            ) from error
+        if len(gtid) != 1:
+            raise MySQLError(
+                1231, "42000", f"Variable 'gtid_next' can't be set to the value of '{value}'"
+            )
+
+
+def _transaction(session: "Session", statement: Statement, scope: str) -> None:
+    """SET [scope] TRANSACTION; without a scope it is meant for the next transaction only."""
+    text = " ".join(statement.words)
+    isolation = next((level for level in _ISOLATION if f"LEVEL {level}" in text), None)
+    if not scope:
+        if session.transaction.active:
+            raise MySQLError(
+                1568,
+                "25001",
+                "Transaction characteristics can't be changed while a transaction is in progress",
+            )
+        behind = text.partition("TRANSACTION ")[2].split(" , ")
+        clauses = "; ".join(f"SET TRANSACTION {clause}" for clause in behind) + ";"
+        session.characteristics = f"{session.characteristics} {clauses}".strip()
+        session.trackers.characteristics_set(session.characteristics)
+        return
+    if isolation is not None:
+        set_variable(session, scope, "transaction_isolation", isolation.replace(" ", "-"))
+    if "READ ONLY" in text or "READ WRITE" in text:
+        set_variable(session, scope, "transaction_read_only", int("READ ONLY" in text))

@@ -1,0 +1,445 @@
+"""SQL: what statements answer, and the errors of common faults."""
+
+from collections.abc import Callable
+
+import pytest
+
+from mysql_mocker.server import Server
+from tests.mysql_mocker.raw_client import RawClient
+from tests.mysql_mocker.waiting import until
+
+Connect = Callable[..., RawClient]
+
+
+@pytest.fixture
+def table(client: RawClient) -> RawClient:
+    """A client that has a table of three rows."""
+    client.query("CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY, v VARCHAR(20), n INT UNIQUE)")
+    client.query("INSERT INTO t (v, n) VALUES ('a', 1), ('b', 2), ('c', 3)")
+    return client
+
+
+ERRORS = (
+    ("SELEC 1", 1064, "42000"),
+    ("SELECT 'open", 1064, "42000"),
+    ("SELECT nothing FROM t", 1054, "42S22"),
+    ("INSERT INTO t (nothing) VALUES (1)", 1054, "42S22"),
+    ("SELECT * FROM nothing", 1146, "42S02"),
+    ("INSERT INTO nothing VALUES (1)", 1146, "42S02"),
+    ("SELECT * FROM nowhere.t", 1146, "42S02"),
+    ("DROP TABLE nothing", 1051, "42S02"),
+    ("CREATE TABLE t (n INT)", 1050, "42S01"),
+    ("CREATE TABLE nowhere.t (n INT)", 1049, "42000"),
+    ("USE nowhere", 1049, "42000"),
+    ("CREATE DATABASE test", 1007, "HY000"),
+    ("DROP DATABASE nowhere", 1008, "HY000"),
+    ("INSERT INTO t VALUES (1, 'x', 9)", 1062, "23000"),
+    ("INSERT INTO t (v, n) VALUES ('x', 1)", 1062, "23000"),
+    ("UPDATE t SET n = 1", 1062, "23000"),
+    ("INSERT INTO t VALUES (1)", 1136, "21S01"),
+    ("SELECT unknown_function()", 1305, "42000"),
+    ("SELECT @@nothing", 1193, "HY000"),
+    ("SET nothing = 1", 1193, "HY000"),
+    ("SET session_track_gtids = 'nothing'", 1231, "42000"),
+    ("SET server_uuid = 'x'", 1238, "HY000"),
+    ("SET read_only = 1", 1229, "HY000"),
+    ("SET GLOBAL timestamp = 1", 1228, "HY000"),
+    ("SET wait_timeout = 'x'", 1232, "42000"),
+    ("KILL 99999", 1094, "HY000"),
+    ("ROLLBACK TO nothing", 1305, "42000"),
+    ("CALL nothing()", 1305, "42000"),
+    ("EXECUTE nothing", 1243, "HY000"),
+    ("PREPARE s FROM 'BEGIN'", 1295, "HY000"),
+    ("XA COMMIT 'x'", 1397, "XAE04"),
+    ("UPDATE t, t AS u SET t.v = 1", 1235, "42000"),
+    ("SELECT 1 INTO @x", 1235, "42000"),
+    ("START REPLICA", 1200, "HY000"),
+)
+
+
+@pytest.mark.parametrize(("statement", "code", "sqlstate"), ERRORS, ids=[e[0] for e in ERRORS])
+def test_errors(table: RawClient, statement: str, code: int, sqlstate: str) -> None:
+    error = table.one(statement).error
+    assert (error.code, error.sqlstate) == (code, sqlstate)
+    assert table.one("SHOW WARNINGS").rows[0][1] == str(code).encode()
+    assert table.value("SELECT COUNT(*) FROM t") == "3"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DROP DATABASE", "OPTIMIZE a", "SHOW TABLES FROM", "SHOW COLUMNS FROM", "KILL 'x'", "KILL",
+        "UPDATE t SET n", "XA START", "PREPARE s", "SET n", "SET @a =", "TRUNCATE",
+        "RENAME TABLE t",
+        "CREATE PROCEDURE p", "DESCRIBE", "USE", "SAVEPOINT", "EXECUTE", "CALL", "INSERT INTO t",
+        "SELECT INTO 'x'", "SET autocommit = INTO 'x'", "SHOW", "LOCK", "EXPLAIN SELECT", "(", "*",
+    ],
+)  # fmt: skip
+def test_unfinished_statements_are_errors(table: RawClient, statement: str) -> None:
+    reply = table.query(statement)[-1]
+    assert statement == "LOCK" or reply.error.code in (1064, 1235)
+    assert table.value("SELECT COUNT(*) FROM t") == "3"
+
+
+def test_no_database_selected(connect: Connect) -> None:
+    client = connect(database=None)
+    for statement in ("SELECT * FROM t", "CREATE TABLE t (n INT)", "SHOW TABLES"):
+        assert client.one(statement).error.code == 1046
+
+
+VALUES = (
+    ("7 DIV 2", "3"), ("7 % 4", "3"), ("1 = 1", "1"), ("NOT 1", "0"), ("NULL", None),
+    ("1.5", "1.5"),
+    ("'it''s'", "it's"), (r"'a\n\'b'", "a\n'b"), ("0x41", "A"), ("x'4142'", "AB"),
+    ("CONCAT('a', 1, 'b')", "a1b"), ("CONCAT('a', NULL)", None),
+    ("CONCAT_WS('-', 1, NULL, 2)", "1-2"),
+    ("IF(1 > 2, 'y', 'n')", "n"), ("IFNULL(NULL, 3)", "3"), ("GREATEST(1, 3, 2)", "3"),
+    ("LEFT('abc', 2)", "ab"), ("RIGHT('abc', 2)", "bc"), ("LENGTH('é')", "2"),
+    ("CHAR_LENGTH('é')", "1"),
+    ("UPPER('é')", "É"), ("LPAD('5', 3, '0')", "005"), ("SUBSTRING_INDEX('a.b.c', '.', 2)", "a.b"),
+    ("MD5('a')", "0cc175b9c0f1b6a831c399e269772661"),
+    ("DATE_ADD('2024-02-28', INTERVAL 1 DAY)", "2024-02-29"),
+    ("'2024-01-01 23:00:00' + INTERVAL 2 HOUR", "2024-01-02 01:00:00"),
+    ("DATABASE()", "test"), ("USER()", "demo@localhost"), ("CURRENT_USER()", "demo@%"),
+    ("@unset", None), ("CAST('12' AS UNSIGNED) + 1", "13"), ("'a' LIKE 'A%'", "1"),
+    ("'abc' REGEXP '^A'", "1"), ("3 BETWEEN 1 AND 5", "1"), ("2 IN (1, 2)", "1"),
+    ("1 <=> NULL", "0"),
+    ("EXISTS(SELECT 1 FROM t)", "1"), ("(SELECT MAX(n) FROM t)", "3"), ("1 XOR 1", "0"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("expression", "value"), VALUES)
+def test_expressions(table: RawClient, expression: str, value: str | None) -> None:
+    reply = table.one(f"SELECT {expression}")
+    name = expression if not expression.startswith("'it") else "it's"
+    if expression.startswith(r"'a\n"):
+        name = "a\n'b"
+    assert reply.names == [name]
+    assert reply.rows == [[None if value is None else value.encode()]]
+
+
+def test_queries(table: RawClient) -> None:
+    for sql, rows in (
+        ("SELECT v FROM t ORDER BY id DESC LIMIT 1, 1", [["b"]]),
+        (
+            "SELECT x.v, y.v FROM t x JOIN t y ON y.n = x.n + 1 ORDER BY x.n",
+            [["a", "b"], ["b", "c"]],
+        ),
+        ("SELECT test.t.v FROM test.t WHERE t.id = 1", [["a"]]),
+        ("SELECT 1 FROM DUAL", [["1"]]),
+        ("(SELECT 1) UNION ALL (SELECT 2) ORDER BY 1 DESC", [["2"], ["1"]]),
+        ("WITH c AS (SELECT 5 AS n) SELECT * FROM c", [["5"]]),
+        ("SELECT n > 1 AS big, COUNT(*) FROM t GROUP BY big HAVING big", [["1", "2"]]),
+        ("SELECT SQL_NO_CACHE DISTINCT v FROM t WHERE v = 'A'", [["a"]]),
+        ("SELECT /*+ NO_INDEX_MERGE() */ /* c */ 1 -- x", [["1"]]),
+        ("SELECT GROUP_CONCAT(v) FROM t", [["a,b,c"]]),
+        (
+            "SELECT @sum := @sum + n FROM t, (SELECT @sum := 0) start ORDER BY n",
+            [["1"], ["3"], ["6"]],
+        ),
+        ("SELECT @sum", [["6"]]),
+    ):
+        found = [[None if v is None else v.decode() for v in row] for row in table.one(sql).rows]
+        assert found == rows, sql
+
+
+def test_a_name_that_sqlite_reserves(client: RawClient) -> None:
+    client.query("CREATE TABLE nothing (nothing INT, `glob` INT)")
+    assert client.one("INSERT INTO nothing VALUES (1, 2)").ok
+    assert client.one("SELECT nothing, `glob` FROM nothing").rows == [[b"1", b"2"]]
+
+
+TWO_RECORDS = "Records: 2  Duplicates: 0  Warnings: 0"
+
+
+def matched(rows: int, changed: int) -> str:
+    return f"Rows matched: {rows}  Changed: {changed}  Warnings: 0"
+
+
+def test_counts_and_messages(table: RawClient) -> None:
+    for sql, affected, inserted, info in (
+        ("INSERT INTO t (v) VALUES ('d')", 1, 4, ""),
+        ("INSERT INTO t (v) VALUES ('e'), ('f')", 2, 5, TWO_RECORDS),
+        ("INSERT INTO t (id, v) VALUES (100, 'g')", 1, 100, ""),
+        ("INSERT INTO t (v) VALUES (DEFAULT)", 1, 101, ""),
+        ("INSERT INTO t (v) SELECT v FROM t WHERE id < 3", 2, 102, TWO_RECORDS),
+        ("REPLACE INTO t VALUES (1, 'z', 1)", 2, 1, ""),
+        ("INSERT INTO t VALUES (1, 'y', 1) ON DUPLICATE KEY UPDATE v = VALUES(v)", 2, 1, ""),
+        ("UPDATE t SET v = 'q' WHERE id IN (1, 2)", 2, 0, matched(2, 2)),
+        ("UPDATE t SET v = 'q' WHERE id IN (1, 3)", 1, 0, matched(2, 1)),
+        ("UPDATE t SET v = 'r' ORDER BY id DESC LIMIT 1", 1, 0, matched(1, 1)),
+        ("DELETE FROM t WHERE id > 4 ORDER BY id LIMIT 2", 2, 0, ""),
+        ("CREATE TABLE u SELECT * FROM t WHERE id < 3", 2, 0, TWO_RECORDS),
+        ("TRUNCATE t", 0, 0, ""),
+        ("INSERT INTO t (v) VALUES ('anew')", 1, 1, ""),
+    ):  # fmt: skip
+        ok = table.one(sql).ok
+        assert (ok.affected_rows, ok.last_insert_id, ok.info.decode()) == (
+            affected,
+            inserted,
+            info,
+        ), sql
+
+
+def test_insert_ignore_warns(table: RawClient) -> None:
+    ok = table.one("INSERT IGNORE INTO t VALUES (1, 'x', 1), (9, 'new', 9)").ok
+    assert (ok.affected_rows, ok.warnings) == (1, 1)
+    warning = [b"Warning", b"1062", b"Duplicate entry '1' for key 't.PRIMARY'"]
+    assert table.one("SHOW WARNINGS").rows == [warning]
+    assert table.value("SELECT @@warning_count") == "0"
+
+
+def test_last_insert_id(table: RawClient) -> None:
+    table.query("INSERT INTO t (v) VALUES ('x'), ('y')")
+    assert table.value("SELECT LAST_INSERT_ID()") == "4"
+    table.query("INSERT INTO t (id, v) VALUES (50, 'z')")
+    assert table.value("SELECT LAST_INSERT_ID()") == "4"
+    assert table.value("SELECT LAST_INSERT_ID(7)") == "7"
+    table.query("UPDATE t SET n = LAST_INSERT_ID(n + 40) WHERE id = 1")
+    assert table.value("SELECT @@last_insert_id") == "41"
+
+
+def test_row_count_and_found_rows(table: RawClient) -> None:
+    table.query("UPDATE t SET v = 'x' WHERE n < 3")
+    assert table.value("SELECT ROW_COUNT()") == "2"
+    table.query("SELECT * FROM t")
+    assert table.value("SELECT FOUND_ROWS()") == "3"
+
+
+def test_found_rows_flag_counts_matched_rows(connect: Connect, table: RawClient) -> None:
+    client = connect(flags=2)
+    assert client.one("UPDATE t SET v = v").ok.affected_rows == 3
+
+
+# Transactions.
+
+
+def test_transactions(table: RawClient, connect: Connect) -> None:
+    other = connect()
+    table.query("BEGIN")
+    table.query("DELETE FROM t")
+    assert other.value("SELECT COUNT(*) FROM t") == "3"
+    assert table.value("SELECT COUNT(*) FROM t") == "0"
+    table.query("ROLLBACK")
+    assert table.value("SELECT COUNT(*) FROM t") == "3"
+    table.query("START TRANSACTION")
+    table.query("DELETE FROM t WHERE n = 1")
+    table.query("SAVEPOINT s")
+    table.query("DELETE FROM t")
+    table.query("ROLLBACK TO s")
+    table.query("COMMIT")
+    assert other.value("SELECT COUNT(*) FROM t") == "2"
+
+
+def test_status_flags(table: RawClient) -> None:
+    in_trans, autocommit, read_only = 0x1, 0x2, 0x2000
+    for statement, status in (
+        ("SELECT 1", autocommit),
+        ("BEGIN", in_trans | autocommit),
+        ("SELECT 1", in_trans | autocommit),
+        ("COMMIT", autocommit),
+        ("SET autocommit = 0", 0),
+        ("SELECT 1", 0),
+        ("SELECT * FROM t", in_trans),
+        ("COMMIT", 0),
+        ("SET autocommit = 1", autocommit),
+        ("START TRANSACTION READ ONLY", in_trans | autocommit | read_only),
+        ("COMMIT", autocommit),
+        ("SET sql_mode = 'NO_BACKSLASH_ESCAPES'", autocommit | 0x200),
+    ):
+        assert table.one(statement).status & ~0x4000 == status, statement
+
+
+def test_a_second_writer_waits_for_the_first(table: RawClient, connect: Connect) -> None:
+    other = connect()
+    table.query("BEGIN")
+    table.query("INSERT INTO t (v) VALUES ('first')")
+    other.send(b"\x03INSERT INTO t (v) VALUES ('second')")
+    table.query("COMMIT")
+    assert other.replies()[0].ok.last_insert_id == 5
+
+
+def test_a_writer_that_waits_too_long(table: RawClient, connect: Connect) -> None:
+    other = connect()
+    table.query("BEGIN")
+    table.query("INSERT INTO t (v) VALUES ('first')")
+    other.query("SET innodb_lock_wait_timeout = 0")
+    assert other.one("INSERT INTO t (v) VALUES ('second')").error.code == 1205
+    table.query("ROLLBACK")
+    assert other.one("INSERT INTO t (v) VALUES ('second')").ok
+
+
+def test_read_only_transactions_refuse_writes(table: RawClient) -> None:
+    def refused(sql: str) -> bool:
+        error = table.one(sql).error
+        return (error.code, error.sqlstate) == (1792, "25006")
+
+    table.query("START TRANSACTION READ ONLY")
+    assert refused("INSERT INTO t (v) VALUES ('x')")
+    assert table.value("SELECT COUNT(*) FROM t") == "3"
+    table.query("COMMIT")
+    table.query("SET SESSION TRANSACTION READ ONLY")
+    assert refused("DELETE FROM t")
+    assert refused("CREATE TABLE u (n INT)")
+    table.query("BEGIN")
+    assert refused("DELETE FROM t")
+    table.query("ROLLBACK")
+    table.query("START TRANSACTION READ WRITE")
+    assert table.one("DELETE FROM t WHERE n = 1").ok
+    table.query("COMMIT")
+    table.query("SET SESSION TRANSACTION READ WRITE")
+    assert table.one("DELETE FROM t").ok
+
+
+def test_temporary_tables_are_the_session_s_own(table: RawClient, connect: Connect) -> None:
+    table.query("CREATE TEMPORARY TABLE t (n INT)")
+    assert table.value("SELECT COUNT(*) FROM t") == "0"
+    assert connect().value("SELECT COUNT(*) FROM t") == "3"
+    table.query("DROP TEMPORARY TABLE t")
+    assert table.value("SELECT COUNT(*) FROM t") == "3"
+
+
+# Definitions.
+
+
+def test_definitions(client: RawClient) -> None:
+    for statement in (
+        "CREATE TABLE p (id BIGINT UNSIGNED NOT NULL AUTO_INCREMENT, e ENUM('a','b') NOT NULL "
+        "DEFAULT 'a', k VARCHAR(10) CHARACTER SET utf8mb4 COMMENT 'c', PRIMARY KEY (id), "
+        "UNIQUE KEY uk (k), KEY ik (e, k(4))) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4",
+        "CREATE TABLE c (a INT, b INT, PRIMARY KEY (a, b), CHECK (a < 10), "
+        "CONSTRAINT f FOREIGN KEY (b) REFERENCES p (id) ON DELETE CASCADE)",
+        "CREATE TABLE l LIKE p",
+        "ALTER TABLE c ADD COLUMN d DATETIME, ADD INDEX i (d), ADD COLUMN s VARCHAR(5) NOT NULL",
+        "ALTER TABLE c RENAME COLUMN d TO e, DROP COLUMN s",
+        "CREATE OR REPLACE VIEW w AS SELECT k FROM p",
+        "RENAME TABLE l TO m",
+        "INSERT INTO p (k) VALUES ('one')",
+        "INSERT INTO c (a, b) VALUES (1, 1)",
+    ):
+        assert client.one(statement).ok, statement
+    assert client.one("INSERT INTO p (k) VALUES ('ONE')").error.code == 1062
+    assert client.one("INSERT INTO c (a, b) VALUES (1, 99)").error.code == 1452
+    assert client.one("INSERT INTO c (a, b) VALUES (11, 1)").error.code == 3819
+    assert client.one("SELECT * FROM w").rows == [[b"one"]]
+    assert [row[0] for row in client.one("SHOW TABLES").rows] == [b"c", b"m", b"p", b"w"]
+    assert client.one("DELETE FROM p").ok
+    assert client.value("SELECT COUNT(*) FROM c") == "0"
+    columns = [(row[0], row[1], row[3]) for row in client.one("DESCRIBE p").rows]
+    assert columns[0] == (b"id", b"int", b"PRI")
+    created = client.one("SHOW CREATE TABLE p").rows[0][1]
+    assert created is not None
+    assert b"UNIQUE KEY `uk` (`k`)" in created
+
+
+def test_schemas(client: RawClient) -> None:
+    client.query("CREATE DATABASE other")
+    client.query("CREATE TABLE other.t (n INT)")
+    assert client.one("SELECT * FROM t").error.code == 1146
+    client.query("USE other")
+    assert client.one("SELECT * FROM t").rows == []
+    names = [row[0] for row in client.one("SHOW DATABASES").rows]
+    assert names == [
+        b"information_schema",
+        b"mysql",
+        b"other",
+        b"performance_schema",
+        b"sys",
+        b"test",
+    ]
+    client.query("DROP DATABASE other")
+    assert client.value("SELECT DATABASE()") is None
+
+
+# Variables and what monitors ask.
+
+
+def test_variables(client: RawClient) -> None:
+    client.query(
+        "SET @a = 1 + 1, @b := 'x', SESSION wait_timeout = 100, @@session.time_zone = '+00:00'"
+    )
+    assert client.one("SELECT @a, @B, @@wait_timeout, @@global.wait_timeout").rows == [
+        [b"2", b"x", b"100", b"28800"]
+    ]
+    client.query("SET wait_timeout = DEFAULT, autocommit = OFF, sql_mode = ''")
+    assert client.one("SELECT @@wait_timeout, @@autocommit, @@sql_mode").rows == [
+        [b"28800", b"0", b""]
+    ]
+    client.query("SET GLOBAL wait_timeout = 5")
+    assert client.one("SHOW GLOBAL VARIABLES LIKE 'wait_time%'").rows == [[b"wait_timeout", b"5"]]
+    assert client.one("SHOW VARIABLES WHERE Variable_name IN ('wait_timeout')").rows == [
+        [b"wait_timeout", b"28800"]
+    ]
+
+
+def test_server_facts(client: RawClient) -> None:
+    row = client.one(
+        "SELECT @@server_id, LENGTH(@@server_uuid), @@port, @@read_only, @@super_read_only, "
+        "@@gtid_mode, @@hostname, CONNECTION_ID()"
+    ).rows[0]
+    port, own_id = str(client.address[0]).encode(), str(client.id).encode()
+    assert row == [b"1", b"36", port, b"0", b"0", b"ON", b"localhost", own_id]
+    uptime = "SELECT VARIABLE_VALUE FROM performance_schema.global_status WHERE VARIABLE_NAME = "
+    assert int(client.value(uptime + "'Uptime'") or "") < 1_000
+    assert client.one("SHOW STATUS LIKE 'Uptime'").rows[0][0] == b"Uptime"
+    listed = client.one("SELECT ID, USER FROM information_schema.PROCESSLIST").rows
+    assert listed == [[own_id, b"demo"]]
+
+
+def test_sql_mode_ansi_quotes(table: RawClient) -> None:
+    assert table.value('SELECT "v" FROM t LIMIT 1') == "v"
+    table.query("SET sql_mode = 'ANSI_QUOTES'")
+    assert table.value('SELECT "v" FROM t LIMIT 1') == "a"
+
+
+def test_sql_mode_no_backslash_escapes(client: RawClient) -> None:
+    client.query("SET sql_mode = 'NO_BACKSLASH_ESCAPES'")
+    assert client.value(r"SELECT 'a\n'") == r"a\n"
+
+
+def test_versioned_comments_are_run(client: RawClient) -> None:
+    assert client.one("/*!40101 SET @a = 'yes' */").ok
+    assert client.value("SELECT @a") == "yes"
+
+
+def test_prepared_text_statements(table: RawClient) -> None:
+    assert (
+        table.one("PREPARE s FROM 'SELECT v FROM t WHERE n = ?'").ok.info == b"Statement prepared"
+    )
+    table.query("SET @n = 2")
+    assert table.one("EXECUTE s USING @n").rows == [[b"b"]]
+    assert table.one("EXECUTE s").error.code == 1210
+    assert table.one("DEALLOCATE PREPARE s").ok
+    assert table.one("EXECUTE s USING @n").error.code == 1243
+
+
+def test_named_locks(client: RawClient, connect: Connect) -> None:
+    other = connect()
+    assert client.value("SELECT GET_LOCK('l', 1)") == "1"
+    assert other.value("SELECT GET_LOCK('l', 0)") == "0"
+    assert other.value("SELECT IS_USED_LOCK('l')") == str(client.id)
+    other.send(b"\x03SELECT GET_LOCK('l', -1)")
+    assert client.value("SELECT RELEASE_LOCK('l')") == "1"
+    assert other.replies()[0].rows == [[b"1"]]
+    assert client.value("SELECT RELEASE_LOCK('l')") == "0"
+    other.command(b"\x1f")
+    assert client.value("SELECT IS_FREE_LOCK('l')") == "1"
+
+
+def test_sleep_is_interrupted_by_kill_query(connect: Connect, primary: Server) -> None:
+    sleeper, killer = connect(), connect()
+    sleeper.send(b"\x03SELECT SLEEP(1000)")
+    until(lambda: (sleeper.id, "SELECT SLEEP(1000)") in primary.statements, "it sleeps")
+    killer.query(f"KILL QUERY {sleeper.id}")
+    assert sleeper.replies()[0].rows == [[b"1"]]
+    assert sleeper.value("SELECT SLEEP(0)") == "0"
+
+
+def test_long_values_and_odd_bytes(client: RawClient) -> None:
+    client.query("CREATE TABLE l (b LONGTEXT)")
+    text = "ä\\'\n" * 50_000
+    literal = text.replace("\\", "\\\\").replace("'", "\\'")
+    client.query(f"INSERT INTO l VALUES ('{literal}')")  # noqa: S608 - escaped above
+    assert client.value("SELECT b FROM l") == text
+    client.command(b"\x03UPDATE l SET b = '\xff\xfe\\0'")
+    assert client.one("SELECT b FROM l").rows == [[b"\xff\xfe\0"]]
