@@ -1,0 +1,41 @@
+"""Where a server or a listener is."""
+
+import re
+from dataclasses import dataclass
+from typing import Final, Self
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A TCP address. An IPv6 host is kept without its brackets."""
+
+    host: str
+    port: int
+
+    @classmethod
+    def parse(cls, text: str, *, default_host: str, default_port: int | None) -> Self:
+        """Read ``HOST:PORT``, ``HOST``, ``:PORT``, ``[IPV6]:PORT`` or ``[IPV6]``.
+
+        Raises:
+            ValueError: it is none of these; the message says what is allowed.
+        """
+        match = _ADDRESS.fullmatch(text.strip())
+        if match is None:
+            raise ValueError('want HOST:PORT, such as "db1.example:3306" or "[::1]:3306"')
+        host = match["ipv6"] or match["host"] or default_host
+        if match["port"] is None and default_port is None:
+            raise ValueError("the port is missing: want HOST:PORT")
+        port = default_port if match["port"] is None else int(match["port"])
+        if port is None or port > 65535:
+            raise ValueError("want a port of at most 65535")
+        return cls(host.lower(), port)
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+_ADDRESS: Final = re.compile(
+    r"(?:\[(?P<ipv6>[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*(?:%[\w.-]+)?)\]|(?P<host>[\w.-]*))"
+    r"(?::(?P<port>[0-9]{1,5}))?",
+    re.ASCII,
+)

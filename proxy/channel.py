@@ -1,0 +1,233 @@
+"""Packets one at a time, for the slow path: handshakes and logins on either side.
+
+In clear, the channel reads exactly the bytes that were asked for: what a peer sends right behind
+them, a TLS ClientHello or a first command, stays with the transport for whoever takes over. Over
+TLS it reads ahead, since a transport that is told of its peer's end forgets what was not yet read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Protocol, cast
+
+from protocol.constants import MAX_PACKET_PAYLOAD
+from protocol.errors import PacketOutOfOrderError, PacketTooLargeError
+from protocol.packet import frame
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Callable
+
+_HEADER = 4
+_CHUNK = 1 << 14
+
+
+class StreamProtocol(Protocol):
+    """What takes a connection over from a channel: `asyncio.Protocol` by its methods."""
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes."""
+
+    def eof_received(self) -> bool:
+        """Take the peer's half-close."""
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Take the end."""
+
+    def pause_writing(self) -> None:
+        """Take note that the write buffer is full."""
+
+    def resume_writing(self) -> None:
+        """Take note that it is not any more."""
+
+
+class ChannelClosedError(Exception):
+    """The peer closed the connection, or it broke."""
+
+
+class PacketChannel(asyncio.BufferedProtocol):
+    """Reads and writes whole packets over a transport.
+
+    Attributes:
+        sequence_id: the id of the next packet, in either direction.
+    """
+
+    def __init__(
+        self, max_payload: int, connected: Callable[[PacketChannel], None] | None = None
+    ) -> None:
+        """Packets longer than `max_payload` bytes are refused; `connected` is told of the start."""
+        self._max_payload = max_payload
+        self._connected = connected
+        self.sequence_id = 0
+        self._transport: asyncio.Transport | None = None
+        self._chunk = bytearray(_CHUNK)
+        self._received = bytearray()
+        self._wanted = _HEADER
+        self._enough: asyncio.Future[None] | None = None
+        self._closed = False
+        self._tls = False
+
+    @property
+    def transport(self) -> asyncio.Transport:
+        """The transport below.
+
+        Raises:
+            ChannelClosedError: it is gone.
+        """
+        # A TLS handshake that failed closes the transport and does not tell.
+        if self._transport is None or self._closed or self._transport.is_closing():
+            raise ChannelClosedError("the connection is closed")
+        return self._transport
+
+    @property
+    def secure(self) -> bool:
+        """Whether TLS protects what is written."""
+        return self._tls
+
+    async def read_packet(self) -> bytes:
+        """Return the next packet's payload, joined from its frames.
+
+        Raises:
+            ChannelClosedError: no more will come.
+            PacketOutOfOrderError: its sequence id is not the next one.
+            PacketTooLargeError: it is longer than allowed.
+        """
+        payload = bytearray()
+        while True:
+            header = await self._take(_HEADER)
+            length = int.from_bytes(header[:3], "little")
+            if header[3] != self.sequence_id:
+                raise PacketOutOfOrderError(
+                    f"packet {header[3]} came where {self.sequence_id} was expected"
+                )
+            if len(payload) + length > self._max_payload:
+                raise PacketTooLargeError(f"a packet of more than {self._max_payload} bytes")
+            self.sequence_id = (self.sequence_id + 1) & 0xFF
+            payload += await self._take(length)
+            if length < MAX_PACKET_PAYLOAD:
+                return bytes(payload)
+
+    def write_packet(self, payload: bytes) -> None:
+        """Send a packet.
+
+        Raises:
+            ChannelClosedError: the connection is gone.
+        """
+        self.transport.write(frame(payload, self.sequence_id))
+        self.sequence_id = (self.sequence_id + 1 + len(payload) // MAX_PACKET_PAYLOAD) & 0xFF
+
+    async def start_tls(
+        self, context: ssl.SSLContext, *, server_side: bool, hostname: str | None, within: float
+    ) -> None:
+        """Turn the connection into a TLS connection.
+
+        Raises:
+            ssl.SSLError, OSError, TimeoutError: the handshake failed.
+        """
+        self._tls = True  # what arrives before this returns must not pause the transport below
+        transport = await asyncio.get_running_loop().start_tls(
+            self.transport,
+            self,
+            context,
+            server_side=server_side,
+            server_hostname=hostname,
+            ssl_handshake_timeout=within,
+        )
+        if transport is None:
+            raise ChannelClosedError("the connection closed during the TLS handshake")
+        self._transport = transport
+
+    def adopt(self, transport: asyncio.Transport, sequence_id: int, *, secure: bool) -> None:
+        """Take over a connection from another protocol object."""
+        self._transport = transport
+        self._tls = secure
+        self.sequence_id = sequence_id
+        transport.pause_reading()
+        transport.set_protocol(self)
+        transport.resume_reading()
+
+    def hand_over(self, protocol: StreamProtocol) -> asyncio.Transport:
+        """Let `protocol` have the connection from the next byte on.
+
+        Raises:
+            ChannelClosedError: the connection is gone.
+        """
+        transport = self.transport
+        transport.pause_reading()
+        # Compiled classes cannot inherit from asyncio's; its transports only call methods.
+        transport.set_protocol(cast("asyncio.BaseProtocol", protocol))
+        if self._received:
+            # Later, when the protocol knows its transport; until then nothing else may arrive.
+            asyncio.get_running_loop().call_soon(self._hand_over_received, transport, protocol)
+        else:
+            transport.resume_reading()
+        return transport
+
+    def _hand_over_received(self, transport: asyncio.Transport, protocol: StreamProtocol) -> None:
+        if not transport.is_closing():
+            transport.resume_reading()
+            protocol.data_received(bytes(self._received))
+
+    def close(self) -> None:
+        """Close the connection; what was written is still sent."""
+        if self._transport is not None and not self._closed:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Drop the connection at once."""
+        if self._transport is not None and not self._closed:
+            self._transport.abort()
+
+    async def _take(self, size: int) -> bytes:
+        self._wanted = size
+        while len(self._received) < size:
+            self.transport.resume_reading()
+            self._enough = asyncio.get_running_loop().create_future()
+            try:
+                await self._enough
+            finally:
+                self._enough = None
+        taken = bytes(self._received[:size])
+        del self._received[:size]
+        self._wanted = _HEADER
+        return taken
+
+    # asyncio.BufferedProtocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take the transport."""
+        self._transport = cast("asyncio.Transport", transport)
+        if self._connected is not None:
+            self._connected(self)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Where the next bytes go: in clear, no more than are still missing."""
+        missing = max(1, self._wanted - len(self._received))
+        return memoryview(self._chunk)[: _CHUNK if self._tls else min(missing, _CHUNK)]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Keep what came, and stop where enough is there."""
+        self._received += memoryview(self._chunk)[:nbytes]
+        received = len(self._received)
+        if received >= (self._max_payload if self._tls else self._wanted):
+            self.transport.pause_reading()
+        if received >= self._wanted:
+            self._wake(None)
+
+    def eof_received(self) -> bool:
+        """Let the transport close."""
+        return False
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Wake the reader."""
+        self._closed = True
+        cause = "the peer closed the connection" if error is None else str(error)
+        self._wake(ChannelClosedError(cause))
+
+    def _wake(self, error: ChannelClosedError | None) -> None:
+        if self._enough is None or self._enough.done():
+            return
+        if error is None:
+            self._enough.set_result(None)
+        else:
+            self._enough.set_exception(error)

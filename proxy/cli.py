@@ -1,0 +1,184 @@
+"""The command `tidegate`."""
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, NoReturn
+
+from proxy.config import Config, ConfigError, load
+from proxy.options import OPTIONS, did_you_mean
+from proxy.version import description
+
+USAGE_ERROR: Final = 2
+
+_EXAMPLES: Final = """\
+examples:
+  tidegate run --primary db1 --replicas db2,db3
+  tidegate run --config tidegate.toml --wait-budget 500ms --metrics 127.0.0.1:9477
+  tidegate check --config tidegate.toml
+  tidegate audit --log /var/log/tidegate --out report
+  tidegate demo
+"""
+
+_RUN_EXAMPLES: Final = """\
+The same names stand in the file, for example: wait-budget = "500ms"
+The command line overrides the file. docs/configuration.md explains every option.
+
+examples:
+  tidegate run --primary db1 --replicas db2,db3
+  tidegate run --primary db1:3307 --replicas db2 --replicas db3 --on-timeout error
+  tidegate run --config tidegate.toml --listen :6446 --log-level debug
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; return its exit status: 0 well, 1 failed, 2 used wrongly."""
+    try:
+        return _dispatch(argv)
+    except ConfigError as error:
+        print(f"tidegate: {error}", file=sys.stderr)
+        return USAGE_ERROR
+
+
+def _dispatch(argv: Sequence[str] | None) -> int:
+    parser = _parser()
+    namespace, unknown = parser.parse_known_args(argv)
+    if unknown:
+        raise ConfigError(_unknown(unknown[0], namespace.command))
+    match namespace.command:
+        case "run":
+            return _run(_config(namespace))
+        case "check":
+            return _check(_config(namespace))
+        case "audit":
+            return _audit(namespace.log, namespace.out)
+        case "demo":
+            return _demo(namespace.once)
+        case _:
+            parser.print_help()
+            return USAGE_ERROR
+
+
+def _run(config: Config) -> int:
+    # Loaded here, since the other commands need neither uvloop nor an event loop.
+    from proxy import workers
+
+    return workers.run(config)
+
+
+def _check(config: Config) -> int:
+    from proxy import tls
+
+    tls.build(config, tls.make_key_ring(config))
+    for warning in config.warnings():
+        print(f"tidegate: warning: {warning}", file=sys.stderr)
+    print(config.to_toml(), end="")
+    return 0
+
+
+def _audit(log: Path, out: Path | None) -> int:
+    # By name: the audit must not depend on the proxy that it checks, nor the proxy on the audit.
+    nightly = importlib.import_module("spark_jobs.nightly")
+    return int(nightly.run(log, out))
+
+
+def _demo(once: bool) -> int:
+    from proxy import demo
+
+    return demo.run_demo(once)
+
+
+def _config(namespace: argparse.Namespace) -> Config:
+    texts = {option.name: getattr(namespace, option.attribute) for option in OPTIONS}
+    return load(namespace.config, {name: given for name, given in texts.items() if given})
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong as the other errors are said, without the whole usage before it."""
+
+    def error(self, message: str) -> NoReturn:
+        raise ConfigError(f"{message}; see {self.prog} --help")
+
+
+class _Version(argparse.Action):
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        print(description())
+        parser.exit()
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="tidegate",
+        description="A MySQL proxy whose reads see the writes they must see, and can prove it.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "--version", action=_Version, nargs=0, help="show the version and whether it is compiled"
+    )
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+
+    run = _command(commands, "run", "serve clients until SIGTERM or SIGINT", _RUN_EXAMPLES)
+    _add_options(run)
+    check = _command(
+        commands, "check", "validate a configuration and print the effective one, without secrets"
+    )
+    _add_options(check)
+    audit = _command(commands, "audit", "check a routing log with Spark")
+    audit.add_argument(
+        "--log", type=Path, required=True, metavar="DIR", help="directory of the routing log"
+    )
+    audit.add_argument(
+        "--out", type=Path, metavar="DIR", help="where the report goes (default: DIR/_audit)"
+    )
+    demo = _command(commands, "demo", "show it at work on a MySQL cluster in this process")
+    demo.add_argument("--once", action="store_true", help="show it once and end")
+    return parser
+
+
+def _command(
+    commands: "argparse._SubParsersAction[_Parser]", name: str, summary: str, epilog: str = ""
+) -> argparse.ArgumentParser:
+    return commands.add_parser(
+        name,
+        help=summary,
+        description=summary[0].upper() + summary[1:] + ".",
+        epilog=epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+
+
+def _add_options(parser: argparse.ArgumentParser) -> None:
+    parser.usage = f"{parser.prog} [--config FILE.toml] [OPTION …]"
+    parser.add_argument("--config", type=Path, metavar="FILE.toml", help="read options from a file")
+    groups = {option.group: parser.add_argument_group(option.group) for option in OPTIONS}
+    for option in OPTIONS:
+        names = [f"--{option.name}"]
+        if option.repeatable:
+            names.append(f"--{option.name.removesuffix('s')}")
+        # Kept as texts: one reader per option serves the file and the command line alike.
+        summary = option.help
+        if option.choices:
+            summary += ": " + ", ".join(option.choices)
+        groups[option.group].add_argument(
+            *names,
+            dest=option.attribute,
+            action="append",
+            metavar=option.metavar,
+            help=summary.replace("%", "%%"),
+        )
+
+
+def _unknown(argument: str, command: str | None) -> str:
+    if command in ("run", "check") and argument.startswith("--"):
+        name = argument.removeprefix("--").partition("=")[0].replace("_", "-")
+        return f"--{name}: unknown option{did_you_mean(name, '--')}"
+    return f"{argument}: not understood; see tidegate {command or ''} --help"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Clients: their login, their commands, their answers."""

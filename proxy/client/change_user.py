@@ -1,0 +1,81 @@
+"""COM_CHANGE_USER: a login over a connection that is in the command phase already."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from typing import TYPE_CHECKING
+
+from protocol.authentication import CACHING_SHA2
+from protocol.command import ComChangeUser
+from protocol.errors import ProtocolError, ServerErrorCode
+from protocol.handshake import AuthSwitchRequest
+from proxy.channel import ChannelClosedError, PacketChannel
+from proxy.client.authentication import learn_password
+from proxy.client.login import (
+    LOGIN_PACKET_LIMIT,
+    handshake_error,
+    login_ok,
+    open_primary,
+    refuse,
+    timed_out,
+)
+from proxy.server.login import Login
+
+if TYPE_CHECKING:
+    from proxy.client.session import ClientSession
+    from proxy.proxy import Proxy
+
+
+async def change_user(proxy: Proxy, session: ClientSession, packet: bytes) -> None:
+    """Learn the new user's password and log in at the primary anew; failing ends the session."""
+    connection = session.connection
+    lent = connection.lend()
+    if lent is None:
+        return
+    transport, secure = lent
+    channel = PacketChannel(LOGIN_PACKET_LIMIT)
+    channel.adopt(transport, 1, secure=secure)
+    try:
+        async with asyncio.timeout(proxy.config.handshake_timeout):
+            if await _change(proxy, session, channel, packet):
+                channel.hand_over(connection)
+                connection.ready()
+                return
+    except TimeoutError:
+        timed_out(proxy, channel)
+    except ChannelClosedError as error:
+        refuse(channel, ServerErrorCode.CR_SERVER_LOST, f"Lost connection to MySQL server: {error}")
+    except ProtocolError as error:
+        proxy.metrics.protocol_error("client")
+        refuse(channel, handshake_error(error), f"Bad handshake: {error}")
+    session.client_lost()
+
+
+async def _change(
+    proxy: Proxy, session: ClientSession, channel: PacketChannel, packet: bytes
+) -> bool:
+    """Do it, up to the OK; False if the primary refused, of which the client was told.
+
+    The server always answers with an AuthSwitchRequest (fact 6.7), and so does the proxy.
+    """
+    capabilities = session.connection.capabilities
+    command = ComChangeUser.parse(packet[4:], capabilities)
+    nonce = bytes(byte % 127 + 1 for byte in secrets.token_bytes(20))
+    channel.write_packet(AuthSwitchRequest(CACHING_SHA2, nonce).serialise())
+    response = await channel.read_packet()
+    password = await learn_password(channel, CACHING_SHA2, response, nonce, proxy.materials.rsa_key)
+    login = Login(
+        username=command.username,
+        password=password,
+        capabilities=session.login.capabilities,
+        character_set=command.character_set or session.login.character_set,
+        database=command.database or None,
+        attributes=command.attributes or session.login.attributes,
+    )
+    opened = await open_primary(proxy, channel, login)
+    if opened is None:
+        return False
+    session.changed_user(login, opened)
+    channel.write_packet(login_ok(login, capabilities))
+    return True

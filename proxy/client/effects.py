@@ -1,0 +1,180 @@
+"""What a finished command changed in its session."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from protocol.session_track import Gtids, Schema, StateChange, UnknownGtidEncoding, decode, entries
+from routing.statement import StatementClass, Touch
+
+if TYPE_CHECKING:
+    from proxy.client.request import Request
+    from proxy.observe.metrics import Metrics
+    from proxy.server.connection import ServerConnection
+    from routing.session import Session
+    from routing.statement import Assignment, Statement
+
+_GTIDS: Final = 3
+_SCHEMA: Final = 1
+_STATE_CHANGE: Final = 2
+
+_UNLOGGED: Final = frozenset({"sql_log_bin", "pseudo_replica_mode", "pseudo_slave_mode"})
+"""While these are set, writes may have no GTIDs."""
+
+_NOT_CARRIED: Final = frozenset(
+    {
+        "gtid_next",  # what is written under it is reported like any other GTID
+        "autocommit",  # seen in the status flags; reads outside it go to the primary
+        "transaction_read_only",  # a replica's connections are read only anyway
+        "tx_read_only",
+        "last_insert_id",
+        "insert_id",
+        "sql_safe_updates",
+        "foreign_key_checks",
+        "unique_checks",
+    }
+)
+"""Variables that do not change what a read on a replica returns."""
+
+
+_HARMLESS: Final = (StatementClass.READ, StatementClass.SESSION, StatementClass.TRANSACTION)
+_RAISING: Final = (Touch.DEFAULT_SCHEMA, Touch.PREPARED_STATEMENT)
+"""What raises SESSION_TRACK_STATE_CHANGE, assignments aside, and needs nothing to be done."""
+
+_PROGRAMS: Final = (
+    Touch.PROCEDURE,
+    Touch.PREPARED_STATEMENT,
+    Touch.UNKNOWN_FUNCTION,
+    Touch.UNKNOWN_STATEMENT,
+    Touch.UNREADABLE,
+    Touch.TOO_LONG,
+)
+"""What may run statements that nobody has looked at."""
+
+_CHARACTER_SETS: Final = frozenset({"names", "character set", "character_set_client"})
+
+
+def take_trackers(
+    blocks: list[bytes],
+    request: Request,
+    state: Session,
+    primary: ServerConnection,
+    metrics: Metrics,
+) -> None:
+    """Learn from the trackers of the primary's OK packets.
+
+    Raises:
+        MalformedPacketError: a block contradicts itself.
+    """
+    for block in blocks:
+        for kind, entity in entries(block):
+            if kind not in (_GTIDS, _SCHEMA, _STATE_CHANGE):
+                continue
+            change = decode(kind, entity)
+            if isinstance(change, Gtids):
+                request.own |= change.gtids
+                state.wrote(change.gtids, primary.server)
+                primary.server.proved(change.gtids, primary.epoch)
+                metrics.gtids_tracked(1)
+            elif isinstance(change, Schema):
+                state.schema = change.name
+            elif isinstance(change, StateChange):
+                request.state_changed = request.state_changed or change.changed
+            elif isinstance(change, UnknownGtidEncoding):
+                # WL#6128 F3: what it names cannot be read, so what was written is not known.
+                metrics.unknown_gtid_encoding()
+                state.may_have_written()
+
+
+def succeeded(request: Request, state: Session) -> bool:
+    """Take over what a statement that ended well did to the session.
+
+    Returns:
+        Whether the proxy's own settings of the primary connection must be made again.
+    """
+    statement = request.statement
+    suspect = state.suspect
+    if statement is None:
+        # A statement that was not looked at, or one before it, changed something.
+        return request.state_changed and (request.may_write or suspect) and _mistrust(state)
+    state.suspect = False
+    if statement.pins:
+        state.pin = state.pin or statement.reason.value
+    elif statement.reason is Touch.SETTING and not statement.assignments:
+        state.pin = state.pin or "SET ROLE"  # no tracker tells of it (fact 1.7)
+    restore = statement.touches_tracking
+    for assignment in statement.assignments:
+        restore = _assigned(assignment, state) or restore
+    if request.state_changed and (suspect or not _explained(request, statement)):
+        restore = _mistrust(state)
+    if statement.touches_tracking and statement.multi:
+        # What followed the assignment may have been written untracked.
+        state.may_have_written()
+    return restore
+
+
+def failed(request: Request, state: Session) -> bool:
+    """Take over what a command may have done to the session before it failed.
+
+    An ERR packet has no trackers: what they have to tell comes with the next OK packet.
+
+    Returns:
+        As `succeeded`.
+    """
+    statement = request.statement
+    several = statement is not None and statement.multi
+    if statement is not None and several and (statement.assignments or statement.pins):
+        return _mistrust(state)
+    if request.state_changed:  # before one of several results
+        return _mistrust(state)
+    if request.may_write and (statement is None or several or statement.reason in _PROGRAMS):
+        state.suspect = True
+    return False
+
+
+def _mistrust(state: Session) -> bool:
+    """Something changed the session, perhaps tracking itself; True, for settings to be restored."""
+    state.pin = state.pin or "session state"
+    state.suspect = False
+    state.may_have_written()
+    return True
+
+
+def _explained(request: Request, statement: Statement) -> bool:
+    """Whether it is known what changed in the session's state (fact 1.7)."""
+    if statement.kind not in _HARMLESS:
+        return False
+    if statement.assignments or statement.reason in _RAISING:
+        return True
+    return b"SET_VAR" in request.packet.upper()
+
+
+def _assigned(assignment: Assignment, state: Session) -> bool:
+    """Take over one assignment of a SET; whether it touched the proxy's own settings."""
+    name = assignment.name
+    if assignment.scope == "one-shot":
+        state.one_shot = True
+        return False
+    if assignment.scope != "session":
+        return False
+    value = assignment.value
+    if name == "autocommit":
+        state.status_tells = True
+        state.autocommit = (value or "").strip("'\"").upper() in ("1", "ON", "TRUE")
+    if name.startswith("session_track_"):
+        state.set_tracker(name, value)
+        return True
+    if name in _CHARACTER_SETS:
+        state.set_character_set(value)
+    anonymous = name == "gtid_next" and "ANONYMOUS" in (value or "ANONYMOUS").upper()
+    if name == "sql_mode":
+        state.set_sql_mode(value)
+    if name in _UNLOGGED or anonymous or not state.modes_known:
+        state.pin = state.pin or f"SET {name}"
+    elif name in _NOT_CARRIED:
+        return False
+    elif value is None:
+        state.pin = state.pin or f"SET {name}"
+    else:
+        state.set_variable(name, value)
+    return False

@@ -1,0 +1,49 @@
+"""Commands that change the connection itself: schema, reset, user, options, end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from protocol.constants import Command
+from protocol.response_stream import SIMPLE
+from routing.decision import Reason
+
+if TYPE_CHECKING:
+    from protocol.response_stream import ResponseStream
+    from proxy.client.session import ClientSession
+
+
+def forward_quit(session: ClientSession, packet: bytes) -> None:
+    """COM_QUIT has no answer but the end."""
+    session.connection.close()
+
+
+def forward_init_db(session: ClientSession, packet: bytes) -> None:
+    """COM_INIT_DB: the schema tracker tells when it is done."""
+    session.begin(packet, Command.COM_INIT_DB, SIMPLE)
+    session.to_primary(Reason.COMMAND)
+
+
+def forward_set_option(session: ClientSession, packet: bytes) -> None:
+    """COM_SET_OPTION turns multi-statements on or off, on this one connection."""
+
+    def pin(stream: ResponseStream) -> None:
+        session.state.pin = session.state.pin or "COM_SET_OPTION"
+
+    session.begin(packet, Command.COM_SET_OPTION, SIMPLE, effect=pin)
+    session.to_primary(Reason.COMMAND)
+
+
+def forward_reset_connection(session: ClientSession, packet: bytes) -> None:
+    """COM_RESET_CONNECTION also undoes the proxy's settings, so they are made again behind it."""
+
+    def reset(stream: ResponseStream) -> None:
+        session.reset()
+
+    session.begin(packet, Command.COM_RESET_CONNECTION, SIMPLE, effect=reset, may_write=False)
+    session.to_primary(Reason.COMMAND)
+
+
+def forward_change_user(session: ClientSession, packet: bytes) -> None:
+    """COM_CHANGE_USER is a new login (`proxy.client.authentication`)."""
+    session.change_user(packet)

@@ -1,0 +1,51 @@
+"""COM_QUERY: the one command that is split between primary and replicas."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from protocol.command import query_text_offset
+from protocol.constants import Command
+from protocol.errors import MalformedPacketError, ServerErrorCode
+from protocol.packet import frame
+from protocol.response_stream import RESULTS
+from routing.decision import Reason
+
+if TYPE_CHECKING:
+    from proxy.client.session import ClientSession
+
+_NUMBER: Final = re.compile(rb"\b\d+\b(?=\s*;?\s*\Z)")
+
+
+def forward_query(session: ClientSession, packet: bytes) -> None:
+    """Classify a statement and send it where it belongs."""
+    offset = 5
+    if session.query_attributes:
+        try:
+            offset = 4 + query_text_offset(packet[4:], True)
+        except MalformedPacketError as error:
+            session.begin(b"", Command.COM_QUERY, RESULTS)
+            session.refuse(ServerErrorCode.ER_MALFORMED_PACKET, f"Malformed packet: {error}")
+            return
+    state = session.state
+    statement = session.classifier.classify(packet[offset:], state.mode_flags)
+    if statement.kill_target is not None:
+        packet = _kill(session, packet, offset, statement.kill_target)
+    session.begin(packet, Command.COM_QUERY, RESULTS, statement, may_write=statement.may_write)
+    session.route()
+
+
+def forward_long_query(session: ClientSession, prefix: bytes) -> None:
+    """A statement too long to look at: it may do anything; trackers tell what of the session."""
+    session.begin(b"", Command.COM_QUERY, RESULTS, may_write=True)
+    session.to_primary(Reason.WRITE)
+
+
+def _kill(session: ClientSession, packet: bytes, offset: int, target: int) -> bytes:
+    """The statement with the server's id in place of the one that the proxy gave a client."""
+    thread_id = session.server_thread_id(target)
+    if thread_id is None:
+        return packet
+    sql = _NUMBER.sub(str(thread_id).encode("ascii"), packet[offset:])
+    return frame(packet[4:offset] + sql, 0)

@@ -1,0 +1,21 @@
+"""Commands that a proxy with several servers behind it cannot pass on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from protocol.constants import Command
+from protocol.errors import ServerErrorCode
+
+if TYPE_CHECKING:
+    from proxy.client.session import ClientSession
+
+
+def refuse_replication(session: ClientSession, packet: bytes) -> None:
+    """Binlog streams and clones concern one server: connect to that server."""
+    command = Command(packet[4])
+    session.begin(b"", command, 0)
+    session.refuse(
+        ServerErrorCode.ER_NOT_SUPPORTED_YET,
+        f"Tidegate does not pass {command.name} on; connect to the server itself",
+    )

@@ -1,0 +1,30 @@
+"""Commands that ask the server something small: the primary answers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from protocol.constants import Command
+from protocol.response_stream import FIELDS, SIMPLE, STRING
+from routing.decision import Reason
+
+if TYPE_CHECKING:
+    from proxy.client.session import ClientSession
+
+
+def forward_simple(session: ClientSession, packet: bytes) -> None:
+    """COM_PING, COM_DEBUG: one OK, EOF or ERR."""
+    session.begin(packet, Command(packet[4]), SIMPLE)
+    session.to_primary(Reason.COMMAND)
+
+
+def forward_field_list(session: ClientSession, packet: bytes) -> None:
+    """COM_FIELD_LIST: column definitions of a table."""
+    session.begin(packet, Command.COM_FIELD_LIST, FIELDS)
+    session.to_primary(Reason.COMMAND)
+
+
+def forward_statistics(session: ClientSession, packet: bytes) -> None:
+    """COM_STATISTICS: a line of text in a packet without a header byte."""
+    session.begin(packet, Command.COM_STATISTICS, STRING)
+    session.to_primary(Reason.COMMAND)

@@ -1,0 +1,235 @@
+"""Takes clients in: greeting, TLS, login at the primary, and then the command phase."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import ssl
+from typing import TYPE_CHECKING, Final
+
+from protocol.authentication import CACHING_SHA2
+from protocol.constants import Capability
+from protocol.errors import ProtocolError, ServerErrorCode
+from protocol.handshake import HandshakeResponse41, HandshakeV10, SSLRequest, is_ssl_request
+from proxy import tasks
+from proxy.channel import ChannelClosedError, PacketChannel
+from proxy.client.authentication import learn_password
+from proxy.client.connection import ClientConnection
+from proxy.client.login import (
+    AUTOCOMMIT,
+    LOGIN_PACKET_LIMIT,
+    handshake_error,
+    login_ok,
+    open_primary,
+    refuse,
+    timed_out,
+)
+from proxy.client.session import ClientSession
+from proxy.server.login import Login
+from routing.session import Session
+
+if TYPE_CHECKING:
+    from proxy.proxy import Proxy
+    from proxy.server.login import Opened
+
+PASSED_ON: Final = (
+    Capability.CLIENT_FOUND_ROWS
+    | Capability.CLIENT_NO_SCHEMA
+    | Capability.CLIENT_ODBC
+    | Capability.CLIENT_LOCAL_FILES
+    | Capability.CLIENT_IGNORE_SPACE
+    | Capability.CLIENT_INTERACTIVE
+    | Capability.CLIENT_MULTI_STATEMENTS
+    | Capability.CLIENT_MULTI_RESULTS
+    | Capability.CLIENT_PS_MULTI_RESULTS
+    | Capability.CLIENT_SESSION_TRACK
+    | Capability.CLIENT_DEPRECATE_EOF
+    | Capability.CLIENT_OPTIONAL_RESULTSET_METADATA
+    | Capability.CLIENT_QUERY_ATTRIBUTES
+)
+"""What a client negotiates and a server connection then has, too: it concerns statements."""
+
+_OFFERED: Final = (
+    PASSED_ON
+    | Capability.CLIENT_LONG_PASSWORD
+    | Capability.CLIENT_LONG_FLAG
+    | Capability.CLIENT_CONNECT_WITH_DB
+    | Capability.CLIENT_PROTOCOL_41
+    | Capability.CLIENT_IGNORE_SIGPIPE
+    | Capability.CLIENT_TRANSACTIONS
+    | Capability.CLIENT_RESERVED
+    | Capability.CLIENT_SECURE_CONNECTION
+    | Capability.CLIENT_PLUGIN_AUTH
+    | Capability.CLIENT_CONNECT_ATTRS
+    | Capability.CLIENT_PLUGIN_AUTH_LENENC_CLIENT_DATA
+)
+
+_UTF8MB4: Final = 255
+
+
+class Listener:
+    """Accepts connections on one address."""
+
+    def __init__(self, proxy: Proxy) -> None:
+        self._proxy = proxy
+        self._server: asyncio.Server | None = None
+        self._accepting = 0
+
+    async def start(self, *, reuse_port: bool) -> int:
+        """Listen; return the port.
+
+        Raises:
+            OSError: the address cannot be used.
+        """
+        listen = self._proxy.config.listen
+        self._server = await asyncio.get_running_loop().create_server(
+            lambda: PacketChannel(LOGIN_PACKET_LIMIT, self._connected),
+            listen.host,
+            listen.port,
+            reuse_port=reuse_port,
+            backlog=1024,
+        )
+        port: int = self._server.sockets[0].getsockname()[1]
+        return port
+
+    def stop(self) -> None:
+        """Take no more clients."""
+        if self._server is not None:
+            self._server.close()
+
+    def _connected(self, channel: PacketChannel) -> None:
+        tasks.start(self._welcome(channel), "welcome a client")
+
+    async def _welcome(self, channel: PacketChannel) -> None:
+        proxy = self._proxy
+        if len(proxy.sessions) + self._accepting >= proxy.config.max_connections:
+            proxy.metrics.client_refused("max_connections")
+            refuse(
+                channel,
+                ServerErrorCode.ER_CON_COUNT_ERROR,
+                f"Too many connections (Tidegate's max-connections is"
+                f" {proxy.config.max_connections})",
+                capabilities=Capability(0),
+            )
+            return
+        self._accepting += 1
+        try:
+            async with asyncio.timeout(proxy.config.handshake_timeout):
+                await Welcome(proxy, channel).run()
+        except TimeoutError:
+            timed_out(proxy, channel)
+        except ChannelClosedError:
+            proxy.metrics.client_refused("closed")
+            channel.abort()
+        except (ProtocolError, ssl.SSLError, OSError) as error:
+            proxy.metrics.client_refused("protocol")
+            proxy.metrics.protocol_error("client")
+            refuse(channel, handshake_error(error), f"Bad handshake: {error}")
+        except BaseException:
+            channel.abort()  # so that the client does not wait for what will not come
+            raise
+        finally:
+            self._accepting -= 1
+
+
+class Welcome:
+    """The login of one client."""
+
+    def __init__(self, proxy: Proxy, channel: PacketChannel) -> None:
+        self._proxy = proxy
+        self._channel = channel
+        self._nonce = bytes(byte % 127 + 1 for byte in secrets.token_bytes(20))
+        self._session_id = proxy.next_session_id()
+        self._offered = _OFFERED & proxy.server_capabilities
+        if proxy.materials.client_ssl is not None:
+            self._offered |= Capability.CLIENT_SSL
+
+    async def run(self) -> None:
+        """Do it all; what fails is answered, or raised for the listener to answer."""
+        proxy = self._proxy
+        channel = self._channel
+        response = await self._hello()
+        if response is None:
+            return
+        capabilities = response.capabilities & self._offered
+        password = await learn_password(
+            channel,
+            response.auth_plugin,
+            response.auth_response,
+            self._nonce,
+            proxy.materials.rsa_key,
+        )
+        login = Login(
+            username=response.username,
+            password=password,
+            capabilities=capabilities & PASSED_ON,
+            character_set=response.character_set,
+            database=response.database or None,
+            attributes=response.attributes,
+        )
+        opened = await open_primary(proxy, channel, login)
+        if opened is None:
+            return
+        self._serve(login, opened, capabilities)
+
+    async def _hello(self) -> HandshakeResponse41 | None:
+        """Greet, go over to TLS if the client wants it, and return its response."""
+        proxy = self._proxy
+        channel = self._channel
+        greeting = HandshakeV10(
+            server_version=proxy.server_version,
+            thread_id=self._session_id,
+            nonce=self._nonce,
+            capabilities=self._offered,
+            character_set=_UTF8MB4,
+            status=AUTOCOMMIT,
+            auth_plugin=CACHING_SHA2,
+        )
+        channel.write_packet(greeting.serialise())
+        payload = await channel.read_packet()
+        if is_ssl_request(payload) and proxy.materials.client_ssl is not None:
+            SSLRequest.parse(payload)
+            await channel.start_tls(
+                proxy.materials.client_ssl,
+                server_side=True,
+                hostname=None,
+                within=proxy.config.handshake_timeout,
+            )
+            payload = await channel.read_packet()
+        response = HandshakeResponse41.parse(payload)
+        if proxy.config.client_tls == "required" and not channel.secure:
+            proxy.metrics.client_refused("no_tls")
+            refuse(
+                channel,
+                ServerErrorCode.ER_SECURE_TRANSPORT_REQUIRED,
+                "Connections using insecure transport are prohibited (Tidegate's client-tls is"
+                " required)",
+            )
+            return None
+        return response
+
+    def _serve(self, login: Login, opened: Opened, capabilities: Capability) -> None:
+        """Answer the login with OK, and begin the command phase.
+
+        Raises:
+            ChannelClosedError: the client left.
+        """
+        proxy = self._proxy
+        channel = self._channel
+        state = Session(proxy.rules, self._session_id % max(1, len(proxy.topology.replicas)))
+        connection = ClientConnection(capabilities, proxy.config.max_allowed_packet)
+        session = ClientSession(proxy, connection, login, self._session_id, state)
+        try:
+            session.take_primary(opened)
+        except ChannelClosedError as error:
+            refuse(
+                channel, ServerErrorCode.CR_SERVER_LOST, f"Lost connection to MySQL server: {error}"
+            )
+            return
+        try:
+            channel.write_packet(login_ok(login, capabilities))
+            connection.attach(channel.hand_over(connection), session)
+        except ChannelClosedError:
+            session.client_lost()
+            raise
+        proxy.add(session)

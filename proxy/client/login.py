@@ -1,0 +1,119 @@
+"""How a client's login ends: at the primary, which decides, and with an OK or the reason."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from protocol.constants import Capability
+from protocol.errors import ServerErrorCode
+from protocol.response import ErrPacket, OkPacket
+from protocol.session_track import schema_entry
+from proxy.channel import ChannelClosedError, PacketChannel
+from proxy.server.errors import ServerRefusedError, ServerUnreachableError
+from proxy.server.login import Login, Opened, open_connection
+
+if TYPE_CHECKING:
+    from proxy.proxy import Proxy
+
+_log = logging.getLogger(__name__)
+
+LOGIN_PACKET_LIMIT: Final = 1 << 18
+"""No packet of a client's login is longer, bytes: names, a password and 64 KiB of attributes."""
+
+AUTOCOMMIT: Final = 0x0002
+"""The server status that a session begins with."""
+
+
+async def open_primary(
+    proxy: Proxy, channel: PacketChannel, login: Login, tracking: str | None = None
+) -> Opened | None:
+    """Log in at the primary; a refusal goes to the client as it is, and closes its connection."""
+    primary = proxy.topology.primary
+    try:
+        opened = await open_connection(
+            primary, login, proxy.config, proxy.materials, tracking or proxy.tracking
+        )
+    except ServerRefusedError as error:
+        proxy.metrics.client_refused("login")
+        proxy.metrics.error("server", error.error.code)
+        channel.write_packet(error.error.serialise(Capability.CLIENT_PROTOCOL_41))
+        channel.close()
+        return None
+    except ServerUnreachableError as error:
+        primary.unreachable(proxy.now())
+        proxy.metrics.client_refused("primary_unreachable")
+        proxy.metrics.server_connect_failed(primary.name, "unreachable")
+        proxy.metrics.server_up(primary.name, False)
+        _log.error("the primary %s cannot be reached: %s", primary.name, error)
+        refuse(
+            channel,
+            ServerErrorCode.CR_CONN_HOST_ERROR,
+            f"Can't connect to MySQL server on '{primary.name}' ({error}): Tidegate cannot reach"
+            " its primary",
+        )
+        return None
+    primary.reached()
+    proxy.metrics.server_up(primary.name, True)
+    proxy.server_version = primary.version
+    return opened
+
+
+def login_ok(login: Login, capabilities: Capability) -> bytes:
+    """The OK that ends a login; it carries the schema, as a server's does (fact 1.5)."""
+    state = None
+    status = AUTOCOMMIT
+    if login.database is not None and capabilities & Capability.CLIENT_SESSION_TRACK:
+        state = schema_entry(login.database)
+        status |= 0x4000
+    return OkPacket(
+        affected_rows=0,
+        last_insert_id=0,
+        status=status,
+        warnings=0,
+        info=b"",
+        session_state=state,
+        header=0x00,
+    ).serialise(capabilities)
+
+
+def handshake_error(error: Exception) -> ServerErrorCode:
+    """The code for what a client did wrong in its login; a malformed packet is a bad handshake."""
+    code = getattr(error, "error", None)
+    if isinstance(code, ServerErrorCode) and code is not ServerErrorCode.ER_MALFORMED_PACKET:
+        return code
+    return ServerErrorCode.ER_HANDSHAKE_ERROR
+
+
+def timed_out(proxy: Proxy, channel: PacketChannel) -> None:
+    """The client took too long to log in."""
+    proxy.metrics.client_refused("timeout")
+    refuse(
+        channel,
+        ServerErrorCode.ER_NET_READ_INTERRUPTED,
+        "Got timeout reading communication packets: the login took longer than"
+        f" {proxy.config.handshake_timeout:g} s (Tidegate's handshake-timeout)",
+    )
+
+
+def refuse(
+    channel: PacketChannel,
+    code: ServerErrorCode,
+    message: str,
+    *,
+    capabilities: Capability = Capability.CLIENT_PROTOCOL_41,
+) -> None:
+    """Tell the client why, if it still listens, and close.
+
+    Args:
+        channel: to the client.
+        code: what to tell.
+        message: in words.
+        capabilities: those known; none before the greeting.
+    """
+    error = ErrPacket(code.code, code.sqlstate, message)
+    try:
+        channel.write_packet(error.serialise(capabilities))
+    except ChannelClosedError:
+        return
+    channel.close()

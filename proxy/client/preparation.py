@@ -1,0 +1,77 @@
+"""What a replica must be told before it can run a session's statement, as packets in one write."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from protocol.command import com_query
+from protocol.packet import frame
+from proxy.server.connection import PREPARE, WAIT
+from proxy.server.login import REPLICA_SETTINGS
+
+if TYPE_CHECKING:
+    from protocol.gtid import GtidSet
+    from proxy.server.connection import ServerConnection
+    from routing.session import Session
+
+RESET_CONNECTION = b"\x01\x00\x00\x00\x1f"
+
+
+def statement_packet(connection: ServerConnection, sql: bytes) -> bytes:
+    """One of the proxy's own statements, framed for this connection."""
+    return frame(com_query(sql, connection.query_attributes), 0)
+
+
+def prepare(connection: ServerConnection, state: Session) -> bytes:
+    """Packets that give the connection the session's variables; registers their answers."""
+    packets = []
+    if connection.needs_reset:
+        packets += [RESET_CONNECTION, statement_packet(connection, REPLICA_SETTINGS)]
+        connection.expect(PREPARE)
+        connection.expect(PREPARE)
+        connection.needs_reset = False
+    if connection.variables_version != state.variables_version:
+        connection.variables_version = state.variables_version
+        for sql in _assignments(state.variables):
+            packets.append(statement_packet(connection, sql))
+            connection.expect(PREPARE)
+    return b"".join(packets)
+
+
+def wait(connection: ServerConnection, gtids: GtidSet, budget: float) -> bytes:
+    """A WAIT for a set; registers its answer.
+
+    The text is our own canonical one (a malformed set can look satisfied, fact 3.1), and the
+    timeout is never 0, which would mean for ever (fact 4.1).
+    """
+    connection.expect(WAIT)
+    seconds = max(budget, 0.001)
+    sql = f"SELECT WAIT_FOR_EXECUTED_GTID_SET('{gtids.text}',{seconds:.3f})"
+    return statement_packet(connection, sql.encode("ascii"))
+
+
+def choose_schema(connection: ServerConnection, schema: str) -> bytes:
+    """A COM_INIT_DB; registers its answer.
+
+    It stands behind the WAIT, which may be for the very statement that created the schema.
+    """
+    connection.expect(PREPARE)
+    connection.schema = schema
+    return frame(b"\x02" + schema.encode("utf-8", "surrogateescape"), 0)
+
+
+def _assignments(variables: dict[str, str]) -> list[bytes]:
+    """A SET for each run of ordinary variables and for each NAMES, in the order they were set."""
+    statements: list[str] = []
+    run: list[str] = []
+    for name, literal in variables.items():
+        if name in ("names", "character set"):
+            if run:
+                statements.append("SET " + ",".join(run))
+                run = []
+            statements.append(f"SET {name.upper()} {literal}")
+        else:
+            run.append(f"@@SESSION.{name}={literal}")
+    if run:
+        statements.append("SET " + ",".join(run))
+    return [sql.encode("utf-8", "surrogateescape") for sql in statements]

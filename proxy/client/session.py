@@ -1,0 +1,810 @@
+"""One client's session: its servers, the command it waits for, and what becomes of the answer.
+
+Theory of operation
+===================
+
+A command goes through four steps, each a method that the one before calls:
+
+``command`` hands the packet to its forwarder, which knows what kind of answer follows and, for a
+statement, asks the policy where it goes. ``dispatch`` writes it to that server, behind whatever the
+server must be told first (`proxy.client.preparation`); where a connection must be opened first, a
+task does that and dispatches again. ``answer`` passes the answer's bytes on, or holds them back
+where they must not count: a WAIT failed, or a replica refused; then the command runs on the
+primary. ``_finish`` takes over what the statement changed, before the client is told of its end.
+
+Every session has one connection to the primary, which is the session as the server knows it, and
+opens its own connections to replicas as it needs them.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING, Final
+
+from protocol.constants import Capability, Command
+from protocol.errors import MalformedGtidSetError, MalformedPacketError, ServerErrorCode
+from protocol.gtid import EMPTY, GtidSet
+from protocol.packet import frame
+from protocol.response import ErrPacket
+from protocol.response_stream import SIMPLE
+from protocol.response_translation import ResponseTranslation
+from protocol.wire import Reader
+from proxy.channel import ChannelClosedError
+from proxy.client import effects, preparation
+from proxy.client.change_user import change_user
+from proxy.client.forwarders import forward, forward_long
+from proxy.client.request import Request
+from proxy.server.connection import FORWARD, PROBE, RESTORE, Purpose, ServerConnection
+from proxy.server.errors import ServerRefusedError, ServerUnreachableError
+from proxy.server.kill import kill
+from proxy.server.login import (
+    TRACKER_SETTINGS,
+    Login,
+    open_connection,
+    primary_settings,
+)
+from routing.decision import Decision, Level, Outcome, Proof, Reason, TimeoutPolicy
+from routing.policy import choose, on_primary
+from routing.session import Session
+from routing.statement import StatementClass
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Coroutine
+
+    from protocol.response_stream import ResponseStream
+    from proxy.client.connection import ClientConnection
+    from proxy.proxy import Proxy
+    from proxy.server.login import Opened
+    from routing.statement import Statement
+    from routing.topology import Server
+
+_log = logging.getLogger(__name__)
+
+_DRAIN_LIMIT: Final = 1 << 20
+"""Bytes of an answer that does not count which are read before the connection is given up."""
+
+_REFUSALS: Final = frozenset({1290, 1792, 1836})
+"""Errors by which a server says that it may not run a statement that writes."""
+
+_FAREWELLS: Final = frozenset({1053, 3032})
+"""Errors by which a server says that it goes away, or serves nobody for now."""
+
+_PROBE_SQL: Final = b"SELECT @@GLOBAL.gtid_executed"
+
+
+class ClientSession:
+    """Serves one client; the owner of its server connections (`proxy.server.connection.Owner`).
+
+    Attributes:
+        session_id: the connection id that the client was given.
+        state: what routing knows of it.
+        classifier: knows statements by their text.
+        request: the command in flight, or the last one.
+        prepared: classification of the statements that the client prepared, by statement id.
+        query_attributes: the client's statements begin with attributes (CLIENT_QUERY_ATTRIBUTES).
+        ordinal: statements so far.
+        log_fragment: the session's part of its routing records; empty when it must be made anew.
+    """
+
+    def __init__(
+        self,
+        proxy: Proxy,
+        connection: ClientConnection,
+        login: Login,
+        session_id: int,
+        state: Session,
+    ) -> None:
+        self._proxy = proxy
+        self.connection = connection
+        self.login = login
+        self.session_id = session_id
+        self.state = state
+        self.classifier = proxy.classifier
+        self.request = Request()
+        self.prepared: dict[int, Statement] = {}
+        self._primary: ServerConnection | None = None
+        self._replicas: dict[Server, ServerConnection] = {}
+        self._active: ServerConnection | None = None  # answers, or is being sent, the request
+        self._answered = True
+        self._sending = False  # the command is still passed on in parts
+        self._paused = False  # the client takes no more for now
+        self._task: asyncio.Task[None] | None = None
+        self._deadline: asyncio.TimerHandle | None = None  # of the WAIT in flight
+        self._untracked = False  # GTID tracking may be off until the transaction ends
+        self._was_reset = False  # the primary's session no longer has what the login asked for
+        self._closed = False
+        self.query_attributes = bool(connection.capabilities & Capability.CLIENT_QUERY_ATTRIBUTES)
+        self.ordinal = 0
+        self.log_fragment = ""
+
+    # Servers
+
+    def take_primary(self, opened: Opened) -> None:
+        """Use this connection to the primary, in place of one before it.
+
+        Raises:
+            ChannelClosedError: it broke meanwhile.
+        """
+        old = self._primary
+        connection = opened.connection
+        connection.translation = ResponseTranslation(
+            connection.stream,
+            self.connection.capabilities,
+            self.state.shown_trackers,
+        )
+        connection.attach(opened.channel.hand_over(connection), self)
+        self._primary = connection
+        identity = opened.identity
+        self.state.connected(identity.sql_mode, identity.autocommit, identity.character_set)
+        self.state.schema = connection.schema
+        self._proxy.metrics.server_connected(connection.server.name)
+        if old is not None:
+            self._drop(old)
+
+    def drop_replicas(self) -> None:
+        """Close the connections to replicas; they are opened again as another user's."""
+        for connection in self._replicas.values():
+            self._drop(connection)
+        self._replicas.clear()
+
+    def _drop(self, connection: ServerConnection) -> None:
+        connection.close()
+        self.connection.resume_reading()  # it may have been this one that took no more
+        self._proxy.metrics.server_disconnected(connection.server.name)
+
+    @property
+    def primary_thread_id(self) -> int:
+        """The primary's id of this session, or 0."""
+        return 0 if self._primary is None else self._primary.thread_id
+
+    @property
+    def waiting_replica(self) -> ServerConnection | None:
+        """The replica connection that runs this session's statement, if one does."""
+        active = self._active
+        return active if active is not None and active is not self._primary else None
+
+    # A command
+
+    def command(self, packet: bytes) -> None:
+        """Serve a whole command, header and payload."""
+        forward(self, packet)
+
+    def begin_stream(self, prefix: bytes) -> None:
+        """Serve a command that comes in parts (`stream`); `prefix` is how it begins, with header.
+
+        What is that long is not classified: it goes to the primary, and may do anything.
+        """
+        self._sending = True
+        if not forward_long(self, prefix):
+            self._sending = False
+
+    def stream(self, data: bytes, done: bool) -> None:
+        """Pass on a part of a long command or of a local file."""
+        primary = self._primary
+        if primary is None or self._active is not primary:
+            return
+        primary.write(data)
+        if done:
+            self._sending = False
+            if self._answered and not primary.busy:
+                self.settled(primary)
+
+    def stream_unanswered(self) -> None:
+        """A command without an answer will come in parts."""
+        self._active = self._primary
+        self._answered = True
+        self._sending = True
+
+    def abandon(self) -> None:
+        """The client broke off a command that was passed on in part."""
+        if self._primary is not None:
+            self._drop(self._primary)
+            self._primary = None
+
+    def begin(
+        self,
+        packet: bytes,
+        command: Command,
+        shape: int,
+        statement: Statement | None = None,
+        *,
+        may_write: bool = False,
+        effect: Callable[[ResponseStream], None] | None = None,
+    ) -> None:
+        """Start the request that the forwarders fill in."""
+        self.request.begin(packet, command, shape, statement, may_write, time.time_ns() // 1000)
+        self.request.effect = effect
+
+    def route(self) -> None:
+        """Let the policy decide about the request's statement, and dispatch it."""
+        statement = self.request.statement
+        if statement is not None:
+            if statement.kind is StatementClass.READ:
+                self.request.required = self._required()
+            topology = self._proxy.topology
+            self.dispatch(choose(self.state, statement, topology, self._proxy.now()))
+
+    def _required(self) -> GtidSet | None:
+        state = self.state
+        if state.rules.level is Level.BEST_EFFORT:
+            return EMPTY
+        return None if state.unknown else state.required
+
+    def to_primary(self, reason: Reason) -> None:
+        """Dispatch the request to the primary."""
+        self.dispatch(on_primary(self._proxy.topology, reason))
+
+    def dispatch(self, decision: Decision) -> None:
+        """Write the request to the server that was decided on."""
+        request = self.request
+        state = self.state
+        request.decision = decision
+        request.reason = decision.reason
+        request.proof = decision.proof
+        if decision.server is self._proxy.topology.primary:
+            primary = self._primary
+            if primary is None or primary.lost:
+                self._lose_client("Lost connection to MySQL server during query")
+                return
+            self._activate(primary)
+            packet = request.packet
+            if state.wants_probe and state.rules.level is not Level.BEST_EFFORT and _reads(request):
+                primary.expect(PROBE)
+                probe = preparation.statement_packet(primary, _PROBE_SQL)
+                primary.expect(FORWARD[request.shape])
+                primary.write(probe + packet)
+                return
+            primary.expect(FORWARD[request.shape])
+            if packet:
+                primary.write(packet)
+            return
+        replica = self._replicas.get(decision.server)
+        if replica is not None and replica.busy:
+            self.to_primary(Reason.REPLICA_BEHIND)  # it still drains an answer that came too late
+        elif (
+            replica is None
+            or replica.epoch != decision.server.epoch
+            or (replica.schema and not state.schema)
+        ):
+            if decision.reason is Reason.DIAGNOSTIC:
+                self.to_primary(Reason.DIAGNOSTIC)  # what it asks about is gone
+                return
+            self._start(self._open_replica(decision.server), "open replica")
+        else:
+            self._to_replica(replica, decision)
+
+    def _start(self, work: Coroutine[object, object, None], name: str) -> None:
+        """Do what the client has to wait for."""
+        self._task = self._proxy.tasks.start(work, f"session {self.session_id}: {name}")
+        self._task.add_done_callback(self._task_ended)
+
+    def _task_ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and task.exception() is not None:
+            # A defect, which the log tells of: the client must not wait for ever.
+            self.connection.abort()
+            self.client_lost()
+
+    def _activate(self, connection: ServerConnection) -> None:
+        self._active = connection
+        self._answered = False
+        if self._paused:
+            connection.pause_reading()
+
+    def _to_replica(self, replica: ServerConnection, decision: Decision) -> None:
+        request = self.request
+        state = self.state
+        self._activate(replica)
+        data = request.packet
+        waits = decision.proof is Proof.WAITED and decision.proof_set is not None
+        schema = state.schema if replica.schema != state.schema else ""
+        if (
+            waits
+            or schema
+            or replica.needs_reset
+            or replica.variables_version != state.variables_version
+        ):
+            parts = preparation.prepare(replica, state)
+            if waits and decision.proof_set is not None:
+                request.dispatched_us = time.time_ns() // 1000
+                parts += preparation.wait(replica, decision.proof_set, state.rules.wait_budget)
+                self._deadline = self._proxy.call_later(
+                    state.rules.wait_budget + self._proxy.config.connect_timeout,
+                    self._overdue,
+                    replica,
+                )
+            if schema:
+                parts += preparation.choose_schema(replica, schema)
+            data = parts + data
+        replica.expect(FORWARD[request.shape])
+        replica.write(data)
+
+    async def _open_replica(self, server: Server) -> None:
+        """Open this session's connection to a replica, then decide again."""
+        proxy = self._proxy
+        login = self.replica_login()
+        server.trying(proxy.now() + proxy.config.connect_timeout)
+        stale = self._replicas.pop(server, None)
+        if stale is not None:
+            self._drop(stale)
+        try:
+            opened = await open_connection(server, login, proxy.config, proxy.materials)
+            connection = opened.connection
+            connection.attach(opened.channel.hand_over(connection), self)
+        except (ServerUnreachableError, ChannelClosedError) as error:
+            server.unreachable(proxy.now())
+            proxy.metrics.server_connect_failed(server.name, "unreachable")
+            proxy.metrics.server_up(server.name, False)
+            _log.warning("replica %s cannot be reached: %s", server.name, error)
+            self._note_fallback(server, Reason.REPLICA_LOST)
+        except ServerRefusedError as error:
+            self.state.avoided |= {server}
+            proxy.metrics.server_connect_failed(server.name, "refused")
+            _log.warning("replica %s refused user %r: %s", server.name, login.username, error)
+            self._note_fallback(server, Reason.REPLICA_REFUSED)
+        else:
+            server.reached()
+            proxy.metrics.server_connected(server.name)
+            proxy.metrics.server_up(server.name, True)
+            identity = opened.identity
+            if identity.grew:
+                proxy.ledger.proved(
+                    server, "probed", identity.executed, identity.asked_us, identity.answered_us
+                )
+            connection.needs_reset = self._was_reset
+            self._replicas[server] = connection
+        self._task = None
+        self.request.dispatched_us = time.time_ns() // 1000
+        # The server may be another incarnation than the one that the decision was about.
+        self.route()
+
+    def replica_login(self) -> Login:
+        """How this session logs in to replicas: the schema is chosen behind the WAIT."""
+        login = self.login
+        return Login(
+            username=login.username,
+            password=login.password,
+            capabilities=login.capabilities,
+            character_set=login.character_set,
+            database=None,
+            attributes=login.attributes,
+        )
+
+    def _overdue(self, replica: ServerConnection) -> None:
+        """A replica did not even say that the wait's budget ran out."""
+        _log.warning("replica %s does not answer", replica.server.name)
+        replica.server.unreachable(self._proxy.now())
+        self._proxy.metrics.wait(
+            replica.server.name, "failed", time.time_ns() // 1000 - self.request.dispatched_us
+        )
+        self._fall_back(replica, Reason.REPLICA_LOST)
+        self._give_up(replica)
+
+    def _in_time(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    # The answer
+
+    def answer(self, connection: ServerConnection, data: bytes, received: int) -> None:
+        """Pass on bytes of the answer; what a replica says too late goes nowhere."""
+        if connection is not self._active:
+            connection.drained += received
+            if connection.drained > _DRAIN_LIMIT:
+                self._give_up(connection)
+            return
+        request = self.request
+        stream = connection.stream
+        request.received += received
+        if connection is self._primary:
+            if stream.session_states:
+                self._take_trackers(connection)
+        elif not request.started:
+            data = request.held + data
+            request.held = b""
+            if len(data) < 5 or (data[4] == 0xFF and not stream.done):
+                request.held = data
+                return
+            if stream.error is not None:
+                code = _code(stream.error)
+                if code in _REFUSALS:
+                    self._fall_back(connection, Reason.REPLICA_REFUSED)
+                    return
+                if code in _FAREWELLS:
+                    self._fall_back(connection, Reason.REPLICA_LOST)
+                    self._give_up(connection)
+                    return
+        if stream.infile and connection is not self._primary:
+            raise MalformedPacketError("a replica asked for a local file")
+        if stream.done:
+            self._finish(connection, stream)
+        if data:
+            request.started = True
+            self.connection.write(data)
+        if stream.infile:
+            self._sending = True
+            stream.infile_sent()
+            self.connection.expect_infile()
+
+    def aside(self, connection: ServerConnection, purpose: Purpose) -> None:
+        """Judge the answer to a statement of the proxy's own."""
+        stream = connection.stream
+        active = connection is self._active
+        if purpose is Purpose.WAIT:
+            if active:
+                self._waited(connection, stream)
+        elif purpose is Purpose.PROBE:
+            if active:
+                if stream.session_states:
+                    self._take_trackers(connection)  # of what failed before it
+                self._probed(connection, stream)
+        elif stream.error is None:
+            if purpose is Purpose.RESTORE:
+                self._restored(stream)
+        elif purpose is Purpose.RESTORE:
+            connection.close()
+            self._lose_client(
+                "the primary did not take the settings that consistency needs: "
+                f"{ErrPacket.parse(stream.error)}"
+            )
+        else:
+            _log.info(
+                "replica %s could not be prepared: %s",
+                connection.server.name,
+                ErrPacket.parse(stream.error),
+            )
+            if active:
+                self._fall_back(connection, Reason.REPLICA_REFUSED)
+            # Even if nobody waits for it any more: it has not what it was thought to have.
+            self._give_up(connection)
+
+    def settled(self, connection: ServerConnection) -> None:
+        """Take the next command, if the answer to this one is complete."""
+        if connection is self._active and self._answered and not self._sending:
+            self._active = None
+            if self._paused:
+                connection.resume_reading()
+            self.connection.ready()
+
+    def _waited(self, connection: ServerConnection, stream: ResponseStream) -> None:
+        request = self.request
+        decision = request.decision
+        server = connection.server
+        metrics = self._proxy.metrics
+        request.wait_us = time.time_ns() // 1000 - request.dispatched_us
+        self._in_time()
+        if decision is None or decision.proof_set is None:
+            return
+        answered = stream.error is None and stream.rows == 1
+        if answered and stream.row == b"\x010":
+            server.proved(decision.proof_set, connection.epoch)
+            metrics.wait(server.name, "reached", request.wait_us)
+            request.waited = True
+        elif answered and stream.row == b"\x011":
+            server.timed_out(self._proxy.now())
+            metrics.wait(server.name, "timeout", request.wait_us)
+            if self.state.rules.on_timeout is TimeoutPolicy.STALE:
+                request.reason = Reason.WAIT_TIMEOUT
+                request.proof = Proof.NONE
+                metrics.stale_given()
+            else:
+                self._fall_back(connection, Reason.WAIT_TIMEOUT)
+        else:
+            metrics.wait(server.name, "failed", request.wait_us)
+            self._fall_back(connection, Reason.REPLICA_REFUSED)
+
+    def _probed(self, connection: ServerConnection, stream: ResponseStream) -> None:
+        """The primary's `gtid_executed`; without it, what is required stays unknown."""
+        if stream.error is not None or stream.row is None:
+            return
+        try:
+            executed = GtidSet.parse(Reader(stream.row).lenenc_bytes())
+        except MalformedGtidSetError as error:
+            _log.warning("the primary's gtid_executed cannot be read: %s", error)
+            return
+        self.state.probed(executed)
+        connection.server.proved(executed, connection.epoch)
+        self._proxy.ledger.proved(
+            connection.server,
+            "probed",
+            executed,
+            self.request.dispatched_us,
+            time.time_ns() // 1000,
+        )
+
+    def _fall_back(self, connection: ServerConnection, reason: Reason) -> None:
+        """A replica's answer does not count: run the statement on the primary, or fail it.
+
+        The answer itself may still come, and is drained; until then the replica is not asked.
+        """
+        request = self.request
+        self._in_time()
+        connection.drained = 0
+        self._note_fallback(connection.server, reason)
+        decision = request.decision
+        if request.waited and decision is not None and decision.proof_set is not None:
+            self._proxy.ledger.proved(
+                connection.server,
+                "waited",
+                decision.proof_set,
+                request.dispatched_us,
+                request.dispatched_us + request.wait_us,
+            )
+        request.waited = False
+        request.received = 0
+        request.held = b""
+        self._active = None
+        rules = self.state.rules
+        if reason is Reason.WAIT_TIMEOUT and rules.on_timeout is TimeoutPolicy.ERROR:
+            self.refuse(
+                ServerErrorCode.ER_QUERY_TIMEOUT,
+                "Tidegate: the replica had not applied this session's writes within the wait"
+                f" budget of {rules.wait_budget * 1000:g} ms; raise wait-budget, or set on-timeout"
+                " to primary",
+                reason=reason,
+            )
+            return
+        request.dispatched_us = time.time_ns() // 1000
+        self.to_primary(reason)
+
+    def _give_up(self, connection: ServerConnection) -> None:
+        """Close a replica's connection whose state is not known, or not worth reading on for."""
+        if self._replicas.get(connection.server) is connection:
+            del self._replicas[connection.server]
+        if not connection.lost:
+            self._drop(connection)
+
+    def _note_fallback(self, server: Server, reason: Reason) -> None:
+        note = f"{server.name}:{reason.value}"
+        self.request.fallbacks += f",{note}" if self.request.fallbacks else note
+        self._proxy.metrics.fallback(server.name, reason.value)
+
+    def _take_trackers(self, connection: ServerConnection) -> None:
+        stream = connection.stream
+        proxy = self._proxy
+        schema = self.state.schema
+        effects.take_trackers(
+            stream.session_states, self.request, self.state, connection, proxy.metrics
+        )
+        stream.session_states.clear()
+        if self.state.schema != schema:
+            self.log_fragment = ""
+
+    # The end
+
+    def _finish(self, connection: ServerConnection, stream: ResponseStream) -> None:
+        """The answer is complete: take over what it changed, count it, log it."""
+        request = self.request
+        state = self.state
+        self._answered = True
+        if connection is self._primary:
+            if stream.error is None:
+                status = stream.status
+                state.in_transaction = status & 0x0001 != 0
+                if state.status_tells:
+                    state.autocommit = status & 0x0002 != 0
+                state.one_shot = False
+                restore = effects.succeeded(request, state)
+                if request.effect is not None:
+                    request.effect(stream)
+                if self._untracked:
+                    state.may_have_written()
+                    restore = restore or not state.in_transaction
+                if restore:
+                    self.restore_settings()
+            else:
+                if request.may_write or not state.modes_known:
+                    # It may have committed before it failed, and opened a transaction, too.
+                    state.may_have_written()
+                    state.in_transaction = True
+                    self._proxy.metrics.required_unknown("error")
+                if effects.failed(request, state):
+                    self.restore_settings()
+        if request.statement is None or request.reason is not Reason.DIAGNOSTIC:
+            state.last = connection.server
+        error = 0 if stream.error is None else _code(stream.error)
+        self._account(connection.server, Outcome.ERROR if error else Outcome.OK, error, stream.rows)
+
+    def restore_settings(self) -> None:
+        """Make the proxy's settings of the primary connection again, behind the command."""
+        primary = self._primary
+        if primary is None:
+            return
+        if primary.translation is not None:
+            primary.translation.trackers = self.state.shown_trackers
+        primary.expect(RESTORE)
+        # Inside a transaction GTID tracking cannot be changed (fact 2.4): it is done behind it.
+        self._untracked = self.state.in_transaction
+        sql = TRACKER_SETTINGS if self._untracked else primary_settings(self.state.tracking)
+        primary.write(preparation.statement_packet(primary, sql))
+
+    def _restored(self, stream: ResponseStream) -> None:
+        """The settings were made; behind an error it is known only now if a transaction is open."""
+        self.state.in_transaction = stream.status & 0x0001 != 0
+        if self._untracked and not self.state.in_transaction:
+            self.restore_settings()
+
+    def _account(
+        self, server: Server | None, outcome: Outcome, error: int, rows: int | None
+    ) -> None:
+        self._proxy.ledger.enter(self, server, outcome, error, rows)
+
+    def refuse(
+        self, code: ServerErrorCode, message: str, *, reason: Reason = Reason.COMMAND
+    ) -> None:
+        """Answer the request with an error of the proxy's own."""
+        request = self.request
+        request.reason = reason
+        request.proof = Proof.NONE
+        self._proxy.metrics.error("proxy", code.code)
+        self._account(None, Outcome.ERROR, code.code, None)
+        self._answered = True
+        self._active = None
+        self.connection.send_error(ErrPacket(code.code, code.sqlstate, message))
+        self.connection.ready()
+
+    def no_answer(self, packet: bytes) -> None:
+        """Pass a command on that has no answer."""
+        if self._primary is not None:
+            self._primary.write(packet)
+        self.connection.ready()
+
+    def server_lost(self, connection: ServerConnection, cause: str, error: bytes | None) -> None:
+        """Run the statement elsewhere if that is safe, else end the session as a server would."""
+        proxy = self._proxy
+        server = connection.server
+        proxy.metrics.server_disconnected(server.name)
+        self.connection.resume_reading()  # it may have been this one that took no more
+        active = connection is self._active and not self._answered
+        if connection is not self._primary:
+            if self._replicas.get(server) is connection:
+                del self._replicas[server]
+            if not active:
+                self.settled(connection)  # it may have broken right behind its answer
+                return
+            _log.info("replica %s was lost during a statement: %s", server.name, cause)
+            if not self.request.started:
+                self._fall_back(connection, Reason.REPLICA_LOST)
+                return
+            self._account(server, Outcome.LOST, 0, None)
+            self.connection.close()
+            return
+        self._primary = None
+        if self._task is not None or (self._active is not None and not self._answered):
+            if active and self.request.may_write:
+                self.state.may_have_written()
+                proxy.metrics.required_unknown("lost")
+            self._account(server, Outcome.LOST, 0, None)
+            if self.request.started:
+                self.connection.close()
+            else:
+                self._lose_client(f"Lost connection to MySQL server during query ({cause})")
+        elif error is not None:
+            self.connection.write(frame(error, 0))
+            self.connection.close()
+        else:
+            self.connection.close()
+
+    def _lose_client(self, message: str) -> None:
+        code = ServerErrorCode.CR_SERVER_LOST
+        self._proxy.metrics.error("proxy", code.code)
+        self._answered = True
+        self.connection.fail(code, message)
+
+    # The session as a whole
+
+    def reset(self) -> None:
+        """The primary did a COM_RESET_CONNECTION: the rest follows."""
+        self.state.reset()
+        self._was_reset = True
+        self.prepared.clear()
+        for replica in self._replicas.values():
+            replica.needs_reset = True
+            replica.variables_version = self.state.variables_version
+        self.restore_settings()
+
+    def change_user(self, packet: bytes) -> None:
+        """COM_CHANGE_USER: a new login over the same client connection."""
+        self.begin(packet, Command.COM_CHANGE_USER, SIMPLE)
+        self._start(change_user(self._proxy, self, packet), "change user")
+
+    def changed_user(self, login: Login, opened: Opened) -> None:
+        """The new login succeeded: what the old one had goes, what it wrote stays written.
+
+        Raises:
+            ChannelClosedError: the new connection broke meanwhile.
+        """
+        self._task = None
+        self._was_reset = self._untracked = False
+        self.login = login
+        self.state.reset()
+        self.state.avoided = frozenset()
+        self.prepared.clear()
+        self.drop_replicas()
+        self.take_primary(opened)
+        self.log_fragment = ""
+        request = self.request
+        request.reason = Reason.COMMAND
+        request.proof = Proof.PRIMARY
+        self._account(opened.connection.server, Outcome.OK, 0, None)
+        self._answered = True
+
+    def server_thread_id(self, session_id: int) -> int | None:
+        """The primary's id of the session that a client knows by this one, or None."""
+        target = self._proxy.sessions.get(session_id)
+        if target is None:
+            return None
+        replica = target.waiting_replica
+        if replica is not None and target.login.username == self.login.username:
+            # Its statement runs on a replica; the primary would find nothing to end.
+            self._proxy.tasks.start(
+                kill(
+                    replica,
+                    target.replica_login(),
+                    self._proxy.config,
+                    self._proxy.materials,
+                    query_only=True,
+                ),
+                f"session {session_id}: kill its query",
+            )
+        return target.primary_thread_id
+
+    def shut_down(self) -> None:
+        """The proxy stops: end an idle session as a server does."""
+        if self._answered and self._task is None:
+            self.connection.fail(
+                ServerErrorCode.ER_SERVER_SHUTDOWN, "Server shutdown in progress", sequence_id=0
+            )
+
+    # The client
+
+    def client_lost(self) -> None:
+        """The client is gone: let go of its servers, and do not leave a WAIT behind (fact 4.1)."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._task is not None:
+            self._task.cancel()
+        self._in_time()
+        active = self._active
+        if active is not None and not active.lost and active.awaiting is Purpose.WAIT:
+            self._proxy.metrics.wait_killed()
+            self._proxy.tasks.start(
+                kill(active, self.replica_login(), self._proxy.config, self._proxy.materials),
+                f"session {self.session_id}: kill its wait",
+            )
+        self.drop_replicas()
+        if self._primary is not None:
+            self._drop(self._primary)
+        self._proxy.forget(self)
+
+    def client_paused(self) -> None:
+        """The client reads slower than the server sends: let the server wait."""
+        self._paused = True
+        if self._active is not None:
+            self._active.pause_reading()
+
+    def client_resumed(self) -> None:
+        """The client reads again."""
+        self._paused = False
+        if self._active is not None:
+            self._active.resume_reading()
+
+    def server_paused(self, connection: ServerConnection) -> None:
+        """The server reads slower than the client sends: let the client wait."""
+        self.connection.pause_reading()
+
+    def server_resumed(self, connection: ServerConnection) -> None:
+        """The server reads again."""
+        self.connection.resume_reading()
+
+
+def _reads(request: Request) -> bool:
+    # Only a read: behind a probe, ROW_COUNT() and the like would tell of the probe.
+    return request.statement is not None and request.statement.kind is StatementClass.READ
+
+
+def _code(error: bytes) -> int:
+    return error[1] | error[2] << 8

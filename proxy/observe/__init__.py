@@ -1,0 +1,1 @@
+"""What happened, told: metrics and the routing log."""

@@ -1,0 +1,180 @@
+"""Every metric family of Tidegate: its name, its labels, its buckets, and what it means.
+
+Every label is bounded: servers come from the configuration, roles, reasons, proofs and outcomes
+from closed enums, error codes from a closed list, and the number of causes has an upper bound.
+"""
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+LATENCY_BUCKETS_US: Final = (
+    *(50, 100, 200, 300, 500, 750, 1_000, 1_500, 2_500, 5_000, 10_000, 25_000, 50_000),
+    *(100_000, 250_000, 500_000, 1_000_000, 2_500_000, 5_000_000, 10_000_000),
+)
+WAIT_BUCKETS_US: Final = (
+    *(100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000),
+    *(1_000_000, 2_500_000, 5_000_000, 10_000_000, 30_000_000, 60_000_000),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """One metric family, as its documentation lists it.
+
+    Attributes:
+        name: with its unit, and ``_total`` for a counter.
+        help: one sentence.
+        labels: besides `worker`.
+        buckets_us: upper bounds of a histogram's buckets, in microseconds.
+
+    """
+
+    name: str
+    help: str
+    labels: tuple[str, ...] = ()
+    buckets_us: tuple[int, ...] = ()
+
+    @property
+    def kind(self) -> Literal["counter", "gauge", "histogram"]:
+        """Its Prometheus type."""
+        if self.buckets_us:
+            return "histogram"
+        return "counter" if self.name.endswith("_total") else "gauge"
+
+
+STATEMENTS: Final = Definition(
+    "tidegate_statements_total",
+    "Statements and commands that clients sent, by where they went and why.",
+    ("role", "server", "reason", "proof", "outcome"),
+)
+LATENCY: Final = Definition(
+    "tidegate_statement_duration_seconds",
+    "Time from a client's packet to the end of its answer.",
+    ("role", "server"),
+    LATENCY_BUCKETS_US,
+)
+WAITS: Final = Definition(
+    "tidegate_wait_duration_seconds",
+    "Time that reads waited for a replica to have what they must see.",
+    ("server", "result"),
+    WAIT_BUCKETS_US,
+)
+FALLBACKS: Final = Definition(
+    "tidegate_fallbacks_total",
+    "Reads that left a replica for another server, by what the replica failed in.",
+    ("server", "reason"),
+)
+STALE: Final = Definition(
+    "tidegate_stale_reads_total",
+    "Reads that were given although they may be stale, since on-timeout is stale.",
+)
+WAITS_KILLED: Final = Definition(
+    "tidegate_waits_killed_total",
+    "Waits on a replica that were ended by KILL QUERY, since their client had left.",
+)
+GTIDS_TRACKED: Final = Definition(
+    "tidegate_gtids_tracked_total",
+    "GTIDs that servers reported for clients' own writes.",
+)
+REQUIRED_UNKNOWN: Final = Definition(
+    "tidegate_required_unknown_total",
+    "Times that a session may have committed what no packet named, so that it reads the primary.",
+    ("cause",),
+)
+UNKNOWN_ENCODINGS: Final = Definition(
+    "tidegate_unknown_gtid_encodings_total",
+    "GTID trackers in an encoding that this version cannot read.",
+)
+CLIENTS: Final = Definition(
+    "tidegate_clients_connected",
+    "Clients that are connected now.",
+)
+CLIENT_CONNECTIONS: Final = Definition(
+    "tidegate_client_connections_total",
+    "Clients that connected.",
+)
+CLIENTS_REFUSED: Final = Definition(
+    "tidegate_clients_refused_total",
+    "Clients that were turned away before their first command.",
+    ("cause",),
+)
+SERVERS: Final = Definition(
+    "tidegate_server_connections",
+    "Connections to a server that are open now.",
+    ("server",),
+)
+SERVER_CONNECTIONS: Final = Definition(
+    "tidegate_server_connections_opened_total",
+    "Connections to a server that were opened.",
+    ("server",),
+)
+CONNECT_FAILURES: Final = Definition(
+    "tidegate_server_connect_failures_total",
+    "Connections to a server that could not be opened.",
+    ("server", "cause"),
+)
+SERVER_UP: Final = Definition(
+    "tidegate_server_up",
+    "1 while a server may be used, 0 while not.",
+    ("server",),
+)
+LAG: Final = Definition(
+    "tidegate_replica_lag_seconds",
+    "How far a replica is behind the primary; absent while unknown.",
+    ("server",),
+)
+ERRORS: Final = Definition(
+    "tidegate_errors_total",
+    "Error packets, by who made them and MySQL error code.",
+    ("side", "code"),
+)
+PROTOCOL_ERRORS: Final = Definition(
+    "tidegate_protocol_errors_total",
+    "Connections closed since the peer's bytes broke the protocol.",
+    ("side",),
+)
+LOG_WRITTEN: Final = Definition(
+    "tidegate_routing_log_records_total",
+    "Records written to the routing log.",
+)
+LOG_DROPPED: Final = Definition(
+    "tidegate_routing_log_dropped_total",
+    "Records that the routing log did not keep, since its buffer was full.",
+)
+LOG_ERRORS: Final = Definition(
+    "tidegate_routing_log_errors_total",
+    "Attempts to write the routing log that failed.",
+)
+CPU: Final = Definition(
+    "tidegate_worker_cpu_seconds_total",
+    "CPU time of the worker's process.",
+)
+MEMORY: Final = Definition(
+    "tidegate_worker_resident_memory_bytes",
+    "Memory of the worker's process.",
+)
+DEFINITIONS: Final = (
+    *(STATEMENTS, LATENCY, WAITS, FALLBACKS, STALE, WAITS_KILLED),
+    *(GTIDS_TRACKED, REQUIRED_UNKNOWN, UNKNOWN_ENCODINGS),
+    *(CLIENTS, CLIENT_CONNECTIONS, CLIENTS_REFUSED),
+    *(SERVERS, SERVER_CONNECTIONS, CONNECT_FAILURES, SERVER_UP, LAG),
+    *(ERRORS, PROTOCOL_ERRORS, LOG_WRITTEN, LOG_DROPPED, LOG_ERRORS, CPU, MEMORY),
+)
+"""What each worker counts."""
+
+BUILD: Final = Definition(
+    "tidegate_build_info",
+    "1; the labels say what runs.",
+    ("version", "compiled", "python"),
+)
+WORKER_UP: Final = Definition(
+    "tidegate_worker_up",
+    "1 while a worker serves, 0 while it does not answer.",
+    ("worker",),
+)
+WORKER_RESTARTS: Final = Definition(
+    "tidegate_worker_restarts_total",
+    "Workers that ended unexpectedly and were started again.",
+)
+SUPERVISOR_DEFINITIONS: Final = (BUILD, WORKER_UP, WORKER_RESTARTS)
+"""What is known of the proxy as a whole; without the label `worker` added."""

@@ -1,0 +1,137 @@
+"""Enters each finished statement into the metrics and into the routing log."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+from routing.decision import Outcome
+from routing.record import NO_SERVER, server_fragment, session_fragment, statement_fragment
+
+if TYPE_CHECKING:
+    from protocol.gtid import GtidSet
+    from proxy.client.session import ClientSession
+    from proxy.observe.metrics import Metrics
+    from proxy.observe.routing_log import RoutingLog
+    from routing.topology import Server
+
+_FRAGMENTS: Final = 4096
+"""Rendered statement parts that are kept; digests are as many as an application has statements."""
+
+
+class Ledger:
+    """Metrics always, the routing log where there is one."""
+
+    def __init__(self, metrics: Metrics, routing_log: RoutingLog | None) -> None:
+        self._metrics = metrics
+        self._log = routing_log
+        self._run = "" if routing_log is None else routing_log.run
+        self._statements: dict[tuple[str, str, str], str] = {}
+        self._servers: dict[tuple[str, int], str] = {}
+
+    def enter(
+        self,
+        session: ClientSession,
+        server: Server | None,
+        outcome: Outcome,
+        error: int,
+        rows: int | None,
+    ) -> None:
+        """Enter the session's request, which has just ended.
+
+        Args:
+            session: whose request.
+            server: who answered it; None if none did.
+            outcome: how the client sees its end.
+            error: the error code, or 0.
+            rows: rows of the answer, if they were counted.
+        """
+        request = session.request
+        ended_us = time.time_ns() // 1000
+        reason = "" if request.reason is None else request.reason
+        proof = "" if request.proof is None else request.proof
+        self._metrics.statement(
+            "" if server is None else server.role,
+            "" if server is None else server.name,
+            reason,
+            proof,
+            outcome,
+            ended_us - request.arrived_us,
+        )
+        if error and server is not None:
+            self._metrics.error("server", error)
+        log = self._log
+        if log is None:
+            return
+        if not session.log_fragment:
+            session.log_fragment = self._session(session)
+        session.ordinal += 1
+        decision = request.decision
+        required = request.required
+        proof_set = None if decision is None else decision.proof_set
+        own = request.own
+        log.statement(
+            session.log_fragment,
+            self._statement(session),
+            request.arrived_us,
+            request.dispatched_us,
+            ended_us,
+            None if required is None else required.text,
+            NO_SERVER if server is None else self._server(server),
+            reason,
+            proof,
+            None if proof_set is None else proof_set.text,
+            request.wait_us,
+            request.fallbacks,
+            outcome,
+            error,
+            own.text if own else "",
+            not (request.may_write and session.state.unknown),
+            "",
+            request.received,
+            rows,
+            session.ordinal,
+        )
+
+    def proved(
+        self, server: Server, proof: str, gtids: GtidSet, asked_us: int, answered_us: int
+    ) -> None:
+        """Enter what a server showed outside of a statement, before anything relies on it."""
+        if self._log is not None:
+            self._log.proof(self._server(server), proof, gtids.text, asked_us, answered_us)
+
+    def _session(self, session: ClientSession) -> str:
+        state = session.state
+        return session_fragment(
+            session.session_id,
+            session.login.username,
+            state.schema or None,
+            state.rules.scope.value,
+            f"{self._run}/{session.session_id}",
+            state.rules.level.value,
+        )
+
+    def _statement(self, session: ClientSession) -> str:
+        request = session.request
+        statement = request.statement
+        digest = "" if statement is None else statement.digest
+        kind = "command" if statement is None else statement.kind.value
+        key = (request.command.name, digest, kind)
+        fragment = self._statements.get(key)
+        if fragment is None:
+            fragment = statement_fragment(
+                request.command.name, kind, digest or None, request.may_write
+            )
+            if len(self._statements) >= _FRAGMENTS:
+                self._statements.clear()
+            self._statements[key] = fragment
+        return fragment
+
+    def _server(self, server: Server) -> str:
+        key = (server.name, server.epoch)
+        fragment = self._servers.get(key)
+        if fragment is None:
+            fragment = self._servers[key] = server_fragment(
+                server.name, server.uuid or None, server.role.value, server.epoch
+            )
+        return fragment

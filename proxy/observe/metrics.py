@@ -1,0 +1,225 @@
+"""The counts of one worker, and the cheap way to count.
+
+The event loop counts with plain integers in plain dicts; nothing of the Prometheus client runs per
+statement. A scrape takes a `snapshot` (JSON-able, so that it can come from another process), and
+`proxy.observe.metrics_server` turns the snapshots of all workers into what Prometheus reads, told
+apart by the label `worker`. One thread counts, the routing log's thread counts its own three
+metrics, and any thread may take a snapshot at any moment.
+"""
+
+import os
+import resource
+import sys
+from bisect import bisect_left
+from pathlib import Path
+from typing import Final, Literal, TypedDict
+
+from proxy.observe import families
+from proxy.observe.families import LATENCY_BUCKETS_US, WAIT_BUCKETS_US, Definition
+
+Side = Literal["client", "server", "proxy"]
+WaitResult = Literal["reached", "timeout", "failed"]
+
+MAX_CAUSES: Final = 32
+"""Distinct causes that one family tells apart; further ones are counted as "other"."""
+
+ERROR_CODES: Final = frozenset(
+    {
+        *(1040, 1043, 1044, 1045, 1046, 1047, 1048, 1049, 1050, 1051, 1053, 1054, 1062, 1064),
+        *(1089, 1105, 1142, 1146, 1152, 1153, 1156, 1158, 1159, 1161, 1184, 1193, 1203, 1205),
+        *(1213, 1226, 1227, 1235, 1243, 1251, 1264, 1290, 1295, 1305, 1317, 1364, 1390, 1406),
+        *(1419, 1451, 1452, 1461, 1524, 1690, 1786, 1792, 1820, 1835, 1836, 1862, 3024, 3100),
+        *(3101, 3159, 3950, 4031, 2002, 2003, 2006, 2012, 2013, 2026, 2059, 2061),
+    }
+)
+"""Error codes with a label of their own; any other code is "other"."""
+
+
+_MADE_BY_SNAPSHOT: Final = (
+    families.STATEMENTS,
+    families.LATENCY,
+    families.WAITS,
+    families.CPU,
+    families.MEMORY,
+)
+
+
+class Snapshot(TypedDict):
+    """All counts of one worker at one moment, by family name.
+
+    Attributes:
+        values: of counters and gauges, per series (label values, value).
+        histograms: per series (label values, counts per bucket, sum in seconds).
+
+    """
+
+    values: dict[str, list[tuple[list[str], float]]]
+    histograms: dict[str, list[tuple[list[str], list[int], float]]]
+
+
+class Metrics:
+    """The counts of one worker."""
+
+    def __init__(self) -> None:
+        # One cell per label set: a count per bucket, the last one for what is above all bounds,
+        # and behind it the sum of the times.
+        self._statements: dict[tuple[str, str, str, str, str], list[int]] = {}
+        self._waits: dict[tuple[str, str], list[int]] = {}
+        self._values: dict[str, dict[tuple[str, ...], float]] = {
+            definition.name: {} if definition.labels else {(): 0}
+            for definition in families.DEFINITIONS
+            if definition not in _MADE_BY_SNAPSHOT
+        }
+
+    def statement(
+        self, role: str, server: str, reason: str, proof: str, outcome: str, latency_us: int
+    ) -> None:
+        """Count one statement; `role` and `server` are "" where no server answered."""
+        key = (role, server, reason, proof, outcome)
+        cell = self._statements.get(key)
+        if cell is None:
+            cell = self._statements[key] = [0] * (len(LATENCY_BUCKETS_US) + 2)
+        cell[bisect_left(LATENCY_BUCKETS_US, latency_us)] += 1
+        cell[-1] += latency_us
+
+    def wait(self, server: str, result: WaitResult, wait_us: int) -> None:
+        """Count one WAIT_FOR_EXECUTED_GTID_SET and the time to its answer."""
+        key = (server, result)
+        cell = self._waits.get(key)
+        if cell is None:
+            cell = self._waits[key] = [0] * (len(WAIT_BUCKETS_US) + 2)
+        cell[bisect_left(WAIT_BUCKETS_US, wait_us)] += 1
+        cell[-1] += wait_us
+
+    def fallback(self, server: str, reason: str) -> None:
+        """Count a read that left `server` (a replica) since `reason`."""
+        self._add(families.FALLBACKS, (server, reason))
+
+    def stale_given(self) -> None:
+        """Count a read that was given although it may be stale."""
+        self._add(families.STALE, ())
+
+    def wait_killed(self) -> None:
+        """Count a wait that was ended since its client had left."""
+        self._add(families.WAITS_KILLED, ())
+
+    def gtids_tracked(self, count: int) -> None:
+        """Count GTIDs that a server reported for a client's own write."""
+        self._add(families.GTIDS_TRACKED, (), count)
+
+    def required_unknown(self, cause: str) -> None:
+        """Count a session whose required set became unknown."""
+        self._add_cause(families.REQUIRED_UNKNOWN, (), cause)
+
+    def unknown_gtid_encoding(self) -> None:
+        """Count a GTID tracker in an unknown encoding."""
+        self._add(families.UNKNOWN_ENCODINGS, ())
+
+    def client_connected(self) -> None:
+        """Count a client that connected."""
+        self._add(families.CLIENTS, ())
+        self._add(families.CLIENT_CONNECTIONS, ())
+
+    def client_disconnected(self) -> None:
+        """Take back one `client_connected`."""
+        self._add(families.CLIENTS, (), -1)
+
+    def client_refused(self, cause: str) -> None:
+        """Count a client that was turned away."""
+        self._add_cause(families.CLIENTS_REFUSED, (), cause)
+
+    def server_connected(self, server: str) -> None:
+        """Count a connection that was opened."""
+        self._add(families.SERVERS, (server,))
+        self._add(families.SERVER_CONNECTIONS, (server,))
+
+    def server_disconnected(self, server: str) -> None:
+        """Take back one `server_connected`."""
+        self._add(families.SERVERS, (server,), -1)
+
+    def server_connect_failed(self, server: str, cause: str) -> None:
+        """Count a connection that could not be opened."""
+        self._add_cause(families.CONNECT_FAILURES, (server,), cause)
+
+    def server_up(self, server: str, up: bool) -> None:
+        """Say whether a server may be used."""
+        self._values[families.SERVER_UP.name][(server,)] = 1 if up else 0
+
+    def lag(self, server: str, seconds: float | None) -> None:
+        """Say how far a replica is behind; None while that is unknown."""
+        if seconds is None:
+            self._values[families.LAG.name].pop((server,), None)
+        else:
+            self._values[families.LAG.name][(server,)] = seconds
+
+    def error(self, side: Side, code: int) -> None:
+        """Count an error packet that a client was sent."""
+        self._add(families.ERRORS, (side, str(code) if code in ERROR_CODES else "other"))
+
+    def protocol_error(self, side: Side) -> None:
+        """Count a connection that was closed since `side` broke the protocol."""
+        self._add(families.PROTOCOL_ERRORS, (side,))
+
+    def routing_log_written(self, count: int) -> None:
+        """Count records that are in the file."""
+        self._add(families.LOG_WRITTEN, (), count)
+
+    def routing_log_dropped(self, count: int) -> None:
+        """Count records that were not kept."""
+        self._add(families.LOG_DROPPED, (), count)
+
+    def routing_log_failed(self) -> None:
+        """Count an attempt to write that failed."""
+        self._add(families.LOG_ERRORS, ())
+
+    def snapshot(self) -> Snapshot:
+        """Return all counts; may be called from any thread."""
+        values = {
+            name: [(list(labels), value) for labels, value in list(series.items())]
+            for name, series in self._values.items()
+        }
+        statements = list(self._statements.items())
+        values[families.STATEMENTS.name] = [(list(key), sum(cell[:-1])) for key, cell in statements]
+        usage = resource.getrusage(resource.RUSAGE_SELF)
+        values[families.CPU.name] = [([], usage.ru_utime + usage.ru_stime)]
+        values[families.MEMORY.name] = [([], _resident_bytes(usage.ru_maxrss))]
+
+        latency: dict[tuple[str, str], list[int]] = {}
+        for (role, server, *_), cell in statements:
+            total = latency.setdefault((role, server), [0] * len(cell))
+            for index, count in enumerate(cell):
+                total[index] += count
+        return {
+            "values": values,
+            "histograms": {
+                families.LATENCY.name: _series(list(latency.items())),
+                families.WAITS.name: _series(list(self._waits.items())),
+            },
+        }
+
+    def _add(self, definition: Definition, labels: tuple[str, ...], amount: int = 1) -> None:
+        series = self._values[definition.name]
+        series[labels] = series.get(labels, 0) + amount
+
+    def _add_cause(self, definition: Definition, labels: tuple[str, ...], cause: str) -> None:
+        series = self._values[definition.name]
+        key = (*labels, cause)
+        if key not in series:
+            causes = {known[-1] for known in series}
+            if cause not in causes and len(causes) >= MAX_CAUSES:
+                key = (*labels, "other")
+        series[key] = series.get(key, 0) + 1
+
+
+def _series(
+    cells: list[tuple[tuple[str, str], list[int]]],
+) -> list[tuple[list[str], list[int], float]]:
+    return [(list(labels), cell[:-1], cell[-1] / 1e6) for labels, cell in cells]
+
+
+def _resident_bytes(peak_kib: int) -> int:
+    """Return the memory in use, or where the kernel does not tell, its peak."""
+    if sys.platform != "linux":
+        return peak_kib * 1024
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")

@@ -1,0 +1,186 @@
+"""Serves `/metrics` (Prometheus) and `/healthz` over HTTP, in threads beside the event loop."""
+
+import socket
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from http import HTTPStatus
+from socketserver import TCPServer, ThreadingMixIn
+from typing import TYPE_CHECKING, Final, cast
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+
+from prometheus_client import CollectorRegistry, make_wsgi_app
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from proxy.address import Address
+from proxy.observe.families import (
+    BUILD,
+    DEFINITIONS,
+    WORKER_RESTARTS,
+    WORKER_UP,
+    Definition,
+)
+from proxy.observe.metrics import Snapshot
+
+if TYPE_CHECKING:
+    from wsgiref.types import StartResponse, WSGIEnvironment
+
+_REQUEST_TIMEOUT_S: Final = 10
+
+
+class WorkersCollector(Collector):
+    """Gives Prometheus the counts of all workers.
+
+    Args:
+        snapshots: takes a snapshot of each worker, by its number; None for one that does not
+            answer.
+        restarts: number of workers that were started again.
+        build: what runs: version, "true" or "false" for compiled, Python's version.
+
+    """
+
+    def __init__(
+        self,
+        snapshots: Callable[[], Mapping[int, Snapshot | None]],
+        restarts: Callable[[], int],
+        build: tuple[str, str, str],
+    ) -> None:
+        self._snapshots = snapshots
+        self._restarts = restarts
+        self._build = build
+
+    def collect(self) -> Iterable[Metric]:
+        """Take the snapshots and yield every family."""
+        snapshots = self._snapshots()
+        yield from merge(
+            {str(worker): snapshot for worker, snapshot in snapshots.items() if snapshot}
+        )
+        build = GaugeMetricFamily(BUILD.name, BUILD.help, labels=BUILD.labels)
+        build.add_metric(self._build, 1)
+        yield build
+        up = GaugeMetricFamily(WORKER_UP.name, WORKER_UP.help, labels=WORKER_UP.labels)
+        for worker, snapshot in snapshots.items():
+            up.add_metric([str(worker)], 0 if snapshot is None else 1)
+        yield up
+        yield CounterMetricFamily(
+            WORKER_RESTARTS.name, WORKER_RESTARTS.help, value=self._restarts()
+        )
+
+    def describe(self) -> Iterable[Metric]:
+        """Name the families without taking a snapshot, for the registry's check of doubles."""
+        return merge({})
+
+
+def merge(snapshots: Mapping[str, Snapshot]) -> Iterable[Metric]:
+    """Turn the snapshots of several workers into families with the label `worker`."""
+    for definition in DEFINITIONS:
+        if definition.kind == "histogram":
+            yield _histogram(definition, snapshots)
+        else:
+            make = CounterMetricFamily if definition.kind == "counter" else GaugeMetricFamily
+            family = make(definition.name, definition.help, labels=("worker", *definition.labels))
+            for worker, snapshot in snapshots.items():
+                for labels, value in snapshot["values"][definition.name]:
+                    family.add_metric([worker, *labels], value)
+            yield family
+
+
+def _histogram(definition: Definition, snapshots: Mapping[str, Snapshot]) -> Metric:
+    family = HistogramMetricFamily(
+        definition.name, definition.help, labels=("worker", *definition.labels)
+    )
+    bounds = [str(bound / 1e6) for bound in definition.buckets_us]
+    for worker, snapshot in snapshots.items():
+        for labels, counts, total in snapshot["histograms"][definition.name]:
+            buckets: list[tuple[str, float]] = []
+            below = 0
+            for bound, count in zip([*bounds, "+Inf"], counts, strict=True):
+                below += count
+                buckets.append((bound, below))
+            family.add_metric([worker, *labels], buckets, total)
+    return family
+
+
+class MetricsServer:
+    """An HTTP server on one address.
+
+    Args:
+        address: where to listen; port 0 takes a free one.
+        collector: what `/metrics` shows.
+        healthy: whether `/healthz` answers 200; 503 otherwise.
+
+    Raises:
+        OSError: the address cannot be used.
+
+    """
+
+    def __init__(self, address: Address, collector: Collector, healthy: Callable[[], bool]) -> None:
+        registry = CollectorRegistry()
+        registry.register(collector)
+        self._metrics = make_wsgi_app(registry)
+        self._healthy = healthy
+        family, *_ = socket.getaddrinfo(
+            address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        server_class = _Server6 if family == socket.AF_INET6 else _Server
+        self._server = server_class((address.host, address.port), _Handler)
+        self._server.set_app(self._serve)
+        self.address = Address(address.host, self._server.server_port)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, name="metrics", daemon=True
+        )
+
+    def start(self) -> None:
+        """Serve from now on, in threads of its own."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop serving and close the port."""
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+    def _serve(self, environ: "WSGIEnvironment", start: "StartResponse") -> Iterable[bytes]:
+        path = environ["PATH_INFO"]
+        if environ["REQUEST_METHOD"] not in ("GET", "HEAD"):
+            return _plain(start, HTTPStatus.METHOD_NOT_ALLOWED)
+        if path == "/metrics":
+            return cast("Iterable[bytes]", self._metrics(environ, start))
+        if path == "/healthz":
+            healthy = self._healthy()
+            return _plain(start, HTTPStatus.OK if healthy else HTTPStatus.SERVICE_UNAVAILABLE)
+        return _plain(start, HTTPStatus.NOT_FOUND)
+
+
+def _plain(start: "StartResponse", status: HTTPStatus) -> Iterable[bytes]:
+    body = f"{status.phrase}\n".encode()
+    start(
+        f"{status.value} {status.phrase}",
+        [("Content-Type", "text/plain; charset=utf-8"), ("Content-Length", str(len(body)))],
+    )
+    return [body]
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    daemon_threads = True
+
+    def server_bind(self) -> None:
+        # HTTPServer's would ask the resolver for this machine's name.
+        TCPServer.server_bind(self)
+        self.server_name, self.server_port = self.socket.getsockname()[:2]
+        self.setup_environ()
+
+
+class _Server6(_Server):
+    address_family = socket.AF_INET6
+
+
+class _Handler(WSGIRequestHandler):
+    timeout = _REQUEST_TIMEOUT_S
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing; scrapes come every few seconds."""
+
+    def address_string(self) -> str:
+        return str(self.client_address[0])

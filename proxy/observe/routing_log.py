@@ -1,0 +1,229 @@
+"""Writes the routing log to files, in a thread of its own.
+
+The event loop only appends a rendered line to a bounded queue (`routing.record.RecordStream`).
+Every `FLUSH_INTERVAL_S` the thread writes what is there, in slices so small that it never holds the
+interpreter for long. What a full or failing disk does not take stays in the queue, and beyond its
+bound becomes a gap; no error of the disk reaches a statement.
+
+A file is ``DIR/date=YYYY-MM-DD/<proxy>-<worker>-<run>-<n>.jsonl``; its name ends in ``.open`` while
+it is written, and its writer holds a lock on it, so that the next start of the same proxy can tell
+what a dead run left behind.
+"""
+
+import fcntl
+import logging
+import os
+import re
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from proxy.observe.metrics import Metrics
+from routing.record import RecordStream
+
+FLUSH_INTERVAL_S: Final = 0.2
+MAX_PENDING_BYTES: Final = 64 << 20
+MAX_SEGMENT_BYTES: Final = 64 << 20
+MAX_SEGMENT_AGE_S: Final = 300.0
+
+_STOP_TIMEOUT_S: Final = 10.0
+_SLICE_LINES: Final = 256
+_COMPLAIN_EVERY_S: Final = 60.0
+_OPEN_SUFFIX: Final = ".open"
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Segment:
+    """The file that is being written."""
+
+    path: Path
+    fd: int
+    date: str
+    opened_at: float
+    size: int = 0
+
+
+class RoutingLog:
+    """The routing log of one worker.
+
+    Attributes:
+        run: hex name of this start of this worker.
+        statement: adds a statement's record, see `RecordStream.statement`; never blocks.
+        proof: adds a proof's record, see `RecordStream.proof`; never blocks.
+
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        proxy: str,
+        worker: int,
+        metrics: Metrics,
+        *,
+        max_pending_bytes: int = MAX_PENDING_BYTES,
+        max_segment_bytes: int = MAX_SEGMENT_BYTES,
+        max_segment_age: float = MAX_SEGMENT_AGE_S,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.run = secrets.token_hex(6)
+        self._records = RecordStream(proxy, worker, self.run, max_pending_bytes)
+        self.statement = self._records.statement
+        self.proof = self._records.proof
+        self._directory = directory
+        self._proxy = proxy
+        self._stem = f"{proxy}-{worker}-{self.run}"
+        self._metrics = metrics
+        self._max_segment_bytes = max_segment_bytes
+        self._max_segment_age = max_segment_age
+        self._clock = clock
+        self._segment: _Segment | None = None
+        self._segments = 0
+        self._unwritten = memoryview(b"")
+        self._unwritten_lines = 0
+        self._dropped_told = 0
+        self._complained_at = float("-inf")
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="routing-log", daemon=True)
+
+    def start(self) -> None:
+        """Make the directory, finish what dead runs left behind, and start the thread.
+
+        Raises:
+            OSError: the directory cannot be made or written.
+
+        """
+        self._directory.mkdir(mode=0o750, parents=True, exist_ok=True)
+        if not os.access(self._directory, os.W_OK | os.X_OK):
+            raise PermissionError(13, os.strerror(13), str(self._directory))
+        self._recover()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Write what is left and complete the file; call it after the last record."""
+        self._records.finish()
+        self._stopping.set()
+        self._thread.join(_STOP_TIMEOUT_S)
+        if self._thread.is_alive():
+            _log.error("routing log: the disk did not take the last records in time")
+
+    def _run(self) -> None:
+        while not self._stopping.wait(FLUSH_INTERVAL_S):
+            self.flush()
+        self.flush()
+        lost = self._unwritten_lines + self._records.take(1 << 62).count("\n")
+        if lost:
+            self._metrics.routing_log_dropped(lost)
+            _log.error("routing log: %d records could not be written before the stop", lost)
+        try:
+            self._complete()
+        except OSError as error:
+            self._complain(error)
+
+    def flush(self) -> None:
+        """Write what is in the queue; called by the thread. A failing disk does not raise."""
+        try:
+            while True:
+                if not self._unwritten:
+                    if self._segment is not None and self._is_due(self._segment):
+                        self._complete()
+                    if not self._take():
+                        break
+                self._write()
+        except OSError as error:
+            self._complain(error)
+        dropped = self._records.dropped
+        if dropped != self._dropped_told:
+            self._metrics.routing_log_dropped(dropped - self._dropped_told)
+            self._dropped_told = dropped
+
+    def _take(self) -> bool:
+        text = self._records.take(_SLICE_LINES)
+        self._unwritten = memoryview(text.encode("ascii"))
+        self._unwritten_lines = text.count("\n")
+        return bool(text)
+
+    def _write(self) -> None:
+        # After an error the next attempt goes on where this one stopped, so that no line is torn.
+        if self._segment is None:
+            self._segment = self._open()
+        while self._unwritten:
+            written = os.write(self._segment.fd, self._unwritten)
+            self._segment.size += written
+            self._unwritten = self._unwritten[written:]
+        self._metrics.routing_log_written(self._unwritten_lines)
+        self._unwritten_lines = 0
+
+    def _is_due(self, segment: _Segment) -> bool:
+        now = self._clock()
+        return (
+            segment.size >= self._max_segment_bytes
+            or now - segment.opened_at >= self._max_segment_age
+            or segment.date != _date(now)
+        )
+
+    def _open(self) -> _Segment:
+        now = self._clock()
+        date = _date(now)
+        self._segments += 1
+        folder = self._directory / f"date={date}"
+        folder.mkdir(mode=0o750, exist_ok=True)
+        path = folder / f"{self._stem}-{self._segments}.jsonl{_OPEN_SUFFIX}"
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o640)
+        _lock(fd)
+        return _Segment(path, fd, date, now)
+
+    def _complete(self) -> None:
+        segment, self._segment = self._segment, None
+        if segment is None:
+            return
+        try:
+            os.fsync(segment.fd)
+            # Renamed while it is locked: nobody else may take it for a dead run's.
+            segment.path.rename(segment.path.with_suffix(""))
+        finally:
+            os.close(segment.fd)
+
+    def _recover(self) -> None:
+        """Rename the files that dead runs of this proxy left open."""
+        name = re.compile(
+            rf"{re.escape(self._proxy)}-[0-9]+-[0-9a-f]+-[0-9]+\.jsonl{re.escape(_OPEN_SUFFIX)}"
+        )
+        for path in self._directory.glob(f"date=*/*{_OPEN_SUFFIX}"):
+            if not name.fullmatch(path.name):
+                continue
+            try:
+                fd = os.open(path, os.O_RDWR)
+                try:
+                    if _lock(fd):
+                        path.rename(path.with_suffix(""))
+                        _log.info("routing log: %s was left by a run that died", path.name)
+                finally:
+                    os.close(fd)
+            except OSError as error:
+                _log.warning("routing log: %s cannot be completed: %s", path, error)
+
+    def _complain(self, error: OSError) -> None:
+        self._metrics.routing_log_failed()
+        now = time.monotonic()
+        if now - self._complained_at >= _COMPLAIN_EVERY_S:
+            self._complained_at = now
+            _log.error("routing log: %s; records wait in memory, then are dropped", error)
+
+
+def _date(seconds: float) -> str:
+    return time.strftime("%Y-%m-%d", time.gmtime(seconds))
+
+
+def _lock(fd: int) -> bool:
+    """Try to take the lock that a living writer holds until its file is complete."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False  # another holds it, or the file system has no locks
+    return True

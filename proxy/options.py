@@ -1,0 +1,237 @@
+"""The options: their names, what they take, and how their texts become values.
+
+`OPTIONS` is the only list of options. The command line, the file, the effective configuration that
+``tidegate check`` prints and a test of ``docs/configuration.md`` are made from it.
+"""
+
+import difflib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from proxy import values
+from proxy.address import Address
+from routing.decision import Level, TimeoutPolicy
+
+ClientTls = Literal["preferred", "disabled", "required"]
+ServerTls = Literal["disabled", "preferred", "required", "verify_ca", "verify_identity"]
+LogLevel = Literal["debug", "info", "warning", "error"]
+
+Value = Level | TimeoutPolicy | Address | tuple[Address, ...] | Path | str | int | float
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option.
+
+    Attributes:
+        name: as the command line and the file write it.
+        read: makes the value from what TOML or the command line gave; ValueError says what is
+            allowed.
+        metavar: stands for the value in ``--help``.
+        help: one line for ``--help``.
+        group: heading under which ``--help`` and the documentation show it.
+        choices: every allowed word, where there are few.
+        repeatable: may be given several times on the command line.
+    """
+
+    name: str
+    read: Callable[[object], Value]
+    metavar: str
+    help: str
+    group: str
+    choices: tuple[str, ...] = ()
+    repeatable: bool = False
+
+    @property
+    def attribute(self) -> str:
+        """The field of `Config`."""
+        return self.name.replace("-", "_")
+
+
+_GUARANTEE: Final = "servers and guarantee"
+_CLIENTS: Final = "clients"
+_SERVERS: Final = "the way to the servers"
+_OPERATION: Final = "operation"
+
+OPTIONS: Final[tuple[Option, ...]] = (
+    Option(
+        "primary",
+        values.server,
+        "HOST:PORT",
+        "the server that takes writes (default port 3306); required",
+        _GUARANTEE,
+    ),
+    Option(
+        "replicas",
+        values.servers,
+        "HOST:PORT[,…]",
+        "servers that replicate from the primary by GTID; may be given several times",
+        _GUARANTEE,
+        repeatable=True,
+    ),
+    Option(
+        "consistency",
+        values.level,
+        "LEVEL",
+        "what a read must see (default READ_OWN_WRITES)",
+        _GUARANTEE,
+        choices=tuple(Level),
+    ),
+    Option(
+        "wait-budget",
+        values.duration(60),
+        "TIME",
+        "how long a read may wait for a replica, such as 250ms or 1s (default 250ms)",
+        _GUARANTEE,
+    ),
+    Option(
+        "on-timeout",
+        values.timeout_policy,
+        "POLICY",
+        "what a read gets whose wait budget ran out (default primary)",
+        _GUARANTEE,
+        choices=tuple(TimeoutPolicy),
+    ),
+    Option(
+        "listen",
+        values.address("0.0.0.0", 6446, 0),
+        "[HOST]:PORT",
+        "where clients connect; without HOST: every IPv4 interface (default 127.0.0.1:6446)",
+        _CLIENTS,
+    ),
+    Option(
+        "client-tls",
+        values.choice(values.words(ClientTls)),
+        "MODE",
+        "TLS between client and proxy (default preferred)",
+        _CLIENTS,
+        choices=values.words(ClientTls),
+    ),
+    Option(
+        "client-tls-cert",
+        values.path,
+        "FILE",
+        "PEM certificate chain shown to clients (default: self-signed, new at each start)",
+        _CLIENTS,
+    ),
+    Option("client-tls-key", values.path, "FILE", "PEM private key of that certificate", _CLIENTS),
+    Option(
+        "rsa-key",
+        values.path,
+        "FILE",
+        "PEM RSA private key for passwords sent without TLS (default: new at each start)",
+        _CLIENTS,
+    ),
+    Option(
+        "max-connections",
+        values.integer(1, 1_000_000),
+        "N",
+        "clients per worker; further ones get error 1040 (default 10000)",
+        _CLIENTS,
+    ),
+    Option(
+        "handshake-timeout",
+        values.duration(600),
+        "TIME",
+        "time a client has to log in (default 10s)",
+        _CLIENTS,
+    ),
+    Option(
+        "max-allowed-packet",
+        values.size(1024, 1 << 30),
+        "SIZE",
+        "largest packet taken from a client or a server, such as 64M (default 64M)",
+        _CLIENTS,
+    ),
+    Option(
+        "connect-timeout",
+        values.duration(600),
+        "TIME",
+        "time a server has to accept and log in (default 5s)",
+        _SERVERS,
+    ),
+    Option(
+        "server-tls",
+        values.choice(values.words(ServerTls)),
+        "MODE",
+        "TLS between proxy and servers (default preferred)",
+        _SERVERS,
+        choices=values.words(ServerTls),
+    ),
+    Option(
+        "server-tls-ca",
+        values.path,
+        "FILE",
+        "PEM certificates of the CAs that verify_* trusts",
+        _SERVERS,
+    ),
+    Option(
+        "monitor-user",
+        values.user,
+        "USER",
+        "account with which the servers are watched; it needs no privilege",
+        _SERVERS,
+    ),
+    Option(
+        "monitor-password-file",
+        values.path,
+        "FILE",
+        "file that holds that account's password",
+        _SERVERS,
+    ),
+    Option(
+        "monitor-interval",
+        values.duration(60),
+        "TIME",
+        "time between two looks (default 1s)",
+        _SERVERS,
+    ),
+    Option(
+        "workers",
+        values.integer(1, 256),
+        "N",
+        "processes that share the port (default 1)",
+        _OPERATION,
+    ),
+    Option(
+        "metrics",
+        values.address("0.0.0.0", None, 0),
+        "[HOST]:PORT",
+        "serve Prometheus metrics at http://HOST:PORT/metrics",
+        _OPERATION,
+    ),
+    Option(
+        "routing-log",
+        values.path,
+        "DIR",
+        "write one record per statement below this directory",
+        _OPERATION,
+    ),
+    Option(
+        "proxy-name",
+        values.name,
+        "NAME",
+        "this proxy's name in the routing log (default: the host name)",
+        _OPERATION,
+    ),
+    Option(
+        "log-level",
+        values.choice(values.words(LogLevel)),
+        "LEVEL",
+        "least severe message written to stderr (default info)",
+        _OPERATION,
+        choices=values.words(LogLevel),
+    ),
+)
+
+BY_NAME: Final = {option.name: option for option in OPTIONS}
+
+
+def did_you_mean(name: str, prefix: str = "") -> str:
+    """A clause that names the option nearest to `name`, or all options when none is near."""
+    near = difflib.get_close_matches(name, BY_NAME, n=1, cutoff=0.5)
+    if near:
+        return f"; did you mean {prefix}{near[0]}?"
+    return f"; known are {', '.join(prefix + name for name in BY_NAME)}"

@@ -1,0 +1,179 @@
+"""One worker: everything its sessions share, from its start to its stop."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import secrets
+import time
+from typing import TYPE_CHECKING, Final
+
+from protocol.constants import Capability
+from proxy import tasks
+from proxy.client.listener import Listener
+from proxy.observe.ledger import Ledger
+from proxy.server.errors import ServerUnreachableError
+from proxy.server.login import greet
+from proxy.server.monitor import Monitor
+from routing.classifier import Classifier
+from routing.decision import Level, Scope
+from routing.session import Rules
+from routing.topology import Topology
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from proxy.client.session import ClientSession
+    from proxy.config import Config
+    from proxy.observe.metrics import Metrics
+    from proxy.observe.routing_log import RoutingLog
+    from proxy.tls import Materials
+
+_log = logging.getLogger(__name__)
+
+_DRAIN_S: Final = 5.0
+"""How long a stop waits for statements that run."""
+
+_GC_THRESHOLDS: Final = (20_000, 20, 50)
+
+_FIRST_SESSION_ID: Final = 0x4000_0000
+"""Above what servers give out, so that KILL of a proxy's id never means somebody else's thread."""
+
+_ASSUMED_VERSION: Final = "8.4.0"
+"""Told to clients while the primary was never reached; they cannot log in then anyway."""
+
+
+class Proxy:
+    """What the sessions of one worker share.
+
+    Attributes:
+        config: the configuration.
+        materials: keys and TLS contexts.
+        topology: the servers.
+        rules: what sessions start with.
+        classifier: statements that were seen.
+        metrics: counts.
+        ledger: enters statements into metrics and log.
+        sessions: by the connection id that the client was given.
+        server_version: what clients are greeted with: the primary's.
+        server_capabilities: what the primary can do; clients are not offered more.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        materials: Materials,
+        metrics: Metrics,
+        routing_log: RoutingLog | None,
+        worker: int,
+    ) -> None:
+        self.config = config
+        self.materials = materials
+        self.metrics = metrics
+        self.ledger = Ledger(metrics, routing_log)
+        self.topology = Topology(str(config.primary), [str(replica) for replica in config.replicas])
+        self.rules = Rules(
+            level=config.consistency,
+            scope=Scope.CONNECTION,
+            wait_budget=config.wait_budget,
+            on_timeout=config.on_timeout,
+        )
+        self.tracking = "OFF" if config.consistency is Level.BEST_EFFORT else "OWN_GTID"
+        self.classifier = Classifier()
+        self.sessions: dict[int, ClientSession] = {}
+        self.server_version = _ASSUMED_VERSION
+        self.server_capabilities = ~Capability(0)
+        self.tasks = tasks
+        loop = asyncio.get_running_loop()
+        self.now = loop.time
+        self.call_later = loop.call_later
+        self._session_base = _FIRST_SESSION_ID + worker * 0x0100_0000
+        self._session_count = secrets.randbelow(0x0001_0000)
+
+    def next_session_id(self) -> int:
+        """An id that no live session of this worker has."""
+        while True:
+            self._session_count = (self._session_count + 1) & 0x00FF_FFFF
+            session_id = self._session_base + self._session_count
+            if session_id not in self.sessions:
+                return session_id
+
+    def add(self, session: ClientSession) -> None:
+        """Serve a session."""
+        self.sessions[session.session_id] = session
+        self.metrics.client_connected()
+
+    def forget(self, session: ClientSession) -> None:
+        """A session has ended."""
+        if self.sessions.pop(session.session_id, None) is not None:
+            self.metrics.client_disconnected()
+
+    async def meet_primary(self) -> None:
+        """Learn the primary's version and capabilities, so that clients see what it can do."""
+        primary = self.topology.primary
+        try:
+            greeting = await greet(primary, self.config)
+        except ServerUnreachableError as error:
+            self.metrics.server_up(primary.name, False)
+            _log.warning("the primary %s cannot be reached yet: %s", primary.name, error)
+            return
+        self.server_version = primary.version = greeting.server_version
+        self.server_capabilities = greeting.capabilities
+
+    async def drain(self) -> None:
+        """End all sessions: idle ones at once, the others after their statement or a while."""
+        deadline = time.monotonic() + _DRAIN_S
+        for session in list(self.sessions.values()):
+            session.shut_down()
+        while self.sessions and time.monotonic() < deadline:
+            await asyncio.sleep(0.02)
+            for session in list(self.sessions.values()):
+                session.shut_down()
+        for session in list(self.sessions.values()):
+            session.connection.abort()
+
+
+async def serve(
+    config: Config,
+    materials: Materials,
+    metrics: Metrics,
+    routing_log: RoutingLog | None,
+    worker: int,
+    stop: asyncio.Event,
+    ready: Callable[[int], None],
+) -> None:
+    """Serve clients until `stop` is set.
+
+    Args:
+        config: the configuration.
+        materials: keys and TLS contexts.
+        metrics: the worker's counts.
+        routing_log: where records go, started; None for nowhere.
+        worker: its number, from 0.
+        stop: set it to end.
+        ready: called with the port once clients can connect.
+
+    Raises:
+        OSError: the address cannot be listened on.
+    """
+    proxy = Proxy(config, materials, metrics, routing_log, worker)
+    await proxy.meet_primary()
+    listener = Listener(proxy)
+    monitor = Monitor(proxy)
+    port = await listener.start(reuse_port=config.workers > 1)
+    # What the start made stays for good, and a statement leaves no cycles behind: let the collector
+    # look at what is new, and seldom.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*_GC_THRESHOLDS)
+    monitor.start()
+    ready(port)
+    _log.info("worker %d (pid %d) listens on port %d", worker, os.getpid(), port)
+    try:
+        await stop.wait()
+    finally:
+        listener.stop()
+        await monitor.stop()
+        await proxy.drain()

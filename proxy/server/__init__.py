@@ -1,0 +1,1 @@
+"""Connections to MySQL servers, and what is asked of the servers."""

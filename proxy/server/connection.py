@@ -1,0 +1,279 @@
+"""One connection of the proxy to a MySQL server, after its login.
+
+Theory of operation
+===================
+
+Commands may be written back to back: what prepares a statement (COM_RESET_CONNECTION, SET, WAIT),
+the statement, and what follows it. A MySQL server answers in order, so each expected answer is
+an `Exchange` in a queue, and `data_received` gives every response to the exchange at its head: the
+answer that the client is to get goes to the owner chunk by chunk as it comes, the others are
+reported when they are complete.
+
+This is the fast path: no task, no future, no exception in the ordinary case.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from enum import Enum
+from typing import TYPE_CHECKING, Protocol, cast
+
+from protocol.errors import MalformedPacketError, ProtocolError
+from protocol.response import ErrPacket
+from protocol.response_stream import RESULTS, SIMPLE, ResponseStream
+
+if TYPE_CHECKING:
+    from protocol.constants import Capability
+    from protocol.response_translation import ResponseTranslation
+    from routing.topology import Server
+
+
+class Purpose(Enum):
+    """Why a command was sent."""
+
+    FORWARD = "forward"
+    """The client's own; the owner is given its answer as it comes."""
+    PREPARE = "prepare"
+    """Makes the connection fit for the statement behind it; must succeed."""
+    WAIT = "wait"
+    """WAIT_FOR_EXECUTED_GTID_SET; its one value says whether the statement behind it may count."""
+    PROBE = "probe"
+    """`@@GLOBAL.gtid_executed`, sent before a statement."""
+    RESTORE = "restore"
+    """Follows a client's command that undid the proxy's settings; must succeed."""
+
+
+class Exchange:
+    """A command whose answer is awaited."""
+
+    __slots__ = ("forwarded", "keeps_row", "purpose", "shape")
+
+    def __init__(self, purpose: Purpose, shape: int) -> None:
+        self.purpose = purpose
+        self.shape = shape
+        self.forwarded = purpose is Purpose.FORWARD
+        self.keeps_row = not self.forwarded and shape == RESULTS
+
+
+FORWARD = tuple(Exchange(Purpose.FORWARD, shape) for shape in range(6))
+"""By the shape of the response (`protocol.response_stream`)."""
+PREPARE = Exchange(Purpose.PREPARE, SIMPLE)
+WAIT = Exchange(Purpose.WAIT, RESULTS)
+PROBE = Exchange(Purpose.PROBE, RESULTS)
+RESTORE = Exchange(Purpose.RESTORE, SIMPLE)
+
+
+class Owner(Protocol):
+    """Who uses a server connection."""
+
+    def answer(self, connection: ServerConnection, data: bytes, received: int) -> None:
+        """Take bytes of the answer to a FORWARD; `connection.stream` tells where it stands.
+
+        `data` is what the client gets, `received` how many bytes the server sent for it.
+        """
+
+    def aside(self, connection: ServerConnection, purpose: Purpose) -> None:
+        """Take note that another answer is complete; `connection.stream` holds it."""
+
+    def settled(self, connection: ServerConnection) -> None:
+        """Take note that nothing is awaited any more."""
+
+    def server_lost(self, connection: ServerConnection, cause: str, error: bytes | None) -> None:
+        """Take note that the connection is gone; `error` is the ERR packet it ended with."""
+
+    def server_paused(self, connection: ServerConnection) -> None:
+        """Take note that the server reads slower than it is written to."""
+
+    def server_resumed(self, connection: ServerConnection) -> None:
+        """Take note that it can be written to again."""
+
+
+class ServerConnection:
+    """A connection that was logged in (`proxy.server.login`).
+
+    Attributes:
+        server: which server it leads to.
+        epoch: the server's incarnation that it was opened to.
+        thread_id: the server's id of it.
+        stream: where the response stands that is being read.
+        translation: set where the client negotiated less than this connection did.
+        schema: the default schema it has.
+        variables_version: the version of the session's variables that it has.
+        needs_reset: the session was reset and this connection not yet.
+        drained: bytes of an answer that nobody waits for any more.
+        lost: it cannot be used any more.
+    """
+
+    def __init__(self, server: Server, capabilities: Capability, thread_id: int) -> None:
+        self.server = server
+        self.capabilities = capabilities
+        self.thread_id = thread_id
+        self.epoch = 0
+        self.schema = ""
+        self.variables_version = 0
+        self.needs_reset = False
+        self.lost = False
+        self.drained = 0
+        flags = int(capabilities)
+        self.query_attributes = bool(flags & 1 << 27)
+        self.stream = ResponseStream(
+            deprecate_eof=bool(flags & 1 << 24),
+            session_track=bool(flags & 1 << 23),
+            optional_metadata=bool(flags & 1 << 25),
+        )
+        self.translation: ResponseTranslation | None = None
+        self._owner: Owner | None = None
+        self._transport: asyncio.Transport | None = None
+        self._current: Exchange | None = None
+        self._queue: deque[Exchange] = deque()
+
+    def attach(self, transport: asyncio.Transport, owner: Owner) -> None:
+        """Start to serve `owner` over `transport`."""
+        self._transport = transport
+        self._owner = owner
+
+    @property
+    def busy(self) -> bool:
+        """Whether an answer is awaited."""
+        return self._current is not None
+
+    @property
+    def awaiting(self) -> Purpose | None:
+        """What the answer that is being read is for."""
+        return None if self._current is None else self._current.purpose
+
+    def expect(self, exchange: Exchange) -> None:
+        """Register a command; its bytes must be written in the same order (`write`)."""
+        if self._current is None:
+            self._begin(exchange)
+        else:
+            self._queue.append(exchange)
+
+    def write(self, data: bytes) -> None:
+        """Send bytes of registered commands."""
+        if self._transport is not None:
+            self._transport.write(data)
+
+    def pause_reading(self) -> None:
+        """The client takes no more for now."""
+        if self._transport is not None and not self.lost:
+            self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        """The client takes more."""
+        if self._transport is not None and not self.lost:
+            self._transport.resume_reading()
+
+    def close(self) -> None:
+        """Say goodbye; the owner hears nothing more."""
+        self._owner = None
+        transport = self._transport
+        if transport is not None and not self.lost:
+            if self._current is None:
+                transport.write(b"\x01\x00\x00\x00\x01")  # COM_QUIT
+                transport.close()
+            else:
+                transport.abort()
+        self.lost = True
+
+    def _begin(self, exchange: Exchange) -> None:
+        self._current = exchange
+        if exchange.forwarded and self.translation is not None:
+            self.translation.begin(exchange.shape)
+        else:
+            self.stream.begin(exchange.shape, keep_row=exchange.keeps_row)
+
+    # asyncio.Protocol
+
+    def data_received(self, data: bytes) -> None:
+        """Walk what came and give it to its exchanges."""
+        owner = self._owner
+        if owner is None:
+            return
+        position = 0
+        size = len(data)
+        stream = self.stream
+        try:
+            while True:
+                current = self._current
+                if current is None:
+                    self._unsolicited(data[position:])
+                    return
+                if current.forwarded:
+                    if self.translation is not None:
+                        end, out = self.translation.feed(data, position)
+                        owner.answer(self, out, end - position)
+                    else:
+                        end = stream.feed(data, position)
+                        whole = position == 0 and end == size
+                        owner.answer(self, data if whole else data[position:end], end - position)
+                    if not stream.done:
+                        return
+                else:
+                    end = stream.feed(data, position)
+                    if not stream.done:
+                        return
+                    owner.aside(self, current.purpose)
+                if self.lost:
+                    return
+                if self._queue:
+                    self._begin(self._queue.popleft())
+                else:
+                    self._current = None
+                    if end == size:
+                        owner.settled(self)
+                        return
+                if end == size:
+                    return
+                position = end
+        except ProtocolError as error:
+            self._fail(f"it broke the protocol: {error}", None)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take the transport; only a connection that changes its protocol object gets here."""
+        self._transport = cast("asyncio.Transport", transport)
+
+    def eof_received(self) -> bool:
+        """Let the transport close."""
+        return False
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """The server is gone."""
+        self._fail(
+            "the connection broke" if error is None else f"the connection broke: {error}", None
+        )
+
+    def pause_writing(self) -> None:
+        """The server reads slower than it is written to."""
+        if self._owner is not None:
+            self._owner.server_paused(self)
+
+    def resume_writing(self) -> None:
+        """The server can be written to again."""
+        if self._owner is not None:
+            self._owner.server_resumed(self)
+
+    def _unsolicited(self, data: bytes) -> None:
+        """A server says why before it closes an idle connection (fact 7.1: ERR 4031)."""
+        payload = data[4:]
+        cause = "it spoke out of turn"
+        if payload[:1] == b"\xff" and len(payload) == int.from_bytes(data[:3], "little"):
+            try:
+                cause = str(ErrPacket.parse(payload))
+            except MalformedPacketError:
+                payload = b""
+        else:
+            payload = b""
+        self._fail(cause, payload or None)
+
+    def _fail(self, cause: str, error: bytes | None) -> None:
+        if self.lost:
+            return
+        self.lost = True
+        owner = self._owner
+        self._owner = None
+        if self._transport is not None:
+            self._transport.abort()
+        if owner is not None:
+            owner.server_lost(self, cause, error)

@@ -1,0 +1,19 @@
+"""Why a server cannot be used."""
+
+from protocol.response import ErrPacket
+
+
+class ServerUnreachableError(Exception):
+    """No connection to the server could be made, or it broke."""
+
+
+class ServerRefusedError(Exception):
+    """The server answered a login, or a statement of the proxy's own, with an error.
+
+    Attributes:
+        error: its ERR packet.
+    """
+
+    def __init__(self, error: ErrPacket) -> None:
+        super().__init__(str(error))
+        self.error = error

@@ -1,0 +1,44 @@
+"""Ends what a server still does for a client that is gone."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from proxy.server.errors import ServerRefusedError, ServerUnreachableError
+from proxy.server.login import run_once
+
+if TYPE_CHECKING:
+    from proxy.config import Config
+    from proxy.server.connection import ServerConnection
+    from proxy.server.login import Login
+    from proxy.tls import Materials
+
+_log = logging.getLogger(__name__)
+
+
+async def kill(
+    connection: ServerConnection,
+    login: Login,
+    config: Config,
+    materials: Materials,
+    *,
+    query_only: bool = False,
+) -> None:
+    """KILL a server's thread, over a connection of its own.
+
+    A server does not notice that the client of a WAIT has left (fact 4.1).
+
+    Args:
+        connection: whose thread to end.
+        login: a user who may; the thread's own always may.
+        config: for the time-outs.
+        materials: for TLS.
+        query_only: end its statement and leave the connection.
+    """
+    what = b"QUERY" if query_only else b"CONNECTION"
+    sql = b"KILL %s %d" % (what, connection.thread_id)
+    try:
+        await run_once(connection.server, login, config, materials, sql)
+    except (ServerUnreachableError, ServerRefusedError) as error:
+        _log.warning("could not end what a client left on %s: %s", connection.server.name, error)

@@ -1,0 +1,261 @@
+"""Opens connections to servers as a user whose password the proxy knows, and sets them up."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from ssl import SSLError
+from typing import TYPE_CHECKING, Final
+
+from protocol.authentication import ClientAuthentication
+from protocol.constants import MAX_PACKET_PAYLOAD, Capability
+from protocol.errors import ProtocolError
+from protocol.handshake import HandshakeResponse41, HandshakeV10, SSLRequest
+from protocol.response import ErrPacket
+from proxy.channel import ChannelClosedError, PacketChannel
+from proxy.server.connection import ServerConnection
+from proxy.server.errors import ServerRefusedError, ServerUnreachableError
+from proxy.server.query import Identity, identify, query
+from routing.topology import Role
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from proxy.config import Config
+    from proxy.tls import Materials
+    from routing.topology import Server
+
+LOGIN_PACKET_LIMIT: Final = MAX_PACKET_PAYLOAD - 1
+"""No packet of a login or of the settings that follow it is longer, bytes."""
+
+ALWAYS: Final = (
+    Capability.CLIENT_PROTOCOL_41
+    | Capability.CLIENT_SECURE_CONNECTION
+    | Capability.CLIENT_PLUGIN_AUTH
+    | Capability.CLIENT_PLUGIN_AUTH_LENENC_CLIENT_DATA
+    | Capability.CLIENT_TRANSACTIONS
+    | Capability.CLIENT_LONG_PASSWORD
+    | Capability.CLIENT_LONG_FLAG
+    | Capability.CLIENT_CONNECT_ATTRS
+)
+"""Capabilities of every connection that the proxy opens."""
+
+TRACKING: Final = Capability.CLIENT_SESSION_TRACK | Capability.CLIENT_DEPRECATE_EOF
+"""What a connection needs so that no GTID is lost (fact 2.3)."""
+
+TRACKER_SETTINGS: Final = b"SET SESSION session_track_schema=ON,session_track_state_change=ON"
+"""What lets the proxy see a primary connection's schema, and changes that it must look into."""
+REPLICA_SETTINGS: Final = b"SET SESSION autocommit=1,transaction_read_only=1"
+"""No read leaves a snapshot open for the next one, whatever the server's own default is; and a
+statement that writes after all is refused (1792), also to those who may write there."""
+
+
+def primary_settings(tracking: str) -> bytes:
+    """The settings of a connection to the primary.
+
+    Args:
+        tracking: a value of session_track_gtids.
+    """
+    return TRACKER_SETTINGS + b",session_track_gtids=" + tracking.encode("ascii")
+
+
+NONE: Final = Capability(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """Who logs in, and with what.
+
+    Attributes:
+        username: as the client gave it.
+        password: in clear; kept only in memory.
+        capabilities: what the client negotiated, as far as it concerns statements.
+        character_set: collation id of the handshake.
+        database: default schema, or None.
+        attributes: connection attributes.
+    """
+
+    username: str
+    password: bytes = field(repr=False)
+    capabilities: Capability = NONE
+    character_set: int = 255
+    database: str | None = None
+    attributes: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A connection that is ready for statements.
+
+    Attributes:
+        connection: it; `attach` it to use it.
+        channel: hand it over to the connection.
+        identity: what the server said of itself on it.
+    """
+
+    connection: ServerConnection
+    channel: PacketChannel
+    identity: Identity
+
+
+async def open_connection(
+    server: Server, login: Login, config: Config, materials: Materials, tracking: str = "OWN_GTID"
+) -> Opened:
+    """Connect, log in, apply the settings that routing needs, and learn the server's incarnation.
+
+    `tracking` is the value of session_track_gtids on a primary.
+
+    Raises:
+        ServerUnreachableError: no connection, or it broke, or it took too long.
+        ServerRefusedError: the server said no.
+    """
+    try:
+        async with asyncio.timeout(config.connect_timeout):
+            return await _open(server, login, config, materials, tracking)
+    except TimeoutError as error:
+        raise ServerUnreachableError(
+            f"no answer within {config.connect_timeout:g} s (connect-timeout)"
+        ) from error
+    except (OSError, SSLError, ChannelClosedError, ProtocolError) as error:
+        raise ServerUnreachableError(str(error) or type(error).__name__) from error
+
+
+async def run_once(
+    server: Server, login: Login, config: Config, materials: Materials, sql: bytes
+) -> None:
+    """Run one statement over a connection of its own.
+
+    Raises:
+        ServerUnreachableError, ServerRefusedError: as `open_connection`.
+    """
+    opened = await open_connection(server, login, config, materials)
+    try:
+        async with asyncio.timeout(config.connect_timeout):
+            await query(opened.channel, opened.connection, sql)
+    except (TimeoutError, ChannelClosedError, ProtocolError) as error:
+        raise ServerUnreachableError(str(error)) from error
+    finally:
+        opened.channel.close()
+
+
+async def greet(server: Server, config: Config) -> HandshakeV10:
+    """Read a server's greeting and hang up; tells its version and capabilities.
+
+    Raises:
+        ServerUnreachableError: no connection, or no greeting.
+    """
+    try:
+        async with asyncio.timeout(config.connect_timeout):
+            channel = await _connect(server)
+            try:
+                return _greeting(await channel.read_packet())
+            finally:
+                channel.close()
+    except (OSError, TimeoutError, ChannelClosedError, ProtocolError, ServerRefusedError) as error:
+        raise ServerUnreachableError(str(error) or type(error).__name__) from error
+
+
+async def _connect(server: Server) -> PacketChannel:
+    host, _, port = server.name.rpartition(":")
+    try:
+        _, channel = await asyncio.get_running_loop().create_connection(
+            lambda: PacketChannel(LOGIN_PACKET_LIMIT), host.strip("[]"), int(port)
+        )
+    except UnicodeError as error:
+        raise ServerUnreachableError(f"{host} cannot be a host's name: {error}") from error
+    return channel
+
+
+def _greeting(payload: bytes) -> HandshakeV10:
+    if payload[:1] == b"\xff":
+        raise ServerRefusedError(ErrPacket.parse(payload))
+    return HandshakeV10.parse(payload)
+
+
+async def _open(
+    server: Server, login: Login, config: Config, materials: Materials, tracking: str
+) -> Opened:
+    channel = await _connect(server)
+    try:
+        greeting = _greeting(await channel.read_packet())
+        server.version = greeting.server_version
+        capabilities = _agree(server, login, greeting.capabilities)
+        if materials.server_ssl is not None and _offers_tls(greeting, config):
+            capabilities |= Capability.CLIENT_SSL
+            request = SSLRequest(capabilities, config.max_allowed_packet, login.character_set)
+            channel.write_packet(request.serialise())
+            await channel.start_tls(
+                materials.server_ssl,
+                server_side=False,
+                hostname=server.name.rpartition(":")[0].strip("[]"),
+                within=config.connect_timeout,
+            )
+        await _authenticate(channel, greeting, login, capabilities, config)
+        connection = ServerConnection(server, capabilities, greeting.thread_id)
+        primary = server.role is Role.PRIMARY
+        await query(
+            channel, connection, primary_settings(tracking) if primary else REPLICA_SETTINGS
+        )
+        identity = await identify(channel, connection, server)
+        connection.schema = login.database or ""
+    except BaseException:
+        channel.abort()
+        raise
+    return Opened(connection, channel, identity)
+
+
+def _agree(server: Server, login: Login, offered: Capability) -> Capability:
+    """The capabilities of a connection."""
+    needed = login.capabilities
+    if server.role is Role.PRIMARY:
+        needed |= TRACKING
+    missing = needed & ~offered
+    if missing:
+        raise ServerUnreachableError(f"the server lacks {missing.name}, which is needed")
+    capabilities = (needed | ALWAYS) & offered
+    if login.database is not None:
+        capabilities |= Capability.CLIENT_CONNECT_WITH_DB
+    return capabilities
+
+
+def _offers_tls(greeting: HandshakeV10, config: Config) -> bool:
+    if greeting.capabilities & Capability.CLIENT_SSL:
+        return True
+    if config.server_tls != "preferred":
+        raise ServerUnreachableError(
+            f"the server offers no TLS and server-tls is {config.server_tls}"
+        )
+    return False
+
+
+async def _authenticate(
+    channel: PacketChannel,
+    greeting: HandshakeV10,
+    login: Login,
+    capabilities: Capability,
+    config: Config,
+) -> None:
+    authentication = ClientAuthentication(
+        login.password, greeting.auth_plugin, greeting.nonce, secure=channel.secure
+    )
+    response = HandshakeResponse41(
+        capabilities=capabilities,
+        max_packet_size=config.max_allowed_packet,
+        character_set=login.character_set,
+        username=login.username,
+        auth_response=authentication.initial_response(),
+        database=login.database,
+        auth_plugin=authentication.plugin,
+        attributes=login.attributes,
+        zstd_level=0,
+    )
+    channel.write_packet(response.serialise())
+    while True:
+        payload = await channel.read_packet()
+        if payload[:1] == b"\x00":
+            return
+        if payload[:1] == b"\xff":
+            raise ServerRefusedError(ErrPacket.parse(payload))
+        reply = authentication.receive(payload)
+        if reply is not None:
+            channel.write_packet(reply)

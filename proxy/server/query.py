@@ -1,0 +1,114 @@
+"""The proxy's own statements on the slow path: settings, identity, monitoring, KILL."""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from protocol.command import com_query
+from protocol.errors import MalformedPacketError
+from protocol.gtid import GtidSet
+from protocol.packet import frame
+from protocol.response import ErrPacket
+from protocol.response_stream import RESULTS
+from protocol.resultset import parse_text_row
+from proxy.server.errors import ServerRefusedError
+
+if TYPE_CHECKING:
+    from proxy.channel import PacketChannel
+    from proxy.server.connection import ServerConnection
+    from routing.topology import Server
+
+_IDENTITY: Final = (
+    b"SELECT @@server_uuid,@@GLOBAL.gtid_mode,@@SESSION.sql_mode,@@SESSION.autocommit,"
+    b"@@SESSION.character_set_client,"
+    b"(SELECT VARIABLE_VALUE FROM performance_schema.global_status"
+    b" WHERE VARIABLE_NAME='Uptime'),@@GLOBAL.gtid_executed"
+)
+_IDENTITY_COLUMNS: Final = 7
+_UPTIME: Final = re.compile(rb"[0-9]{1,10}")
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What a server said of itself, and when.
+
+    Attributes:
+        executed: `@@GLOBAL.gtid_executed`.
+        sql_mode: of the session that asked.
+        autocommit: likewise; the status flags do not tell of a server's default (they say on).
+        character_set: its character_set_client.
+        asked_us: UTC µs when the question was sent.
+        answered_us: UTC µs when the answer was there.
+        grew: the server's applied set became larger by it, or began anew.
+    """
+
+    executed: GtidSet
+    sql_mode: str
+    autocommit: bool
+    character_set: str
+    asked_us: int
+    answered_us: int
+    grew: bool
+
+
+async def query(
+    channel: PacketChannel, connection: ServerConnection, sql: bytes
+) -> list[bytes | None]:
+    """Run a statement on a connection that was not handed over; return its first row, or [].
+
+    Raises:
+        ServerRefusedError: the server answered with an error.
+        ChannelClosedError: the connection broke.
+        ProtocolError: the server broke the protocol.
+    """
+    channel.sequence_id = 0
+    channel.write_packet(com_query(sql, connection.query_attributes))
+    stream = connection.stream
+    stream.begin(RESULTS, keep_row=True)
+    columns = 0
+    while not stream.done:
+        payload = await channel.read_packet()
+        columns = columns or int.from_bytes(payload[:1], "little")
+        stream.feed(frame(payload, 0))
+    if stream.error is not None:
+        raise ServerRefusedError(ErrPacket.parse(stream.error))
+    return [] if stream.row is None else parse_text_row(stream.row, columns)
+
+
+async def identify(
+    channel: PacketChannel, connection: ServerConnection, server: Server
+) -> Identity:
+    """Ask a server who it is and what it has applied, and enter that into the topology.
+
+    Raises:
+        ServerRefusedError, ChannelClosedError, ProtocolError: as `query`.
+    """
+    before = server.applied
+    epoch = server.epoch
+    asked_us = time.time_ns() // 1000
+    row = await query(channel, connection, _IDENTITY)
+    answered_us = time.time_ns() // 1000
+    if len(row) != _IDENTITY_COLUMNS:
+        raise MalformedPacketError("the server did not say who it is")
+    uuid, gtid_mode, sql_mode, autocommit, character_set, uptime, text = row
+    if uuid is None or uptime is None or text is None:
+        raise MalformedPacketError("the server did not say who it is")
+    if not _UPTIME.fullmatch(uptime):
+        raise MalformedPacketError("the server's Uptime is no number of seconds")
+    executed = GtidSet.parse(text, before)
+    server.gtids = gtid_mode == b"ON"
+    grew = not executed <= server.applied
+    started = (asked_us / 1e6 - int(uptime) - 1, answered_us / 1e6 - int(uptime))
+    connection.epoch = server.observed(uuid.decode("ascii", "replace"), started, executed, before)
+    return Identity(
+        executed=executed,
+        sql_mode=(sql_mode or b"").decode("ascii", "replace"),
+        autocommit=autocommit != b"0",
+        character_set=(character_set or b"").decode("ascii", "replace"),
+        asked_us=asked_us,
+        answered_us=answered_us,
+        grew=grew or server.epoch != epoch,
+    )

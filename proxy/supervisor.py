@@ -1,0 +1,283 @@
+"""Several worker processes that share the port by SO_REUSEPORT, and the one that watches them.
+
+The supervisor serves no client: it holds the port, the keys, the metrics address and the signals. A
+worker that dies is started again, after a pause that doubles while it keeps dying; one that never
+came up at the start ends the whole, since what hinders it would hinder it again. A supervisor that
+dies takes its workers along: they see the pipe close.
+"""
+
+import logging
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
+from types import FrameType
+from typing import Final
+
+from proxy.config import Config
+from proxy.observe.metrics import Snapshot
+from proxy.tls import KeyRing
+from proxy.worker import CANNOT_SERVE, SNAPSHOT, STOP, Report, Serve, child
+
+SCRAPE_TIMEOUT_S: Final = 2.0
+STOP_TIMEOUT_S: Final = 30.0
+FIRST_PAUSE_S: Final = 0.5
+LAST_PAUSE_S: Final = 30.0
+LONG_LIFE_S: Final = 60.0
+"""A worker that lived as long gets the first pause again."""
+
+_log = logging.getLogger(__name__)
+
+
+class ChildWorker:
+    """One worker process after another, under one number."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.process: SpawnProcess | None = None
+        self.port = 0  # that it listens on; 0: not yet
+        self.restart_at: float | None = None
+        self._pipe: Connection | None = None
+        self._started_at = 0.0
+        self._pause = FIRST_PAUSE_S
+        # The metrics server's threads ask, the supervising thread receives.
+        self._sending = threading.Lock()
+        self._asked = False
+        self._answered = threading.Event()
+        self._snapshot: Snapshot | None = None
+
+    def start(self, serve: Serve, config: Config, ring: KeyRing) -> None:
+        """Start a process; it sends the port that it listens on."""
+        context = multiprocessing.get_context("spawn")
+        pipe, far_end = context.Pipe()
+        self.restart_at = None
+        self._started_at = time.monotonic()
+        self.process = context.Process(
+            target=child,
+            args=(serve, config, ring, self.number, far_end),
+            name=f"worker {self.number}",
+            daemon=True,
+        )
+        self.process.start()
+        far_end.close()
+        with self._sending:
+            self._pipe, self._asked = pipe, False
+
+    def handles(self) -> list[Connection | int]:
+        """What becomes ready when `receive` or `has_ended` have something to tell."""
+        if self.process is None:
+            return []
+        return (
+            [self.process.sentinel] if self._pipe is None else [self._pipe, self.process.sentinel]
+        )
+
+    def receive(self) -> None:
+        """Take what the process has sent, without waiting."""
+        try:
+            while self._pipe is not None and self._pipe.poll():
+                report: Report = self._pipe.recv()
+                if isinstance(report, int):
+                    self.port = report
+                else:
+                    self._snapshot, self._asked = report, False
+                    self._answered.set()
+        except (EOFError, OSError):
+            self._close_pipe()
+
+    def ended(self) -> int | None:
+        """Return the exit status of a process that has ended, and forget the process."""
+        if self.process is None or self.process.exitcode is None:
+            return None
+        status = self.process.exitcode
+        self.process.close()
+        self.process, self.port = None, 0
+        self._close_pipe()
+        return status
+
+    def plan_restart(self) -> float:
+        """Choose when to start it again; return the pause before it in seconds."""
+        now = time.monotonic()
+        if now - self._started_at >= LONG_LIFE_S:
+            self._pause = FIRST_PAUSE_S
+        pause = self._pause
+        self.restart_at = now + pause
+        self._pause = min(2 * pause, LAST_PAUSE_S)
+        return pause
+
+    def stop(self) -> None:
+        """Ask the process to end gracefully."""
+        if not self._send(STOP) and self.process is not None:
+            self.process.terminate()
+
+    def kill(self) -> bool:
+        """End the process at once, if there is one."""
+        if self.process is None:
+            return False
+        self.process.kill()
+        return True
+
+    def ask(self) -> None:
+        """Ask the process for a snapshot, unless an earlier question is open."""
+        if not self._asked:
+            self._snapshot = None
+            self._answered.clear()
+            self._asked = self.port != 0 and self._send(SNAPSHOT)
+
+    def answer(self, timeout: float) -> Snapshot | None:
+        """Wait for the answer to `ask`."""
+        if self._asked:
+            self._answered.wait(max(timeout, 0))
+        return self._snapshot
+
+    def _send(self, request: str) -> bool:
+        with self._sending:
+            try:
+                if self._pipe is not None:
+                    self._pipe.send(request)
+                    return True
+            except OSError:
+                pass  # it has just ended; its sentinel says so too
+            return False
+
+    def _close_pipe(self) -> None:
+        with self._sending:
+            if self._pipe is not None:
+                self._pipe.close()
+            self._pipe, self._asked = None, False
+        self._snapshot = None
+        self._answered.set()
+
+
+class Supervisor:
+    """Starts, watches and stops the workers.
+
+    Args:
+        config: with the port that all workers listen on, never 0.
+        ring: the keys that all workers share.
+        serve: the proxy itself.
+        ready: called with the port when every worker listens.
+
+    Attributes:
+        restarts: number of workers that ended unexpectedly and were started again.
+
+    """
+
+    def __init__(
+        self, config: Config, ring: KeyRing, serve: Serve, ready: Callable[[int], None]
+    ) -> None:
+        self.restarts = 0
+        self._config = config
+        self._ring = ring
+        self._serve = serve
+        self._ready = ready
+        self._workers = [ChildWorker(number) for number in range(config.workers)]
+        self._came_up = False
+        self._signals = 0
+        self._stop_deadline: float | None = None
+        self._killed = False
+        self._status = 0
+        self._scraping = threading.Lock()
+        self._wake_read, self._wake_write = os.pipe()
+        os.set_blocking(self._wake_write, False)
+
+    def run(self) -> int:
+        """Run until a signal stops the workers or they cannot start; return the exit status."""
+        previous = {
+            number: signal.signal(number, self._on_signal)
+            for number in (signal.SIGTERM, signal.SIGINT)
+        }
+        try:
+            for worker in self._workers:
+                worker.start(self._serve, self._config, self._ring)
+            while self._stop_deadline is None or any(self._handles()):
+                ready = wait([self._wake_read, *self._handles()], self._timeout())
+                if self._wake_read in ready:
+                    os.read(self._wake_read, 64)
+                for worker in self._workers:
+                    worker.receive()
+                self._look()
+            return self._status
+        finally:
+            for number, handler in previous.items():
+                signal.signal(number, handler)
+
+    def serving(self) -> bool:
+        """Whether at least one worker takes clients; may be called from any thread."""
+        return any(worker.port for worker in self._workers)
+
+    def snapshots(self) -> dict[int, Snapshot | None]:
+        """Ask every worker for its counts; None for one that does not answer. From any thread."""
+        with self._scraping:
+            deadline = time.monotonic() + SCRAPE_TIMEOUT_S
+            for worker in self._workers:
+                worker.ask()
+            return {
+                worker.number: worker.answer(deadline - time.monotonic())
+                for worker in self._workers
+            }
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        self._signals += 1
+        os.write(self._wake_write, b"!")  # ends the wait
+
+    def _handles(self) -> list[Connection | int]:
+        return [handle for worker in self._workers for handle in worker.handles()]
+
+    def _timeout(self) -> float | None:
+        times = [worker.restart_at for worker in self._workers if worker.restart_at is not None]
+        if self._stop_deadline is not None and not self._killed:
+            times.append(self._stop_deadline)
+        return max(min(times) - time.monotonic(), 0) if times else None
+
+    def _look(self) -> None:
+        """Act on what has changed."""
+        if self._signals and self._stop_deadline is None:
+            _log.info("stopping %d workers", len(self._workers))
+            self._stop()
+        for worker in self._workers:
+            status = worker.ended()
+            if status is not None:
+                self._worker_ended(worker, status)
+        now = time.monotonic()
+        if self._stop_deadline is None:
+            for worker in self._workers:
+                if worker.restart_at is not None and worker.restart_at <= now:
+                    worker.start(self._serve, self._config, self._ring)
+        elif not self._killed and (self._signals > 1 or now >= self._stop_deadline):
+            self._kill()
+        if not self._came_up and all(worker.port for worker in self._workers):
+            self._came_up = True
+            self._ready(self._config.listen.port)
+
+    def _worker_ended(self, worker: ChildWorker, status: int) -> None:
+        how = f"exit status {status}" if status >= 0 else signal.Signals(-status).name
+        if self._stop_deadline is not None:
+            if status:
+                _log.warning("worker %d ended by %s", worker.number, how)
+        elif not self._came_up:
+            _log.error("worker %d could not start: %s", worker.number, how)
+            self._status = CANNOT_SERVE
+            self._stop()
+        else:
+            self.restarts += 1
+            pause = worker.plan_restart()
+            _log.error(
+                "worker %d ended by %s; starting it again in %g s", worker.number, how, pause
+            )
+
+    def _stop(self) -> None:
+        self._stop_deadline = time.monotonic() + STOP_TIMEOUT_S
+        for worker in self._workers:
+            worker.restart_at = None
+            worker.stop()
+
+    def _kill(self) -> None:
+        self._killed = True
+        for worker in self._workers:
+            if worker.kill():
+                _log.error("worker %d had not stopped and was killed", worker.number)
+                self._status = CANNOT_SERVE

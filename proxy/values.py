@@ -1,0 +1,144 @@
+"""How an option's text becomes its value.
+
+Each reader takes what TOML gave (a typed value) or the command line (a text), and raises ValueError
+with what is allowed.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, cast, get_args
+
+from proxy.address import Address
+from routing.decision import Level, TimeoutPolicy
+
+
+def _text(raw: object, wanted: str) -> str:
+    if not isinstance(raw, str) or not raw.strip():
+        raise ValueError(f"want {wanted}")
+    return raw.strip()
+
+
+def address(
+    default_host: str, default_port: int | None, lowest_port: int
+) -> Callable[[object], Address]:
+    """Read an address; without a default port it must have one."""
+
+    def read(raw: object) -> Address:
+        text = _text(raw, 'HOST:PORT, such as "db1.example:3306"')
+        parsed = Address.parse(text, default_host=default_host, default_port=default_port)
+        if parsed.port < lowest_port:
+            raise ValueError(f"want a port from {lowest_port} to 65535")
+        return parsed
+
+    return read
+
+
+server: Final = address("127.0.0.1", 3306, 1)
+
+
+def servers(raw: object) -> tuple[Address, ...]:
+    """Read one address, several with commas between them, or an array of such."""
+    texts: list[object] = []
+    for item in raw if isinstance(raw, list) else [raw]:
+        texts += item.split(",") if isinstance(item, str) else [item]
+    return tuple(server(text) for text in texts)
+
+
+_DURATION: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?|\.[0-9]+) *(us|ms|s|m|)", re.ASCII)
+_UNITS: Final = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "": 1.0}
+
+
+def duration(most: float) -> Callable[[object], float]:
+    """Read a time above 0 and at most `most` seconds."""
+    wanted = f'want a duration such as "250ms" or "1.5s", above 0 and at most {most:g}s'
+
+    def read(raw: object) -> float:
+        seconds = 0.0
+        if isinstance(raw, str):
+            match = _DURATION.fullmatch(raw.strip())
+            seconds = float(match[1]) * _UNITS[match[2]] if match else 0.0
+        elif isinstance(raw, int | float) and not isinstance(raw, bool):
+            seconds = float(raw)
+        if not 0 < seconds <= most:
+            raise ValueError(wanted)
+        return seconds
+
+    return read
+
+
+def integer(least: int, most: int) -> Callable[[object], int]:
+    """Read a whole number."""
+    wanted = f"want a whole number from {least} to {most}"
+
+    def read(raw: object) -> int:
+        if isinstance(raw, bool) or not re.fullmatch(r"[0-9]{1,18}", str(raw), re.ASCII):
+            raise ValueError(wanted)
+        if not least <= int(str(raw)) <= most:
+            raise ValueError(wanted)
+        return int(str(raw))
+
+    return read
+
+
+_SIZES: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+def size(least: int, most: int) -> Callable[[object], int]:
+    """Read a number of bytes."""
+    wanted = f'want a size in bytes, such as 67108864 or "64M", from {least} to {most}'
+
+    def read(raw: object) -> int:
+        match = re.fullmatch(r"([0-9]{1,18}) *([KMG]?)(?:i?B)?", str(raw).strip(), re.ASCII | re.I)
+        count = int(match[1]) * _SIZES[match[2].upper()] if match else -1
+        if not least <= count <= most:
+            raise ValueError(wanted)
+        return count
+
+    return read
+
+
+def choice(choices: Sequence[str]) -> Callable[[object], str]:
+    """Read one of a few words, whatever its case; dashes and underscores are the same."""
+
+    def read(raw: object) -> str:
+        word = raw.strip().lower().replace("-", "_") if isinstance(raw, str) else ""
+        for allowed in choices:
+            if allowed.lower() == word:
+                return allowed
+        raise ValueError(f"want one of {', '.join(choices)}")
+
+    return read
+
+
+def level(raw: object) -> Level:
+    """Read a consistency level."""
+    return Level(choice(tuple(Level))(raw))
+
+
+def timeout_policy(raw: object) -> TimeoutPolicy:
+    """Read a timeout policy."""
+    return TimeoutPolicy(choice(tuple(TimeoutPolicy))(raw))
+
+
+def path(raw: object) -> Path:
+    """Read a path."""
+    return Path(_text(raw, "a path"))
+
+
+def user(raw: object) -> str:
+    """Read a user name."""
+    return _text(raw, "a user name")
+
+
+def name(raw: object) -> str:
+    """Read a name that can stand in a file name and in a metric label."""
+    text = _text(raw, "a name")
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", text, re.ASCII):
+        raise ValueError("want at most 64 letters, digits, dots, dashes and underscores")
+    return text
+
+
+def words(literal: object) -> tuple[str, ...]:
+    """Return the words of a `Literal` type."""
+    return cast("tuple[str, ...]", get_args(literal))

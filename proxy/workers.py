@@ -1,0 +1,152 @@
+"""Runs the proxy, in this process or in several workers, with its metrics beside it."""
+
+import dataclasses
+import logging
+import platform
+import resource
+import socket
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+from protocol import compiled
+from proxy import log
+from proxy.address import Address
+from proxy.config import Config
+from proxy.observe.metrics import Metrics, Snapshot
+from proxy.observe.metrics_server import MetricsServer, WorkersCollector
+from proxy.proxy import serve as serve_clients
+from proxy.supervisor import Supervisor
+from proxy.tls import KeyRing, Materials, build, make_key_ring
+from proxy.version import VERSION
+from proxy.worker import CANNOT_SERVE, Serve, run_worker
+
+_log = logging.getLogger(__name__)
+
+
+class CannotServeError(Exception):
+    """An address cannot be listened on."""
+
+
+def run(config: Config, serve: Serve = serve_clients) -> int:
+    """Serve until a signal says stop; return the exit status.
+
+    Raises:
+        ConfigError: a key or a certificate is unusable.
+
+    """
+    log.configure(config.log_level)
+    for warning in config.warnings():
+        _log.warning("%s", warning)
+    _raise_file_limit(config)
+    ring = make_key_ring(config)
+    materials = build(config, ring)  # before any worker starts, so that a fault shows once
+    try:
+        if config.workers == 1:
+            return _run_here(config, materials, serve)
+        return _run_supervised(config, ring, serve)
+    except CannotServeError as error:
+        _log.error("%s", error)
+        return CANNOT_SERVE
+
+
+def _run_here(config: Config, materials: Materials, serve: Serve) -> int:
+    metrics = Metrics()
+    listening = threading.Event()
+
+    def ready(port: int) -> None:
+        listening.set()
+        _tell_ready(config, port)
+
+    with _serving_metrics(config, lambda: {0: metrics.snapshot()}, lambda: 0, listening.is_set):
+        return run_worker(serve, config, materials, metrics, 0, ready)
+
+
+def _run_supervised(config: Config, ring: KeyRing, serve: Serve) -> int:
+    port, held = _reserve(config.listen)
+    try:
+        config = dataclasses.replace(config, listen=Address(config.listen.host, port))
+        supervisor = Supervisor(config, ring, serve, lambda port: _tell_ready(config, port))
+        with _serving_metrics(
+            config, supervisor.snapshots, lambda: supervisor.restarts, supervisor.serving
+        ):
+            return supervisor.run()
+    finally:
+        for reservation in held:
+            reservation.close()
+
+
+@contextmanager
+def _serving_metrics(
+    config: Config,
+    snapshots: Callable[[], Mapping[int, Snapshot | None]],
+    restarts: Callable[[], int],
+    healthy: Callable[[], bool],
+) -> Iterator[None]:
+    if config.metrics is None:
+        yield
+        return
+    build = (VERSION, "true" if compiled() else "false", platform.python_version())
+    try:
+        server = MetricsServer(
+            config.metrics, WorkersCollector(snapshots, restarts, build), healthy
+        )
+    except OSError as error:
+        raise CannotServeError(f"metrics {config.metrics}: {error.strerror}") from error
+    server.start()
+    _log.info("metrics at http://%s/metrics", server.address)
+    try:
+        yield
+    finally:
+        server.stop()
+
+
+def _reserve(listen: Address) -> tuple[int, list[socket.socket]]:
+    """Find the port that all workers can share, and keep it.
+
+    Two proxies of one user could share a port by SO_REUSEPORT without noticing; so nobody may
+    listen there when this one starts.
+    """
+    port = listen.port
+    held: list[socket.socket] = []
+    try:
+        for family, kind, protocol, _, where in socket.getaddrinfo(
+            listen.host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        ):
+            for option in (socket.SO_REUSEADDR, socket.SO_REUSEPORT):
+                reservation = socket.socket(family, kind, protocol)
+                held.append(reservation)
+                reservation.setsockopt(socket.SOL_SOCKET, option, 1)
+                if family == socket.AF_INET6:
+                    reservation.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                reservation.bind((where[0], port, *where[2:]))
+                port = reservation.getsockname()[1]
+                if option == socket.SO_REUSEADDR:
+                    held.pop().close()
+    except OSError as error:
+        for reservation in held:
+            reservation.close()
+        raise CannotServeError(f"listen {listen}: {error.strerror}") from error
+    return port, held
+
+
+def _tell_ready(config: Config, port: int) -> None:
+    _log.info(
+        "listening on %s (%s); primary %s, replicas %s",
+        Address(config.listen.host, port),
+        "1 worker" if config.workers == 1 else f"{config.workers} workers",
+        config.primary,
+        ", ".join(str(replica) for replica in config.replicas) or "none",
+    )
+
+
+def _raise_file_limit(config: Config) -> None:
+    """Take all the open files that the system allows; warn where they cannot suffice."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    wanted = config.max_connections * (2 + len(config.replicas)) + 64
+    if hard != resource.RLIM_INFINITY and hard < wanted:
+        _log.warning(
+            "max-connections %d may need %d open files; the limit is %d (ulimit -Hn)",
+            *(config.max_connections, wanted, hard),
+        )

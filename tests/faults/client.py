@@ -1,0 +1,231 @@
+"""An asyncio client that sends any bytes and shows every packet."""
+
+import asyncio
+import ssl
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+
+from protocol.authentication import ClientAuthentication
+from protocol.constants import Capability, Command
+from protocol.handshake import HandshakeResponse41, HandshakeV10, SSLRequest
+from protocol.packet import PacketReader, frame
+from protocol.response import ErrPacket, OkPacket
+from protocol.response_stream import RESULTS, ResponseStream
+from protocol.resultset import parse_text_row
+
+PASSWORD = "secret"
+
+BASE = (
+    Capability.CLIENT_PROTOCOL_41
+    | Capability.CLIENT_SECURE_CONNECTION
+    | Capability.CLIENT_PLUGIN_AUTH
+    | Capability.CLIENT_PLUGIN_AUTH_LENENC_CLIENT_DATA
+    | Capability.CLIENT_TRANSACTIONS
+    | Capability.CLIENT_MULTI_STATEMENTS
+    | Capability.CLIENT_MULTI_RESULTS
+    | Capability.CLIENT_PS_MULTI_RESULTS
+)
+MODERN = BASE | Capability.CLIENT_DEPRECATE_EOF | Capability.CLIENT_SESSION_TRACK
+
+
+@dataclass
+class Answer:
+    """The answer to one command.
+
+    Attributes:
+        packets: payloads, in order.
+        rows: of all results, as text.
+    """
+
+    packets: list[bytes] = field(default_factory=list)
+    rows: list[list[bytes | None]] = field(default_factory=list)
+
+    @property
+    def error(self) -> ErrPacket:
+        assert self.packets[-1][0] == 0xFF, self.packets[-1]
+        return ErrPacket.parse(self.packets[-1])
+
+    @property
+    def ok(self) -> OkPacket:
+        assert self.packets[-1][0] in (0x00, 0xFE), self.packets[-1]
+        return OkPacket.parse(self.packets[-1], MODERN)
+
+    @property
+    def value(self) -> bytes | None:
+        assert self.packets[-1][0] != 0xFF, self.error
+        return self.rows[0][0]
+
+
+class Client:
+    """One connection; `log_in` makes it a session."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+        self.capabilities = Capability(0)
+        self.greeting: HandshakeV10 | None = None
+        self.sequence_id = 0
+        """Of the last packet that was read."""
+
+    @classmethod
+    async def connect(cls, port: int) -> Self:
+        return cls(*await asyncio.open_connection("127.0.0.1", port))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.abort()
+
+    def abort(self) -> None:
+        """Leave without a word."""
+        self.writer.transport.abort()
+
+    # Packets.
+
+    def send_bytes(self, data: bytes) -> None:
+        self.writer.write(data)
+
+    def send(self, payload: bytes, sequence_id: int = 0) -> None:
+        self.send_bytes(frame(payload, sequence_id))
+
+    async def read_packet(self) -> bytes:
+        payload = b""
+        while True:
+            header = await self.reader.readexactly(4)
+            length = int.from_bytes(header[:3], "little")
+            self.sequence_id = header[3]
+            payload += await self.reader.readexactly(length)
+            if length < 0xFFFFFF:
+                return payload
+
+    async def read_error(self) -> ErrPacket:
+        return ErrPacket.parse(await self.read_packet())
+
+    async def rest(self) -> bytes:
+        """What comes before the end of the connection."""
+        received = b""
+        try:
+            while data := await self.reader.read(1 << 16):
+                received += data
+        except ConnectionError:
+            pass  # a peer that still has unread bytes of ours resets the connection
+        return received
+
+    async def last_error(self) -> ErrPacket:
+        """The ERR packet before the end of the connection."""
+        reader = PacketReader(1 << 24)
+        received = await self.rest()
+        self.sequence_id = reader.sequence_id = received[3] if received else 0
+        reader.receive_data(received)
+        payloads = []
+        while (payload := reader.next_packet()) is not None:
+            payloads.append(payload)
+        assert not reader.take_rest()
+        assert len(payloads) == 1, payloads
+        return ErrPacket.parse(payloads[0])
+
+    # Login.
+
+    async def greet(self) -> HandshakeV10:
+        self.greeting = HandshakeV10.parse(await self.read_packet())
+        return self.greeting
+
+    async def start_tls(self) -> None:
+        request = SSLRequest(MODERN | Capability.CLIENT_SSL, 1 << 24, 255)
+        self.send(request.serialise(), 1)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        await self.writer.start_tls(context)
+
+    async def log_in(
+        self,
+        user: str = "app",
+        password: str = PASSWORD,
+        database: str | None = "test",
+        capabilities: Capability = MODERN,
+        *,
+        tls: bool = False,
+    ) -> bytes:
+        """Log in; return the packet that ended it, an OK or an ERR."""
+        greeting = await self.greet()
+        sequence_id = 1
+        if tls:
+            await self.start_tls()
+            capabilities |= Capability.CLIENT_SSL
+            sequence_id = 2
+        if database is not None:
+            capabilities |= Capability.CLIENT_CONNECT_WITH_DB
+        self.capabilities = capabilities
+        authentication = ClientAuthentication(
+            password.encode(), greeting.auth_plugin, greeting.nonce, secure=tls
+        )
+        response = HandshakeResponse41(
+            capabilities=capabilities,
+            max_packet_size=1 << 24,
+            character_set=255,
+            username=user,
+            auth_response=authentication.initial_response(),
+            database=database,
+            auth_plugin=authentication.plugin,
+            attributes={},
+            zstd_level=0,
+        )
+        self.send(response.serialise(), sequence_id)
+        while True:
+            payload = await self.read_packet()
+            if payload[0] in (0x00, 0xFF):
+                return payload
+            reply = authentication.receive(payload)
+            if reply is not None:
+                self.send(reply, self.sequence_id + 1)
+
+    # Commands.
+
+    async def command(self, payload: bytes, shape: int = RESULTS) -> Answer:
+        self.send(payload)
+        return await self.answer(shape)
+
+    async def query(self, sql: str | bytes) -> Answer:
+        return await self.command(query(sql))
+
+    async def ping(self) -> Answer:
+        return await self.command(bytes((Command.COM_PING,)))
+
+    async def answer(self, shape: int = RESULTS, *, first: int = 1, text: bool = True) -> Answer:
+        """Read one command's answer; sequence ids must begin with `first` and have no gap.
+
+        Rows are read only where they are `text`.
+        """
+        stream = ResponseStream(
+            deprecate_eof=bool(self.capabilities & Capability.CLIENT_DEPRECATE_EOF),
+            session_track=bool(self.capabilities & Capability.CLIENT_SESSION_TRACK),
+        )
+        stream.begin(shape)
+        answer = Answer()
+        columns = 0
+        rows = 0
+        while not stream.done:
+            payload = await self.read_packet()
+            assert self.sequence_id == (len(answer.packets) + first) & 0xFF
+            if not columns and shape == RESULTS and payload[0] not in (0x00, 0xFF):
+                columns = payload[0]
+            stream.feed(frame(payload, self.sequence_id))
+            answer.packets.append(payload)
+            if stream.rows > rows:
+                rows = stream.rows
+                if shape == RESULTS and text:
+                    answer.rows.append(parse_text_row(payload, columns))
+        return answer
+
+
+def query(sql: str | bytes) -> bytes:
+    """A COM_QUERY's payload."""
+    return b"\x03" + (sql.encode() if isinstance(sql, str) else sql)

@@ -1,0 +1,150 @@
+"""A proxy in this process, before servers that a test chooses."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+from mysql_mocker.cluster import Cluster
+from mysql_mocker.server import Server
+from proxy.address import Address
+from proxy.client.listener import Listener
+from proxy.config import Config
+from proxy.observe.metrics import Metrics
+from proxy.proxy import Proxy
+from proxy.server.monitor import Monitor
+from proxy.tls import Materials, build, make_key_ring
+from tests.faults.client import PASSWORD, Client
+
+ACCOUNTS = {"app": PASSWORD, "other": "word", "empty": ""}
+
+
+@cache
+def materials(server_tls: str = "preferred") -> Materials:
+    """Keys take a while to make."""
+    config = Config(Address("127.0.0.1", 1), server_tls=server_tls)  # type: ignore[arg-type]
+    if server_tls != "preferred":
+        return replace(materials(), server_ssl=build(config, make_key_ring(config)).server_ssl)
+    return build(config, make_key_ring(config))
+
+
+class Stage:
+    """A running proxy.
+
+    Attributes:
+        proxy: what its sessions share.
+        port: where clients connect.
+        cluster: the servers, where the mocker is them.
+    """
+
+    def __init__(self, proxy: Proxy, port: int, cluster: Cluster | None) -> None:
+        self.proxy = proxy
+        self.port = port
+        self._cluster = cluster
+        self._clients: list[Client] = []
+
+    @property
+    def cluster(self) -> Cluster:
+        assert self._cluster is not None
+        return self._cluster
+
+    async def connect(self) -> Client:
+        """A connection that was not greeted yet."""
+        client = await Client.connect(self.port)
+        self._clients.append(client)
+        return client
+
+    async def session(self, **options: Any) -> Client:
+        """A client that has logged in; options are those of `Client.log_in`."""
+        client = await self.connect()
+        end = await client.log_in(**options)
+        assert end[0] == 0x00, end
+        return client
+
+    def count(self, family: str, *labels: str) -> float:
+        """Sum the series of a family of metrics that have all these label values."""
+        series = self.proxy.metrics.snapshot()["values"][family]
+        return sum(value for found, value in series if set(labels) <= set(found))
+
+    def statements(self, *labels: str) -> float:
+        """Statements with all these label values: role, server, reason, proof, outcome."""
+        return self.count("tidegate_statements_total", *labels)
+
+    async def caught_up(self) -> None:
+        """Wait until every replica has what the primary has."""
+        executed = self.cluster.primary.gtids.executed
+        await eventually(lambda: all(executed <= r.gtids.executed for r in self.cluster.replicas))
+
+    async def end(self) -> None:
+        """Every client leaves; nothing of them may stay."""
+        for client in self._clients:
+            client.abort()
+        await eventually(lambda: not self.proxy.sessions)
+        if self._cluster is not None:
+            for server in self._cluster.servers:
+                await eventually(lambda server=server: server.connections == 0)  # type: ignore[misc]
+        for family in ("tidegate_clients_connected", "tidegate_server_connections"):
+            assert self.count(family) == 0, family
+
+
+def asked(server: Server) -> list[str]:
+    """The statements that a server of the mocker was sent, but for those that follow a login."""
+    own = ("SET SESSION session_track_schema", "SET SESSION transaction_read_only", "SELECT @@serv")
+    return [text for _, text in server.statements if not text.startswith(own)]
+
+
+async def eventually(what: Callable[[], bool], limit: float = 20) -> None:
+    """Wait for something to become true."""
+    async with asyncio.timeout(limit):
+        while not what():  # noqa: ASYNC110 what is waited for tells nobody
+            await asyncio.sleep(0.005)
+
+
+@asynccontextmanager
+async def before(
+    primary: str, replicas: Sequence[str] = (), cluster: Cluster | None = None, **options: Any
+) -> AsyncIterator[Stage]:
+    """A proxy before servers at these addresses; options are fields of `Config`."""
+    settings: dict[str, Any] = {"connect_timeout": 5.0, "handshake_timeout": 10.0, **options}
+    config = Config(
+        primary=_address(primary),
+        replicas=tuple(_address(replica) for replica in replicas),
+        listen=Address("127.0.0.1", 0),
+        **settings,
+    )
+    proxy = Proxy(config, materials(config.server_tls), Metrics(), None, 0)
+    await proxy.meet_primary()
+    listener = Listener(proxy)
+    monitor = Monitor(proxy)
+    stage = Stage(proxy, await listener.start(reuse_port=False), cluster)
+    monitor.start()
+    try:
+        yield stage
+        await stage.end()
+    finally:
+        listener.stop()
+        await monitor.stop()
+        await proxy.drain()
+
+
+@asynccontextmanager
+async def stage(
+    replicas: int = 1, apply_delay: float = 0.0, **options: Any
+) -> AsyncIterator[Stage]:
+    """A proxy before the mocker."""
+    async with (
+        Cluster(replicas, apply_delay, accounts=ACCOUNTS, schemas=("test", "second")) as cluster,
+        before(
+            cluster.primary.address,
+            [replica.address for replica in cluster.replicas],
+            cluster,
+            **options,
+        ) as running,
+    ):
+        yield running
+
+
+def _address(text: str) -> Address:
+    return Address.parse(text, default_host="127.0.0.1", default_port=3306)

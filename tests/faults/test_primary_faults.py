@@ -1,0 +1,413 @@
+"""A primary that breaks, lies or goes away: the session ends with a reason, others go on."""
+
+import asyncio
+
+import pytest
+
+from protocol.constants import Capability
+from protocol.gtid import GtidSet
+from protocol.packet import frame
+from protocol.response import ErrPacket, OkPacket
+from protocol.session_track import entry, gtids_entry, state_change_entry
+from tests.faults.client import Client, query
+from tests.faults.peers import GREETING, OK, Script, err, identity, peer, read_packet, rows
+from tests.faults.stage import asked, before, eventually, stage
+
+UUID = "11111111-1111-1111-1111-111111111111"
+
+
+def ok_with(session_state: bytes) -> bytes:
+    """An OK packet with these trackers, framed."""
+    packet = OkPacket(status=0x4002, session_state=session_state)
+    return frame(packet.serialise(Capability.CLIENT_SESSION_TRACK), 1)
+
+
+async def expect_lost(client: Client) -> None:
+    error = await client.last_error()
+    assert (error.code, error.sqlstate) == (2013, "HY000")
+    assert error.message.startswith("Lost connection to MySQL server during query")
+    assert client.sequence_id == 1
+
+
+@pytest.mark.parametrize("bytes_sent", [0, 1, 4, 5])
+@pytest.mark.parametrize("statement", ["INSERT INTO t VALUES (1)", "SELECT * FROM t FOR UPDATE"])
+async def test_the_primary_breaks_before_anything_can_be_passed_on(
+    bytes_sent: int, statement: str
+) -> None:
+    async with stage() as on:
+        primary = on.cluster.primary
+        client, other = await on.session(), await on.session()
+        await client.query("CREATE TABLE t (id INT)")
+        primary.faults.drop_connection_after(bytes_sent, matching=statement.encode())
+        client.send(query(statement))
+        if bytes_sent == 5 and statement.startswith("SELECT"):
+            await client.rest()  # the count of columns had been passed on
+        else:
+            await expect_lost(client)
+        assert asked(primary).count(statement) == 1
+        assert (await other.query("SELECT 1")).value == b"1"
+        assert on.statements("primary", "lost") == 1
+        await eventually(lambda: len(on.proxy.sessions) == 1)
+
+
+@pytest.mark.parametrize("bytes_sent", [30, 60, 200_000])
+async def test_the_primary_breaks_within_a_result(bytes_sent: int) -> None:
+    """What was passed on cannot be taken back: the end of the connection is all that is left."""
+    async with stage(replicas=0) as on:
+        client = await on.session()
+        on.cluster.primary.faults.drop_connection_after(bytes_sent, matching=b"REPEAT")
+        client.send(query("SELECT REPEAT('x', 1000000)"))
+        received = await client.rest()
+        assert 0 < len(received) <= bytes_sent
+        assert b"Lost connection" not in received
+        assert len(asked(on.cluster.primary)) == 1
+        assert on.statements("primary", "lost") == 1
+
+
+BROKEN_ANSWERS = {
+    "an empty packet": b"\0\0\0\1",
+    "an ERR packet without a code": b"\x01\0\0\1\xff",
+    "an OK packet that is cut": frame(b"\x00\x01", 1),
+    "an OK packet with a length beyond its end": frame(b"\x00\xfe\xff", 1),
+    "no such count of columns": frame(b"\xfc\xff", 1),
+    "an EOF packet instead of definitions": frame(b"\x01", 1) + frame(b"\xfe\0\0\2\0\0\0", 2),
+    "trackers with a length beyond their end": ok_with(b"\x03\x7f\x00"),
+    "a tracker that holds no GTIDs": ok_with(entry(3, b"\x00\x05no-id")),
+    "a state change that is neither": ok_with(entry(2, b"7")),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN_ANSWERS)
+async def test_the_primary_answers_what_is_no_answer(case: str) -> None:
+    async with stage() as on:
+        client, other = await on.session(), await on.session()
+        on.cluster.primary.faults.raw_reply(BROKEN_ANSWERS[case], matching=b"UPDATE")
+        client.send(query("UPDATE t SET id = 2"))
+        received = await client.rest()
+        error = ErrPacket.parse(received[received.rindex(b"\xff\xdd\x07") :])
+        assert error.code == 2013
+        assert "it broke the protocol" in error.message
+        assert (await other.query("SELECT 1")).value == b"1"
+        await eventually(lambda: on.cluster.primary.connections == 1)
+
+
+async def test_the_primary_breaks_the_protocol_within_a_result() -> None:
+    async with stage(replicas=0) as on:
+        client = await on.session()
+        row = frame(b"\xfd\xf0\xff\x00" + bytes(0xFFF0), 9)
+        broken = rows()[:-11] + row * 100 + b"\0\0\0\4"
+        on.cluster.primary.faults.raw_reply(broken, matching=b"SELECT")
+        client.send(query("SELECT 1"))
+        received = await client.rest()
+        assert 0 < len(received) < len(broken)
+        assert b"Lost connection" not in received
+        await eventually(lambda: on.cluster.primary.connections == 0)
+
+
+async def test_an_unknown_tracker_costs_nothing() -> None:
+    async with stage() as on:
+        client = await on.session()
+        await client.query("SELECT 1")
+        state = entry(99, b"whatever") + gtids_entry(GtidSet.parse(f"{UUID}:1-3"))
+        on.cluster.primary.faults.raw_reply(ok_with(state), matching=b"UPDATE")
+        answer = await client.query("UPDATE t SET id = 2")
+        # The client asked for no tracker, and sees none.
+        assert answer.packets == [OK]
+        (session,) = on.proxy.sessions.values()
+        assert session.state.required == GtidSet.parse(f"{UUID}:1-3")
+
+
+async def test_gtids_that_cannot_be_read_are_asked_for() -> None:
+    async with stage() as on:
+        client = await on.session()
+        await client.query("CREATE TABLE t (id INT)")
+        await client.query("SELECT 1")
+        on.cluster.primary.faults.raw_reply(ok_with(entry(3, b"\x07\x01x")), matching=b"UPDATE")
+        await client.query("UPDATE t SET id = 2")
+        assert on.count("tidegate_unknown_gtid_encodings_total") == 1
+        assert (await client.query("SELECT COUNT(*) FROM t")).value == b"0"
+        assert on.statements("primary", "unknown_required") == 1
+        assert "SELECT @@GLOBAL.gtid_executed" in asked(on.cluster.primary)
+        await on.caught_up()
+        assert (await client.query("SELECT COUNT(*) FROM t")).value == b"0"
+        assert on.statements("replica", "read") == 2
+
+
+PROBES = {
+    "an error": err(1105),
+    "NULL": rows([None]),
+    "no row": rows(),
+    "no GTID set": rows([b"11111111-1111-1111-1111-111111111111:5-3"]),
+    "an OK": frame(OK, 1),
+}
+
+
+@pytest.mark.parametrize("case", PROBES)
+async def test_a_probe_that_fails_leaves_the_required_set_unknown(case: str) -> None:
+    async with stage() as on:
+        client = await on.session()
+        await client.query("CREATE TABLE t (id INT)")
+        assert (await client.query("CREATE TABLE t (id INT)")).error.code == 1050
+        on.cluster.primary.faults.raw_reply(PROBES[case], matching=b"SELECT @@GLOBAL.gtid_executed")
+        if case == "NULL":
+            client.send(query("SELECT COUNT(*) FROM t"))
+            await expect_lost(client)
+            return
+        for _ in range(2):
+            assert (await client.query("SELECT COUNT(*) FROM t")).value == b"0"
+        assert on.statements("primary", "unknown_required") == 2
+        await on.caught_up()
+        await client.query("SELECT COUNT(*) FROM t")
+        assert on.statements("replica", "read") == 1
+
+
+async def test_a_probe_does_not_hide_the_warnings_of_what_failed() -> None:
+    async with stage() as on:
+        client = await on.session()
+        await client.query("CREATE TABLE t (id INT)")
+        assert (await client.query("CREATE TABLE t (id INT)")).error.code == 1050
+        (warning,) = (await client.query("SHOW WARNINGS")).rows
+        assert warning[1] == b"1050"
+
+
+# The settings that consistency needs.
+
+
+@pytest.mark.parametrize("statement", ["reset", "SET session_track_gtids = OFF"])
+async def test_the_primary_does_not_take_its_settings_again(statement: str) -> None:
+    async with stage() as on:
+        client = await on.session()
+        refusal = err(1105, "not today")
+        on.cluster.primary.faults.raw_reply(refusal, matching=b"SET SESSION session_track_schema")
+        client.send(b"\x1f" if statement == "reset" else query(statement))
+        assert (await client.answer()).ok
+        error = await client.last_error()
+        assert error.code == 2013
+        assert "not today" in error.message
+        await eventually(lambda: on.cluster.primary.connections == 0)
+
+
+@pytest.mark.parametrize("cut", [0, 3])
+async def test_the_primary_breaks_while_it_takes_its_settings_again(cut: int) -> None:
+    async with stage() as on:
+        client = await on.session()
+        on.cluster.primary.faults.drop_connection_after(
+            cut, matching=b"SET SESSION session_track_schema"
+        )
+        client.send_bytes(frame(b"\x1f", 0) + frame(query("INSERT INTO t VALUES (1)"), 0))
+        assert (await client.answer()).ok
+        await client.rest()
+        assert not any("INSERT" in text for text in asked(on.cluster.primary))
+
+
+# An idle primary.
+
+
+def answers_nothing_more(last: bytes, gate: asyncio.Event) -> Script:
+    """Logs in; sends `last` when the gate opens, and closes."""
+
+    async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for part in (GREETING, frame(OK, 2), frame(OK, 1)):
+            writer.write(part)
+            await read_packet(reader)
+        writer.write(identity())
+        await gate.wait()
+        writer.write(last)
+
+    return script
+
+
+@pytest.mark.parametrize(
+    ("last", "code"),
+    [
+        (err(4031, "The client was disconnected by the server because of inactivity.", 0), 4031),
+        (err(1053, "Server shutdown in progress", 0), 1053),
+        (b"", None),
+        (b"\x07\0\0\0garbage", None),
+        (b"half", None),
+        (b"\xff\xff\xff\xff", None),
+    ],
+)
+async def test_an_idle_primary_leaves(last: bytes, code: int | None) -> None:
+    gate = asyncio.Event()
+    async with (
+        peer(answers_nothing_more(last, gate)) as server,
+        before(server.address) as on,
+    ):
+        client = await on.session()
+        gate.set()
+        if code is None:
+            assert await client.rest() == b""
+        else:
+            error = await client.last_error()
+            assert error.code == code
+            assert client.sequence_id == 0
+        await eventually(lambda: not on.proxy.sessions and server.connected == 0)
+
+
+async def test_an_idle_primarys_last_word_does_not_cut_into_a_replicas_answer() -> None:
+    async with stage() as on:
+        primary, replica = on.cluster.primary, on.cluster.replicas[0]
+        client = await on.session()
+        await client.query("SELECT 1")
+        replica.faults.delay_reply(0.2, matching=b"SELECT 2")
+        client.send(query("SELECT 2"))
+        await eventually(lambda: "SELECT 2" in asked(replica))
+        await primary.stop()
+        await expect_lost(client)
+        assert on.statements("lost") == 1
+        await eventually(lambda: replica.connections == 0)
+
+
+async def test_the_primary_leaves_while_a_replica_is_connected_to() -> None:
+    async with stage() as on:
+        replica = on.cluster.replicas[0]
+        replica.faults.delay_reply(0.3, matching=b"transaction_read_only")
+        client = await on.session()
+        client.send(query("SELECT 1"))
+        await eventually(lambda: replica.connections == 1)
+        await on.cluster.primary.stop()
+        await expect_lost(client)
+
+
+async def test_the_primary_leaves_while_a_client_uploads() -> None:
+    async with stage() as on:
+        client = await on.session()
+        client.send_bytes(frame(query(b"SELECT '" + b"x" * (3 << 20)), 0)[: 2 << 20])
+        await asyncio.sleep(0.1)
+        await on.cluster.primary.stop()
+        await expect_lost(client)
+
+
+async def test_the_primary_refuses_a_long_statement_before_it_was_sent() -> None:
+    """The answer comes while the client still sends: it is passed on, and nothing hangs."""
+    async with stage(replicas=0) as on:
+        client = await on.session()
+        text = query(b"SELECT LENGTH('" + b"x" * (5 << 20) + b"')")
+        primary = next(iter(on.proxy.sessions.values()))._primary
+        assert primary is not None
+        client.send_bytes(frame(text, 0)[: 2 << 20])
+        await eventually(lambda: primary.busy)
+        primary.data_received(err(1153, "Got a packet bigger than 'max_allowed_packet' bytes"))
+        error = await client.read_error()
+        assert error.code == 1153
+        primary.connection_lost(None)
+        assert await client.rest() == b""
+
+
+async def test_the_primary_restarts() -> None:
+    async with stage() as on:
+        primary = on.cluster.primary
+        client = await on.session()
+        await client.query("CREATE TABLE t (id INT)")
+        await primary.stop()
+        assert await client.rest() == b""
+        late = await on.connect()
+        assert ErrPacket.parse(await late.log_in()).code == 2003
+        await primary.start()
+        again = await on.session()
+        await again.query("INSERT INTO t VALUES (1)")
+        assert (await again.query("SELECT id FROM t")).value == b"1"
+
+
+async def test_a_write_is_never_sent_twice() -> None:
+    async with stage() as on:
+        primary = on.cluster.primary
+        first = await on.session()
+        await first.query("CREATE TABLE t (id INT)")
+        for cut in (0, 2, 6):
+            client = await on.session()
+            primary.faults.drop_connection_after(cut, matching=b"INSERT")
+            client.send(query("INSERT INTO t VALUES (1)"))
+            await client.rest()
+        assert (await first.query("SELECT COUNT(*) FROM t FOR UPDATE")).value == b"3"
+        assert len([text for text in asked(primary) if "INSERT" in text]) == 3
+        assert on.count("tidegate_required_unknown_total", "lost") == 3
+
+
+async def test_the_server_reads_slower_than_the_client_sends() -> None:
+    """The client is made to wait, and no more is kept than the buffers hold."""
+    gate = asyncio.Event()
+
+    async def slow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for part in (GREETING, frame(OK, 2), frame(OK, 1)):
+            writer.write(part)
+            await read_packet(reader)
+        writer.write(identity())
+        await gate.wait()
+        while await reader.read(1 << 20):
+            pass
+
+    async with peer(slow) as server, before(server.address) as on:
+        client = await on.session()
+        data = frame(b"\x18\x01\0\0\0\0\0" + bytes(100_000), 0)
+        for _ in range(400):
+            client.send_bytes(data)
+        (session,) = on.proxy.sessions.values()
+        sent = -1
+        transport = client.writer.transport
+        while sent != transport.get_write_buffer_size():
+            sent = transport.get_write_buffer_size()
+            await asyncio.sleep(0.3)
+        assert sent > 10 << 20  # most of 40 MB stayed with the client
+        assert session._primary is not None
+        assert session._primary._transport is not None
+        assert session._primary._transport.get_write_buffer_size() < 4 << 20
+        assert len(session.connection._buffer) < 4 << 20
+        gate.set()
+        await eventually(lambda: transport.get_write_buffer_size() == 0)
+        client.abort()
+        await eventually(lambda: server.connected == 0)
+
+
+# What a command did before it failed.
+
+
+def gtid_executed(state: bytes) -> bytes:
+    """The answer to a probe, with trackers."""
+    result = rows([f"{UUID}:1-9".encode()])
+    end = OkPacket(status=0x4002, session_state=state, header=0xFE)
+    return result[:-11] + frame(end.serialise(Capability.CLIENT_SESSION_TRACK), 4)
+
+
+async def test_what_a_failed_program_changed_comes_with_the_probe() -> None:
+    async with stage() as on:
+        client = await on.session()
+        await client.query("CREATE TABLE t (id INT)")
+        primary = on.cluster.primary
+        primary.faults.raw_reply(err(1644, "a signal"), matching=b"CALL p()")
+        probe = gtid_executed(state_change_entry(True))
+        primary.faults.raw_reply(probe, matching=b"SELECT @@GLOBAL.gtid_executed")
+        assert (await client.query("CALL p()")).error.code == 1644
+        for _ in range(3):
+            assert (await client.query("SELECT COUNT(*) FROM t")).value == b"0"
+        assert on.statements("primary", "read") == 0
+        assert on.statements("replica") == 0
+        (session,) = on.proxy.sessions.values()
+        assert session.state.pin
+
+
+@pytest.mark.parametrize(
+    "turn_off",
+    [
+        "SET session_track_gtids = OFF; SELECT * FROM nowhere",
+        "SET session_track_gtids = OFF; BEGIN; SELECT * FROM nowhere",
+    ],
+)
+async def test_tracking_that_was_turned_off_before_the_error_is_on_again(turn_off: str) -> None:
+    async with stage() as on:
+        client = await on.session()
+        await client.query("CREATE TABLE t (id INT)")
+        assert (await client.query(turn_off)).error.code == 1146
+        await client.query("INSERT INTO t VALUES (1)")
+        await client.query("COMMIT")
+        await client.query("INSERT INTO t VALUES (2)")
+        (session,) = on.proxy.sessions.values()
+        assert session.state.pin
+        assert (await client.query("SELECT COUNT(*) FROM t")).value == b"2"
+        assert on.cluster.primary.gtids.executed <= session.state.required
+        assert (await client.command(b"\x1f")).ok
+        await client.query("INSERT INTO t VALUES (3)")
+        assert on.cluster.primary.gtids.executed <= session.state.required
+        assert (await client.query("SELECT COUNT(*) FROM t")).value == b"3"
+        assert on.statements("replica", "ok") == 1

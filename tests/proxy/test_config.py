@@ -1,0 +1,254 @@
+import dataclasses
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from proxy.address import Address
+from proxy.config import Config, ConfigError, load
+from proxy.options import OPTIONS
+from routing.decision import Level, TimeoutPolicy
+
+PRIMARY = {"primary": ["db1"]}
+DOCS = Path(__file__).parents[2] / "docs" / "configuration.md"
+
+
+def from_text(tmp_path: Path, text: str, arguments: dict[str, list[str]] | None = None) -> Config:
+    path = tmp_path / "tidegate.toml"
+    path.write_text(text)
+    return load(path, arguments or {})
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("db1.example:3307", Address("db1.example", 3307)),
+        ("DB1", Address("db1", 3306)),
+        (":3307", Address("h", 3307)),
+        ("[::1]:3306", Address("::1", 3306)),
+        ("[fe80::1%eth0]", Address("fe80::1%eth0", 3306)),
+        ("my_db-1:1", Address("my_db-1", 1)),
+    ],
+)
+def test_address_is_parsed(text: str, address: Address) -> None:
+    assert Address.parse(text, default_host="h", default_port=3306) == address
+    assert Address.parse(str(address), default_host="x", default_port=None) == address
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["::1", "::1:3306", "db1:65536", "db1:port", "db1:-1", "a b:1", "[db1]:1", 'a":1', "d\n:1"],
+)
+def test_bad_address_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="want"):
+        Address.parse(text, default_host="h", default_port=3306)
+
+
+def test_file_gives_every_value(tmp_path: Path) -> None:
+    for name in ("cert.pem", "key.pem", "rsa.pem", "ca.pem"):
+        (tmp_path / name).write_text("x")
+    (tmp_path / "pw").write_bytes(b"s3cret \n")
+    config = from_text(
+        tmp_path,
+        """
+        primary = "db1"
+        replicas = ["db2:3307", "[::1]"]
+        listen = ":6000"
+        consistency = "best-effort"
+        wait-budget = "1.5s"
+        on_timeout = "stale"
+        metrics = "127.0.0.1:9000"
+        routing-log = "log"
+        monitor-user = "watch"
+        monitor-password-file = "pw"
+        monitor-interval = 2
+        workers = 4
+        proxy-name = "edge-1"
+        client-tls = "required"
+        client-tls-cert = "cert.pem"
+        client-tls-key = "key.pem"
+        rsa-key = "rsa.pem"
+        server-tls = "verify_identity"
+        server-tls-ca = "ca.pem"
+        max-connections = 7
+        handshake-timeout = "3s"
+        connect-timeout = "500ms"
+        max-allowed-packet = "16M"
+        log-level = "warning"
+        """,
+    )
+    assert config == Config(
+        primary=Address("db1", 3306),
+        replicas=(Address("db2", 3307), Address("::1", 3306)),
+        listen=Address("0.0.0.0", 6000),
+        consistency=Level.BEST_EFFORT,
+        wait_budget=1.5,
+        on_timeout=TimeoutPolicy.STALE,
+        metrics=Address("127.0.0.1", 9000),
+        routing_log=tmp_path / "log",
+        monitor_user="watch",
+        monitor_password_file=tmp_path / "pw",
+        monitor_password=b"s3cret ",
+        monitor_interval=2.0,
+        workers=4,
+        proxy_name="edge-1",
+        client_tls="required",
+        client_tls_cert=tmp_path / "cert.pem",
+        client_tls_key=tmp_path / "key.pem",
+        rsa_key=tmp_path / "rsa.pem",
+        server_tls="verify_identity",
+        server_tls_ca=tmp_path / "ca.pem",
+        max_connections=7,
+        handshake_timeout=3.0,
+        connect_timeout=0.5,
+        max_allowed_packet=16 << 20,
+        log_level="warning",
+    )
+    # What `check` prints gives the same configuration again, and tells no secret.
+    assert from_text(tmp_path, config.to_toml()) == config
+    assert "s3cret" not in config.to_toml()
+    assert "s3cret" not in repr(config)
+
+
+def test_defaults_are_the_documented_ones() -> None:
+    config = load(None, PRIMARY)
+    assert config == Config(primary=Address("db1", 3306))
+    documented = 0
+    for option in OPTIONS:
+        match = re.search(r"default ([^ )]+)\)", option.help)
+        if match and option.name != "primary":
+            documented += 1
+            assert option.read(match[1]) == getattr(config, option.attribute), option.name
+    assert documented >= 12
+
+
+def test_effective_defaults_are_toml() -> None:
+    config = load(None, {**PRIMARY, "replicas": ["db2,db3", "db4"]})
+    values = tomllib.loads(config.to_toml())
+    assert values["replicas"] == ["db2:3306", "db3:3306", "db4:3306"]
+    assert values["wait-budget"] == 0.25
+    assert "metrics" not in values
+
+
+def test_every_field_is_an_option_and_documented() -> None:
+    fields = {field.name for field in dataclasses.fields(Config)} - {"monitor_password"}
+    assert {option.attribute for option in OPTIONS} == fields
+    documented = set(re.findall(r"^### `([a-z-]+)`", DOCS.read_text(), re.MULTILINE))
+    assert documented == {option.name for option in OPTIONS}
+
+
+def test_arguments_override_the_file(tmp_path: Path) -> None:
+    text = 'primary = "db1"\nreplicas = ["db2"]\nwait-budget = "1s"\n'
+    config = from_text(tmp_path, text, {"replicas": ["db3", "db4"], "wait-budget": ["5ms"]})
+    assert config.replicas == (Address("db3", 3306), Address("db4", 3306))
+    assert config.wait_budget == pytest.approx(0.005)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("250ms", 0.25),
+        ("1s", 1.0),
+        ("1.5s", 1.5),
+        ("60s", 60.0),
+        ("1m", 60.0),
+        ("2", 2.0),
+        ("100us", 1e-4),
+    ],
+)
+def test_durations(text: str, seconds: float) -> None:
+    assert load(None, {**PRIMARY, "wait-budget": [text]}).wait_budget == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize(
+    "value", ['"0ms"', "0", '"61s"', '"-1s"', '"1h"', '""', "true", "nan", "inf", "[1]"]
+)
+def test_bad_duration_is_refused(tmp_path: Path, value: str) -> None:
+    with pytest.raises(
+        ConfigError, match=r"tidegate\.toml: wait-budget = .*: want a duration such as"
+    ):
+        from_text(tmp_path, f'primary = "db1"\nwait-budget = {value}\n')
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('wait-bugdet = "1s"', r"wait-bugdet: unknown key; did you mean wait-budget\?"),
+        ("zzzzzz = 1", r"zzzzzz: unknown key; known are primary, replicas,"),
+        ('consistency = "STRICT"', r'"STRICT": want one of BEST_EFFORT, READ_OWN_WRITES'),
+        ('on-timeout = "fail"', r"want one of primary, error, stale"),
+        ("workers = 0", r"workers = 0: want a whole number from 1 to 256"),
+        ("workers = true", r"workers = true: want a whole number"),
+        ("workers = 1.5", r"workers = 1.5: want a whole number"),
+        ('max-allowed-packet = "2T"', r"want a size in bytes"),
+        ('max-allowed-packet = "2G"', r"to 1073741824"),
+        ('replicas = ["db1:3306"]', r"replicas: db1:3306 is the primary"),
+        ('replicas = ["db2", "DB2:3306"]', r"replicas: db2:3306 is named twice"),
+        ('replicas = ["db2:0"]', r"want a port from 1 to 65535"),
+        ('replicas = [""]', r"want HOST:PORT"),
+        ('listen = "db1:3306"', r"listen: db1:3306 is one of the servers"),
+        ('metrics = "127.0.0.1"', r"the port is missing"),
+        ('metrics = "127.0.0.1:6446"', r"metrics: 127.0.0.1:6446 is the listen address"),
+        ('proxy-name = "a/b"', r"want at most 64 letters"),
+        (
+            'client-tls-cert = "none.pem"',
+            r"client-tls-cert: .*none.pem cannot be read: No such file",
+        ),
+        ('client-tls-cert = "tidegate.toml"', r"client-tls-cert and client-tls-key go together"),
+        ('server-tls-ca = "tidegate.toml"', r"is not used by server-tls = \"preferred\""),
+        ('server-tls = "verify_ca"', r"verify_ca needs server-tls-ca"),
+        ('monitor-password-file = "tidegate.toml"', r"monitor-password-file"),
+        ('monitor-password-file = "none"', r"none cannot be read: No such file"),
+        ('on-timeout = "stale"\non_timeout = "stale"', r"on_timeout: given twice"),
+        ("x = ", r"is not TOML"),
+    ],
+)
+def test_errors_name_place_value_and_what_is_allowed(
+    tmp_path: Path, line: str, message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message) as caught:
+        from_text(tmp_path, f'primary = "db1"\n{line}\n')
+    assert str(tmp_path / "tidegate.toml") in str(caught.value)
+
+
+def test_argument_errors_name_the_argument() -> None:
+    with pytest.raises(ConfigError, match=r"^--wait-budget abc: want a duration"):
+        load(None, {**PRIMARY, "wait-budget": ["abc"]})
+    with pytest.raises(ConfigError, match=r"^--replicas: db1:3306 is the primary"):
+        load(None, {**PRIMARY, "replicas": ["db1"]})
+
+
+def test_missing_primary() -> None:
+    with pytest.raises(ConfigError, match="primary is missing"):
+        load(None, {})
+
+
+def test_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"none\.toml: cannot be read: No such file"):
+        load(tmp_path / "none.toml", PRIMARY)
+
+
+def test_password_without_user_and_of_many_lines(tmp_path: Path) -> None:
+    password = tmp_path / "pw"
+    password.write_text("one\r\n")
+    arguments = {**PRIMARY, "monitor-password-file": [str(password)]}
+    with pytest.raises(ConfigError, match="has no use without monitor-user"):
+        load(None, arguments)
+    arguments["monitor-user"] = ["watch"]
+    assert load(None, arguments).monitor_password == b"one"
+    password.write_text("one\ntwo\n")
+    with pytest.raises(ConfigError, match="must hold one line"):
+        load(None, arguments)
+
+
+def test_warnings(tmp_path: Path) -> None:
+    password = tmp_path / "pw"
+    password.write_text("one")
+    password.chmod(0o604)
+    config = load(
+        None, {**PRIMARY, "monitor-user": ["w"], "monitor-password-file": [str(password)]}
+    )
+    assert [warning.split()[0] for warning in config.warnings()] == ["no", "monitor-password-file"]
+    password.chmod(0o600)
+    assert len(config.warnings()) == 1

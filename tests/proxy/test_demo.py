@@ -1,0 +1,63 @@
+"""The demo runs, and its figures are those of its clients and of the routing log."""
+
+import importlib
+import sys
+from pathlib import Path
+
+import pytest
+
+from proxy import demo
+from proxy.config import ConfigError
+
+LAG_S = 3.0
+
+
+def figures(output: str, title: str) -> dict[str, str]:
+    """A line of the table, by its heads."""
+    lines = output.splitlines()
+    heads = next(line for line in lines if line.split()[:2] == ["reads", "stale"]).split()
+    line = next(line for line in lines if line.startswith(f"{title} "))
+    return dict(zip(heads, line.removeprefix(title).split(), strict=False))
+
+
+def test_figures(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    audited: list[int] = []
+
+    async def audit(log: Path) -> int:
+        audited.append(sum(len(demo._reads(log, f"demo-{n}")) for n in range(len(demo.SETTINGS))))
+        return 0
+
+    monkeypatch.setattr(demo, "_audit", audit)
+    monkeypatch.setattr(demo, "LAG_S", LAG_S)
+    monkeypatch.setattr(demo, "CONNECTIONS", 2)
+    monkeypatch.setattr(demo, "ROUNDS", 1)
+    assert demo.run_demo(once=True) == 0
+    output = capsys.readouterr().out
+    reads = 2 * demo.READS_PER_ROUND
+    best_effort = figures(output, "BEST_EFFORT")
+    assert (best_effort["replicas"], best_effort["primary"]) == (str(reads), "0")
+    assert int(best_effort["stale"]) > 0
+    for setting in demo.SETTINGS[1:]:
+        own_writes = figures(output, setting.title)
+        assert (own_writes["reads"], own_writes["stale"]) == (str(reads), "0")
+        assert int(own_writes["replicas"]) + int(own_writes["primary"]) == reads
+    assert audited == [reads * len(demo.SETTINGS)]
+
+
+def test_a_failed_workload_is_told_and_not_thrown(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(demo, "PASSWORD", "never-mind")
+    monkeypatch.setattr(demo, "_create_table", lambda _port: None)
+    assert demo.run_demo(once=True) == 1
+    assert "the workload failed" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("missing", ["pymysql", "sqlglot"])
+def test_a_missing_extra_is_told(monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
+    for name in list(sys.modules):
+        if name == "proxy.demo" or name.partition(".")[0] in (missing, "mysql_mocker"):
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, missing, None)
+    with pytest.raises(ConfigError, match=r"pip install 'tidegate\[demo\]'"):
+        importlib.import_module("proxy.demo")

@@ -1,0 +1,348 @@
+"""What a finished command changed in its session, as trackers and classification tell it."""
+
+import pytest
+
+from protocol.constants import Capability, Command
+from protocol.errors import MalformedPacketError
+from protocol.gtid import EMPTY, GtidSet
+from protocol.packet import frame
+from protocol.session_track import (
+    entry,
+    gtids_entry,
+    schema_entry,
+    state_change_entry,
+    system_variable_entry,
+)
+from proxy.client import effects
+from proxy.client.request import Request
+from proxy.observe.metrics import Metrics
+from proxy.server.connection import ServerConnection
+from routing.classifier import Classifier
+from routing.decision import Level, Scope, TimeoutPolicy
+from routing.session import Rules, Session
+from routing.topology import Role, Server
+
+U = "11111111-1111-1111-1111-111111111111"
+
+
+def gtids(text: str) -> GtidSet:
+    return GtidSet.parse(text)
+
+
+class On:
+    """A session and its connection to the primary."""
+
+    def __init__(self) -> None:
+        self.state = Session(
+            Rules(Level.READ_OWN_WRITES, Scope.CONNECTION, 0.25, TimeoutPolicy.PRIMARY), 0
+        )
+        self.server = Server("primary:3306", Role.PRIMARY)
+        self.server.observed(U, (0, 0), EMPTY, EMPTY)
+        self.connection = ServerConnection(self.server, Capability(0), 1)
+        self.connection.epoch = self.server.epoch
+        self.metrics = Metrics()
+        self.request = Request()
+        self.classifier = Classifier()
+
+    def begin(self, sql: str | None, *, may_write: bool = True) -> None:
+        """A new command: a statement, or another one."""
+        if sql is None:
+            self.request.begin(b"", Command.COM_PING, 0, None, may_write, 0)
+            return
+        statement = self.classifier.classify(sql.encode(), self.state.mode_flags)
+        packet = frame(b"\x03" + sql.encode(), 0)
+        self.request.begin(packet, Command.COM_QUERY, 0, statement, statement.may_write, 0)
+
+    def tell(self, *blocks: bytes) -> None:
+        effects.take_trackers(list(blocks), self.request, self.state, self.connection, self.metrics)
+
+    def succeed(self, sql: str | None, *blocks: bytes, may_write: bool = True) -> bool:
+        self.begin(sql, may_write=may_write)
+        self.tell(*blocks)
+        return effects.succeeded(self.request, self.state)
+
+    def fail(self, sql: str | None, *blocks: bytes, may_write: bool = True) -> bool:
+        self.begin(sql, may_write=may_write)
+        self.tell(*blocks)
+        return effects.failed(self.request, self.state)
+
+
+@pytest.fixture
+def on() -> On:
+    return On()
+
+
+CHANGED = state_change_entry(True)
+
+
+# Trackers.
+
+
+def test_gtids_of_every_packet_join_what_is_required_and_what_is_applied(on: On) -> None:
+    on.state.wrote(gtids(f"{U}:1"), on.server)
+    on.begin("INSERT INTO t VALUES (1)")
+    on.tell(gtids_entry(gtids(f"{U}:5")), b"", gtids_entry(gtids(f"{U}:7")))
+    on.tell(gtids_entry(gtids(f"{U}:6")))
+    assert on.state.required == gtids(f"{U}:1:5-7")
+    assert on.request.own == gtids(f"{U}:5-7")
+    assert on.server.applied == gtids(f"{U}:5-7")
+    assert on.metrics.snapshot()["values"]["tidegate_gtids_tracked_total"] == [([], 3)]
+
+
+def test_gtids_of_a_connection_to_an_earlier_incarnation_prove_nothing(on: On) -> None:
+    on.server.observed("another", (0, 0), EMPTY, EMPTY)
+    on.begin("INSERT INTO t VALUES (1)")
+    on.tell(gtids_entry(gtids(f"{U}:5")))
+    assert on.state.required == gtids(f"{U}:5")
+    assert on.server.applied == EMPTY
+
+
+def test_an_encoding_that_is_unknown_makes_the_required_set_unknown(on: On) -> None:
+    on.begin("INSERT INTO t VALUES (1)")
+    on.tell(entry(3, b"\x05whatever") + gtids_entry(gtids(f"{U}:5")))
+    assert on.state.unknown
+    assert on.state.required == gtids(f"{U}:5")
+    assert on.metrics.snapshot()["values"]["tidegate_unknown_gtid_encodings_total"] == [([], 1)]
+
+
+def test_the_schema(on: On) -> None:
+    on.begin("USE app")
+    on.tell(schema_entry("app"))
+    assert on.state.schema == "app"
+    on.tell(schema_entry(""))
+    assert on.state.schema == ""
+
+
+def test_other_trackers_are_passed_over(on: On) -> None:
+    on.begin("SELECT 1")
+    on.tell(system_variable_entry("autocommit", "OFF") + entry(4, b"\0") + entry(77, b"x"))
+    assert not on.request.state_changed
+    assert on.state.autocommit
+
+
+def test_a_state_change_of_one_result_is_not_taken_back_by_the_next(on: On) -> None:
+    on.begin("CALL p()")
+    on.tell(CHANGED, state_change_entry(False))
+    assert on.request.state_changed
+
+
+@pytest.mark.parametrize(
+    "block", [b"\x03", b"\x03\x05\x00", entry(3, b""), entry(2, b"x"), entry(1, b"\x09a")]
+)
+def test_malformed_trackers(on: On, block: bytes) -> None:
+    on.begin("INSERT INTO t VALUES (1)")
+    with pytest.raises(MalformedPacketError):
+        on.tell(block)
+
+
+# What pins.
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "CREATE TEMPORARY TABLE t (id INT)",
+        "LOCK TABLES t READ",
+        "SELECT GET_LOCK('a', 1)",
+        "HANDLER t OPEN",
+        "PREPARE s FROM 'SELECT 1'",
+        "SELECT @a := 1",
+        "SELECT 1 INTO @a",
+        "SET ROLE r",
+        "SET sql_log_bin = 0",
+        "SET SESSION pseudo_replica_mode = 1",
+        "SET gtid_next = 'ANONYMOUS'",
+        "SET gtid_next = @x",
+        "SET sql_mode = @@GLOBAL.sql_mode",
+        "SET sql_mode = 4",
+        "SET time_zone = @tz",
+        "SET @@SESSION.max_join_size = 1 + 1",
+        "SET NAMES latin1, time_zone = @tz",
+        "SELECT 1; CREATE TEMPORARY TABLE t (id INT)",
+    ],
+)
+def test_what_a_replica_cannot_be_told_pins(on: On, sql: str) -> None:
+    on.succeed(sql)
+    assert on.state.pin
+    on.state.reset()
+    assert not on.state.pin
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT 1",
+        "INSERT INTO t VALUES (1)",
+        "BEGIN",
+        "SET @a = 1",
+        "SET autocommit = 0",
+        "SET autocommit = @a",
+        "SET gtid_next = AUTOMATIC",
+        f"SET gtid_next = '{U}:9'",
+        "SET foreign_key_checks = @old",
+        "SET GLOBAL max_connections = 9",
+        "SET PERSIST sort_buffer_size = 1",
+        "SET SESSION transaction_read_only = ON",
+        "SET TRANSACTION READ ONLY",
+    ],
+)
+def test_what_concerns_no_read_on_a_replica(on: On, sql: str) -> None:
+    assert not on.succeed(sql)
+    assert not on.state.pin
+    assert on.state.variables == {}
+
+
+def test_literals_are_carried_over(on: On) -> None:
+    on.succeed("SET NAMES latin1 COLLATE latin1_bin")
+    on.succeed("SET time_zone = '+05:00', @@SESSION.sort_buffer_size = 1024, sql_mode = 'ANSI'")
+    assert on.state.variables == {
+        "names": "latin1 COLLATE latin1_bin",
+        "time_zone": "'+05:00'",
+        "sort_buffer_size": "1024",
+        "sql_mode": "'ANSI'",
+    }
+    assert not on.state.pin
+    assert on.state.modes_known
+
+
+def test_a_one_shot_waits_for_the_next_transaction(on: On) -> None:
+    on.succeed("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
+    assert on.state.one_shot
+    assert on.state.variables == {}
+
+
+def test_autocommit_is_told_by_the_statement_where_the_status_lies(on: On) -> None:
+    on.state.connected("", autocommit=False)
+    on.succeed("SET autocommit = 1")
+    assert on.state.autocommit
+    assert on.state.status_tells
+    for value in ("0", "OFF", "'off'", "@a", "DEFAULT"):
+        on.succeed(f"SET autocommit = {value}")
+        assert not on.state.autocommit
+
+
+# Tracking itself.
+
+
+@pytest.mark.parametrize("value", ["OFF", "OWN_GTID", "'ALL_GTIDS'", "DEFAULT", "@x"])
+def test_what_touches_tracking_is_restored(on: On, value: str) -> None:
+    assert on.succeed(f"SET session_track_gtids = {value}", CHANGED)
+    assert not on.state.pin
+    assert not on.state.unknown
+    assert on.succeed(f"SET SESSION session_track_schema = {value}")
+    assert on.succeed("SET @@session_track_state_change = OFF")
+
+
+def test_what_was_written_behind_it_in_the_same_command_is_unknown(on: On) -> None:
+    assert on.succeed("SET session_track_gtids = OFF; INSERT INTO t VALUES (1)", CHANGED)
+    assert on.state.unknown
+
+
+# State changes.
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SET time_zone = '+05:00'",
+        "SET @a = 1",
+        "USE app",
+        "DEALLOCATE PREPARE s",
+        "SET SESSION TRANSACTION READ ONLY",
+        "SELECT /*+ SET_VAR(sort_buffer_size = 100000) */ 1",
+        "SELECT /*+ set_var(sort_buffer_size = 100000) */ id FROM t",
+    ],
+)
+def test_a_state_change_that_the_statement_explains(on: On, sql: str) -> None:
+    assert not on.succeed(sql, CHANGED)
+    assert not on.state.pin
+    assert not on.state.unknown
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "CALL p()",
+        "INSERT INTO t VALUES (1)",
+        "SELECT f()",
+        "SELECT 1",
+        "SELECT @@time_zone",
+        "ROLLBACK",
+        "COMMIT",
+        "EXECUTE s",
+        "SELECT 1; SELECT 2",
+        "an unknown statement",
+        None,
+    ],
+)
+def test_a_state_change_that_nothing_explains(on: On, sql: str | None) -> None:
+    """A procedure, a trigger or what failed before may have changed anything."""
+    assert on.succeed(sql, CHANGED)
+    assert on.state.pin
+    assert on.state.unknown
+
+
+def test_a_command_that_writes_nothing_may_change_the_state(on: On) -> None:
+    assert not on.succeed(None, CHANGED, may_write=False)  # COM_INIT_DB
+    assert not on.state.pin
+
+
+# Failures.
+
+
+@pytest.mark.parametrize(
+    "sql", ["INSERT INTO t VALUES (1)", "SELECT 1", "SET time_zone = 'x'", "SET ROLE r"]
+)
+def test_a_statement_that_failed_changed_nothing(on: On, sql: str) -> None:
+    assert not on.fail(sql)
+    assert not on.state.pin
+    assert on.state.variables == {}
+    assert not on.succeed("SET time_zone = '+05:00'", CHANGED)
+    assert not on.state.pin
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SET time_zone = '+05:00'; SELECT * FROM nowhere",
+        "SET session_track_gtids = OFF; SELECT * FROM nowhere",
+        "SELECT GET_LOCK('a', 1); SELECT * FROM nowhere",
+    ],
+)
+def test_of_several_statements_some_may_have_been_executed(on: On, sql: str) -> None:
+    assert on.fail(sql)
+    assert on.state.pin
+    assert on.state.unknown
+
+
+def test_a_state_change_before_the_error(on: On) -> None:
+    assert on.fail("CALL p()", CHANGED)
+    assert on.state.pin
+
+
+@pytest.mark.parametrize("sql", ["CALL p()", "EXECUTE s", "SELECT f()", "gibberish", None])
+@pytest.mark.parametrize("following", ["SET @a = 1", "ROLLBACK", "SELECT 1", None])
+def test_what_a_program_changed_before_it_failed_comes_with_the_next_ok(
+    on: On, sql: str | None, following: str | None
+) -> None:
+    """ERR packets have no trackers, and a SET would explain a change that is not its own."""
+    assert not on.fail(sql)
+    assert not on.state.pin
+    on.state.unknown = False
+    assert on.succeed(following, CHANGED, may_write=False)
+    assert on.state.pin
+    assert on.state.unknown
+
+
+def test_a_program_that_failed_and_changed_nothing(on: On) -> None:
+    assert not on.fail("CALL p()")
+    assert not on.succeed("ROLLBACK")
+    assert not on.succeed("SET time_zone = '+05:00'", CHANGED)
+    assert not on.state.pin
+
+
+def test_a_reset_ends_the_suspicion(on: On) -> None:
+    on.fail("CALL p()")
+    on.state.reset()
+    assert not on.succeed("SET time_zone = '+05:00'", CHANGED)
+    assert not on.state.pin

@@ -1,0 +1,292 @@
+import http.client
+import json
+import re
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client.parser import text_string_to_metric_families
+
+from proxy.address import Address
+from proxy.observe.families import (
+    DEFINITIONS,
+    LATENCY_BUCKETS_US,
+    SUPERVISOR_DEFINITIONS,
+    WAIT_BUCKETS_US,
+)
+from proxy.observe.metrics import MAX_CAUSES, Metrics, Snapshot
+from proxy.observe.metrics_server import MetricsServer, WorkersCollector
+from routing.decision import Outcome, Proof, Reason, Role
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs" / "metrics.md"
+Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+class Scraped:
+    """A metrics server whose workers' snapshots the test sets."""
+
+    def __init__(self) -> None:
+        self.snapshots: dict[int, Snapshot | None] = {}
+        self.healthy = True
+        collector = WorkersCollector(lambda: self.snapshots, lambda: 3, ("1.2", "true", "3.11"))
+        self.server = MetricsServer(Address("127.0.0.1", 0), collector, lambda: self.healthy)
+        self.server.start()
+
+    def get(self, path: str) -> str:
+        with urllib.request.urlopen(f"http://{self.server.address}{path}", timeout=10) as response:
+            body: bytes = response.read()
+        return body.decode()
+
+    def samples(self) -> Samples:
+        return {
+            (sample.name, frozenset(sample.labels.items())): sample.value
+            for family in text_string_to_metric_families(self.get("/metrics"))
+            for sample in family.samples
+        }
+
+
+@pytest.fixture
+def scraped() -> Iterator[Scraped]:
+    scraped = Scraped()
+    yield scraped
+    scraped.server.stop()
+
+
+def value(samples: Samples, name: str, **labels: str) -> float | None:
+    return samples.get((name, frozenset(labels.items())))
+
+
+def through_json(metrics: Metrics) -> Snapshot:
+    snapshot: Snapshot = json.loads(json.dumps(metrics.snapshot()))
+    return snapshot
+
+
+def exercise(metrics: Metrics) -> None:
+    """Touch every metric."""
+    metrics.statement(Role.REPLICA, "db2:1", Reason.READ, Proof.KNOWN, Outcome.OK, 120)
+    metrics.wait("db2:1", "reached", 900)
+    metrics.fallback("db2:1", Reason.WAIT_TIMEOUT)
+    metrics.stale_given()
+    metrics.wait_killed()
+    metrics.gtids_tracked(2)
+    metrics.required_unknown("error")
+    metrics.unknown_gtid_encoding()
+    metrics.client_connected()
+    metrics.client_refused("timeout")
+    metrics.server_connected("db2:1")
+    metrics.server_connect_failed("db2:1", "refused")
+    metrics.server_up("db2:1", True)
+    metrics.lag("db2:1", 1.5)
+    metrics.error("server", 1064)
+    metrics.protocol_error("client")
+    metrics.routing_log_written(5)
+    metrics.routing_log_dropped(6)
+    metrics.routing_log_failed()
+
+
+def test_every_family_is_served_with_its_labels(scraped: Scraped) -> None:
+    metrics = Metrics()
+    exercise(metrics)
+    scraped.snapshots = {0: through_json(metrics)}
+    families = {
+        family.name: family for family in text_string_to_metric_families(scraped.get("/metrics"))
+    }
+    definitions = (*DEFINITIONS, *SUPERVISOR_DEFINITIONS)
+    assert set(families) == {definition.name.removesuffix("_total") for definition in definitions}
+    for definition in definitions:
+        family = families[definition.name.removesuffix("_total")]
+        assert family.type == definition.kind
+        assert family.documentation == definition.help
+        own = {"worker"} if definition in DEFINITIONS else set()
+        assert family.samples, definition.name
+        for sample in family.samples:
+            assert set(sample.labels) - {"le"} == {*definition.labels, *own}
+
+
+def test_every_family_is_documented() -> None:
+    rows = re.findall(
+        r"^\| `(tidegate_\w+)` \| (\w+) \|([^|]*)\| ([^|]+) \|$", DOCS.read_text(), re.MULTILINE
+    )
+    documented = [
+        (name, kind, tuple(re.findall(r"`(\w+)`", labels)), text)
+        for name, kind, labels, text in rows
+    ]
+    assert documented == [
+        (definition.name, definition.kind, definition.labels, definition.help)
+        for definition in (*DEFINITIONS, *SUPERVISOR_DEFINITIONS)
+    ]
+
+
+def test_names_follow_the_conventions() -> None:
+    for definition in (*DEFINITIONS, *SUPERVISOR_DEFINITIONS):
+        assert re.fullmatch(r"tidegate_[a-z_]+", definition.name)
+        if definition.kind == "histogram":
+            assert definition.name.endswith("_seconds")
+            assert list(definition.buckets_us) == sorted(set(definition.buckets_us))
+
+
+def test_counts_reach_the_scrape(scraped: Scraped) -> None:
+    metrics = Metrics()
+    for _ in range(3):
+        metrics.statement("replica", "db2:1", "read", "known", "ok", 120)
+    metrics.statement("replica", "db2:1", "read", "waited", "error", 60_000_000)
+    metrics.statement("primary", "db1:1", "write", "primary", "ok", 50)
+    scraped.snapshots = {0: through_json(metrics)}
+    samples = scraped.samples()
+    total = "tidegate_statements_total"
+    labels = {"worker": "0", "role": "replica", "server": "db2:1", "reason": "read"}
+    assert value(samples, total, **labels, proof="known", outcome="ok") == 3
+    assert value(samples, total, **labels, proof="waited", outcome="error") == 1
+    name = "tidegate_statement_duration_seconds"
+    labels = {"worker": "0", "role": "replica", "server": "db2:1"}
+    assert value(samples, f"{name}_bucket", **labels, le="0.0001") == 0
+    assert value(samples, f"{name}_bucket", **labels, le="0.0002") == 3
+    assert value(samples, f"{name}_bucket", **labels, le="10.0") == 3
+    assert value(samples, f"{name}_bucket", **labels, le="+Inf") == 4
+    assert value(samples, f"{name}_count", **labels) == 4
+    assert value(samples, f"{name}_sum", **labels) == pytest.approx(60.00036)
+    labels = {"worker": "0", "role": "primary", "server": "db1:1"}
+    assert value(samples, f"{name}_bucket", **labels, le="5e-05") == 1
+
+
+@given(st.integers(0, 2 * LATENCY_BUCKETS_US[-1]), st.integers(0, 2 * WAIT_BUCKETS_US[-1]))
+def test_a_time_is_in_the_first_bucket_that_bounds_it(latency: int, wait: int) -> None:
+    metrics = Metrics()
+    metrics.statement("r", "s", "x", "y", "z", latency)
+    metrics.wait("s", "reached", wait)
+    for series, bounds, time in zip(
+        metrics.snapshot()["histograms"].values(),
+        (LATENCY_BUCKETS_US, WAIT_BUCKETS_US),
+        (latency, wait),
+        strict=True,
+    ):
+        ((_, counts, total),) = series
+        below = [bound for bound in bounds if bound < time]
+        assert counts == [int(index == len(below)) for index in range(len(bounds) + 1)]
+        assert total == time / 1e6
+
+
+def test_gauges_go_down_and_away(scraped: Scraped) -> None:
+    metrics = Metrics()
+    for _ in range(2):
+        metrics.client_connected()
+        metrics.server_connected("db1:1")
+    metrics.client_disconnected()
+    metrics.server_disconnected("db1:1")
+    metrics.server_up("db1:1", True)
+    metrics.server_up("db1:1", False)
+    metrics.lag("db2:1", 2.5)
+    metrics.lag("db3:1", 1.0)
+    metrics.lag("db3:1", None)
+    metrics.lag("db4:1", None)
+    scraped.snapshots = {0: through_json(metrics)}
+    samples = scraped.samples()
+    assert value(samples, "tidegate_clients_connected", worker="0") == 1
+    assert value(samples, "tidegate_client_connections_total", worker="0") == 2
+    assert value(samples, "tidegate_server_connections", worker="0", server="db1:1") == 1
+    assert (
+        value(samples, "tidegate_server_connections_opened_total", worker="0", server="db1:1") == 2
+    )
+    assert value(samples, "tidegate_server_up", worker="0", server="db1:1") == 0
+    lags = {labels for name, labels in samples if name == "tidegate_replica_lag_seconds"}
+    assert lags == {frozenset({("worker", "0"), ("server", "db2:1")})}
+
+
+def test_workers_are_told_apart(scraped: Scraped) -> None:
+    first, second = Metrics(), Metrics()
+    first.gtids_tracked(1)
+    second.gtids_tracked(20)
+    scraped.snapshots = {0: through_json(first), 1: None, 2: through_json(second)}
+    samples = scraped.samples()
+    tracked = [value(samples, "tidegate_gtids_tracked_total", worker=str(n)) for n in range(3)]
+    assert tracked == [1, None, 20]
+    up = [value(samples, "tidegate_worker_up", worker=str(number)) for number in range(3)]
+    assert up == [1, 0, 1]
+    assert value(samples, "tidegate_worker_restarts_total") == 3
+    build = {"version": "1.2", "compiled": "true", "python": "3.11"}
+    assert value(samples, "tidegate_build_info", **build) == 1
+
+
+def test_labels_are_bounded(scraped: Scraped) -> None:
+    metrics = Metrics()
+    for code in range(66_000):
+        metrics.error("server", code)
+    for number in range(1000):
+        metrics.client_refused(f"cause {number}")
+        metrics.server_connect_failed("db1:1", f"cause {number}")
+    metrics.server_connect_failed("db2:1", "cause 5")
+    metrics.server_connect_failed("db2:1", "new cause")
+    values = metrics.snapshot()["values"]
+    codes = {labels[1] for labels, _ in values["tidegate_errors_total"]}
+    assert "1064" in codes
+    assert "other" in codes
+    assert len(codes) < 100
+    refused = {tuple(k): v for k, v in values["tidegate_clients_refused_total"]}
+    assert len(refused) == MAX_CAUSES + 1
+    assert sum(refused.values()) == 1000
+    failures = {tuple(k): v for k, v in values["tidegate_server_connect_failures_total"]}
+    assert failures["db1:1", "other"] == 1000 - MAX_CAUSES
+    assert failures["db2:1", "cause 5"] == 1
+    assert failures["db2:1", "other"] == 1
+
+
+def test_snapshots_while_counting() -> None:
+    metrics = Metrics()
+    done = threading.Event()
+    seen = []
+
+    def scrape() -> None:
+        while not done.is_set():
+            seen.append(len(metrics.snapshot()["values"]["tidegate_statements_total"]))
+
+    thread = threading.Thread(target=scrape)
+    thread.start()
+    for number in range(20_000):
+        metrics.statement("replica", f"db{number % 5000}", "read", "known", "ok", number)
+        metrics.fallback(f"db{number % 5000}", "x")
+    done.set()
+    thread.join()
+    assert seen == sorted(seen)
+    counts = metrics.snapshot()["values"]["tidegate_statements_total"]
+    assert sum(count for _, count in counts) == 20_000
+
+
+def test_http(scraped: Scraped) -> None:
+    assert scraped.get("/healthz") == "OK\n"
+    scraped.healthy = False
+    for path, status in (("/healthz", 503), ("/", 404), ("/metrics/x", 404)):
+        with pytest.raises(urllib.error.HTTPError) as caught:
+            scraped.get(path)
+        assert caught.value.code == status
+        caught.value.close()
+    address = scraped.server.address
+    connection = http.client.HTTPConnection(address.host, address.port, timeout=10)
+    connection.request("POST", "/metrics", body=b"x")
+    assert connection.getresponse().status == 405
+    connection.close()
+
+
+def test_address_in_use(scraped: Scraped) -> None:
+    collector = WorkersCollector(dict, lambda: 0, ("", "", ""))
+    with pytest.raises(OSError, match="in use"):
+        MetricsServer(scraped.server.address, collector, lambda: True)
+
+
+def test_every_cause_is_documented() -> None:
+    counted = re.compile(
+        r"\.(client_refused|server_connect_failed|required_unknown)\(.*\"(\w+)\"\)"
+    )
+    causes = {
+        cause
+        for source in (ROOT / "proxy").rglob("*.py")
+        for _, cause in counted.findall(source.read_text())
+    }
+    assert len(causes) >= 5
+    documented = set(re.findall(r"`(\w+)`", DOCS.read_text()))
+    assert causes <= documented
