@@ -1,0 +1,64 @@
+"""Fixtures on a real MySQL cluster, and a Tidegate process before it."""
+
+from collections.abc import Iterator
+from itertools import count
+from typing import Protocol
+
+import pytest
+
+from tests.real_mysql.cluster import Cluster, find_mysqld
+from tests.real_mysql.running_proxy import RunningProxy
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    item.add_marker("real_mysql")
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    """One cluster for the whole run. Each test finds it healed, each module finds `app` empty."""
+    mysqld = find_mysqld()
+    if mysqld is None:
+        pytest.skip("no mysqld 9: run scripts/install-mysql, or name one in TIDEGATE_MYSQLD")
+    with Cluster(mysqld) as running:
+        yield running
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _empty_schema(cluster: Cluster) -> None:
+    cluster.heal()
+    cluster.clear()
+
+
+@pytest.fixture(autouse=True)
+def _healed(cluster: Cluster, _empty_schema: None) -> None:
+    cluster.heal()
+
+
+class StartProxy(Protocol):
+    """What the fixture `proxy` gives: a function that starts a proxy."""
+
+    def __call__(self, **options: str | None) -> RunningProxy: ...
+
+
+_names = (f"proxy{number}" for number in count(1))
+
+
+@pytest.fixture
+def proxy(cluster: Cluster) -> Iterator[StartProxy]:
+    """Starts Tidegate before the cluster: ``proxy(wait_budget="50ms", on_timeout="error")``.
+
+    Options are those of ``tidegate run``; None leaves one of the fixture's own out. Whatever a
+    proxy wrote about an exception that nobody handled fails the test.
+    """
+    started: list[RunningProxy] = []
+
+    def start(**options: str | None) -> RunningProxy:
+        started.append(RunningProxy(cluster, next(_names), options))
+        return started[-1]
+
+    yield start
+    for running in started:
+        running.stop()
+    for running in started:
+        assert "Traceback" not in running.stderr, running.stderr

@@ -1,0 +1,170 @@
+"""A Tidegate process before a real cluster."""
+
+from __future__ import annotations  # Connection is generic for the type checker only
+
+import contextlib
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+
+import pymysql
+from prometheus_client.parser import text_string_to_metric_families
+from pymysql.connections import Connection
+from pymysql.cursors import Cursor
+
+from tests.real_mysql.cluster import Cluster
+from tests.real_mysql.server import free_port
+from tests.real_mysql.template import (
+    APP_PASSWORD,
+    APP_USER,
+    MONITOR_PASSWORD,
+    MONITOR_USER,
+)
+
+Record = dict[str, object]
+
+
+class RunningProxy:
+    """`tidegate run` in a process of its own.
+
+    Attributes:
+        port: where clients connect, on 127.0.0.1.
+        command: the command line.
+    """
+
+    def __init__(self, cluster: Cluster, name: str, options: dict[str, str | None]) -> None:
+        self.port, self._metrics_port = free_port(), free_port()
+        self._scratch = cluster.scratch
+        self._name = name
+        self._stderr = self._scratch.path / f"{name}.stderr"
+        self._log_folder = self._scratch.path / f"{name}-log"
+        password_file = self._scratch.path / "monitor-password"
+        password_file.write_text(MONITOR_PASSWORD)
+        password_file.chmod(0o600)
+        settings: dict[str, str | None] = {
+            "listen": f"127.0.0.1:{self.port}",
+            "primary": cluster.primary.address,
+            "replicas": ",".join(replica.address for replica in cluster.replicas),
+            "monitor_user": MONITOR_USER,
+            "monitor_password_file": str(password_file),
+            "metrics": f"127.0.0.1:{self._metrics_port}",
+            "routing_log": str(self._log_folder),
+            **options,
+        }
+        self.command = [sys.executable, "-m", "proxy.cli", "run"]
+        for option, value in settings.items():
+            if value is not None:
+                self.command += [f"--{option.replace('_', '-')}", value]
+        with self._stderr.open("wb") as stderr:
+            self._process = subprocess.Popen(
+                self.command, stdin=subprocess.DEVNULL, stdout=stderr, stderr=stderr
+            )
+        self._scratch.watch(name, self._process)
+        self._wait_ready()
+
+    @property
+    def address(self) -> str:
+        """HOST:PORT."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        """The process id (with several workers: of their parent)."""
+        return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        """Whether the process is there."""
+        return self._process.poll() is None
+
+    @property
+    def stderr(self) -> str:
+        """What it has said so far."""
+        return self._stderr.read_text(errors="replace")
+
+    def connect(
+        self, user: str = APP_USER, password: str = APP_PASSWORD, database: str | None = "app"
+    ) -> Connection[Cursor]:
+        """Open a client connection through the proxy, in autocommit; the caller closes it."""
+        return pymysql.connect(
+            host="127.0.0.1",
+            port=self.port,
+            user=user,
+            password=password,
+            database=database,
+            autocommit=True,
+        )
+
+    def metric(self, sample: str, **labels: str) -> float:
+        """Sum the samples of a name (``…_total``, ``…_count``) that have these labels."""
+        url = f"http://127.0.0.1:{self._metrics_port}/metrics"
+        with urllib.request.urlopen(url, timeout=10) as response:
+            text = response.read().decode()
+        return sum(
+            found.value
+            for family in text_string_to_metric_families(text)
+            for found in family.samples
+            if found.name == sample and labels.items() <= found.labels.items()
+        )
+
+    def records(
+        self, at_least: int = 0, timeout: float = 15, kind: str = "statement"
+    ) -> list[Record]:
+        """Read the routing log's records of one kind, waiting until there are so many.
+
+        Raises:
+            TimeoutError: there are fewer in time.
+        """
+        deadline = time.monotonic() + timeout
+        while True:
+            found = [record for record in self._read_log() if record["kind"] == kind]
+            if len(found) >= at_least:
+                return found
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{len(found)} {kind} records of {at_least}: {found[-3:]}")
+            time.sleep(0.05)
+
+    def _read_log(self) -> list[Record]:
+        records: list[Record] = []
+        for path in sorted(self._log_folder.rglob("*.jsonl*")):
+            with contextlib.suppress(FileNotFoundError):  # renamed meanwhile: found next time
+                whole, _, _ = path.read_text().rpartition("\n")
+                records += [json.loads(line) for line in whole.splitlines()]
+        return sorted(records, key=lambda record: (record["worker"], record["run"], record["seq"]))
+
+    def stop(self, number: signal.Signals = signal.SIGTERM, timeout: float = 30) -> int:
+        """End it and give its exit status (negative: the signal that ended it).
+
+        Raises:
+            TimeoutError: it did not end; it has been killed then.
+        """
+        if self.running:
+            self._process.send_signal(number)
+        try:
+            status = self._process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+            raise TimeoutError(f"the proxy did not end on {number.name}:\n{self.stderr}") from None
+        finally:
+            self._scratch.unwatch(self._name)
+        return status
+
+    def kill(self) -> None:
+        """End it at once, as a crash does."""
+        self.stop(signal.SIGKILL)
+
+    def _wait_ready(self) -> None:
+        deadline = time.monotonic() + 30
+        while True:
+            with contextlib.suppress(OSError):
+                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+                return
+            if not self.running or time.monotonic() > deadline:
+                self.kill()
+                raise RuntimeError(f"the proxy did not start:\n{self.stderr}")
+            time.sleep(0.02)
