@@ -1,0 +1,164 @@
+"""All that one audit found, and what it comes to."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from spark_jobs.markdown import counted
+from spark_jobs.verdict import Verdict
+
+CLEAN: Final = 0
+VIOLATED: Final = 1
+UNDECIDED: Final = 2
+
+_OUTSIDE: Final = (Verdict.NO_PROMISE, Verdict.NO_ANSWER)
+
+
+class Row:
+    """One row of a table of `schema`; its columns by name, as the type that they have there."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: Mapping[str, object]) -> None:
+        self._values = values
+
+    def text(self, column: str) -> str:
+        """A column of text."""
+        value = self._values[column]
+        if not isinstance(value, str):
+            raise TypeError(f"{column} is no text: {value!r}")
+        return value
+
+    def number(self, column: str) -> int:
+        """A column of whole numbers."""
+        value = self._values[column]
+        if not isinstance(value, int):
+            raise TypeError(f"{column} is no whole number: {value!r}")
+        return value
+
+    def share(self, column: str) -> float:
+        """A column of fractions."""
+        value = self._values[column]
+        if not isinstance(value, float):
+            raise TypeError(f"{column} is no fraction: {value!r}")
+        return value
+
+    def rows(self, column: str) -> "list[Row]":
+        """A column of arrays of structs."""
+        value = self._values[column]
+        if not isinstance(value, list):
+            raise TypeError(f"{column} is no array: {value!r}")
+        return [Row(item) for item in value]
+
+    def has(self, column: str) -> bool:
+        """Whether the column is not null."""
+        return self._values[column] is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """All that a report tells.
+
+    Attributes:
+        log: where the log is, as it was named.
+        complete: segments that were finished.
+        live: segments that were still open.
+        faults: FAULTS.
+        runs: RUNS.
+        verdicts: VERDICTS.
+        violations: JUDGED, the first few of each finding.
+        undecided: JUDGED, the first few of each finding that were not judged.
+        understated: reads that are ok although the proxy required less than the session wrote.
+        lag: LAG.
+        mix: MIX.
+        fallbacks: FALLBACKS.
+        errors: ERRORS.
+    """
+
+    log: str
+    complete: int
+    live: int
+    faults: Sequence[Row]
+    runs: Sequence[Row]
+    verdicts: Sequence[Row]
+    violations: Sequence[Row]
+    undecided: Sequence[Row]
+    understated: int
+    lag: Sequence[Row]
+    mix: Sequence[Row]
+    fallbacks: Sequence[Row]
+    errors: Sequence[Row]
+
+    def reads(self, *verdicts: Verdict) -> int:
+        """Count the reads under these verdicts; all of them if none is named."""
+        return sum(
+            row.number("reads")
+            for row in self.verdicts
+            if not verdicts or row.text("verdict") in verdicts
+        )
+
+    @property
+    def promised(self) -> int:
+        """Reads that a server answered and that were owed their session's writes."""
+        return self.reads() - self.reads(*_OUTSIDE)
+
+    def in_runs(self, column: str) -> int:
+        """Sum a column of RUNS."""
+        return sum(row.number(column) for row in self.runs)
+
+    @property
+    def obstacles(self) -> list[str]:
+        """What stands in the way of calling the log clean, other than a violation."""
+        undecided = self.reads(Verdict.NOT_JUDGED)
+        conflicting = self.in_runs("conflicting")
+        foreign = sum(row.number("lines") for row in self.faults if row.text("fault") == "foreign")
+        told = []
+        if not self.in_runs("statements"):
+            told.append("The log holds no statement.")
+        if undecided:
+            told.append(f"Not judged: {counted(undecided, 'read')}.")
+        if conflicting:
+            told.append(
+                f"The log holds {counted(conflicting, 'record')} under a number that another "
+                "record has too."
+            )
+        if foreign:
+            told.append(
+                f"The log holds {counted(foreign, 'line')} of a version or kind that this audit "
+                "does not know."
+            )
+        return told
+
+    @property
+    def exit_code(self) -> int:
+        """0 clean, 1 violated, 2 undecided."""
+        if self.reads(Verdict.VIOLATION):
+            return VIOLATED
+        return UNDECIDED if self.obstacles else CLEAN
+
+    @property
+    def verdict(self) -> str:
+        """A word or two."""
+        violations = self.reads(Verdict.VIOLATION)
+        if violations:
+            return f"{counted(violations, 'violation')}."
+        return "No verdict." if self.obstacles else "Clean."
+
+    @property
+    def explanation(self) -> str:
+        """The sentences that go with the verdict."""
+        violations, given_up = self.reads(Verdict.VIOLATION), self.reads(Verdict.GIVEN_UP)
+        owed = f"{counted(self.promised, 'read')} owed their session's writes"
+        if violations:
+            told = [f"Of {owed}, {violations:,} met a server that was not shown to have them."]
+        elif self.obstacles:
+            told = ["No violation was found, but the log does not prove that there is none."]
+        elif self.promised:
+            kept = self.reads(Verdict.OK)
+            met = "every one" if kept == self.promised else f"{kept:,}"
+            told = [f"Of {owed}, {met} met a server that was shown to have them."]
+        else:
+            told = ["No read was owed its session's writes."]
+        if given_up:
+            told.append(f"Given up openly, by the policy `stale`: {given_up:,}.")
+        return " ".join([*told, *self.obstacles])

@@ -1,0 +1,50 @@
+"""Numbers, times and tables as a reader of Markdown likes them."""
+
+import re
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_BRIEF: Final = 200
+_NUMBER: Final = re.compile(r"-?[0-9][0-9,.]*(%| µs| ms| s)?")
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Make a table; a column of nothing but numbers stands to the right."""
+    body = [[_cell(value) for value in row] for row in rows]
+    right = [all(_NUMBER.fullmatch(row[place]) for row in body) for place in range(len(heads))]
+    rule = ["---:" if it else "---" for it in right]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in ([*heads], rule, *body))
+
+
+def counted(number: int, noun: str) -> str:
+    """``1 read``, ``1,234 reads``."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def moment(microseconds: int) -> str:
+    """UTC microseconds since the epoch as a date and a time."""
+    return f"{_EPOCH + timedelta(microseconds=microseconds):%Y-%m-%d %H:%M:%S.%f}"
+
+
+def span(microseconds: int) -> str:
+    """A length of time in the unit that suits it, to three digits."""
+    if abs(microseconds) < 1_000:
+        return f"{microseconds} µs"
+    value, unit = microseconds / 1_000, "ms"
+    if abs(value) >= 999.5:
+        value, unit = value / 1_000, "s"
+    digits = f"{value:,.0f}" if abs(value) >= 999.5 else f"{value:#.3g}".rstrip(".")
+    return f"{digits} {unit}"
+
+
+def brief(text: str) -> str:
+    """Cut a long text short."""
+    return text if len(text) <= _BRIEF else f"{text[:_BRIEF]}…"
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, int):
+        return f"{value:,}"
+    return str(value).replace("|", "\\|").replace("\n", " ")

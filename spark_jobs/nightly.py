@@ -1,0 +1,148 @@
+"""The nightly audit: one log in, one verdict out.
+
+Exit codes: 0 every promise was kept, 1 at least one was not, 2 nobody can tell (no log, no Java, a
+log that lacks what the verdict needs).
+"""
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from spark_jobs.findings import UNDECIDED, Findings, Row
+from spark_jobs.report import counter_example, render
+from spark_jobs.spark_session import start_spark, what_is_missing
+from spark_jobs.verdict import Verdict
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from spark_jobs.ingest import Segments
+
+_EXAMPLES: Final = 5
+
+
+def run(log: Path, out: Path | None) -> int:
+    """Audit a routing log and print the verdict.
+
+    Args:
+        log: the directory that holds ``date=YYYY-MM-DD/*.jsonl``.
+        out: where the report and the tables go; None for ``_audit`` in `log`, which is never read.
+
+    Returns:
+        The exit code.
+    """
+    missing = what_is_missing()
+    if missing:
+        return _undecided(missing)
+    if not log.is_dir():
+        return _undecided(f"There is no directory {log}.")
+    out = log / "_audit" if out is None else out
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        # Nobody must take an earlier night's report for this one's.
+        (out / "report.md").unlink(missing_ok=True)
+        return _run(log, out)
+    except OSError as error:
+        return _undecided(f"The audit could not read its log or write its report: {error}")
+
+
+def _run(log: Path, out: Path) -> int:
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # it has no types
+    from pyspark.errors import PySparkException
+
+    from spark_jobs.ingest import find_segments
+
+    with tempfile.TemporaryDirectory(prefix="tidegate-audit-") as scratch:
+        segments = find_segments(log, Path(scratch))
+        if not segments.paths:
+            return _undecided(f"There is no segment date=YYYY-MM-DD/*.jsonl in {log}.")
+        spark_log = out / "spark.log"
+        try:
+            spark = start_spark(spark_log)
+            try:
+                findings = audit(spark, str(log), segments, out)
+            finally:
+                spark.stop()
+        except (PySparkException, Py4JError) as error:
+            told = str(error).strip().partition("\n")[0]
+            return _undecided(f"Spark failed, see {spark_log}: {told}")
+    report = out / "report.md"
+    report.write_text(render(findings), encoding="utf-8")
+    for read in findings.violations:
+        print(counter_example(read), end="\n\n")
+    print(findings.verdict, findings.explanation)
+    print(f"Report: {report}")
+    return findings.exit_code
+
+
+def audit(spark: "SparkSession", name: str, segments: "Segments", out: Path) -> Findings:
+    """Judge a log and write its tables.
+
+    Args:
+        spark: a session.
+        name: what the report calls the log.
+        segments: the files.
+        out: directory for the tables, one Parquet directory each; earlier ones are replaced.
+    """
+    from spark_jobs import (
+        consistency_audit,
+        evidence,
+        ingest,
+        lag_analysis,
+        log_integrity,
+        routing_mix,
+    )
+
+    def collect(table: "DataFrame") -> list[Row]:
+        return [Row(row.asDict(recursive=True)) for row in table.collect()]
+
+    def keep(table: "DataFrame", title: str) -> list[Row]:
+        rows = table.collect()
+        small = spark.createDataFrame(rows, table.schema).coalesce(1)
+        small.write.mode("overwrite").parquet(str(out / title))
+        return [Row(row.asDict()) for row in rows]
+
+    parsed = ingest.parse(ingest.read(spark, segments))
+    numbered = ingest.number(parsed.where("fault is null")).persist()
+    records = numbered.where("repeat is null")
+    judged = consistency_audit.transform(records, evidence.transform(records))
+    judged.write.mode("overwrite").parquet(str(out / "reads"))
+    judged = spark.read.parquet(str(out / "reads"))
+
+    findings = Findings(
+        log=name,
+        complete=len(segments.complete),
+        live=len(segments.live),
+        faults=keep(log_integrity.faults(parsed), "faults"),
+        runs=keep(log_integrity.runs(numbered), "runs"),
+        verdicts=keep(consistency_audit.count(judged), "verdicts"),
+        violations=collect(consistency_audit.examples(judged, Verdict.VIOLATION, _EXAMPLES)),
+        undecided=collect(consistency_audit.examples(judged, Verdict.NOT_JUDGED, _EXAMPLES)),
+        understated=judged.where(f"understated and verdict = '{Verdict.OK}'").count(),
+        lag=keep(lag_analysis.transform(judged), "lag"),
+        mix=keep(routing_mix.transform(records), "mix"),
+        fallbacks=keep(routing_mix.fallbacks(records), "fallbacks"),
+        errors=keep(routing_mix.errors(records), "errors"),
+    )
+    numbered.unpersist()
+    return findings
+
+
+def _undecided(why: str) -> int:
+    print(why, file=sys.stderr)
+    return UNDECIDED
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the audit from the command line."""
+    parser = argparse.ArgumentParser(prog="tidegate audit", description="Audit a routing log.")
+    parser.add_argument("--log", type=Path, required=True, help="directory of the routing log")
+    parser.add_argument("--out", type=Path, help="directory for report and tables (LOG/_audit)")
+    chosen = parser.parse_args(arguments)
+    return run(chosen.log, chosen.out)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,276 @@
+"""The audit's report: Markdown for a reader who asks one thing first."""
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from typing import Final
+
+from spark_jobs.findings import Findings, Row
+from spark_jobs.markdown import brief, counted, moment, span, table
+from spark_jobs.verdict import Finding, Verdict
+
+_RUNS: Final = 20
+"""Runs beyond which only those with something to tell are listed."""
+
+_QUANTILES: Final = ("p50", "p95", "p99", "max")
+
+
+def counter_example(read: Row) -> str:
+    """Tell one read that was not shown to see its session's writes, as text."""
+    arrived = read.number("arrived_us")
+    where = ", ".join(
+        (
+            read.text("proxy"),
+            f"worker {read.number('worker')}",
+            f"run {read.text('run')}",
+            f"seq {read.number('seq')}",
+        )
+    )
+    lines = [
+        f"{moment(arrived)}  session {read.number('session')}, statement "
+        f"{read.number('ordinal')}  ({where})",
+        f"  read      {_digest(read)} by {read.text('user')}, answered by {read.text('server')} "
+        f"({read.text('role')}): {read.text('reason')}, proof {read.text('proof')}",
+        f"  finding   {read.text('finding')}",
+    ]
+    for write in read.rows("missed"):
+        earlier = span(arrived - write.number("ended_us"))
+        lines.append(
+            f"  wrote     {brief(write.text('gtids'))}, acknowledged {earlier} earlier by "
+            f"{_digest(write)} (seq {write.number('seq')})"
+        )
+    if read.has("missing"):
+        lines.append(f"  missing   {read.text('missing')}")
+    lines.append(f"  required  {_set(read, 'claimed')} (the proxy's word)")
+    lines.append(f"  shown     {_set(read, 'shown')}")
+    return "\n".join(lines)
+
+
+def render(findings: Findings) -> str:
+    """Write the report."""
+    parts = [
+        "# Tidegate audit",
+        f"**{findings.verdict}** {findings.explanation}",
+        *_coverage(findings),
+        *_verdicts(findings),
+        *_examples("Counter-examples", Verdict.VIOLATION, findings.violations),
+        *_examples("Not judged", Verdict.NOT_JUDGED, findings.undecided),
+        *_lag(findings),
+        *_mix(findings),
+        *_trouble(findings),
+        *_log(findings),
+        _METHOD,
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _coverage(findings: Findings) -> Iterable[str]:
+    if not findings.runs:
+        return
+    begin = min(row.number("from_us") for row in findings.runs)
+    end = max(row.number("to_us") for row in findings.runs)
+    yield (
+        f"`{findings.log}` from {moment(begin)} to {moment(end)} UTC: "
+        f"{counted(findings.in_runs('statements'), 'statement')} in "
+        f"{counted(len(findings.runs), 'run')}."
+    )
+    unseen = findings.in_runs("missing")
+    if unseen:
+        yield (
+            f"Missing from the log: {counted(unseen, 'record')}. Nothing is said of what they "
+            "would tell."
+        )
+
+
+def _verdicts(findings: Findings) -> Iterable[str]:
+    yield "## Reads"
+    if not findings.verdicts:
+        yield "None."
+        return
+    order = list(Verdict)
+    rows = sorted(
+        findings.verdicts,
+        key=lambda row: (order.index(Verdict(row.text("verdict"))), -row.number("reads")),
+    )
+    yield table(
+        ("Verdict", "Finding", "Reads", "Meaning"),
+        (
+            (
+                *(row.text("verdict"), row.text("finding"), row.number("reads")),
+                _meaning(row.text("finding")),
+            )
+            for row in rows
+        ),
+    )
+    if findings.understated:
+        yield (
+            f"Lucky: {findings.understated:,} of the ok ones (column `understated`). What the "
+            "proxy held to be required was less than what the session had written; the server had "
+            "the rest all the same."
+        )
+
+
+def _examples(title: str, verdict: Verdict, reads: Sequence[Row]) -> Iterable[str]:
+    if not reads:
+        return
+    yield f"## {title}"
+    yield f"The first of each kind. All of them are in the table `reads`, verdict `{verdict}`."
+    for finding, group in groupby(reads, key=lambda read: read.text("finding")):
+        yield f"### {finding.capitalize()}"
+        yield _meaning(finding)
+        for read in group:
+            yield f"```text\n{counter_example(read)}\n```"
+
+
+def _lag(findings: Findings) -> Iterable[str]:
+    yield "## Waits and lag"
+    if not findings.lag:
+        yield "No read waited."
+        return
+    yield "How long reads waited until a server had what they had to see:"
+    yield table(
+        ("Server", "Proof", "Reads", *_QUANTILES),
+        (
+            (
+                *(row.text("server"), row.text("proof"), row.number("reads")),
+                *_quantiles(row, "wait_{}_us"),
+            )
+            for row in findings.lag
+        ),
+    )
+    after_write = [row for row in findings.lag if row.number("after_write")]
+    if after_write:
+        yield (
+            "From a session's newest write to the server's word that it has it, which is an upper "
+            "bound of the replication lag that the read met:"
+        )
+        yield table(
+            ("Server", "Reads", *_QUANTILES),
+            (
+                (
+                    *(row.text("server"), row.number("after_write")),
+                    *_quantiles(row, "since_write_{}_us"),
+                )
+                for row in after_write
+            ),
+        )
+
+
+def _mix(findings: Findings) -> Iterable[str]:
+    if not findings.mix:
+        return
+    yield "## Routing"
+    yield "Times run from a statement's arrival to its answer's end."
+    for dimension, rows in groupby(findings.mix, key=lambda row: row.text("dimension")):
+        yield table(
+            (
+                *(dimension.capitalize(), "Statements", "Share", "Errors", "Lost"),
+                *_QUANTILES,
+            ),
+            (
+                (
+                    *(row.text("value"), row.number("statements"), f"{row.share('share'):.1%}"),
+                    *(row.number("errors"), row.number("lost")),
+                    *_quantiles(row, "{}_us"),
+                )
+                for row in rows
+            ),
+        )
+
+
+def _trouble(findings: Findings) -> Iterable[str]:
+    if findings.fallbacks:
+        yield "## Fallbacks"
+        yield "Servers that were tried before the one that answered:"
+        yield table(
+            ("Server", "Reason", "Statements"),
+            (
+                (row.text("server"), row.text("reason"), row.number("statements"))
+                for row in findings.fallbacks
+            ),
+        )
+    if findings.errors:
+        yield "## Errors"
+        yield table(
+            ("Outcome", "Error", "Answered by", "Statements"),
+            (
+                (
+                    *(row.text("outcome"), str(row.number("error_code"))),
+                    *(row.text("role"), row.number("statements")),
+                )
+                for row in findings.errors
+            ),
+        )
+
+
+def _log(findings: Findings) -> Iterable[str]:
+    troubles = ("missing", "declared", "repeated", "conflicting")
+    yield "## The log"
+    yield (
+        f"{counted(findings.complete, 'complete segment')}, "
+        f"{counted(findings.live, 'open segment')}. A run is one start of one worker; its records "
+        "are numbered without gaps, so what is missing is known. *Declared* are those that the "
+        "proxy says itself it dropped."
+    )
+    runs = findings.runs
+    if len(runs) > _RUNS:
+        runs = [row for row in runs if any(row.number(name) for name in troubles)][:_RUNS]
+        yield f"{len(findings.runs):,} runs; these have something to tell:"
+    if runs:
+        yield table(
+            (
+                *("Proxy", "Worker", "Run", "Statements", "Proofs"),
+                *("Missing", "Declared", "Repeated", "Conflicting"),
+            ),
+            (
+                (
+                    *(row.text("proxy"), row.number("worker"), row.text("run")),
+                    *(row.number("statements"), row.number("proofs")),
+                    *(row.number(name) for name in troubles),
+                )
+                for row in runs
+            ),
+        )
+    if findings.faults:
+        yield (
+            "Lines that are no record. A *torn* one is what a crash leaves at a file's end, or "
+            "what the end of a segment looks like that is being written."
+        )
+        yield table(
+            ("File", "Fault", "Lines"),
+            (
+                (f"`{row.text('file')}`", row.text("fault"), row.number("lines"))
+                for row in findings.faults
+            ),
+        )
+
+
+_METHOD: Final = """\
+## How this was judged
+
+Each session's statements were taken in the order of their records. What a read had to see is the
+union of the `own_gtids` of all statements before it; the proxy's `required` was not used. A replica
+was right to answer if its proof covers that set and if the proof is evidence: the server's own
+answer to a WAIT, or an applied set that this server's earlier answers to the same run add up to.
+
+Taken on trust, because a log cannot show it: that `own_gtids` is what the server reported; that
+`own_known` is true only where nothing was left unnamed; that a primary shows what it acknowledged;
+that what the primary answered was classified rightly.\
+"""
+
+
+def _quantiles(row: Row, column: str) -> list[str]:
+    return [span(row.number(column.format(name))) for name in _QUANTILES]
+
+
+def _meaning(finding: str) -> str:
+    return next(it.meaning for it in Finding if it == finding)
+
+
+def _digest(statement: Row) -> str:
+    return statement.text("digest") if statement.has("digest") else "no digest"
+
+
+def _set(read: Row, column: str) -> str:
+    if not read.has(column):
+        return "unknown" if column == "claimed" else "nothing"
+    return brief(read.text(column)) or "nothing"

@@ -1,0 +1,172 @@
+"""The tables of the audit: the routing log's record, and what the jobs make of it.
+
+`RECORD` is the routing log, version 1, field by field; a test compares it with the module that
+writes it. It is spelled out here because an audit that borrowed the writer's schema could not
+notice that the writer changed it.
+"""
+
+from typing import Final
+
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DataType,
+    DoubleType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+RECORD_VERSION: Final = 1
+
+_LONG: Final = LongType()
+_TEXT: Final = StringType()
+_FLAG: Final = BooleanType()
+
+
+def _table(*fields: tuple[str, DataType] | tuple[str, DataType, bool]) -> StructType:
+    """Name, type, and whether it may be null (it may unless said)."""
+    return StructType([StructField(*field) for field in fields])
+
+
+RECORD: Final = _table(
+    ("v", _LONG, False),
+    ("kind", _TEXT, False),
+    ("proxy", _TEXT, False),
+    ("worker", _LONG, False),
+    ("run", _TEXT, False),
+    ("seq", _LONG, False),
+    ("dropped", _LONG, False),
+    ("ordinal", _LONG, False),
+    ("session", _LONG, False),
+    ("user", _TEXT, False),
+    ("schema", _TEXT, True),
+    ("scope", _TEXT, False),
+    ("scope_key", _TEXT, False),
+    ("level", _TEXT, False),
+    ("command", _TEXT, False),
+    ("class", _TEXT, False),
+    ("digest", _TEXT, True),
+    ("may_write", _FLAG, False),
+    ("arrived_us", _LONG, False),
+    ("dispatched_us", _LONG, False),
+    ("ended_us", _LONG, False),
+    ("required", _TEXT, True),
+    ("server", _TEXT, True),
+    ("server_uuid", _TEXT, True),
+    ("incarnation", _LONG, True),
+    ("role", _TEXT, True),
+    ("reason", _TEXT, False),
+    ("proof", _TEXT, False),
+    ("proof_set", _TEXT, True),
+    ("wait_us", _LONG, False),
+    ("fallbacks", _TEXT, False),
+    ("outcome", _TEXT, False),
+    ("error_code", _LONG, False),
+    ("own_gtids", _TEXT, False),
+    ("own_known", _FLAG, False),
+    ("observed", _TEXT, False),
+    ("bytes", _LONG, False),
+    ("rows", _LONG, True),
+)
+
+RUN: Final = ("proxy", "worker", "run")
+"""One start of one worker: its records share a clock and a numbering."""
+
+SESSION: Final = (*RUN, "session")
+"""One client connection. The same connection id in another run is another session."""
+
+NUMBERED: Final = _table(
+    *((field.name, field.dataType) for field in RECORD),
+    ("file", _TEXT),  # where it was read
+    ("repeat", _TEXT),  # null; "same" or "other" record with this number came before
+    ("missing", _LONG),  # numbers right before this one that no record has
+    ("declared", _LONG),  # how many of them this gap record owns up to
+    ("hole", _FLAG),  # statements of its session right before this one are missing
+)
+"""Records of the log, and what their numbers tell."""
+
+BACKING: Final = _table(
+    *((name, RECORD[name].dataType) for name in (*RUN, "seq")),
+    ("unbacked", _TEXT),  # of a read's proof_set: what no evidence in the log shows
+    ("reached", _LONG),  # the newest tide mark that the read's server had reached
+    ("mark", _LONG),  # the tide mark that bounds what the record left unnamed
+)
+"""What the evidence says about a record; see `evidence`."""
+
+READ: Final = (
+    *SESSION,
+    *("seq", "ordinal", "arrived_us", "dispatched_us", "ended_us", "user", "schema", "digest"),
+    *("level", "server", "server_uuid", "role", "reason", "proof", "wait_us", "outcome"),
+)
+"""What is kept of a record that was judged."""
+
+MISSED: Final = _table(("seq", _LONG), ("ended_us", _LONG), ("digest", _TEXT), ("gtids", _TEXT))
+"""A write that a read may not have seen."""
+
+JUDGED: Final = _table(
+    *((name, RECORD[name].dataType) for name in READ),
+    ("verdict", _TEXT),  # verdict.Verdict
+    ("finding", _TEXT),  # verdict.Finding
+    ("claimed", _TEXT),  # the proxy's `required`; null where the verdict is ok
+    ("shown", _TEXT),  # the proxy's `proof_set`; null where the verdict is ok
+    ("missing", _TEXT),  # GTIDs that the server was not shown to have, the first few
+    ("missed", ArrayType(MISSED)),  # the writes that they belong to, the first few
+    ("understated", _FLAG),  # the proxy required less than the session had written
+    ("since_write_us", _LONG),  # waited: from the session's last write to the WAIT's answer
+)
+"""One row per read: what it was, and what the audit says of it."""
+
+FAULTS: Final = _table(("file", _TEXT), ("fault", _TEXT), ("lines", _LONG))
+"""Lines that are no record: "torn" (cut short), "damaged", "foreign" (an unknown version)."""
+
+RUNS: Final = _table(
+    *((name, RECORD[name].dataType) for name in RUN),
+    ("statements", _LONG),
+    ("proofs", _LONG),
+    ("gaps", _LONG),
+    ("first_seq", _LONG),
+    ("last_seq", _LONG),
+    ("missing", _LONG),  # numbers that no record has
+    ("declared", _LONG),  # how many of them the run's gap records own up to
+    ("repeated", _LONG),  # records that are in the log more than once
+    ("conflicting", _LONG),  # different records under one number
+    ("from_us", _LONG),
+    ("to_us", _LONG),
+)
+"""One row per run."""
+
+VERDICTS: Final = _table(("verdict", _TEXT), ("finding", _TEXT), ("reads", _LONG))
+"""How often each verdict was given."""
+
+_QUANTILES: Final = ("p50", "p95", "p99", "max")
+
+LAG: Final = _table(
+    ("server", _TEXT),
+    ("proof", _TEXT),
+    ("reads", _LONG),
+    *((f"wait_{name}_us", _LONG) for name in _QUANTILES),
+    ("after_write", _LONG),  # reads that waited in a session that had written
+    *((f"since_write_{name}_us", _LONG) for name in _QUANTILES),
+)
+"""How long reads waited, and how soon after a write a server was shown to have it."""
+
+MIX: Final = _table(
+    ("dimension", _TEXT),
+    ("value", _TEXT),
+    ("statements", _LONG),
+    ("share", DoubleType()),  # of the dimension, 0 to 1
+    ("errors", _LONG),
+    ("lost", _LONG),
+    *((f"{name}_us", _LONG) for name in _QUANTILES),  # from arrival to end
+)
+"""Where statements went and why: one row per value of level, class, role, reason and proof."""
+
+FALLBACKS: Final = _table(("server", _TEXT), ("reason", _TEXT), ("statements", _LONG))
+"""Attempts that ended elsewhere."""
+
+ERRORS: Final = _table(
+    ("outcome", _TEXT), ("error_code", _LONG), ("role", _TEXT), ("statements", _LONG)
+)
+"""Statements that did not end well."""

@@ -1,0 +1,91 @@
+"""A quiet, local Spark: no UI, no network beyond this host, no downloads, no console noise."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+JAVA_NEEDED: Final = 17
+
+_JAVA_HINT: Final = (
+    "The audit runs on Spark, which needs Java 17 or newer: install a package such as "
+    "openjdk-17-jre-headless (Debian, Ubuntu), java-17-openjdk-headless (Fedora, RHEL) or "
+    "openjdk@17 (Homebrew), or take one from https://adoptium.net, and put java on the PATH or "
+    "set JAVA_HOME."
+)
+_PYSPARK_HINT: Final = (
+    "The audit runs on Spark: install PySpark 4 with  pip install 'tidegate[audit]'  (or "
+    "pip install 'pyspark>=4,<5')."
+)
+
+
+def what_is_missing() -> str | None:
+    """Say what the audit lacks to run here and how to get it; None if it lacks nothing."""
+    if find_spec("pyspark") is None:
+        return f"PySpark is not installed. {_PYSPARK_HINT}"
+    import pyspark
+
+    if int(pyspark.__version__.partition(".")[0]) < 4:
+        return f"PySpark {pyspark.__version__} is too old. {_PYSPARK_HINT}"
+    return _what_is_wrong_with_java()
+
+
+def _what_is_wrong_with_java() -> str | None:
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    if java is None:
+        return f"Java is not installed. {_JAVA_HINT}"
+    try:
+        told = subprocess.run(  # noqa: S603 - the operator's own Java, and no argument from outside
+            [java, "-version"], capture_output=True, text=True, timeout=60, check=True
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        return f"Java does not run: {error}. {_JAVA_HINT}"
+    version = re.search(r'version "(?:1\.)?(\d+)', told.stderr + told.stdout)
+    if version is None:
+        return f"{java} does not tell its version. {_JAVA_HINT}"
+    if int(version[1]) < JAVA_NEEDED:
+        return f"{java} is Java {version[1]}, which is too old. {_JAVA_HINT}"
+    return None
+
+
+def start_spark(log: Path) -> "SparkSession":
+    """Start Spark in this process and its JVM.
+
+    Args:
+        log: file that takes what Spark, its JVM and its Python workers have to say.
+    """
+    from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
+    from pyspark.sql import SparkSession
+
+    # Python workers are the same Python, and find these modules wherever they are installed.
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    here = str(Path(__file__).resolve().parent.parent)
+    settings = {
+        "spark.master": "local[*]",
+        "spark.app.name": "tidegate audit",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.executorEnv.PYTHONPATH": here,
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1)),
+        "spark.sql.session.timeZone": "UTC",
+    }
+    conf = SparkConf()
+    for name, value in settings.items():
+        conf.set(name, value)
+    with log.open("wb") as output:
+        gateway = launch_gateway(  # type: ignore[no-untyped-call]  # PySpark left it untyped
+            conf, {"stdout": output, "stderr": output}
+        )
+    return SparkSession(SparkContext(conf=conf, gateway=gateway))

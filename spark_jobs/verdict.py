@@ -1,0 +1,80 @@
+"""What the audit can say about a read, in the words of its report."""
+
+from enum import StrEnum
+from typing import Self
+
+
+class Verdict(StrEnum):
+    """What became of the promise that a read was given."""
+
+    OK = "ok"
+    """The evidence shows that the server had every write of the session."""
+    VIOLATION = "violation"
+    """The proxy let a server answer that was not shown to have them."""
+    NOT_JUDGED = "not judged"
+    """A promise was given, and the log does not hold what is needed to tell whether it was kept."""
+    GIVEN_UP = "given up openly"
+    """The wait budget ran out and the policy said `stale`: logged as such, and counted."""
+    NO_ANSWER = "no answer"
+    """No server answered, so nothing was shown to the client."""
+    NO_PROMISE = "no promise"
+    """The read asked for no guarantee."""
+
+
+class Finding(StrEnum):
+    """Why.
+
+    Attributes:
+        meaning: one sentence for the report.
+    """
+
+    meaning: str
+
+    def __new__(cls, name: str, meaning: str) -> Self:
+        """Make a member of its name and its sentence."""
+        member = str.__new__(cls, name)
+        member._value_ = name
+        member.meaning = meaning
+        return member
+
+    NOTHING_WRITTEN = "nothing written", "The session had written nothing that the read could miss."
+    PRIMARY = "primary", "The primary answered, which shows what it acknowledged."
+    WAITED = "waited", "The server said right before the read that it has the writes."
+    KNOWN = "known", "Earlier evidence in the log shows that the server has the writes."
+
+    KNOWN_TOO_SMALL = (
+        "known set too small",
+        "The applied set that the proxy relied on does not cover the session's writes.",
+    )
+    WAITED_TOO_SMALL = (
+        "waited set too small",
+        "The set that the proxy waited for does not cover the session's writes.",
+    )
+    NO_PROOF = "no proof", "A replica answered without any proof."
+    MALFORMED_PROOF = (
+        "malformed proof set",
+        "The proof is no GTID set; servers read many such texts as an empty set.",
+    )
+
+    UNBACKED = (
+        "unbacked",
+        "The proxy relied on an applied set that nothing in the log shows to be true.",
+    )
+    UNNAMED_WRITE = (
+        "unnamed write",
+        "The session may have committed what no packet named, and the server may lack it.",
+    )
+    MISSING_RECORDS = (
+        "missing records",
+        "The log lacks records of the session; they may be writes that the server lacks.",
+    )
+    MALFORMED_WRITE = "malformed own set", "What the session wrote is logged as no GTID set."
+    PRIMARY_CHANGED = (
+        "primary changed",
+        "Another primary answered than the one that acknowledged the writes.",
+    )
+    UNKNOWN_LEVEL = "unknown level", "This audit does not know the level or the scope."
+
+    STALE_POLICY = "stale policy", "The wait ran out, and the timeout policy is `stale`."
+    NO_SERVER = "no server", "The proxy answered itself, with an error."
+    BEST_EFFORT = "best effort", "The level is BEST_EFFORT."

@@ -1,0 +1,21 @@
+"""One Spark for all audit tests. They are skipped, in plain sight, only where it cannot run."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_jobs.spark_session import start_spark, what_is_missing
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
+    missing = what_is_missing()
+    if missing:
+        pytest.skip(missing)
+    session = start_spark(tmp_path_factory.mktemp("spark") / "spark.log")
+    yield session
+    session.stop()

@@ -1,0 +1,101 @@
+"""Waits, lag and where statements went."""
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.spark_jobs.routing_log import UUID, Run, on, save
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+
+P = UUID["primary"]
+
+
+@pytest.fixture(scope="module")
+def records(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> "DataFrame":
+    from spark_jobs import ingest
+
+    run = Run()
+    write = run.write(7, f"{P}:10")
+    for wait in range(1, 101):
+        begun = int(str(write["ended_us"])) + 50
+        run.waited(7, "r1", f"{P}:10", wait_us=wait, dispatched_us=begun)
+    run.waited(8, "r1", f"{P}:10", wait_us=1000)
+    run.waited(7, "r2", f"{P}:10", wait_us=7)
+    timed_out = {"reason": "wait_timeout", "wait_us": 50_000}
+    run.read(7, "primary", "primary", fallbacks="r1:3306:wait_timeout", **timed_out)
+    two = "r1:3306:wait_timeout,[::1]:3306:replica_lost"
+    run.read(7, "primary", "primary", fallbacks=two, **timed_out)
+    run.read(7, "primary", "primary")
+    run.write(7, "", outcome="error", error_code=1062, own_known=False)
+    run.write(8, "", outcome="error", error_code=1062, own_known=False)
+    run.write(8, "", outcome="lost")
+    nobody = dict.fromkeys(on("primary"))
+    run.statement(8, outcome="error", error_code=1105, proof="none", **nobody)
+    run.gap(8)
+    run.probe("r1", f"{P}:1-10")
+    log = tmp_path_factory.mktemp("log")
+    save(log, run)
+    segments = ingest.find_segments(log, tmp_path_factory.mktemp("scratch"))
+    numbered: DataFrame = ingest.number(ingest.parse(ingest.read(spark, segments)))
+    return numbered.persist()
+
+
+def test_waits_and_lag(records: "DataFrame") -> None:
+    from spark_jobs import consistency_audit, evidence, lag_analysis
+
+    judged = consistency_audit.transform(records, evidence.transform(records))
+    rows = [row.asDict() for row in lag_analysis.transform(judged).collect()]
+    assert [(row["server"], row["proof"], row["reads"]) for row in rows] == [
+        ("primary:3306", "primary", 2),
+        ("r1:3306", "waited", 101),
+        ("r2:3306", "waited", 1),
+    ]
+    waits = [[row[f"wait_{name}_us"] for name in ("p50", "p95", "p99", "max")] for row in rows]
+    assert waits == [[50_000] * 4, [51, 96, 100, 1000], [7] * 4]
+    # A WAIT that ran out says nothing of when the write got there, and one without a write neither.
+    lags = [
+        [row["after_write"], *(row[f"since_write_{name}_us"] for name in ("p50", "max"))]
+        for row in rows
+    ]
+    assert lags[:2] == [[0, None, None], [100, 100, 150]]
+
+
+def test_where_statements_went(records: "DataFrame") -> None:
+    from spark_jobs import routing_mix
+
+    rows = [row.asDict() for row in routing_mix.transform(records).collect()]
+    dimensions = [row["dimension"] for row in rows]
+    assert list(dict.fromkeys(dimensions)) == list(routing_mix.DIMENSIONS)
+    by = {(row["dimension"], row["value"]): row for row in rows}
+    total = 110
+    for dimension in routing_mix.DIMENSIONS:
+        mine = [row for row in rows if row["dimension"] == dimension]
+        assert sum(row["statements"] for row in mine) == total
+        assert sum(row["share"] for row in mine) == pytest.approx(1)
+        assert [row["statements"] for row in mine] == sorted(
+            (row["statements"] for row in mine), reverse=True
+        )
+    assert by["role", "replica"]["statements"] == 102
+    primary = by["role", "primary"]
+    assert (primary["statements"], primary["errors"], primary["lost"]) == (7, 2, 1)
+    assert by["server", "none"]["errors"] == 1
+    assert by["reason", "wait_timeout"]["statements"] == 2
+    assert by["proof", "waited"]["p50_us"] == 900
+
+
+def test_fallbacks_and_errors(records: "DataFrame") -> None:
+    from spark_jobs import routing_mix
+
+    assert [tuple(row) for row in routing_mix.fallbacks(records).collect()] == [
+        ("r1:3306", "wait_timeout", 2),
+        ("[::1]:3306", "replica_lost", 1),
+    ]
+    assert [tuple(row) for row in routing_mix.errors(records).collect()] == [
+        ("error", 1062, "primary", 2),
+        ("error", 1105, "none", 1),
+        ("lost", 0, "primary", 1),
+    ]

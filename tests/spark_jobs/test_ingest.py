@@ -1,0 +1,224 @@
+"""What is in the log's files, and what is not, is known exactly."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.spark_jobs.routing_log import NOTHING, UUID, Run, save
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+
+P = UUID["primary"]
+
+
+def load(spark: "SparkSession", log: Path, scratch: Path) -> "DataFrame":
+    from spark_jobs import ingest
+
+    return ingest.parse(ingest.read(spark, ingest.find_segments(log, scratch)))
+
+
+@pytest.fixture
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("scratch")
+
+
+def test_the_schema_is_the_writers() -> None:
+    pytest.importorskip("pyspark")
+    from pyspark.sql.types import BooleanType, LongType, StringType
+
+    from routing.record import FIELDS, RECORD_VERSION
+    from spark_jobs import schema
+
+    types = {int: LongType(), str: StringType(), bool: BooleanType()}
+    assert [(f.name, f.dataType, f.nullable) for f in schema.RECORD] == [
+        (name, types[kind], nullable) for name, kind, nullable in FIELDS
+    ]
+    assert schema.RECORD_VERSION == RECORD_VERSION
+
+
+def test_the_rows_of_the_judge_are_the_schemas() -> None:
+    pytest.importorskip("pyspark")
+    from spark_jobs import consistency_audit, evidence, schema
+
+    read = [*schema.READ, *consistency_audit._CONTEXT, "is_read", "is_unnamed"]
+    assert list(consistency_audit._Statement._fields) == read
+    assert list(NOTHING) == schema.RECORD.names
+    assert set(evidence._Event._fields) >= set(schema.RUN)
+
+
+def test_records_come_back_as_they_were_written(
+    spark: "SparkSession", tmp_path: Path, scratch: Path
+) -> None:
+    from routing.record import (
+        NO_SERVER,
+        RecordStream,
+        server_fragment,
+        session_fragment,
+        statement_fragment,
+    )
+
+    stream = RecordStream('db "1"\n', 3, "00ff", 1 << 20)
+    name = 'Ünïcode \U0001f30a "\\\r\n\0\x1f'
+    session = session_fragment(7, name, None, "connection", "00ff/7", "READ_OWN_WRITES")
+    read = statement_fragment("COM_QUERY", "read", None, False)
+    replica = server_fragment("r1:3306", UUID["r1"], "replica", 1)
+    first = (1, 2, 3, None, replica, "read", "known", f"{P}:1-5", 4, "r2:1:wait_timeout", "ok")
+    stream.statement(session, read, *first, 0, "", True, "", 2**40, None, 1)
+    second = (1, 2, 3, "", NO_SERVER, "wait_timeout", "none", None, 4, "", "error")
+    stream.statement(session, read, *second, 1205, f"{P}:tag:1", False, "", 0, 17, 2)
+    stream.proof(replica, "probed", f"{P}:1-5", 8, 9)
+    stream._drop(10, 11)
+    stream.finish()
+    text = stream.take(10)
+    path = tmp_path / "date=2026-11-30" / "db-3-00ff-1.jsonl"
+    path.parent.mkdir()
+    path.write_text(text)
+
+    rows = load(spark, tmp_path, scratch).orderBy("seq").collect()
+    written = [json.loads(line) for line in text.splitlines()]
+    assert [row.fault for row in rows] == [None] * 4
+    assert [{name: row[name] for name in NOTHING} for row in rows] == written
+    assert {row.file for row in rows} == {"date=2026-11-30/db-3-00ff-1.jsonl"}
+
+
+def test_a_name_that_is_no_text_does_not_cost_the_record(
+    spark: "SparkSession", tmp_path: Path, scratch: Path
+) -> None:
+    run = Run()
+    run.write(7, f"{P}:1", user="\udcff")
+    save(tmp_path, run)
+    (row,) = load(spark, tmp_path, scratch).collect()
+    assert (row.fault, row.own_gtids, row.user) == (None, f"{P}:1", "?")
+
+
+def test_lines_that_are_no_records_are_told_by_kind_and_file(
+    spark: "SparkSession", tmp_path: Path, scratch: Path
+) -> None:
+    from spark_jobs import log_integrity
+
+    run = Run()
+    for _ in range(9):
+        run.write(7, "")
+    (path,) = save(tmp_path, run)
+    lines = path.read_text().splitlines()
+    record = json.loads(lines[0])
+    without = {name: value for name, value in record.items() if name != "own_gtids"}
+    path.write_text(
+        "\n".join(
+            [
+                *lines,
+                lines[0].replace('"v":', '"v') + "}",
+                json.dumps(record | {"seq": "one"}),
+                json.dumps(record | {"session": None}),
+                json.dumps(without),
+                "{}",
+                json.dumps(record | {"v": 2}),
+                json.dumps({"v": 3, "sequence": 1}),
+                json.dumps(record | {"kind": "confession"}),
+                "",
+                lines[0][:-1],
+            ]
+        )
+    )
+    torn = tmp_path / "date=2026-12-01" / "gate-0-a1-2.jsonl.open"
+    torn.parent.mkdir()
+    torn.write_text(lines[1] + "\n" + lines[2][:40])
+
+    faults = log_integrity.faults(load(spark, tmp_path, scratch)).collect()
+    assert [tuple(row) for row in faults] == [
+        ("date=2026-11-30/gate-0-a1.jsonl", "damaged", 5),
+        ("date=2026-11-30/gate-0-a1.jsonl", "foreign", 3),
+        ("date=2026-11-30/gate-0-a1.jsonl", "torn", 1),
+        ("date=2026-12-01/gate-0-a1-2.jsonl.open", "torn", 1),
+    ]
+
+
+def test_a_line_torn_anywhere_is_torn_or_nothing(
+    spark: "SparkSession", tmp_path: Path, scratch: Path
+) -> None:
+    run = Run()
+    run.write(7, f"{P}:1", user="{curly}")
+    (path,) = save(tmp_path, run)
+    line = path.read_text().rstrip("\n")
+    path.write_text("\n".join(line[:length] for length in range(1, len(line) + 1)))
+    faults = [row.fault for row in load(spark, tmp_path, scratch).select("fault").collect()]
+    assert faults.count(None) == 1
+    # A cut right behind a brace looks damaged; either way it is no record.
+    assert faults.count("torn") == len(line) - 1 - line[:-1].count("}")
+
+
+def test_the_numbers_tell_what_is_missing_and_what_is_there_twice(
+    spark: "SparkSession", tmp_path: Path, scratch: Path
+) -> None:
+    from spark_jobs import ingest, log_integrity
+
+    whole, holed, other = Run("a1"), Run("b2"), Run("a1", worker=1)
+    for number in range(1, 6):
+        whole.write(7, f"{P}:{number}")
+        other.write(7, f"{P}:{number}")
+    whole.probe("r1", f"{P}:1")
+    kept = [holed.write(7, f"{P}:{number}") for number in range(11, 21)]
+    for index in (0, 1, 4, 9):
+        holed.lose(kept[index])
+    holed.gap(7, 7, 8)
+    holed.write(7, f"{P}:30")
+    # More was dropped than the gap says.
+    holed.gap(8)
+    holed.records[-1]["dropped"] = 0
+    other.records.append(dict(other.records[2]))
+    other.records.append(dict(other.records[2]))
+    other.records.append(other.records[3] | {"own_gtids": f"{P}:99"})
+    save(tmp_path, whole, holed)
+    save(tmp_path, other, day="2026-12-01")
+
+    numbered = ingest.number(load(spark, tmp_path, scratch)).persist()
+    runs = {(row.worker, row.run): row.asDict() for row in log_integrity.runs(numbered).collect()}
+    clean = {"statements": 5, "gaps": 0, "first_seq": 1, "missing": 0, "declared": 0}
+    doubled = {"repeated": 0, "conflicting": 0}
+    assert runs[0, "a1"].items() >= (clean | doubled | {"proofs": 1, "last_seq": 6}).items()
+    assert runs[1, "a1"].items() >= (clean | {"repeated": 2, "conflicting": 1}).items()
+    lost = {"statements": 7, "gaps": 2, "first_seq": 3, "missing": 8, "declared": 3}
+    assert runs[0, "b2"].items() >= (lost | doubled).items()
+
+    holes = [row.seq for row in numbered.where("hole").orderBy("run", "seq").collect()]
+    assert holes == [3, 6, 15]
+
+
+def test_a_live_segment_is_read_once(
+    tmp_path: Path, scratch: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    pytest.importorskip("pyspark")
+    from spark_jobs import ingest
+
+    run = Run()
+    run.write(7, f"{P}:1")
+    (live,) = save(tmp_path, run, suffix=".open")
+    (tmp_path / "_audit" / "date=2026-11-30").mkdir(parents=True)
+    (tmp_path / "date=2026-11-30" / "notes.txt").write_text("no segment")
+
+    segments = ingest.find_segments(tmp_path, scratch)
+    assert (len(segments.complete), len(segments.live)) == (0, 1)
+    assert segments.live[0].is_relative_to(scratch)
+    live.rename(live.with_suffix(""))
+    assert segments.live[0].read_text() == live.with_suffix("").read_text()
+
+    # The proxy completes it between the two looks.
+    live.write_text("the copy that came first")
+    (path,) = ingest.find_segments(tmp_path, tmp_path_factory.mktemp("scratch")).paths
+    assert path.samefile(live.with_suffix(""))
+
+
+def test_a_directory_may_have_any_name(
+    spark: "SparkSession", tmp_path: Path, scratch: Path
+) -> None:
+    run = Run()
+    run.write(7, f"{P}:1")
+    log = tmp_path / "[a] {b,c} *?\\ %41 + d:e"
+    save(log, run)
+    (row,) = load(spark, log, scratch).collect()
+    assert (row.own_gtids, row.file) == (f"{P}:1", "date=2026-11-30/gate-0-a1.jsonl")

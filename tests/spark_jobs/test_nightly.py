@@ -1,0 +1,247 @@
+"""The audit as an operator meets it: exit codes, what is printed, what is written."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_jobs import nightly, spark_session
+from tests.spark_jobs.routing_log import UUID, Run, save
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+P = UUID["primary"]
+
+spark_test = pytest.mark.spark
+timeout = pytest.mark.timeout(600)
+
+
+@pytest.fixture
+def shared(spark: "SparkSession", monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the audit use the tests' Spark, and leave it running."""
+    monkeypatch.setattr(nightly, "start_spark", lambda _log: spark)
+    monkeypatch.setattr(spark, "stop", lambda: None)
+
+
+def clean(name: str = "a1") -> Run:
+    run = Run(name)
+    run.probe("r1", f"{P}:1-5")
+    run.write(7, f"{P}:6")
+    run.waited(7, "r1", f"{P}:6", required=f"{P}:6")
+    run.known(7, "r1", f"{P}:1-6", required=f"{P}:6")
+    return run
+
+
+@spark_test
+@timeout
+@pytest.mark.usefixtures("shared")
+def test_a_clean_log_with_a_torn_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (path,) = save(tmp_path, clean(), suffix=".open")
+    whole = path.read_text()
+    path.write_text(whole + whole[:100])
+    assert nightly.run(tmp_path, None) == 0
+    assert capsys.readouterr().out == (
+        "Clean. Of 2 reads owed their session's writes, every one met a server that was shown to "
+        f"have them.\nReport: {tmp_path}/_audit/report.md\n"
+    )
+    report = (tmp_path / "_audit" / "report.md").read_text()
+    assert "| `date=2026-11-30/gate-0-a1.jsonl.open` | torn | 1 |" in report
+    # What it wrote is not read the next time.
+    assert nightly.run(tmp_path, None) == 0
+    assert (tmp_path / "_audit" / "report.md").read_text() == report
+
+
+@spark_test
+@timeout
+@pytest.mark.usefixtures("shared")
+def test_a_violation(
+    spark: "SparkSession", tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = clean()
+    run.write(7, f"{P}:8:10")
+    run.known(7, "r1", f"{P}:1-8", required=f"{P}:8")
+    run.unnamed(8)
+    run.waited(8, "r1", f"{P}:1")
+    out = tmp_path / "here" / "out"
+    save(tmp_path / "log", run)
+    assert nightly.run(tmp_path / "log", out) == 1
+    assert capsys.readouterr().out == (
+        "2026-11-30 00:00:00.005000  session 7, statement 5  (gate, worker 0, run a1, seq 6)\n"
+        "  read      0000000000000005 by app, answered by r1:3306 (replica): read, proof known\n"
+        "  finding   known set too small\n"
+        f"  wrote     {P}:8:10, acknowledged 100 µs earlier by 0000000000000004 (seq 5)\n"
+        f"  missing   {P}:10\n"
+        f"  required  {P}:8 (the proxy's word)\n"
+        f"  shown     {P}:1-8\n"
+        "\n"
+        "1 violation. Of 4 reads owed their session's writes, 1 met a server that was not shown "
+        "to have them. Not judged: 1 read.\n"
+        f"Report: {out}/report.md\n"
+    )
+    assert not (tmp_path / "log" / "_audit").exists()
+    reads = spark.read.parquet(str(out / "reads"))
+    assert {(row.seq, row.verdict) for row in reads.collect()} == {
+        (3, "ok"),
+        (4, "ok"),
+        (6, "violation"),
+        (8, "not judged"),
+    }
+    verdicts = spark.read.parquet(str(out / "verdicts")).collect()
+    assert sum(row.reads for row in verdicts) == 4
+
+
+@spark_test
+@timeout
+@pytest.mark.usefixtures("shared")
+def test_a_read_that_cannot_be_judged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = clean()
+    run.known(7, "r1", f"{P}:1-99", incarnation=2)
+    save(tmp_path, run)
+    assert nightly.run(tmp_path, None) == 2
+    assert capsys.readouterr().out.startswith(
+        "No verdict. No violation was found, but the log does not prove that there is none. "
+        "Not judged: 1 read.\n"
+    )
+
+
+@spark_test
+@timeout
+@pytest.mark.usefixtures("shared")
+def test_a_log_without_a_record(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (path,) = save(tmp_path, clean())
+    path.write_text(path.read_text()[:50])
+    assert nightly.run(tmp_path, None) == 2
+    assert "The log holds no statement." in capsys.readouterr().out
+
+
+@spark_test
+@timeout
+@pytest.mark.usefixtures("shared")
+def test_a_log_that_contradicts_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = clean()
+    run.records.append(run.records[1] | {"own_gtids": ""})
+    run.records.append(run.records[1] | {"seq": 9, "v": 2})
+    save(tmp_path, run)
+    assert nightly.run(tmp_path, None) == 2
+    out = capsys.readouterr().out
+    assert "1 record under a number that another record has too." in out
+    assert "1 line of a version or kind that this audit does not know." in out
+
+
+@spark_test
+@timeout
+def test_the_command_by_itself(tmp_path: Path) -> None:
+    missing = spark_session.what_is_missing()
+    if missing:
+        pytest.skip(missing)
+    save(tmp_path, clean())
+    command = [sys.executable, "-m", "spark_jobs.nightly", "--log", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=500)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("Clean. ")
+    assert (tmp_path / "_audit" / "spark.log").exists()
+
+
+def no_spark(_log: Path) -> "SparkSession":
+    raise AssertionError("Spark was started")
+
+
+@pytest.fixture
+def unstarted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nightly, "start_spark", no_spark)
+
+
+@pytest.mark.usefixtures("unstarted")
+def test_without_pyspark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(spark_session, "find_spec", lambda _name: None)
+    assert nightly.run(tmp_path, None) == 2
+    assert "pip install 'tidegate[audit]'" in capsys.readouterr().err
+
+
+def java(folder: Path, script: str) -> Path:
+    path = folder / "bin" / "java"
+    path.parent.mkdir()
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("script", "told"),
+    [
+        ("echo 'openjdk version \"11.0.2\" 2019-01-15' >&2", "is Java 11, which is too old"),
+        ("echo 'java version \"1.8.0_402\"' >&2", "is Java 8, which is too old"),
+        ("echo 'hello'", "does not tell its version"),
+        ("exit 1", "Java does not run"),
+        ("echo 'openjdk version \"17.0.15\" 2025-04-15' >&2", None),
+        ("echo 'openjdk version \"25\" 2025-09-16' >&2", None),
+    ],
+)
+def test_the_java_at_hand(
+    script: str, told: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("pyspark")
+    java(tmp_path, script)
+    for name, value in (("JAVA_HOME", str(tmp_path)), ("PATH", f"{tmp_path}/bin:/usr/bin:/bin")):
+        monkeypatch.setenv(name, value)
+        missing = spark_session.what_is_missing()
+        if told is None:
+            assert missing is None
+        else:
+            assert missing is not None
+            assert told in missing
+            assert "openjdk-17" in missing
+        monkeypatch.delenv("JAVA_HOME", raising=False)
+
+
+@pytest.mark.usefixtures("unstarted")
+def test_without_java(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("pyspark")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert nightly.run(tmp_path, None) == 2
+    assert "Java is not installed" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("unstarted")
+def test_without_a_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(nightly, "what_is_missing", lambda: None)
+    assert nightly.run(tmp_path / "nowhere", None) == 2
+    assert "There is no directory" in capsys.readouterr().err
+    pytest.importorskip("pyspark")
+    assert nightly.run(tmp_path, None) == 2
+    assert "There is no segment" in capsys.readouterr().err
+    blocker = tmp_path / "file"
+    blocker.write_text("")
+    assert nightly.run(tmp_path, blocker / "out") == 2
+    assert "could not read its log or write its report" in capsys.readouterr().err
+
+
+@spark_test
+@timeout
+@pytest.mark.usefixtures("shared")
+def test_a_spark_that_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from spark_jobs import ingest
+
+    save(tmp_path, clean())
+    gone = (tmp_path / "gone.jsonl",)
+    monkeypatch.setattr(ingest, "find_segments", lambda *_: ingest.Segments(gone, ()))
+    report = tmp_path / "_audit" / "report.md"
+    report.parent.mkdir()
+    report.write_text("yesterday's")
+    assert nightly.run(tmp_path, None) == 2
+    told = capsys.readouterr()
+    assert "Spark failed, see" in told.err
+    assert not told.out
+    assert not report.exists()
