@@ -1,0 +1,147 @@
+"""MySQL Router with read/write splitting, as lean as it goes.
+
+Router splits reads from writes only by the roles that InnoDB Cluster's metadata gives the servers,
+so the metadata of an asynchronous ReplicaSet is written into the primary, as far as Router reads
+it (``router_metadata.sql``). Lean is: no TLS to the servers, and no ``router_require_enforce``,
+which ``mysqlrouter --bootstrap`` configures and which costs Router about as much again.
+"""
+
+import json
+import string
+import subprocess
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.x509.oid import NameOID
+
+from benchmarks.cluster import PASSWORD, USER, Cluster
+from benchmarks.contender import Proxy
+from benchmarks.program import Program, router_keyring
+
+_CLUSTER_ID = "benchmark"
+
+_CONFIGURATION = """\
+[DEFAULT]
+logging_folder=
+runtime_folder=$directory
+data_folder=$directory
+plugin_folder=$plugins
+keyring_path=$directory/keyring
+master_key_path=$directory/master.key
+dynamic_state=$directory/state.json
+max_idle_server_connections=64
+
+[logger]
+level=WARNING
+
+[metadata_cache:bench]
+cluster_type=rs
+router_id=1
+user=$user
+metadata_cluster=bench
+ttl=5
+ssl_mode=DISABLED
+
+[routing:rw_split]
+bind_address=127.0.0.1
+bind_port=$port
+destinations=metadata-cache://bench/?role=PRIMARY_AND_SECONDARY
+routing_strategy=round-robin
+protocol=classic
+connection_sharing=1
+access_mode=auto
+# Router splits only what it can share, and shares only where it greets the client itself: with
+# a certificate to show. Clients of this benchmark do not use TLS.
+client_ssl_mode=PREFERRED
+client_ssl_cert=$directory/certificate.pem
+client_ssl_key=$directory/key.pem
+server_ssl_mode=DISABLED
+"""
+
+
+class Router(Proxy):
+    """MySQL Router, ``access_mode=auto``; `wait_for_my_writes` is on by default."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__("router", cluster)
+
+    def program(self) -> Program:
+        """The mysqlrouter beside the cluster's mysqld."""
+        return Program((str(self.cluster.programs / "mysqlrouter"),))
+
+    def arguments(self) -> Sequence[str]:
+        """Write metadata, keys and configuration, and name the latter."""
+        self._write_metadata()
+        self._write_keyring()
+        self._write_certificate()
+        servers = [f"mysql://127.0.0.1:{one.port}" for one in self.cluster.servers]
+        (self.directory / "state.json").write_text(
+            json.dumps(
+                {
+                    "version": "1.0.0",
+                    "metadata-cache": {
+                        "cluster-metadata-servers": servers,
+                        "view-id": 1,
+                        "group-replication-id": _CLUSTER_ID,
+                    },
+                }
+            )
+        )
+        configuration = self.directory / "router.conf"
+        configuration.write_text(
+            string.Template(_CONFIGURATION).substitute(
+                directory=self.directory, plugins=self._plugins(), user=USER, port=self.port
+            )
+        )
+        return ["-c", str(configuration)]
+
+    def _plugins(self) -> Path:
+        unpacked = self.cluster.programs.parent / "root" / "usr/lib/mysqlrouter/plugin"
+        return unpacked if unpacked.is_dir() else Path("/usr/lib/mysqlrouter/plugin")
+
+    def _write_metadata(self) -> None:
+        facts = {"cluster_id": _CLUSTER_ID}
+        for number, server in enumerate(self.cluster.servers, start=1):
+            ((uuid,),) = server.query("SELECT @@server_uuid")
+            facts |= {f"uuid_{number}": uuid, f"address_{number}": f"127.0.0.1:{server.port}"}
+        script = (Path(__file__).parent / "router_metadata.sql").read_text()
+        self.cluster.primary.query(string.Template(script).substitute(facts))
+        self.cluster.settle()
+
+    def _write_keyring(self) -> None:
+        tool = router_keyring(self.cluster.programs)
+        keyring, master = self.directory / "keyring", self.directory / "master.key"
+        for words in (("init", str(keyring)), ("set", str(keyring), USER, "password", PASSWORD)):
+            subprocess.run(
+                [*tool.command, *words, f"--master-key-file={master}"],
+                check=True,
+                capture_output=True,
+            )
+
+    def _write_certificate(self) -> None:
+        key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "router")])
+        now = datetime.now(UTC)
+        certificate = (
+            x509.CertificateBuilder()
+            .subject_name(name)
+            .issuer_name(name)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - timedelta(hours=1))
+            .not_valid_after(now + timedelta(days=1))
+            .sign(key, hashes.SHA256())
+        )
+        pem = serialization.Encoding.PEM
+        (self.directory / "certificate.pem").write_bytes(certificate.public_bytes(pem))
+        (self.directory / "key.pem").write_bytes(
+            key.private_bytes(
+                pem,
+                serialization.PrivateFormat.TraditionalOpenSSL,
+                serialization.NoEncryption(),
+            )
+        )

@@ -1,0 +1,88 @@
+"""The rounds of one contender under one workload, taken together."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from benchmarks.measurement import Measurement
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """Medians over the rounds of one contender under one workload; sums where things are counted.
+
+    Attributes:
+        cpu_spread_us: the least and the greatest processor time per query of a round.
+        throughput: queries per second, direct = 1: the median of each round's ratio.
+    """
+
+    contender: str
+    workload: str
+    rounds: int
+    cpu_us_per_query: float | None
+    cpu_spread_us: tuple[float, float] | None
+    queries_per_second: float
+    throughput: float | None
+    p50_us: float | None
+    p99_us: float | None
+    reads_on_primary: float | None
+    reads: int
+    stale: int
+    fallbacks: int | None
+    failed_starts: int
+
+
+def summarise(measurements: Sequence[Measurement], contender: str, workload: str) -> Summary:
+    """The medians of one contender under one workload.
+
+    Raises:
+        ValueError: there are no measurements of the two.
+    """
+    mine = [m for m in measurements if (m.contender, m.workload) == (contender, workload)]
+    if not mine:
+        raise ValueError(f"{contender} was not measured under {workload}")
+    cpu = [m.cpu_us_per_query for m in mine if m.cpu_us_per_query is not None]
+    fallbacks = [m.fallbacks for m in mine if m.fallbacks is not None]
+    return Summary(
+        contender=contender,
+        workload=workload,
+        rounds=len(mine),
+        cpu_us_per_query=_median(cpu),
+        cpu_spread_us=(min(cpu), max(cpu)) if cpu else None,
+        queries_per_second=median(m.queries_per_second for m in mine),
+        throughput=ratio(measurements, workload, "queries_per_second", contender, "direct"),
+        p50_us=_median([m.p50_us for m in mine if m.p50_us is not None]),
+        p99_us=_median([m.p99_us for m in mine if m.p99_us is not None]),
+        reads_on_primary=_median(
+            [m.reads_on_primary for m in mine if m.reads_on_primary is not None]
+        ),
+        reads=sum(m.reads for m in mine),
+        stale=sum(m.stale for m in mine),
+        fallbacks=sum(fallbacks) if fallbacks else None,
+        failed_starts=sum(m.failed_starts for m in mine),
+    )
+
+
+def ratio(
+    measurements: Sequence[Measurement], workload: str, figure: str, one: str, other: str
+) -> float | None:
+    """The median over the rounds of one contender's figure divided by another's in that round.
+
+    Rounds, not medians, are compared: what else the machine does changes slowly, and meets both
+    contenders of a round alike. None where no round has both.
+    """
+    figures: dict[tuple[str, int], float] = {}
+    for m in measurements:
+        value = getattr(m, figure)
+        if m.workload == workload and value is not None:
+            figures[m.contender, m.round] = value
+    ratios = [
+        figures[one, number] / figures[other, number]
+        for contender, number in figures
+        if contender == one and figures.get((other, number))
+    ]
+    return _median(ratios)
+
+
+def _median(values: Sequence[float]) -> float | None:
+    return median(values) if values else None
