@@ -1,0 +1,16 @@
+-- What every server of the cluster has, made on each by itself: none of it may get a GTID, or the
+-- servers' histories would differ before replication begins.
+SET sql_log_bin = 0;
+
+CREATE DATABASE app;
+CREATE USER 'app'@'%' IDENTIFIED BY 'app-demo';
+GRANT ALL ON app.* TO 'app'@'%';
+
+-- Tidegate watches the servers with this account.
+CREATE USER 'monitor'@'%' IDENTIFIED BY 'monitor-demo';
+GRANT REPLICATION CLIENT ON *.* TO 'monitor'@'%';
+
+CREATE USER 'replicator'@'%' IDENTIFIED BY 'replicator-demo';
+GRANT REPLICATION SLAVE ON *.* TO 'replicator'@'%';
+
+SET sql_log_bin = 1;
