@@ -23,10 +23,11 @@ from protocol.response_stream import RESULTS, SIMPLE, ResponseStream
 from protocol.response_translation import ResponseTranslation
 from protocol.resultset import ColumnDefinition41, text_resultset
 from routing.classifier import Classifier
+from routing.consistency import Rules
 from routing.decision import Level, Scope, TimeoutPolicy
 from routing.policy import choose
 from routing.record import RecordStream, server_fragment, session_fragment, statement_fragment
-from routing.session import Rules, Session
+from routing.session import Session
 from routing.statement import classify
 from routing.topology import Topology
 

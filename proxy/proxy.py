@@ -18,8 +18,8 @@ from proxy.server.errors import ServerUnreachableError
 from proxy.server.login import greet
 from proxy.server.monitor import Monitor
 from routing.classifier import Classifier
+from routing.consistency import Rules
 from routing.decision import Level, Scope
-from routing.session import Rules
 from routing.topology import Topology
 
 if TYPE_CHECKING:

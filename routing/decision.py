@@ -6,20 +6,46 @@ from protocol.gtid import GtidSet
 from routing.topology import Role, Server
 from routing.word import Word
 
-__all__ = ["Decision", "Level", "Outcome", "Proof", "Reason", "Role", "Scope", "TimeoutPolicy"]
+__all__ = [
+    "Decision",
+    "Level",
+    "LostPolicy",
+    "Outcome",
+    "Proof",
+    "Reason",
+    "Role",
+    "Scope",
+    "TimeoutPolicy",
+]
 
 
 class Level(Word):
-    """Consistency levels (WL#6972: BEST_EFFORT is L1, READ_OWN_WRITES is L2)."""
+    """Consistency levels (WL#6972: BEST_EFFORT is L1, READ_OWN_WRITES L2, READ_ALL_WRITES L3)."""
 
     BEST_EFFORT = "BEST_EFFORT"
+    """Anything."""
     READ_OWN_WRITES = "READ_OWN_WRITES"
+    """Every write that was acknowledged earlier in the scope."""
+    MONOTONIC_READS = "MONOTONIC_READS"
+    """That, and never an older state than the scope has seen."""
+    READ_ALL_WRITES = "READ_ALL_WRITES"
+    """Every write acknowledged, to anyone, before the newest thing that the scope has seen."""
+    STRONG = "STRONG"
+    """Every write committed on the primary before the read began, through whatever door."""
+    BOUNDED_STALENESS = "BOUNDED_STALENESS"
+    """A state at most so old."""
 
 
 class Scope(Word):
     """Whose writes count as a session's own."""
 
     CONNECTION = "connection"
+    USER = "user"
+    """All connections that logged in under one user name."""
+    APPLICATION = "application"
+    """All connections and statements that name one key."""
+    PROXY = "proxy"
+    """All connections through this proxy."""
 
 
 class Proof(Word):
@@ -33,6 +59,8 @@ class Proof(Word):
     """The required set is a subset of the replica's applied set."""
     WAITED = "waited"
     """WAIT_FOR_EXECUTED_GTID_SET returned 0 on the very connection, right before the statement."""
+    PROBED = "probed"
+    """Only of a decision that is not the last: the primary is asked what it has, then decided."""
 
 
 class Reason(Word):
@@ -56,6 +84,18 @@ class Reason(Word):
     """A read on a replica that is allowed to answer."""
     UNKNOWN_REQUIRED = "unknown_required"
     """The session may have committed what no packet named: the primary, until it is known again."""
+    PROBE = "probe"
+    """What the read must see is not known before the primary has said what it has."""
+    PROBE_FAILED = "probe_failed"
+    """The primary could not say what it has."""
+    LOST_WRITES = "lost_writes"
+    """Writes that were acknowledged are gone from the primary; the policy is to say so once."""
+    COMMIT_ORDER = "commit_order"
+    """No replica commits in the primary's order, so each may show what the primary never had."""
+    FLOOD = "flood"
+    """More reads wanted to leave late replicas than the primary is to be given."""
+    PROXY = "proxy"
+    """A statement to Tidegate itself."""
     NO_GTIDS = "no_gtids"
     """The primary runs without gtid_mode=ON, so no write of the session has a name."""
     NO_REPLICA = "no_replica"
@@ -76,6 +116,13 @@ class TimeoutPolicy(Word):
     PRIMARY = "primary"
     ERROR = "error"
     STALE = "stale"
+
+
+class LostPolicy(Word):
+    """What a scope's next read gets when acknowledged writes are gone from the primary."""
+
+    ERROR = "error"
+    CONTINUE = "continue"
 
 
 class Outcome(Word):

@@ -1,10 +1,9 @@
 """What one session must see, where its state lives, and what another server must be told of it."""
 
-from dataclasses import dataclass
 from typing import Final
 
 from protocol.gtid import EMPTY, GtidSet
-from routing.decision import Level, Scope, TimeoutPolicy
+from routing.consistency import Rules
 from routing.lexer import (
     MODE_ANSI_QUOTES,
     MODE_NO_BACKSLASH_ESCAPES,
@@ -29,23 +28,6 @@ def lexer_modes(sql_mode: str) -> int:
     if "NO_BACKSLASH_ESCAPES" in names:
         flags |= MODE_NO_BACKSLASH_ESCAPES
     return flags
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """What a session asks for.
-
-    Attributes:
-        level: the consistency level of its reads.
-        scope: whose writes count as its own.
-        wait_budget: how long a read may wait for a replica, seconds.
-        on_timeout: what a read gets whose budget ran out.
-    """
-
-    level: Level
-    scope: Scope
-    wait_budget: float
-    on_timeout: TimeoutPolicy
 
 
 _SHOWN_BY_DEFAULT: Final = frozenset({0, 1, 4, 5})
@@ -102,9 +84,7 @@ class Session:
         self.modes_known = True
         self.suspect = False
         self.one_shot = False
-        self.tracking = self._level_tracking = (
-            "OFF" if rules.level is Level.BEST_EFFORT else "OWN_GTID"
-        )
+        self.tracking = self._level_tracking = rules.tracking
         self.shown_trackers = _SHOWN_BY_DEFAULT
         self.avoided: frozenset[Server] = frozenset()
         self.last: Server | None = None

@@ -18,8 +18,9 @@ from proxy.client.request import Request
 from proxy.observe.metrics import Metrics
 from proxy.server.connection import ServerConnection
 from routing.classifier import Classifier
+from routing.consistency import Rules
 from routing.decision import Level, Scope, TimeoutPolicy
-from routing.session import Rules, Session
+from routing.session import Session
 from routing.topology import Role, Server
 
 U = "11111111-1111-1111-1111-111111111111"

@@ -5,9 +5,10 @@ from itertools import product
 import pytest
 
 from protocol.gtid import EMPTY, GtidSet
+from routing.consistency import Rules
 from routing.decision import Decision, Level, Proof, Reason, Scope, TimeoutPolicy
 from routing.policy import choose, on_primary
-from routing.session import PROBE_ABOVE, Rules, Session
+from routing.session import PROBE_ABOVE, Session
 from routing.statement import Statement, StatementClass, Touch
 from routing.topology import Server, Topology
 
