@@ -168,7 +168,7 @@ def _decisions() -> Iterator[Case]:
         Rules(Level.READ_OWN_WRITES, Scope.CONNECTION, 0.25, TimeoutPolicy.PRIMARY), 0
     )
     own = GtidSet.parse(f"{_UUIDS[0]}:81724")
-    session.required = own
+    session.own_scope.own = own
     statement = classify(b"SELECT c FROM sbtest1 WHERE id=5012")
     yield Case("choose, replicas behind", lambda: choose(session, statement, topology, 1.0))
     applied = GtidSet.parse(f"{_UUIDS[0]}:1-81730")

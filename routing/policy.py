@@ -1,7 +1,10 @@
-"""Which server a statement goes to, and what will allow its answer. A pure function."""
+"""Which server a statement goes to, and what will allow its answer. Pure functions."""
 
-from routing.decision import Decision, Level, Proof, Reason, TimeoutPolicy
+from protocol.gtid import EMPTY, GtidSet
+from routing.consistency import Rules
+from routing.decision import Decision, Level, Proof, Reason, Scope, TimeoutPolicy
 from routing.query import SERVER_SCHEMAS
+from routing.scope import ScopeState
 from routing.session import Session
 from routing.statement import Statement, StatementClass
 from routing.topology import Server, Topology
@@ -14,18 +17,32 @@ _REASONS = {
 }
 
 
-def choose(session: Session, statement: Statement, topology: Topology, now: float) -> Decision:
+def choose(
+    session: Session,
+    statement: Statement,
+    topology: Topology,
+    now: float,
+    rules: Rules | None = None,
+    probed: GtidSet | None = None,
+    crowded: bool = False,
+) -> Decision:
     """Decide about a text statement.
 
+    A decision with proof `probed` is not the last: the primary is to be asked for its
+    `gtid_executed`, by a question that is sent from now on, and `choose` to be called again.
+
     Args:
-        session: what it must see.
+        session: who sent it.
         statement: what it is.
         topology: who could answer.
         now: monotonic time, seconds.
+        rules: what it asks for, if that is not what the session does.
+        probed: the primary's `gtid_executed`, asked after the statement had arrived.
+        crowded: the primary has enough to do: wait, although it will probably take too long.
     """
     kind = statement.kind
     if kind is StatementClass.READ:
-        return _read(session, topology, now)
+        return _read(session, rules or session.rules, topology, now, probed, crowded)
     if kind is StatementClass.DIAGNOSTIC:
         last = session.last
         if last is None or last is topology.primary or session.pin:
@@ -40,9 +57,46 @@ def on_primary(topology: Topology, reason: Reason) -> Decision:
     return Decision(topology.primary, reason, Proof.PRIMARY)
 
 
-def _read(session: Session, topology: Topology, now: float) -> Decision:
-    guarded = session.rules.level is not Level.BEST_EFFORT
-    if guarded and session.unknown:
+def required_by(
+    scope: ScopeState, rules: Rules, topology: Topology, now: float, probed: GtidSet | None
+) -> GtidSet | None:
+    """What a read must see; None while only the primary can tell.
+
+    Args:
+        scope: the one that it reads in.
+        rules: what it asks for.
+        topology: who could answer.
+        now: monotonic time, seconds.
+        probed: as in `choose`.
+    """
+    level = rules.level
+    if level is Level.BEST_EFFORT:
+        return EMPTY
+    if level is Level.BOUNDED_STALENESS:
+        if probed is not None:
+            return probed
+        return topology.observations.since(now - rules.staleness)
+    if probed is not None:
+        required = scope.required(level)
+        return probed if required <= probed else probed | required
+    if level is Level.STRONG or scope.term != topology.term or not scope.is_known(level):
+        return None
+    return scope.required(level)
+
+
+def _read(
+    session: Session,
+    rules: Rules,
+    topology: Topology,
+    now: float,
+    probed: GtidSet | None,
+    crowded: bool,
+) -> Decision:
+    level = rules.level
+    own = session.own_scope
+    guarded = level is not Level.BEST_EFFORT
+    remembers = guarded and level is not Level.BOUNDED_STALENESS
+    if remembers and rules.scope is Scope.CONNECTION and own.unknown and probed is None:
         return on_primary(topology, Reason.UNKNOWN_REQUIRED)
     if session.in_transaction or not session.autocommit or session.one_shot:
         return on_primary(topology, Reason.TRANSACTION)
@@ -57,18 +111,40 @@ def _read(session: Session, topology: Topology, now: float) -> Decision:
         return Decision(chosen, Reason.READ, Proof.NONE)
     if not topology.primary.gtids:
         return on_primary(topology, Reason.NO_GTIDS)
-    if session.wants_probe:
+    if rules.scope is Scope.CONNECTION and own.is_long and probed is None:
         return on_primary(topology, Reason.UNKNOWN_REQUIRED)
-    return _read_own_writes(session, topology, now)
+    scope = session.reading(rules, topology.term, now)
+    required = required_by(scope, rules, topology, now, probed)
+    if required is None:
+        if _reachable(session, topology, now) is None:
+            return on_primary(topology, Reason.NO_REPLICA)  # no need to ask
+        return Decision(topology.primary, Reason.PROBE, Proof.PROBED)
+    if level is Level.STRONG:
+        since = now
+    elif level is Level.BOUNDED_STALENESS:
+        since = now - rules.staleness
+    else:
+        since = scope.changed_at
+    return _guarded(session, rules, topology, now, required, since, crowded)
 
 
-def _read_own_writes(session: Session, topology: Topology, now: float) -> Decision:
-    required = session.required
+def _guarded(
+    session: Session,
+    rules: Rules,
+    topology: Topology,
+    now: float,
+    required: GtidSet,
+    since: float,
+    crowded: bool,
+) -> Decision:
     replicas = topology.replicas
     count = len(replicas)
     index = session.preferred
-    first: Server | None = None
-    reachable = False
+    in_order = rules.level is Level.READ_ALL_WRITES
+    patient = crowded or rules.on_timeout is not TimeoutPolicy.PRIMARY
+    nearest: Server | None = None
+    shortest = rules.wait_budget
+    reachable = unordered = False
     for _ in range(count):
         if index >= count:
             index = 0
@@ -76,16 +152,22 @@ def _read_own_writes(session: Session, topology: Topology, now: float) -> Decisi
         index += 1
         if now < server.down_until or not server.gtids or server in session.avoided:
             continue
+        if in_order and not server.ordered:
+            unordered = True
+            continue
         if required <= server.applied:
             return Decision(server, Reason.READ, Proof.KNOWN, server.applied)
         reachable = True
-        if first is None and (
-            now >= server.behind_until or session.rules.on_timeout is not TimeoutPolicy.PRIMARY
-        ):
-            first = server
-    if first is not None:
-        return Decision(first, Reason.READ, Proof.WAITED, required)
-    return on_primary(topology, Reason.REPLICA_BEHIND if reachable else Reason.NO_REPLICA)
+        if patient or now >= server.behind_until:
+            wait = server.predicted_wait(since, now)
+            if wait < shortest or (patient and nearest is None):
+                shortest = wait
+                nearest = server
+    if nearest is not None:
+        return Decision(nearest, Reason.READ, Proof.WAITED, required)
+    if reachable:
+        return on_primary(topology, Reason.REPLICA_BEHIND)
+    return on_primary(topology, Reason.COMMIT_ORDER if unordered else Reason.NO_REPLICA)
 
 
 def _reachable(session: Session, topology: Topology, now: float) -> Server | None:

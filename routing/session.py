@@ -2,21 +2,17 @@
 
 from typing import Final
 
-from protocol.gtid import EMPTY, GtidSet
+from protocol.gtid import GtidSet
 from routing.consistency import Rules
+from routing.decision import Scope
 from routing.lexer import (
     MODE_ANSI_QUOTES,
     MODE_NO_BACKSLASH_ESCAPES,
     MODE_UTF8,
     UTF8_COMPATIBLE,
 )
-from routing.topology import Server
-
-COMPACT_ABOVE: Final = 8
-"""Intervals beyond which a required set is closed by what the primary is known to have."""
-
-PROBE_ABOVE: Final = 64
-"""Intervals beyond which the primary is asked for its set, so that the required one gets short."""
+from routing.scope import Scopes, ScopeState
+from routing.topology import Role, Server
 
 
 def lexer_modes(sql_mode: str) -> int:
@@ -45,10 +41,11 @@ class Session:
     """Routing's view of one client connection; it does no I/O.
 
     Attributes:
+        initial_rules: what it began with.
         rules: level, scope, budget and policy in force.
-        required: GTIDs that its reads must be able to see.
-        unknown: it may have committed what no packet named (after an ERR of a command
-            that may write). `required` is then too small until the primary was asked.
+        user: who it logged in as.
+        scopes: the wider scopes that are alive.
+        own_scope: what it wrote and saw itself.
         in_transaction: SERVER_STATUS_IN_TRANS of the primary connection.
         autocommit: of the primary connection.
         status_tells: SERVER_STATUS_AUTOCOMMIT is true to it. Where autocommit is off by a server's
@@ -68,10 +65,20 @@ class Session:
         preferred: index of the replica that the session asks first.
     """
 
-    def __init__(self, rules: Rules, preferred: int) -> None:
+    def __init__(
+        self,
+        rules: Rules,
+        preferred: int,
+        scopes: Scopes | None = None,
+        user: str = "",
+        term: int = 0,
+    ) -> None:
+        self.initial_rules = rules
         self.rules = rules
-        self.required: GtidSet = EMPTY
-        self.unknown = False
+        self.user = user
+        self.scopes = Scopes() if scopes is None else scopes
+        self.own_scope = ScopeState(Scope.CONNECTION, "", term, unknown=False)
+        self.own_scope.unseen = rules.tracking != "ALL_GTIDS"
         self.in_transaction = False
         self.autocommit = True
         self.status_tells = True
@@ -85,38 +92,97 @@ class Session:
         self.suspect = False
         self.one_shot = False
         self.tracking = self._level_tracking = rules.tracking
+        self._client_tracking = ""
         self.shown_trackers = _SHOWN_BY_DEFAULT
         self.avoided: frozenset[Server] = frozenset()
         self.last: Server | None = None
         self.preferred = preferred
-        self._probe_above = PROBE_ABOVE
         self._initial_modes = 0
 
-    def wrote(self, gtids: GtidSet, primary: Server) -> None:
-        """The server acknowledged these transactions as the session's own."""
-        required = self.required | gtids
-        if required.interval_count > COMPACT_ABOVE:
-            required = required.compact(primary.applied)
-        self.required = required
+    # What it must see
 
-    def may_have_written(self) -> None:
+    @property
+    def required(self) -> GtidSet:
+        """GTIDs of its own writes; too small while `unknown`."""
+        return self.own_scope.own
+
+    @property
+    def unknown(self) -> bool:
+        """It may have committed what no packet named (after an ERR of a command that may write)."""
+        return self.own_scope.unknown
+
+    def reading(self, rules: Rules, term: int, now: float) -> ScopeState:
+        """The scope that a read under these rules reads in."""
+        kind = rules.scope
+        if kind is Scope.CONNECTION:
+            return self.own_scope
+        if kind is Scope.USER:
+            return self.scopes.get(kind, self.user, term, now)
+        if kind is Scope.APPLICATION:
+            return self.scopes.get(kind, rules.application, term, now)
+        return self.scopes.get(kind, "", term, now)
+
+    def entered(self, rules: Rules) -> list[ScopeState]:
+        """The scopes that count what a statement under these rules does, its own first."""
+        return [self.own_scope, *self.scopes.alive(self.user, rules.application)]
+
+    def wrote(
+        self,
+        gtids: GtidSet,
+        primary: Server,
+        now: float = 0.0,
+        rules: Rules | None = None,
+    ) -> None:
+        """The server acknowledged these transactions as the session's own."""
+        applied = primary.applied
+        for scope in self.entered(rules or self.rules):
+            scope.wrote(gtids, applied, now)
+
+    def saw(
+        self, executed: GtidSet, server: Server, now: float = 0.0, rules: Rules | None = None
+    ) -> None:
+        """An answer shows at most this, the server's whole set at its end (fact 2.6)."""
+        for scope in self.entered(rules or self.rules):
+            scope.saw(executed, now)
+        if server.role is Role.PRIMARY:
+            # Whatever this session wrote or saw before, wherever, was there by then.
+            self.own_scope.covered(executed)
+
+    def may_have_written(self, rules: Rules | None = None) -> None:
         """A command that may write ended without a word on what it committed (fact 2.3)."""
-        self.unknown = True
+        for scope in self.entered(rules or self.rules):
+            scope.may_have_written()
+
+    def may_have_seen(self, rules: Rules | None = None) -> None:
+        """An answer went to the client, and no set says how new it was."""
+        for scope in self.entered(rules or self.rules):
+            scope.may_have_seen()
 
     def probed(self, executed: GtidSet) -> None:
         """The primary's `gtid_executed`, read after everything that the session wrote had ended."""
-        if self.unknown:
-            self.required |= executed
-            self.unknown = False
-        else:
-            self.required = self.required.compact(executed)
-        # A set that stays long after a probe has real gaps; asking again would not shorten it.
-        self._probe_above = max(PROBE_ABOVE, 2 * self.required.interval_count)
+        self.own_scope.probed(executed, self.own_scope.doubts)
 
     @property
     def wants_probe(self) -> bool:
         """Whether the next statement on the primary should bring its `gtid_executed` along."""
-        return self.unknown or self.required.interval_count > self._probe_above
+        return self.own_scope.unknown or self.own_scope.is_long
+
+    def adjust(self, rules: Rules) -> bool:
+        """Read under other rules from now on; whether connections must track other GTIDs.
+
+        What was not tracked so far is not known: the first guarded read has the primary asked.
+        """
+        before = self._level_tracking
+        self.rules = rules
+        if before == "OFF" and rules.tracking != "OFF":
+            self.may_have_written()
+        if before != "ALL_GTIDS" and rules.tracking == "ALL_GTIDS":
+            self.may_have_seen()
+        self._level_tracking = rules.tracking
+        self.tracking = self._client_tracking or rules.tracking
+        return before != rules.tracking
+
+    # What it carries
 
     def set_variable(self, name: str, literal: str) -> None:
         """The client set a session variable to a literal."""
@@ -165,9 +231,9 @@ class Session:
             shown = self.shown_trackers - {kind}
             self.shown_trackers = shown if hidden else shown | {kind}
         if name == "session_track_gtids":
-            self.tracking = value if value == "ALL_GTIDS" else self._level_tracking
-            if value == "OWN_GTID":
-                self.tracking = value
+            # What a server would show it: a level that needs more than OWN_GTID then has to ask.
+            self._client_tracking = value if value in ("ALL_GTIDS", "OWN_GTID") else ""
+            self.tracking = self._client_tracking or self._level_tracking
 
     def reset(self) -> None:
         """COM_RESET_CONNECTION or COM_CHANGE_USER: state goes, what was written stays written."""
@@ -180,6 +246,7 @@ class Session:
         self.modes_known = True
         self.suspect = False
         self.one_shot = False
-        self.tracking = self._level_tracking
+        self._client_tracking = ""
+        self.adjust(self.initial_rules)
         self.shown_trackers = _SHOWN_BY_DEFAULT
         self.last = None

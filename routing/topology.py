@@ -3,12 +3,23 @@
 from typing import Final
 
 from protocol.gtid import EMPTY, GtidSet
+from routing.observations import Observations
+from routing.token_bucket import TokenBucket
 from routing.word import Word
 
 _PENDING_LIMIT: Final = 64
 _RESTART_SLACK_S: Final = 1.0
 _BACKOFF_FIRST_S: Final = 0.25
 _BACKOFF_LAST_S: Final = 4.0
+_TRUSTED_S: Final = 2.0
+"""How long a measured delay predicts the next one."""
+_GAIN: Final = 0.25
+_BLOCKED_S: Final = 0.002
+"""A WAIT that took longer has really waited."""
+
+
+_EPOCHS: Final = 1 << 32
+_FALLBACK_RATE: Final = 2000.0
 
 
 class Role(Word):
@@ -34,6 +45,10 @@ class Server:
         version: `@@version` as its handshake gave it; empty until then.
         gtids: `@@GLOBAL.gtid_mode` is ON (or was not asked yet).
         behind_until: until when (monotonic s) a wait is not worth trying; see `timed_out`.
+        ordered: it commits in the order of its source, so it shows only states that the source had.
+        read_only: `@@GLOBAL.read_only`, as it was last asked for; None before.
+        lag: how far it is behind the primary, s, as the monitor measured it; None if unknown.
+        errant: transactions that it has and the primary has not.
     """
 
     def __init__(self, name: str, role: Role) -> None:
@@ -45,6 +60,12 @@ class Server:
         self.version = ""
         self.gtids = True
         self.behind_until = 0.0
+        self.ordered = True
+        self.read_only: bool | None = None
+        self.lag: float | None = None
+        self.errant: GtidSet = EMPTY
+        self._delay = 0.0
+        self._delay_until = 0.0
         self._behind_backoff = _BACKOFF_FIRST_S
         self._down_backoff = _BACKOFF_FIRST_S
         self._started = (0.0, 0.0)
@@ -107,8 +128,27 @@ class Server:
         self._started = started
         return self.epoch
 
-    def timed_out(self, now: float) -> None:
-        """A wait's budget ran out: others need not try for a while, and longer each time."""
+    def predicted_wait(self, changed_at: float, now: float) -> float:
+        """How long a WAIT for what was acknowledged at `changed_at` would probably take, s."""
+        if now >= self._delay_until:
+            return 0.0
+        return max(0.0, changed_at + self._delay - now)
+
+    def applied_after(self, delay: float, waited: float, now: float) -> None:
+        """A WAIT ended well, so long after the acknowledgement of what it waited for, s."""
+        if waited >= _BLOCKED_S:
+            self._delay += (delay - self._delay) * (_GAIN if now < self._delay_until else 1.0)
+        else:
+            self._delay = min(self._delay, delay)  # it was there already, who knows how long
+        self._delay_until = now + _TRUSTED_S
+
+    def timed_out(self, now: float, delay: float = 0.0) -> None:
+        """A wait's budget ran out: others need not try for a while, and longer each time.
+
+        `delay` is how long ago what it waited for was acknowledged, s.
+        """
+        self._delay = max(self._delay, delay)
+        self._delay_until = now + _TRUSTED_S
         if now < self.behind_until:
             return  # one of several that began before the first of them ran out
         self.behind_until = now + self._behind_backoff
@@ -136,14 +176,40 @@ class Server:
 
 
 class Topology:
-    """One primary and its replicas."""
+    """One primary and its replicas.
 
-    def __init__(self, primary: str, replicas: list[str]) -> None:
+    Attributes:
+        primary: takes the writes.
+        replicas: all others.
+        observations: what the primary had at moments of the past.
+        fallbacks: lets so many reads per second leave late replicas for the primary.
+    """
+
+    def __init__(
+        self, primary: str, replicas: list[str], fallback_rate: float = _FALLBACK_RATE
+    ) -> None:
         """Names are ``host:port``."""
         self.primary = Server(primary, Role.PRIMARY)
         self.replicas = [Server(name, Role.REPLICA) for name in replicas]
+        self.observations = Observations()
+        self.fallbacks = TokenBucket(fallback_rate)
+        self._promotions = 0
 
     @property
     def servers(self) -> list[Server]:
         """The primary first."""
         return [self.primary, *self.replicas]
+
+    @property
+    def term(self) -> int:
+        """Names the primary and its incarnation: what one term acknowledged, another may lack."""
+        return self._promotions * _EPOCHS + self.primary.epoch
+
+    def promote(self, server: Server) -> None:
+        """A replica has become the primary, and the primary a replica."""
+        old = self.primary
+        old.role, server.role = Role.REPLICA, Role.PRIMARY
+        self.replicas = [old if replica is server else replica for replica in self.replicas]
+        self.primary = server
+        self._promotions += 1
+        self.observations.clear()

@@ -329,7 +329,7 @@ def test_what_a_program_changed_before_it_failed_comes_with_the_next_ok(
     """ERR packets have no trackers, and a SET would explain a change that is not its own."""
     assert not on.fail(sql)
     assert not on.state.pin
-    on.state.unknown = False
+    on.state.own_scope.unknown = False
     assert on.succeed(following, CHANGED, may_write=False)
     assert on.state.pin
     assert on.state.unknown

@@ -8,7 +8,8 @@ from protocol.gtid import EMPTY, GtidSet
 from routing.consistency import Rules
 from routing.decision import Decision, Level, Proof, Reason, Scope, TimeoutPolicy
 from routing.policy import choose, on_primary
-from routing.session import PROBE_ABOVE, Session
+from routing.scope import PROBE_ABOVE
+from routing.session import Session
 from routing.statement import Statement, StatementClass, Touch
 from routing.topology import Server, Topology
 
@@ -33,7 +34,7 @@ def session_at(
     on_timeout: TimeoutPolicy = TimeoutPolicy.PRIMARY,
     preferred: int = 0,
 ) -> Session:
-    return Session(Rules(level, Scope.CONNECTION, 0.25, on_timeout), preferred)
+    return Session(Rules(level, Scope.CONNECTION, 0.25, on_timeout), preferred, term=1)
 
 
 def topology_of(*applied: str) -> Topology:
@@ -104,7 +105,7 @@ def test_a_read_that_requires_nothing_needs_no_wait() -> None:
 def test_a_replica_that_proved_enough_answers_at_once(required: str, applied: str) -> None:
     topology = topology_of(applied)
     session = session_at()
-    session.required = gtids(required)
+    session.own_scope.own = gtids(required)
     decision = choose_read(session, topology)
     assert decision == Decision(topology.replicas[0], Reason.READ, Proof.KNOWN, gtids(applied))
 
@@ -125,7 +126,7 @@ def test_a_replica_that_proved_enough_answers_at_once(required: str, applied: st
 def test_a_replica_that_proved_less_is_asked_to_wait_for_all(required: str, applied: str) -> None:
     topology = topology_of(applied)
     session = session_at()
-    session.required = gtids(required)
+    session.own_scope.own = gtids(required)
     decision = choose_read(session, topology)
     assert decision == Decision(topology.replicas[0], Reason.READ, Proof.WAITED, gtids(required))
 
@@ -133,7 +134,7 @@ def test_a_replica_that_proved_less_is_asked_to_wait_for_all(required: str, appl
 def test_the_one_that_proved_enough_is_taken_before_one_that_must_wait() -> None:
     topology = topology_of(f"{U}:1", f"{U}:1", f"{U}:1-9")
     session = session_at()
-    session.required = gtids(f"{U}:9")
+    session.own_scope.own = gtids(f"{U}:9")
     decision = choose_read(session, topology)
     assert decision.server is topology.replicas[2]
     assert decision.proof is Proof.KNOWN
@@ -144,14 +145,14 @@ def test_among_equals_the_session_keeps_its_own(preferred: int) -> None:
     topology = topology_of("", "", "")
     for required in ("", f"{U}:1"):
         session = session_at(preferred=preferred)
-        session.required = gtids(required)
+        session.own_scope.own = gtids(required)
         assert choose_read(session, topology).server is topology.replicas[preferred]
 
 
 def test_the_search_goes_round() -> None:
     topology = topology_of(f"{U}:1-9", "", "")
     session = session_at(preferred=1)
-    session.required = gtids(f"{U}:9")
+    session.own_scope.own = gtids(f"{U}:9")
     assert choose_read(session, topology).server is topology.replicas[0]
 
 
@@ -162,7 +163,7 @@ def test_a_replica_that_is_down_is_not_asked_until_its_time() -> None:
     topology = topology_of(f"{U}:1-9", "")
     first, second = topology.replicas
     session = session_at()
-    session.required = gtids(f"{U}:9")
+    session.own_scope.own = gtids(f"{U}:9")
     first.unreachable(NOW)
     assert choose_read(session, topology).server is second
     assert choose_read(session, topology, first.down_until).server is first
@@ -172,7 +173,7 @@ def test_a_replica_that_is_behind_is_not_waited_for_until_its_time() -> None:
     topology = topology_of("", "")
     first, second = topology.replicas
     session = session_at()
-    session.required = gtids(f"{U}:9")
+    session.own_scope.own = gtids(f"{U}:9")
     first.timed_out(NOW)
     assert choose_read(session, topology).server is second
     second.timed_out(NOW)
@@ -186,7 +187,7 @@ def test_a_replica_that_is_behind_still_answers_what_it_has_proved() -> None:
     (replica,) = topology.replicas
     replica.timed_out(NOW)
     session = session_at()
-    session.required = gtids(f"{U}:5")
+    session.own_scope.own = gtids(f"{U}:5")
     assert choose_read(session, topology).proof is Proof.KNOWN
 
 
@@ -196,7 +197,7 @@ def test_who_does_not_want_the_primary_waits_all_the_same(policy: TimeoutPolicy)
     (replica,) = topology.replicas
     replica.timed_out(NOW)
     session = session_at(on_timeout=policy)
-    session.required = gtids(f"{U}:5")
+    session.own_scope.own = gtids(f"{U}:5")
     decision = choose_read(session, topology)
     assert (decision.server, decision.proof) == (replica, Proof.WAITED)
 
@@ -206,14 +207,15 @@ def test_a_replica_that_refused_the_user_is_not_asked() -> None:
         topology = topology_of("", "")
         session = session_at(level)
         session.avoided = frozenset({topology.replicas[0]})
-        assert choose_read(session, topology).server is topology.replicas[1]
+        decision = choose(session, READ, topology, NOW, probed=EMPTY)
+        assert decision.server is topology.replicas[1]
 
 
 def test_a_replica_without_gtids_can_prove_nothing() -> None:
     topology = topology_of(f"{U}:1-9", "")
     topology.replicas[0].gtids = False
     session = session_at()
-    session.required = gtids(f"{U}:9")
+    session.own_scope.own = gtids(f"{U}:9")
     assert choose_read(session, topology).server is topology.replicas[1]
 
 
@@ -267,9 +269,9 @@ def test_an_unknown_required_set_is_a_reason_for_the_primary() -> None:
 def test_a_required_set_with_too_many_gaps_is_a_reason_for_the_primary() -> None:
     topology = topology_of(f"{U}:1-1000")
     session = session_at()
-    session.required = gtids(f"{U}:" + ":".join(str(2 * k + 1) for k in range(PROBE_ABOVE)))
+    session.own_scope.own = gtids(f"{U}:" + ":".join(str(2 * k + 1) for k in range(PROBE_ABOVE)))
     assert choose_read(session, topology).server is topology.replicas[0]
-    session.required |= gtids(f"{U}:999")
+    session.own_scope.own |= gtids(f"{U}:999")
     assert choose_read(session, topology).reason is Reason.UNKNOWN_REQUIRED
 
 
@@ -286,7 +288,7 @@ def test_a_primary_without_gtids_is_a_reason_to_stay_there() -> None:
 def test_best_effort_takes_any_replica_and_promises_nothing() -> None:
     topology = topology_of("", "")
     session = session_at(Level.BEST_EFFORT, preferred=1)
-    session.required = gtids(f"{U}:9")
+    session.own_scope.own = gtids(f"{U}:9")
     session.may_have_written()
     topology.primary.gtids = False
     for replica in topology.replicas:
@@ -317,7 +319,7 @@ def test_diagnostics_follow_the_previous_statement() -> None:
     ]
     for last, pin, server, proof in expected:
         session = session_at()
-        session.required = gtids(f"{U}:9")  # nothing newer needs to be there
+        session.own_scope.own = gtids(f"{U}:9")  # nothing newer needs to be there
         session.last = last
         session.pin = pin
         decision = choose(session, diagnostic, topology, NOW)

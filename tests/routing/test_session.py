@@ -8,7 +8,8 @@ from protocol.gtid import EMPTY, GtidSet
 from routing.consistency import Rules
 from routing.decision import Level, Scope, TimeoutPolicy
 from routing.lexer import MODE_ANSI_QUOTES, MODE_NO_BACKSLASH_ESCAPES
-from routing.session import COMPACT_ABOVE, PROBE_ABOVE, Session, lexer_modes
+from routing.scope import COMPACT_ABOVE, PROBE_ABOVE
+from routing.session import Session, lexer_modes
 from routing.topology import Role, Server
 
 LEXER_MODES = MODE_ANSI_QUOTES | MODE_NO_BACKSLASH_ESCAPES

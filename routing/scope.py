@@ -1,0 +1,198 @@
+"""What the sessions of one scope must see, and the table of the scopes that are alive.
+
+Every session has a scope of its own, which ends with it. Wider scopes (a user, an application, the
+whole proxy) live in a table, from the first read that asks for one until nobody used it for a
+while, or until there are too many. Whatever a session writes or sees is entered into its own scope
+and into those of its wider scopes that are alive. One that is not alive forgets nothing by that: it
+begins as *unknown*, and its first read has the primary asked what there is.
+"""
+
+from collections import OrderedDict
+from typing import Final
+
+from protocol.gtid import EMPTY, GtidSet
+from routing.decision import Level, Scope
+
+COMPACT_ABOVE: Final = 8
+"""Intervals beyond which a required set is closed by what the primary is known to have."""
+
+PROBE_ABOVE: Final = 64
+"""Intervals beyond which the primary is asked for its set, so that the required one gets short."""
+
+
+class ScopeState:
+    """What the reads of one scope must be able to see.
+
+    Attributes:
+        kind: how wide it is.
+        key: whose it is; empty for a connection's own and for the proxy's.
+        own: GTIDs that were acknowledged in it.
+        observed: upper bounds of what was seen in it (fact 2.6).
+        unknown: something may have been committed in it that no packet named.
+        unseen: something was shown in it whose upper bound was not learned.
+        term: the primary's term (`Topology.term`) that the sets belong to.
+        changed_at: when something was last acknowledged or seen, monotonic s.
+        used_at: when it was last asked for or entered into, monotonic s.
+        lost: acknowledged GTIDs that a later primary does not have.
+        lost_untold: no read was told of them yet.
+    """
+
+    def __init__(self, kind: Scope, key: str, term: int, *, unknown: bool) -> None:
+        self.kind = kind
+        self.key = key
+        self.own: GtidSet = EMPTY
+        self.observed: GtidSet = EMPTY
+        self.unknown = unknown
+        self.unseen = unknown
+        self.term = term
+        self.changed_at = 0.0
+        self.used_at = 0.0
+        self.lost: GtidSet = EMPTY
+        self.lost_untold = False
+        self._doubts = 0
+        self._probe_above = PROBE_ABOVE
+
+    def required(self, level: Level) -> GtidSet:
+        """What a read at this level must see, as far as it is known."""
+        if level is Level.MONOTONIC_READS or level is Level.READ_ALL_WRITES:
+            return self.everything
+        if level is Level.BEST_EFFORT or level is Level.BOUNDED_STALENESS:
+            return EMPTY
+        return self.own
+
+    @property
+    def everything(self) -> GtidSet:
+        """Own and observed; what is observed mostly holds what is own."""
+        if not self.own <= self.observed:
+            self.observed |= self.own
+        return self.observed
+
+    def is_known(self, level: Level) -> bool:
+        """Whether `required` names all that a read at this level must see."""
+        if level is Level.MONOTONIC_READS or level is Level.READ_ALL_WRITES:
+            return not self.unknown and not self.unseen
+        return not self.unknown
+
+    def wrote(self, gtids: GtidSet, primary_applied: GtidSet, now: float = 0.0) -> None:
+        """A server acknowledged these transactions."""
+        own = self.own | gtids
+        if own.interval_count > COMPACT_ABOVE:
+            own = own.compact(primary_applied)
+        self.own = own
+        self.changed_at = self.used_at = now
+
+    def saw(self, executed: GtidSet, now: float = 0.0) -> None:
+        """A statement's answer shows at most this."""
+        if not executed <= self.observed:
+            self.observed |= executed
+            self.changed_at = self.used_at = now
+
+    def covered(self, executed: GtidSet) -> None:
+        """All that happened in it so far is in this set."""
+        if self.unknown:
+            self.own |= executed
+        self.unknown = self.unseen = False
+
+    def may_have_written(self) -> None:
+        """A command that may write ended without a word on what it committed (fact 2.3)."""
+        self.unknown = True
+        self._doubts += 1
+
+    def may_have_seen(self) -> None:
+        """An answer went to a client, and no set says how new it was."""
+        self.unseen = True
+        self._doubts += 1
+
+    @property
+    def doubts(self) -> int:
+        """Counts what made it unknown; a probe ends the doubts that were there when it began."""
+        return self._doubts
+
+    def probed(self, executed: GtidSet, doubts: int) -> None:
+        """The primary's `gtid_executed`, asked when there were so many `doubts`."""
+        if self.unknown or self.unseen:
+            self.own = self.own | executed if self.unknown else self.own.compact(executed)
+            self.observed |= executed
+            self.unknown = self.unknown and doubts != self._doubts
+            self.unseen = self.unseen and doubts != self._doubts
+        else:
+            self.own = self.own.compact(executed)
+            self.observed = self.observed.compact(executed)
+        # A set that stays long after a probe has real gaps; asking again would not shorten it.
+        self._probe_above = max(PROBE_ABOVE, 2 * self.own.interval_count)
+
+    def verified(self, executed: GtidSet, required: GtidSet, term: int) -> GtidSet:
+        """Compare with what the primary of a new term has; return what is lost.
+
+        Args:
+            executed: the primary's `gtid_executed`.
+            required: `everything` when the primary was asked; what came later is not in doubt.
+            term: the primary's.
+        """
+        self.term = term
+        lost = required - executed
+        if lost:
+            self.own -= lost
+            self.observed -= lost
+            self.lost |= lost
+            self.lost_untold = True
+        return lost
+
+    @property
+    def is_long(self) -> bool:
+        """Whether the primary should be asked, so that the required set gets short."""
+        return self.own.interval_count > self._probe_above
+
+
+class Scopes:
+    """The wider scopes that are alive: least recently used first.
+
+    Attributes:
+        evicted: how many were dropped, for their age or for want of room.
+    """
+
+    def __init__(self, limit: int = 10_000, age: float = 3600.0) -> None:
+        """At most `limit` scopes, each for `age` seconds since its last use."""
+        self._limit = limit
+        self._age = age
+        self._states: OrderedDict[tuple[Scope, str], ScopeState] = OrderedDict()
+        self.evicted = 0
+
+    def __len__(self) -> int:
+        return len(self._states)
+
+    def states(self) -> list[ScopeState]:
+        """Those that are alive."""
+        return list(self._states.values())
+
+    def get(self, kind: Scope, key: str, term: int, now: float) -> ScopeState:
+        """The scope, which begins as unknown if it is not alive."""
+        state = self._states.get((kind, key))
+        if state is None or now - state.used_at > self._age:
+            if state is not None:
+                self.evicted += 1
+            state = self._states[kind, key] = ScopeState(kind, key, term, unknown=True)
+            state.used_at = now
+            self._make_room(now)
+        state.used_at = now
+        self._states.move_to_end((kind, key))
+        return state
+
+    def alive(self, user: str, application: str) -> list[ScopeState]:
+        """Those of a statement's wider scopes that somebody reads in."""
+        states = self._states
+        if not states:
+            return []
+        keys = [(Scope.PROXY, ""), (Scope.USER, user)]
+        if application:
+            keys.append((Scope.APPLICATION, application))
+        return [states[key] for key in keys if key in states]
+
+    def _make_room(self, now: float) -> None:
+        states = self._states
+        while states:
+            oldest = next(iter(states.values()))
+            if len(states) <= self._limit and now - oldest.used_at <= self._age:
+                return
+            del states[oldest.kind, oldest.key]
+            self.evicted += 1
