@@ -179,7 +179,9 @@ def _decisions() -> Iterator[Case]:
 
 def _records() -> Iterator[Case]:
     stream = RecordStream("bench", 1, "0123456789abcdef", 64 << 20)
-    session = session_fragment(17, "app", "shop", "connection", "0123456789abcdef/17", "READ")
+    session = session_fragment(
+        17, "app", "shop", "connection", "0123456789abcdef/17", None, "READ", None
+    )
     statement = statement_fragment("COM_QUERY", "read", "0123456789abcdef", may_write=False)
     server = server_fragment("db2:3306", _UUIDS[0], "replica", 3)
     required, proof_set = f"{_UUIDS[0]}:81724", f"{_UUIDS[0]}:1-81730"

@@ -11,6 +11,11 @@ A "proof" record tells of a set that a server showed outside of any statement's 
 was then answered elsewhere). Whatever makes a server's applied set grow stands in the log before
 the first read that relies on it: as a waited statement, as an observed set, or as such a record.
 
+`level`, `scope` and what belongs to them speak for the statement, which may ask for other than its
+session does. `scope_key` names the scope among all of its kind: connection "<run>/<session>", user
+"<proxy>/<user>", application "<proxy>/<key>", proxy "<proxy>". A write counts in every scope that it
+belongs to, whichever its record names: its connection, its user, its application, its proxy.
+
 A "gap" record tells of records that were not kept: `arrived_us` and `dispatched_us` are the first
 dropped one's arrival, `ended_us` is the last dropped one's end.
 
@@ -43,8 +48,10 @@ FIELDS: Final[tuple[tuple[str, type, bool], ...]] = (
     ("user", str, False),
     ("schema", str, True),
     ("scope", str, False),
-    ("scope_key", str, False),  # for scope "connection": "<run>/<session>"
-    ("level", str, False),
+    ("scope_key", str, False),  # see above
+    ("application", str, True),  # key of the session's or statement's application; null: none
+    ("level", str, False),  # a level's name, without its bound
+    ("bound_us", int, True),  # of BOUNDED_STALENESS: how old a state may be; else null
     ("command", str, False),  # COM_QUERY, …
     ("class", str, False),  # routing.statement.StatementClass
     ("digest", str, True),  # hex of the normalised statement's hash; null for what is no statement
@@ -76,12 +83,21 @@ NO_SERVER: Final = '"server":null,"server_uuid":null,"incarnation":null,"role":n
 
 
 def session_fragment(
-    session: int, user: str, schema: str | None, scope: str, scope_key: str, level: str
+    session: int,
+    user: str,
+    schema: str | None,
+    scope: str,
+    scope_key: str,
+    application: str | None,
+    level: str,
+    bound_us: int | None,
 ) -> str:
-    """Render what is constant until the session changes its user, schema, scope or level."""
+    """Render what is constant until the session changes its user, schema or rules."""
     return (
         f'"session":{session:d},"user":{_quoted(user)},"schema":{_nullable(schema)},'
-        f'"scope":{_quoted(scope)},"scope_key":{_quoted(scope_key)},"level":{_quoted(level)}'
+        f'"scope":{_quoted(scope)},"scope_key":{_quoted(scope_key)},'
+        f'"application":{_nullable(application)},"level":{_quoted(level)},'
+        f'"bound_us":{"null" if bound_us is None else bound_us}'
     )
 
 
@@ -259,5 +275,5 @@ def _head(kind: str, proxy: str, worker: int, run: str) -> str:
     )
 
 
-_NO_SESSION: Final = session_fragment(0, "", None, "", "", "")
+_NO_SESSION: Final = session_fragment(0, "", None, "", "", None, "", None)
 _NO_STATEMENT: Final = statement_fragment("", "", None, False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
-from routing.decision import Outcome
+from routing.decision import Level, Outcome
 from routing.record import NO_SERVER, server_fragment, session_fragment, statement_fragment
 
 if TYPE_CHECKING:
@@ -102,13 +102,16 @@ class Ledger:
 
     def _session(self, session: ClientSession) -> str:
         state = session.state
+        bounded = state.rules.level is Level.BOUNDED_STALENESS
         return session_fragment(
             session.session_id,
             session.login.username,
             state.schema or None,
             state.rules.scope.value,
             f"{self._run}/{session.session_id}",
+            state.rules.application or None,
             state.rules.level.value,
+            round(state.rules.staleness * 1e6) if bounded else None,
         )
 
     def _statement(self, session: ClientSession) -> str:

@@ -15,7 +15,7 @@ from proxy.observe.metrics import Metrics
 from proxy.observe.routing_log import RoutingLog
 from routing.record import server_fragment, session_fragment, statement_fragment
 
-SESSION = session_fragment(7, "app", "shop", "connection", "ab/7", "READ_OWN_WRITES")
+SESSION = session_fragment(7, "app", "shop", "connection", "ab/7", None, "READ_OWN_WRITES", None)
 STATEMENT = statement_fragment("COM_QUERY", "read", "0123456789abcdef", False)
 SERVER = server_fragment("db2:3306", "uuid", "replica", 1)
 NOON = 1_700_000_000.0  # 2023-11-14

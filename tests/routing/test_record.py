@@ -17,7 +17,9 @@ from routing.record import (
 )
 
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
-SESSION = session_fragment(7, "app", "shop", "connection", "ab/7", Level.READ_OWN_WRITES)
+SESSION = session_fragment(
+    7, "app", "shop", "connection", "ab/7", "cart", Level.BOUNDED_STALENESS, 250_000
+)
 STATEMENT = statement_fragment("COM_QUERY", "read", "0123456789abcdef", False)
 SERVER = server_fragment("db2:3306", UUID, "replica", 3)
 NO_BOUND = 1 << 40
@@ -92,7 +94,9 @@ def test_statement_has_every_field_in_order() -> None:
         "schema": "shop",
         "scope": "connection",
         "scope_key": "ab/7",
-        "level": "READ_OWN_WRITES",
+        "application": "cart",
+        "level": "BOUNDED_STALENESS",
+        "bound_us": 250_000,
         "command": "COM_QUERY",
         "class": "read",
         "digest": "0123456789abcdef",
@@ -124,7 +128,9 @@ def test_nulls_and_empties() -> None:
     stream = RecordStream("edge", 0, "ab", NO_BOUND)
     add(
         stream,
-        session_fragment=session_fragment(7, "", None, "connection", "ab/7", "BEST_EFFORT"),
+        session_fragment=session_fragment(
+            7, "", None, "connection", "ab/7", None, "BEST_EFFORT", None
+        ),
         statement_fragment=statement_fragment("COM_PING", "session", None, True),
         dispatched_us=1_700_000_000_000_001,
         required=None,
@@ -142,18 +148,28 @@ def test_nulls_and_empties() -> None:
     assert record["own_known"] is False
 
 
-@given(user=names, schema=st.none() | names, scope_key=names, server=names)
-def test_hostile_names_survive(user: str, schema: str | None, scope_key: str, server: str) -> None:
+@given(
+    user=names,
+    schema=st.none() | names,
+    scope_key=names,
+    application=st.none() | names,
+    server=names,
+)
+def test_hostile_names_survive(
+    user: str, schema: str | None, scope_key: str, application: str | None, server: str
+) -> None:
     stream = RecordStream("edge", 0, "ab", NO_BOUND)
     add(
         stream,
-        session_fragment=session_fragment(7, user, schema, "connection", scope_key, "x"),
+        session_fragment=session_fragment(
+            7, user, schema, "application", scope_key, application, "x", None
+        ),
         server_fragment=server_fragment(server, None, "replica", 0),
     )
     (record,) = records(stream)
     check_shape(record)
-    found = (record["user"], record["schema"], record["scope_key"], record["server"])
-    assert found == (user, schema, scope_key, server)
+    found = tuple(record[name] for name in ("user", "schema", "scope_key", "application", "server"))
+    assert found == (user, schema, scope_key, application, server)
 
 
 @given(

@@ -64,7 +64,7 @@ def test_records_come_back_as_they_were_written(
 
     stream = RecordStream('db "1"\n', 3, "00ff", 1 << 20)
     name = 'Ünïcode \U0001f30a "\\\r\n\0\x1f'
-    session = session_fragment(7, name, None, "connection", "00ff/7", "READ_OWN_WRITES")
+    session = session_fragment(7, name, None, "connection", "00ff/7", None, "READ_OWN_WRITES", None)
     read = statement_fragment("COM_QUERY", "read", None, False)
     replica = server_fragment("r1:3306", UUID["r1"], "replica", 1)
     first = (1, 2, 3, None, replica, "read", "known", f"{P}:1-5", 4, "r2:1:wait_timeout", "ok")
