@@ -13,8 +13,8 @@ the first read that relies on it: as a waited statement, as an observed set, or 
 
 `level`, `scope` and what belongs to them speak for the statement, which may ask for other than its
 session does. `scope_key` names the scope among all of its kind: connection "<run>/<session>", user
-"<proxy>/<user>", application "<proxy>/<key>", proxy "<proxy>". A write counts in every scope that it
-belongs to, whichever its record names: its connection, its user, its application, its proxy.
+"<proxy>/<user>", application "<proxy>/<key>", proxy "<proxy>". A write counts in every scope that
+it belongs to, whichever its record names: its connection, its user, its application, its proxy.
 
 A "gap" record tells of records that were not kept: `arrived_us` and `dispatched_us` are the first
 dropped one's arrival, `ended_us` is the last dropped one's end.
