@@ -1,30 +1,35 @@
 """The configuration, read from a TOML file and from the command line, which overrides the file.
 
-Both use the names in `proxy.options`; the file may write underscores for dashes.
+Both use the names in `proxy.options`; the file may write underscores for dashes. Only the file has
+the tables of `proxy.tables`.
 """
 
-import json
 import re
 import socket
 import stat
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, cast
+from typing import Final
 
+from proxy import cross_checks, secret_files, tables, toml_text
 from proxy.address import Address
 from proxy.options import (
     BY_NAME,
     OPTIONS,
     ClientTls,
+    Failover,
     LogLevel,
     Option,
     ServerTls,
     Value,
     did_you_mean,
 )
-from routing.decision import Level, TimeoutPolicy
+from proxy.tables import Table
+from proxy.values import written_level
+from routing.consistency import Adjustment, Rules
+from routing.decision import Level, LostPolicy, Scope, TimeoutPolicy
 
 __all__ = ["Address", "Config", "ConfigError", "load"]
 
@@ -35,6 +40,12 @@ class ConfigError(Exception):
 
 _LISTEN: Final = Address("127.0.0.1", 6446)
 
+_SECRETS: Final[Mapping[str, tuple[str, Callable[[Path], object]]]] = {
+    "monitor-password-file": ("monitor_password", secret_files.read_password),
+    "token-key-file": ("token_keys", secret_files.read_keys),
+}
+"""Options whose files are read at once: the attribute that gets what they hold, and how."""
+
 
 def _default_name() -> str:
     # The name stands in file names and in metric labels.
@@ -43,14 +54,34 @@ def _default_name() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """What one proxy does. Times are seconds, sizes bytes; addresses are not resolved."""
+    """What one proxy does. Times are seconds, sizes bytes; addresses are not resolved.
+
+    Attributes that are no options of their own:
+        staleness: the bound of BOUNDED_STALENESS; 0 with another level.
+        token_keys: what `token_key_file` holds: the first signs, all verify.
+        monitor_password: what `monitor_password_file` holds.
+        users: what sessions get instead of the defaults, by user.
+        schemas: the same, by schema.
+        listeners: the same, by the address that the client came to; clients connect at each.
+    """
 
     primary: Address
     replicas: tuple[Address, ...] = ()
     listen: Address = _LISTEN
     consistency: Level = Level.READ_OWN_WRITES
+    staleness: float = 0.0
+    scope: Scope = Scope.CONNECTION
     wait_budget: float = 0.25
     on_timeout: TimeoutPolicy = TimeoutPolicy.PRIMARY
+    scope_limit: int = 10_000
+    scope_age: float = 3600.0
+    token_key_file: Path | None = None
+    token_keys: tuple[bytes, ...] = field(default=(), repr=False)
+    token_lifetime: float = 3600.0
+    primary_fallback_rate: float = 2000.0
+    on_lost_writes: LostPolicy = LostPolicy.ERROR
+    failover: Failover = "off"
+    self_audit: float = 0.001
     metrics: Address | None = None
     routing_log: Path | None = None
     monitor_user: str | None = None
@@ -70,6 +101,50 @@ class Config:
     connect_timeout: float = 5.0
     max_allowed_packet: int = 64 << 20
     log_level: LogLevel = "info"
+    users: Mapping[str, Adjustment] = Table[str]()
+    schemas: Mapping[str, Adjustment] = Table[str]()
+    listeners: Mapping[Address, Adjustment] = Table[Address]()
+
+    @property
+    def rules(self) -> Rules:
+        """What a session asks for unless something else is said."""
+        return Rules(
+            level=self.consistency,
+            scope=self.scope,
+            wait_budget=self.wait_budget,
+            on_timeout=self.on_timeout,
+            staleness=self.staleness,
+        )
+
+    @property
+    def addresses(self) -> tuple[Address, ...]:
+        """Where clients connect: `listen` first, then the other listeners."""
+        return tuple(dict.fromkeys((self.listen, *self.listeners)))
+
+    def rules_for(self, user: str, schema: str, listener: Address) -> Rules:
+        """What a session asks for before it has said anything itself.
+
+        Args:
+            user: who logged in.
+            schema: its default schema; empty for none.
+            listener: which of `addresses` the client came to.
+        """
+        rules = self.rules
+        for found in (
+            self.listeners.get(listener),
+            self.schemas.get(schema),
+            self.users.get(user),
+        ):
+            if found is not None:
+                rules = found.applied_to(rules)
+        return rules
+
+    def adjustments(self) -> Iterator[tuple[str, str, Adjustment]]:
+        """What all tables say, each with its kind and its header ``[kind.NAME]``."""
+        for kind in tables.KINDS:
+            table: Mapping[object, Adjustment] = getattr(self, kind)
+            for name, adjustment in table.items():
+                yield kind, toml_text.header(kind, str(name)), adjustment
 
     def warnings(self) -> list[str]:
         """What works but was hardly meant; one sentence each."""
@@ -78,8 +153,20 @@ class Config:
             found.append("no replicas: every read goes to the primary")
         elif self.monitor_user is None:
             found.append("no monitor-user: the servers' health and lag are not watched")
+        bounds = [("", self.consistency, self.staleness)]
+        for _, header, adjustment in self.adjustments():
+            if adjustment.level is not None:
+                bounds.append((f"{header}: ", adjustment.level, adjustment.staleness or 0.0))
+        for where, level, staleness in bounds:
+            if level is Level.BOUNDED_STALENESS and staleness < self.monitor_interval:
+                found.append(
+                    f"{where}consistency {written_level(level, staleness)}: the bound is below"
+                    f" monitor-interval ({self.monitor_interval * 1000:.9g}ms), so the primary is"
+                    " probed for each read that finds no look so young"
+                )
         for name, path in (
             ("monitor-password-file", self.monitor_password_file),
+            ("token-key-file", self.token_key_file),
             ("client-tls-key", self.client_tls_key),
             ("rsa-key", self.rsa_key),
         ):
@@ -88,16 +175,21 @@ class Config:
         return found
 
     def to_toml(self) -> str:
-        """The effective configuration as a file that gives it again; holds no password."""
+        """The effective configuration as a file that gives it again; holds no secret."""
         lines = []
         for option in OPTIONS:
             value = getattr(self, option.attribute)
+            if option.name == "consistency":
+                value = written_level(self.consistency, self.staleness)
             lines.append(
-                f"# {option.name} is not set"
+                f"# {option.name} is not set\n"
                 if value is None
-                else f"{option.name} = {_toml(value)}"
+                else f"{option.name} = {toml_text.written(value)}\n"
             )
-        return "\n".join(lines) + "\n"
+        lines.append(tables.to_toml("users", self.users))
+        lines.append(tables.to_toml("schemas", self.schemas))
+        lines.append(tables.to_toml("listeners", self.listeners))
+        return "".join(lines)
 
 
 def load(path: Path | None, arguments: Mapping[str, Sequence[str]]) -> Config:
@@ -112,13 +204,20 @@ def load(path: Path | None, arguments: Mapping[str, Sequence[str]]) -> Config:
     """
     values: dict[str, Value] = {}
     origins: dict[str, str] = {}
+    found: dict[str, object] = {}
     if path is not None:
         for key, raw in _read_toml(path).items():
+            if key in tables.KINDS:
+                found[key] = _tables(key, raw, path)
+                origins[key] = str(path)
+                continue
             option = _option(key, path)
             where = f"{path}: {key}"
             if option.name in origins:
                 raise ConfigError(f"{where}: given twice, as {origins[option.name]}")
-            values[option.name] = _value(option, raw, f"{where} = {_toml(raw)}", path.parent)
+            values[option.name] = _value(
+                option, raw, f"{where} = {toml_text.written(raw)}", path.parent
+            )
             origins[option.name] = where
     for name, texts in arguments.items():
         option = BY_NAME[name]
@@ -128,7 +227,7 @@ def load(path: Path | None, arguments: Mapping[str, Sequence[str]]) -> Config:
         origins[name] = where
     if "primary" not in values:
         raise ConfigError("primary is missing: give --primary HOST:PORT or set it in the file")
-    return _checked(values, origins)
+    return _checked(values, found, origins)
 
 
 def _read_toml(path: Path) -> dict[str, object]:
@@ -146,8 +245,16 @@ def _read_toml(path: Path) -> dict[str, object]:
 def _option(key: str, path: Path) -> Option:
     option = BY_NAME.get(key.replace("_", "-"))
     if option is None:
-        raise ConfigError(f"{path}: {key}: unknown key{did_you_mean(key.replace('_', '-'))}")
+        hint = did_you_mean(key.replace("_", "-"), others=tables.KINDS)
+        raise ConfigError(f"{path}: {key}: unknown key{hint}")
     return option
+
+
+def _tables(kind: str, raw: object, path: Path) -> object:
+    try:
+        return tables.read(kind, raw)
+    except ValueError as error:
+        raise ConfigError(f"{path}: {error}") from error
 
 
 def _value(option: Option, raw: object, where: str, base: Path) -> Value:
@@ -159,49 +266,32 @@ def _value(option: Option, raw: object, where: str, base: Path) -> Value:
     return base / value.expanduser() if isinstance(value, Path) else value
 
 
-def _checked(values: dict[str, Value], origins: Mapping[str, str]) -> Config:
-    """Check what one option says of another, and read the password."""
+def _checked(
+    values: dict[str, Value], found: Mapping[str, object], origins: Mapping[str, str]
+) -> Config:
+    """Read the secrets, and check what one option says of another."""
 
     def fail(name: str, problem: str) -> ConfigError:
         return ConfigError(f"{origins.get(name, name)}: {problem}")
 
-    for name in ("monitor-password-file", "client-tls-cert", "client-tls-key", "rsa-key"):
+    for name in (*_SECRETS, "client-tls-cert", "client-tls-key", "rsa-key", "server-tls-ca"):
         _check_readable(values.get(name), fail, name)
-    _check_readable(values.get("server-tls-ca"), fail, "server-tls-ca")
 
     fields: dict[str, object] = {BY_NAME[name].attribute: v for name, v in values.items()}
-    password_file = values.get("monitor-password-file")
-    if isinstance(password_file, Path):
-        fields["monitor_password"] = _read_password(password_file, fail)
-    config = Config(**fields)  # type: ignore[arg-type]  # each Option.read gives its field's type
+    if isinstance(level := fields.get("consistency"), tuple):
+        fields["consistency"], fields["staleness"] = level
+    for name, (attribute, read) in _SECRETS.items():
+        path = values.get(name)
+        if isinstance(path, Path):
+            try:
+                fields[attribute] = read(path)
+            except ValueError as error:
+                raise fail(name, str(error)) from error
+    config = Config(**fields, **found)  # type: ignore[arg-type]  # readers give the fields' types
 
     if "monitor-password-file" in values and config.monitor_user is None:
         raise fail("monitor-password-file", "has no use without monitor-user")
-    seen: set[Address] = set()
-    for replica in config.replicas:
-        if replica == config.primary:
-            raise fail("replicas", f"{replica} is the primary; name it once, as primary")
-        if replica in seen:
-            raise fail("replicas", f"{replica} is named twice")
-        seen.add(replica)
-    if config.listen in (config.primary, *config.replicas):
-        raise fail("listen", f"{config.listen} is one of the servers; the proxy needs its own port")
-    if config.metrics is not None and config.metrics == config.listen and config.listen.port:
-        raise fail("metrics", f"{config.metrics} is the listen address; metrics need another port")
-    if (config.client_tls_cert is None) != (config.client_tls_key is None):
-        given = "client-tls-key" if config.client_tls_cert is None else "client-tls-cert"
-        raise fail(given, "client-tls-cert and client-tls-key go together; give both or none")
-    if config.client_tls == "disabled" and config.client_tls_cert is not None:
-        raise fail("client-tls-cert", 'has no use with client-tls = "disabled"')
-    verifies = config.server_tls in ("verify_ca", "verify_identity")
-    if config.server_tls_ca is not None and not verifies:
-        raise fail(
-            "server-tls-ca",
-            f'is not used by server-tls = "{config.server_tls}"; '
-            'want server-tls = "verify_ca" or "verify_identity"',
-        )
-    if config.server_tls == "verify_ca" and config.server_tls_ca is None:
-        raise fail("server-tls", "verify_ca needs server-tls-ca, the file of the CA to trust")
+    cross_checks.check(config, fail)
     return config
 
 
@@ -213,23 +303,3 @@ def _check_readable(path: Value | None, fail: Callable[[str, str], ConfigError],
             pass
     except OSError as error:
         raise fail(name, f"{path} cannot be read: {error.strerror}") from error
-
-
-def _read_password(path: Path, fail: Callable[[str, str], ConfigError]) -> bytes:
-    password = path.read_bytes()
-    for newline in (b"\r\n", b"\n"):
-        if password.endswith(newline):
-            password = password.removesuffix(newline)
-            break
-    if b"\0" in password or b"\n" in password:
-        raise fail("monitor-password-file", f"{path} must hold one line, the password")
-    return password
-
-
-def _toml(value: object) -> str:
-    """Write a value as TOML; JSON's strings and numbers are TOML's too."""
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(_toml(item) for item in cast("Iterable[object]", value)) + "]"
-    if isinstance(value, bool | int | float):
-        return json.dumps(value)
-    return json.dumps(str(value))

@@ -5,20 +5,21 @@
 """
 
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
 from proxy import values
 from proxy.address import Address
-from routing.decision import Level, TimeoutPolicy
+from routing.decision import Level, LostPolicy, Scope, TimeoutPolicy
 
 ClientTls = Literal["preferred", "disabled", "required"]
 ServerTls = Literal["disabled", "preferred", "required", "verify_ca", "verify_identity"]
 LogLevel = Literal["debug", "info", "warning", "error"]
+Failover = Literal["off", "read_only"]
 
-Value = Level | TimeoutPolicy | Address | tuple[Address, ...] | Path | str | int | float
+Value = tuple[Level, float] | Address | tuple[Address, ...] | Path | str | int | float
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +51,13 @@ class Option:
         return self.name.replace("-", "_")
 
 
-_GUARANTEE: Final = "servers and guarantee"
+_TOPOLOGY: Final = "the servers"
+_GUARANTEE: Final = "the guarantee"
 _CLIENTS: Final = "clients"
 _SERVERS: Final = "the way to the servers"
 _OPERATION: Final = "operation"
+
+_WEEK: Final = 7 * 86_400.0
 
 OPTIONS: Final[tuple[Option, ...]] = (
     Option(
@@ -61,27 +65,37 @@ OPTIONS: Final[tuple[Option, ...]] = (
         values.server,
         "HOST:PORT",
         "the server that takes writes (default port 3306); required",
-        _GUARANTEE,
+        _TOPOLOGY,
     ),
     Option(
         "replicas",
         values.servers,
         "HOST:PORT[,…]",
         "servers that replicate from the primary by GTID; may be given several times",
-        _GUARANTEE,
+        _TOPOLOGY,
         repeatable=True,
     ),
     Option(
         "consistency",
-        values.level,
+        values.consistency,
         "LEVEL",
         "what a read must see (default READ_OWN_WRITES)",
         _GUARANTEE,
-        choices=tuple(Level),
+        choices=tuple(
+            f"{level}(TIME)" if level is Level.BOUNDED_STALENESS else level for level in Level
+        ),
+    ),
+    Option(
+        "scope",
+        values.scope,
+        "SCOPE",
+        "whose writes count as a session's own (default connection)",
+        _GUARANTEE,
+        choices=tuple(Scope),
     ),
     Option(
         "wait-budget",
-        values.duration(60),
+        values.wait_budget,
         "TIME",
         "how long a read may wait for a replica, such as 250ms or 1s (default 250ms)",
         _GUARANTEE,
@@ -93,6 +107,64 @@ OPTIONS: Final[tuple[Option, ...]] = (
         "what a read gets whose wait budget ran out (default primary)",
         _GUARANTEE,
         choices=tuple(TimeoutPolicy),
+    ),
+    Option(
+        "scope-limit",
+        values.integer(1, 10_000_000),
+        "N",
+        "scopes wider than a connection that are kept per worker (default 10000)",
+        _GUARANTEE,
+    ),
+    Option(
+        "scope-age",
+        values.duration(_WEEK),
+        "TIME",
+        "time after which one that nobody uses is dropped (default 1h)",
+        _GUARANTEE,
+    ),
+    Option(
+        "token-key-file",
+        values.path,
+        "FILE",
+        "file of the keys of tokens, one per line; the first signs",
+        _GUARANTEE,
+    ),
+    Option(
+        "token-lifetime",
+        values.duration(_WEEK),
+        "TIME",
+        "how long a token is taken (default 1h)",
+        _GUARANTEE,
+    ),
+    Option(
+        "primary-fallback-rate",
+        values.number(0.001, 1_000_000),
+        "RATE",
+        "reads per second and worker that may leave late replicas for the primary (default 2000)",
+        _GUARANTEE,
+    ),
+    Option(
+        "on-lost-writes",
+        values.lost_policy,
+        "POLICY",
+        "what a read gets after acknowledged writes are gone from the primary (default error)",
+        _GUARANTEE,
+        choices=tuple(LostPolicy),
+    ),
+    Option(
+        "failover",
+        values.choice(values.words(Failover)),
+        "MODE",
+        "whom the proxy takes for the primary when it has failed (default off)",
+        _GUARANTEE,
+        choices=values.words(Failover),
+    ),
+    Option(
+        "self-audit",
+        values.number(0, 1),
+        "SHARE",
+        "share of the replicas' reads that are checked while they run (default 0.001)",
+        _GUARANTEE,
     ),
     Option(
         "listen",
@@ -229,9 +301,16 @@ OPTIONS: Final[tuple[Option, ...]] = (
 BY_NAME: Final = {option.name: option for option in OPTIONS}
 
 
-def did_you_mean(name: str, prefix: str = "") -> str:
-    """A clause that names the option nearest to `name`, or all options when none is near."""
-    near = difflib.get_close_matches(name, BY_NAME, n=1, cutoff=0.5)
+def did_you_mean(name: str, prefix: str = "", others: Iterable[str] = ()) -> str:
+    """A clause that names what is nearest to `name`, or all there is when none is near.
+
+    Args:
+        name: what is not known.
+        prefix: stands before each option's name.
+        others: what else could be meant.
+    """
+    known = [*BY_NAME, *others]
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     if near:
         return f"; did you mean {prefix}{near[0]}?"
-    return f"; known are {', '.join(prefix + name for name in BY_NAME)}"
+    return f"; known are {', '.join(prefix + name for name in known)}"

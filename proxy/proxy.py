@@ -57,6 +57,7 @@ class Proxy:
         metrics: counts.
         ledger: enters statements into metrics and log.
         sessions: by the connection id that the client was given.
+        accepting: clients that are logging in, at whatever listener.
         server_version: what clients are greeted with: the primary's.
         server_capabilities: what the primary can do; clients are not offered more.
     """
@@ -83,6 +84,7 @@ class Proxy:
         self.tracking = "OFF" if config.consistency is Level.BEST_EFFORT else "OWN_GTID"
         self.classifier = Classifier()
         self.sessions: dict[int, ClientSession] = {}
+        self.accepting = 0
         self.server_version = _ASSUMED_VERSION
         self.server_capabilities = ~Capability(0)
         self.tasks = tasks
@@ -153,27 +155,29 @@ async def serve(
         routing_log: where records go, started; None for nowhere.
         worker: its number, from 0.
         stop: set it to end.
-        ready: called with the port once clients can connect.
+        ready: called with the port of `listen` once clients can connect.
 
     Raises:
-        OSError: the address cannot be listened on.
+        OSError: an address cannot be listened on.
     """
     proxy = Proxy(config, materials, metrics, routing_log, worker)
     await proxy.meet_primary()
-    listener = Listener(proxy)
+    listeners = [Listener(proxy, address) for address in config.addresses]
     monitor = Monitor(proxy)
-    port = await listener.start(reuse_port=config.workers > 1)
+    ports = [await listener.start(reuse_port=config.workers > 1) for listener in listeners]
     # What the start made stays for good, and a statement leaves no cycles behind: let the collector
     # look at what is new, and seldom.
     gc.collect()
     gc.freeze()
     gc.set_threshold(*_GC_THRESHOLDS)
     monitor.start()
-    ready(port)
-    _log.info("worker %d (pid %d) listens on port %d", worker, os.getpid(), port)
+    ready(ports[0])
+    where = ", ".join(str(port) for port in ports)
+    _log.info("worker %d (pid %d) listens on port %s", worker, os.getpid(), where)
     try:
         await stop.wait()
     finally:
-        listener.stop()
+        for listener in listeners:
+            listener.stop()
         await monitor.stop()
         await proxy.drain()

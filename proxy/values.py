@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Final, cast, get_args
 
 from proxy.address import Address
-from routing.decision import Level, TimeoutPolicy
+from routing.consistency import MAX_WAIT_BUDGET, read_application, read_level
+from routing.decision import Level, LostPolicy, Scope, TimeoutPolicy
 
 
 def _text(raw: object, wanted: str) -> str:
@@ -45,8 +46,8 @@ def servers(raw: object) -> tuple[Address, ...]:
     return tuple(server(text) for text in texts)
 
 
-_DURATION: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?|\.[0-9]+) *(us|ms|s|m|)", re.ASCII)
-_UNITS: Final = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "": 1.0}
+_DURATION: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?|\.[0-9]+) *(us|ms|s|m|h|)", re.ASCII)
+_UNITS: Final = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "": 1.0}
 
 
 def duration(most: float) -> Callable[[object], float]:
@@ -67,6 +68,9 @@ def duration(most: float) -> Callable[[object], float]:
     return read
 
 
+wait_budget: Final = duration(MAX_WAIT_BUDGET)
+
+
 def integer(least: int, most: int) -> Callable[[object], int]:
     """Read a whole number."""
     wanted = f"want a whole number from {least} to {most}"
@@ -77,6 +81,22 @@ def integer(least: int, most: int) -> Callable[[object], int]:
         if not least <= int(str(raw)) <= most:
             raise ValueError(wanted)
         return int(str(raw))
+
+    return read
+
+
+def number(least: float, most: float) -> Callable[[object], float]:
+    """Read a number."""
+    wanted = f"want a number from {least:.9g} to {most:.9g}"
+
+    def read(raw: object) -> float:
+        try:
+            found = float("nan") if isinstance(raw, bool) else float(str(raw))
+        except ValueError:
+            raise ValueError(wanted) from None
+        if not least <= found <= most:
+            raise ValueError(wanted)
+        return found
 
     return read
 
@@ -111,14 +131,45 @@ def choice(choices: Sequence[str]) -> Callable[[object], str]:
     return read
 
 
-def level(raw: object) -> Level:
-    """Read a consistency level."""
-    return Level(choice(tuple(Level))(raw))
+def consistency(raw: object) -> tuple[Level, float]:
+    """Read a consistency level, and its bound in seconds; 0 where it takes none."""
+    level, bound = read_level(_text(raw, f"one of {', '.join(Level)}"))
+    if bound is None:
+        return level, 0.0
+    # Whole microseconds, so that what is written reads as the same.
+    bound = round(bound, 6)
+    if bound <= 0:
+        raise ValueError("want a bound of at least 1us")
+    return level, bound
+
+
+def written_level(level: Level, staleness: float) -> str:
+    """Write what `consistency` reads."""
+    if level is not Level.BOUNDED_STALENESS:
+        return str(level)
+    return f"{level}({f'{staleness * 1000:.3f}'.rstrip('0').rstrip('.')}ms)"
+
+
+def scope(raw: object) -> Scope:
+    """Read a scope."""
+    return Scope(choice(tuple(Scope))(raw))
 
 
 def timeout_policy(raw: object) -> TimeoutPolicy:
     """Read a timeout policy."""
     return TimeoutPolicy(choice(tuple(TimeoutPolicy))(raw))
+
+
+def lost_policy(raw: object) -> LostPolicy:
+    """Read what follows lost writes."""
+    return LostPolicy(choice(tuple(LostPolicy))(raw))
+
+
+def application(raw: object) -> str:
+    """Read the key of an application."""
+    if isinstance(raw, str):
+        return read_application(raw)
+    raise ValueError("want an application key, a string")
 
 
 def path(raw: object) -> Path:

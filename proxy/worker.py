@@ -90,7 +90,8 @@ def run_worker(
     try:
         uvloop.run(main())
     except OSError as error:
-        _log.error("cannot serve on %s: %s", config.listen, error)
+        addresses = ", ".join(map(str, config.addresses))
+        _log.error("cannot serve on %s: %s", addresses, error)
         return CANNOT_SERVE
     except asyncio.CancelledError:
         _log.warning("stopped at once by a second signal")

@@ -63,8 +63,9 @@ def _run_here(config: Config, materials: Materials, serve: Serve) -> int:
 
 
 def _run_supervised(config: Config, ring: KeyRing, serve: Serve) -> int:
-    port, held = _reserve(config.listen)
+    held: list[socket.socket] = []
     try:
+        port, *_ = [_reserve(address, held) for address in config.addresses]
         config = dataclasses.replace(config, listen=Address(config.listen.host, port))
         supervisor = Supervisor(config, ring, serve, lambda port: _tell_ready(config, port))
         with _serving_metrics(
@@ -101,14 +102,13 @@ def _serving_metrics(
         server.stop()
 
 
-def _reserve(listen: Address) -> tuple[int, list[socket.socket]]:
-    """Find the port that all workers can share, and keep it.
+def _reserve(listen: Address, held: list[socket.socket]) -> int:
+    """Find the port that all workers can share, and keep it in `held`.
 
     Two proxies of one user could share a port by SO_REUSEPORT without noticing; so nobody may
     listen there when this one starts.
     """
     port = listen.port
-    held: list[socket.socket] = []
     try:
         for family, kind, protocol, _, where in socket.getaddrinfo(
             listen.host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -124,16 +124,15 @@ def _reserve(listen: Address) -> tuple[int, list[socket.socket]]:
                 if option == socket.SO_REUSEADDR:
                     held.pop().close()
     except OSError as error:
-        for reservation in held:
-            reservation.close()
         raise CannotServeError(f"listen {listen}: {error.strerror}") from error
-    return port, held
+    return port
 
 
 def _tell_ready(config: Config, port: int) -> None:
+    addresses = (Address(config.listen.host, port), *config.addresses[1:])
     _log.info(
         "listening on %s (%s); primary %s, replicas %s",
-        Address(config.listen.host, port),
+        " and ".join(map(str, addresses)),
         "1 worker" if config.workers == 1 else f"{config.workers} workers",
         config.primary,
         ", ".join(str(replica) for replica in config.replicas) or "none",

@@ -29,6 +29,7 @@ from proxy.server.login import Login
 from routing.session import Session
 
 if TYPE_CHECKING:
+    from proxy.address import Address
     from proxy.proxy import Proxy
     from proxy.server.login import Opened
 
@@ -68,12 +69,17 @@ _UTF8MB4: Final = 255
 
 
 class Listener:
-    """Accepts connections on one address."""
+    """Accepts connections on one address.
 
-    def __init__(self, proxy: Proxy) -> None:
+    Attributes:
+        address: where, as the configuration names it.
+    """
+
+    def __init__(self, proxy: Proxy, address: Address | None = None) -> None:
+        """Without an address it is that of the option `listen`."""
+        self.address = proxy.config.listen if address is None else address
         self._proxy = proxy
         self._server: asyncio.Server | None = None
-        self._accepting = 0
 
     async def start(self, *, reuse_port: bool) -> int:
         """Listen; return the port.
@@ -81,11 +87,10 @@ class Listener:
         Raises:
             OSError: the address cannot be used.
         """
-        listen = self._proxy.config.listen
         self._server = await asyncio.get_running_loop().create_server(
             lambda: PacketChannel(LOGIN_PACKET_LIMIT, self._connected),
-            listen.host,
-            listen.port,
+            self.address.host,
+            self.address.port,
             reuse_port=reuse_port,
             backlog=1024,
         )
@@ -102,7 +107,7 @@ class Listener:
 
     async def _welcome(self, channel: PacketChannel) -> None:
         proxy = self._proxy
-        if len(proxy.sessions) + self._accepting >= proxy.config.max_connections:
+        if len(proxy.sessions) + proxy.accepting >= proxy.config.max_connections:
             proxy.metrics.client_refused("max_connections")
             refuse(
                 channel,
@@ -112,10 +117,10 @@ class Listener:
                 capabilities=Capability(0),
             )
             return
-        self._accepting += 1
+        proxy.accepting += 1
         try:
             async with asyncio.timeout(proxy.config.handshake_timeout):
-                await Welcome(proxy, channel).run()
+                await Welcome(proxy, channel, self.address).run()
         except TimeoutError:
             timed_out(proxy, channel)
         except ChannelClosedError:
@@ -129,13 +134,18 @@ class Listener:
             channel.abort()  # so that the client does not wait for what will not come
             raise
         finally:
-            self._accepting -= 1
+            proxy.accepting -= 1
 
 
 class Welcome:
-    """The login of one client."""
+    """The login of one client.
 
-    def __init__(self, proxy: Proxy, channel: PacketChannel) -> None:
+    Attributes:
+        listener: the address that the client came to, one of `Config.addresses`.
+    """
+
+    def __init__(self, proxy: Proxy, channel: PacketChannel, listener: Address) -> None:
+        self.listener = listener
         self._proxy = proxy
         self._channel = channel
         self._nonce = bytes(byte % 127 + 1 for byte in secrets.token_bytes(20))

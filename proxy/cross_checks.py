@@ -1,0 +1,82 @@
+"""What one option says of another."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from proxy import toml_text
+from routing.decision import Scope
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from proxy.address import Address
+    from proxy.config import Config
+
+    Fail = Callable[[str, str], Exception]
+    """Makes the error of an option (its name, what is wrong); it says where that was given."""
+
+
+def check(config: Config, fail: Fail) -> None:
+    """Raise what `fail` makes of the first thing that does not go together."""
+    _check_servers(config, fail)
+    _check_addresses(config, fail)
+    _check_guarantee(config, fail)
+    _check_tls(config, fail)
+
+
+def _check_servers(config: Config, fail: Fail) -> None:
+    seen: set[Address] = set()
+    for replica in config.replicas:
+        if replica == config.primary:
+            raise fail("replicas", f"{replica} is the primary; name it once, as primary")
+        if replica in seen:
+            raise fail("replicas", f"{replica} is named twice")
+        seen.add(replica)
+
+
+def _check_addresses(config: Config, fail: Fail) -> None:
+    for address in config.addresses:
+        name = "listen" if address == config.listen else "listeners"
+        where = "" if name == "listen" else f"{toml_text.header(name, str(address))}: "
+        if address in (config.primary, *config.replicas):
+            raise fail(
+                name, f"{where}{address} is one of the servers; the proxy needs its own port"
+            )
+        if address == config.metrics and address.port:
+            kind = "the listen address" if name == "listen" else "a listener's address"
+            raise fail("metrics", f"{address} is {kind}; metrics need another port")
+
+
+def _check_guarantee(config: Config, fail: Fail) -> None:
+    if config.failover != "off" and config.monitor_user is None:
+        raise fail("failover", f"{config.failover} needs monitor-user, which sees who is read only")
+    scopes = [("scope", "", config.scope)]
+    for kind, header, adjustment in config.adjustments():
+        if adjustment.scope is not None:
+            scopes.append((kind, f"{header}: scope: ", adjustment.scope))
+    for name, where, scope in scopes:
+        if scope is not Scope.CONNECTION and config.workers > 1:
+            raise fail(
+                name,
+                f'{where}"{scope}" needs workers = 1: the sessions of one scope may be served by'
+                " different workers, which do not share scopes. Other ways are tokens and"
+                ' consistency = "STRONG"',
+            )
+
+
+def _check_tls(config: Config, fail: Fail) -> None:
+    if (config.client_tls_cert is None) != (config.client_tls_key is None):
+        given = "client-tls-key" if config.client_tls_cert is None else "client-tls-cert"
+        raise fail(given, "client-tls-cert and client-tls-key go together; give both or none")
+    if config.client_tls == "disabled" and config.client_tls_cert is not None:
+        raise fail("client-tls-cert", 'has no use with client-tls = "disabled"')
+    verifies = config.server_tls in ("verify_ca", "verify_identity")
+    if config.server_tls_ca is not None and not verifies:
+        raise fail(
+            "server-tls-ca",
+            f'is not used by server-tls = "{config.server_tls}"; '
+            'want server-tls = "verify_ca" or "verify_identity"',
+        )
+    if config.server_tls == "verify_ca" and config.server_tls_ca is None:
+        raise fail("server-tls", "verify_ca needs server-tls-ca, the file of the CA to trust")

@@ -1,0 +1,68 @@
+"""Files that hold secrets. No error tells what is in them."""
+
+import base64
+import binascii
+import re
+from pathlib import Path
+from typing import Final
+
+LEAST_KEY: Final = 16
+"""Shortest key of tokens, bytes."""
+
+_HEX: Final = re.compile(rb"(?:[0-9A-Fa-f]{2})+")
+
+
+def read_password(path: Path) -> bytes:
+    """Read a file of one line.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it holds more than one line.
+    """
+    password = path.read_bytes()
+    for newline in (b"\r\n", b"\n"):
+        if password.endswith(newline):
+            password = password.removesuffix(newline)
+            break
+    if b"\0" in password or b"\n" in password:
+        raise ValueError(f"{path} must hold one line, the password")
+    return password
+
+
+def read_keys(path: Path) -> tuple[bytes, ...]:
+    """Read a file of one key per line, each in hex, in base64 or as it is.
+
+    Empty lines do not count.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: a key is too short or stands there twice, or there is none.
+    """
+    lines: dict[bytes, int] = {}
+    for number, line in enumerate(path.read_bytes().split(b"\n"), 1):
+        text = line.strip()
+        if not text:
+            continue
+        key = _key(text)
+        if len(key) < LEAST_KEY:
+            raise ValueError(
+                f"{path}: line {number}: a key of {len(key)} bytes is too short; want at least"
+                f" {LEAST_KEY}, such as openssl rand -hex 32 makes"
+            )
+        if key in lines:
+            raise ValueError(f"{path}: line {number}: is the key of line {lines[key]} again")
+        lines[key] = number
+    if not lines:
+        raise ValueError(f"{path} holds no key; want one per line")
+    return tuple(lines)
+
+
+def _key(text: bytes) -> bytes:
+    if _HEX.fullmatch(text):
+        return bytes.fromhex(text.decode())
+    try:
+        key = base64.b64decode(text, validate=True)
+    except binascii.Error:
+        return text
+    # A passphrase may look like base64.
+    return key if len(key) >= LEAST_KEY else text

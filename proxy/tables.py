@@ -1,0 +1,138 @@
+"""The tables of the file: what users, schemas and listeners are given instead of the defaults."""
+
+import difflib
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from typing import Final, TypeVar
+
+from proxy import toml_text, values
+from proxy.address import Address
+from routing.consistency import NO_ADJUSTMENT, Adjustment
+
+K = TypeVar("K", bound=Hashable)
+
+KEYS: Final = ("consistency", "scope", "wait-budget", "on-timeout", "application")
+"""What each table may hold."""
+
+
+class Table(Mapping[K, Adjustment]):
+    """What the tables of one kind say, by name. Immutable, and can be sent to another process."""
+
+    __slots__ = ("_entries",)
+
+    def __init__(self, entries: Mapping[K, Adjustment] | None = None) -> None:
+        self._entries = dict(entries or {})
+
+    def __getitem__(self, name: K) -> Adjustment:
+        return self._entries[name]
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._entries.items()))
+
+    def __repr__(self) -> str:
+        return f"Table({self._entries!r})"
+
+
+def _name(raw: object) -> str:
+    if not isinstance(raw, str) or not raw:
+        raise ValueError("want a name")
+    return raw
+
+
+_listener: Final = values.address("0.0.0.0", None, 1)
+
+KINDS: Final[Mapping[str, Callable[[object], str | Address]]] = {
+    "users": _name,
+    "schemas": _name,
+    "listeners": _listener,
+}
+"""The kinds of tables, and what reads the name of one."""
+
+
+def read(kind: str, raw: object) -> Table[str | Address]:
+    """Read all tables of one kind.
+
+    Args:
+        kind: one of `KINDS`.
+        raw: what TOML holds under that name.
+
+    Raises:
+        ValueError: the first thing that is wrong; the message begins with the table's header.
+    """
+    found: dict[str | Address, Adjustment] = {}
+    headers: dict[str | Address, str] = {}
+    for text, content in _content(raw, kind, f"tables [{kind}.NAME]").items():
+        header = toml_text.header(kind, text)
+        try:
+            name = KINDS[kind](text)
+        except ValueError as error:
+            raise ValueError(f"{header}: {error}") from error
+        if name in headers:
+            raise ValueError(f"{header}: given twice, as {headers[name]}")
+        headers[name] = header
+        found[name] = _read_table(
+            header, _content(content, f"[{kind}]: {text}", f"a table {header}")
+        )
+    return Table(found)
+
+
+def _content(raw: object, where: str, wanted: str) -> Mapping[str, object]:
+    if isinstance(raw, dict):
+        return raw
+    raise ValueError(f"{where} = {toml_text.written(raw)}: want {wanted}")
+
+
+def _read_table(header: str, content: Mapping[str, object]) -> Adjustment:
+    adjustment = NO_ADJUSTMENT
+    seen: dict[str, str] = {}
+    for text, raw in content.items():
+        key = text.replace("_", "-")
+        if key not in KEYS:
+            near = difflib.get_close_matches(key, KEYS, n=1, cutoff=0.5)
+            hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(KEYS)}"
+            raise ValueError(f"{header}: {text}: unknown key; {hint}")
+        if key in seen:
+            raise ValueError(f"{header}: {text}: given twice, as {seen[key]}")
+        seen[key] = text
+        try:
+            adjustment = adjustment.and_then(_read_key(key, raw))
+        except ValueError as error:
+            raise ValueError(f"{header}: {text} = {toml_text.written(raw)}: {error}") from error
+    return adjustment
+
+
+def _read_key(key: str, raw: object) -> Adjustment:
+    match key:
+        case "consistency":
+            level, staleness = values.consistency(raw)
+            return Adjustment(level=level, staleness=staleness or None)
+        case "scope":
+            return Adjustment(scope=values.scope(raw))
+        case "wait-budget":
+            return Adjustment(wait_budget=values.wait_budget(raw))
+        case "on-timeout":
+            return Adjustment(on_timeout=values.timeout_policy(raw))
+        case _:
+            return Adjustment(application=values.application(raw))
+
+
+def to_toml(kind: str, table: Mapping[str, Adjustment] | Mapping[Address, Adjustment]) -> str:
+    """Write tables as `read` reads them."""
+    lines: list[str] = []
+    for name, adjustment in table.items():
+        lines += ["", toml_text.header(kind, str(name))]
+        level = adjustment.level
+        shown = {
+            "consistency": level and values.written_level(level, adjustment.staleness or 0.0),
+            "scope": adjustment.scope,
+            "wait-budget": adjustment.wait_budget,
+            "on-timeout": adjustment.on_timeout,
+            "application": adjustment.application,
+        }
+        lines += [f"{k} = {toml_text.written(v)}" for k, v in shown.items() if v is not None]
+    return "".join(f"{line}\n" for line in lines)
