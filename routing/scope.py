@@ -19,6 +19,9 @@ COMPACT_ABOVE: Final = 8
 PROBE_ABOVE: Final = 64
 """Intervals beyond which the primary is asked for its set, so that the required one gets short."""
 
+_DOUBTS: Final = 1 << 32
+"""More than one scope ever counts."""
+
 
 class ScopeState:
     """What the reads of one scope must be able to see.
@@ -37,7 +40,8 @@ class ScopeState:
         lost_untold: no read was told of them yet.
     """
 
-    def __init__(self, kind: Scope, key: str, term: int, *, unknown: bool) -> None:
+    def __init__(self, kind: Scope, key: str, term: int, *, unknown: bool, doubts: int = 0) -> None:
+        """Begin with nothing; `doubts` is what to count them from."""
         self.kind = kind
         self.key = key
         self.own: GtidSet = EMPTY
@@ -49,7 +53,7 @@ class ScopeState:
         self.used_at = 0.0
         self.lost: GtidSet = EMPTY
         self.lost_untold = False
-        self._doubts = 0
+        self._doubts = doubts
         self._probe_above = PROBE_ABOVE
 
     def required(self, level: Level) -> GtidSet:
@@ -156,6 +160,7 @@ class Scopes:
         self._limit = limit
         self._age = age
         self._states: OrderedDict[tuple[Scope, str], ScopeState] = OrderedDict()
+        self._begun = 0
         self.evicted = 0
 
     def __len__(self) -> int:
@@ -171,7 +176,11 @@ class Scopes:
         if state is None or now - state.used_at > self._age:
             if state is not None:
                 self.evicted += 1
-            state = self._states[kind, key] = ScopeState(kind, key, term, unknown=True)
+            # A probe that was begun for the scope before it does not know what was missed since.
+            self._begun += 1
+            doubts = self._begun * _DOUBTS
+            state = ScopeState(kind, key, term, unknown=True, doubts=doubts)
+            self._states[kind, key] = state
             state.used_at = now
             self._make_room(now)
         state.used_at = now
@@ -183,9 +192,8 @@ class Scopes:
         states = self._states
         if not states:
             return []
-        keys = [(Scope.PROXY, ""), (Scope.USER, user)]
-        if application:
-            keys.append((Scope.APPLICATION, application))
+        # Who names no application reads with all who name none.
+        keys = ((Scope.PROXY, ""), (Scope.USER, user), (Scope.APPLICATION, application))
         return [states[key] for key in keys if key in states]
 
     def _make_room(self, now: float) -> None:
