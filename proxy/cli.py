@@ -24,7 +24,9 @@ examples:
 
 _RUN_EXAMPLES: Final = """\
 The same names stand in the file, for example: wait-budget = "500ms"
-The command line overrides the file. docs/configuration.md explains every option.
+The command line overrides the file. Only the file has tables with rules for single users, schemas
+and ports: [users.NAME], [schemas.NAME], [listeners."HOST:PORT"].
+docs/configuration.md explains every option.
 
 examples:
   tidegate run --primary db1 --replicas db2,db3

@@ -6,6 +6,7 @@ from typing import Final, TypeVar
 
 from proxy import toml_text, values
 from proxy.address import Address
+from proxy.options import BY_NAME
 from routing.consistency import NO_ADJUSTMENT, Adjustment
 
 K = TypeVar("K", bound=Hashable)
@@ -93,6 +94,10 @@ def _read_table(header: str, content: Mapping[str, object]) -> Adjustment:
     for text, raw in content.items():
         key = text.replace("_", "-")
         if key not in KEYS:
+            if key in BY_NAME:
+                raise ValueError(
+                    f"{header}: {text}: is not for one table; write it above the first"
+                )
             near = difflib.get_close_matches(key, KEYS, n=1, cutoff=0.5)
             hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(KEYS)}"
             raise ValueError(f"{header}: {text}: unknown key; {hint}")

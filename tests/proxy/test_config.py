@@ -4,11 +4,16 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from proxy import tables
 from proxy.address import Address
 from proxy.config import Config, ConfigError, load
 from proxy.options import OPTIONS
-from routing.decision import Level, TimeoutPolicy
+from proxy.values import consistency, written_level
+from routing.consistency import MAX_STALENESS, Rules
+from routing.decision import Level, LostPolicy, Scope, TimeoutPolicy
 
 PRIMARY = {"primary": ["db1"]}
 DOCS = Path(__file__).parents[2] / "docs" / "configuration.md"
@@ -49,15 +54,25 @@ def test_file_gives_every_value(tmp_path: Path) -> None:
     for name in ("cert.pem", "key.pem", "rsa.pem", "ca.pem"):
         (tmp_path / name).write_text("x")
     (tmp_path / "pw").write_bytes(b"s3cret \n")
+    (tmp_path / "keys").write_bytes(b"a s3cret of our own\n" + b"ab" * 16)
     config = from_text(
         tmp_path,
         """
         primary = "db1"
         replicas = ["db2:3307", "[::1]"]
         listen = ":6000"
-        consistency = "best-effort"
+        consistency = "bounded-staleness( 1.5s )"
+        scope = "connection"
         wait-budget = "1.5s"
         on_timeout = "stale"
+        scope-limit = 5
+        scope-age = "2h"
+        token-key-file = "keys"
+        token-lifetime = "5m"
+        primary-fallback-rate = 0.5
+        on-lost-writes = "continue"
+        failover = "read-only"
+        self-audit = 1
         metrics = "127.0.0.1:9000"
         routing-log = "log"
         monitor-user = "watch"
@@ -82,9 +97,20 @@ def test_file_gives_every_value(tmp_path: Path) -> None:
         primary=Address("db1", 3306),
         replicas=(Address("db2", 3307), Address("::1", 3306)),
         listen=Address("0.0.0.0", 6000),
-        consistency=Level.BEST_EFFORT,
+        consistency=Level.BOUNDED_STALENESS,
+        staleness=1.5,
+        scope=Scope.CONNECTION,
         wait_budget=1.5,
         on_timeout=TimeoutPolicy.STALE,
+        scope_limit=5,
+        scope_age=7200.0,
+        token_key_file=tmp_path / "keys",
+        token_keys=(b"a s3cret of our own", b"\xab" * 16),
+        token_lifetime=300.0,
+        primary_fallback_rate=0.5,
+        on_lost_writes=LostPolicy.CONTINUE,
+        failover="read_only",
+        self_audit=1.0,
         metrics=Address("127.0.0.1", 9000),
         routing_log=tmp_path / "log",
         monitor_user="watch",
@@ -119,8 +145,10 @@ def test_defaults_are_the_documented_ones() -> None:
         match = re.search(r"default ([^ )]+)\)", option.help)
         if match and option.name != "primary":
             documented += 1
-            assert option.read(match[1]) == getattr(config, option.attribute), option.name
-    assert documented >= 12
+            value = getattr(config, option.attribute)
+            read = (value, config.staleness) if option.name == "consistency" else value
+            assert option.read(match[1]) == read, option.name
+    assert documented >= 21
 
 
 def test_effective_defaults_are_toml() -> None:
@@ -132,10 +160,31 @@ def test_effective_defaults_are_toml() -> None:
 
 
 def test_every_field_is_an_option_and_documented() -> None:
-    fields = {field.name for field in dataclasses.fields(Config)} - {"monitor_password"}
-    assert {option.attribute for option in OPTIONS} == fields
+    fields = {field.name for field in dataclasses.fields(Config)}
+    derived = {"monitor_password", "token_keys", "staleness"}
+    assert {option.attribute for option in OPTIONS} == fields - derived - set(tables.KINDS)
     documented = set(re.findall(r"^### `([a-z-]+)`", DOCS.read_text(), re.MULTILINE))
     assert documented == {option.name for option in OPTIONS}
+
+
+def test_documented_defaults_are_those_of_the_help() -> None:
+    sections = re.split(r"^### `([a-z-]+)`$", DOCS.read_text(), flags=re.MULTILINE)
+    bodies = dict(zip(sections[1::2], sections[2::2], strict=True))
+    for option in OPTIONS:
+        match = re.search(r"default ([^ )]+)\)", option.help)
+        if match and option.name != "primary":
+            value = re.escape(match[1])
+            told = rf"Default\s`?{value}\b|\b{value}`?\s\(default"
+            assert re.search(told, bodies[option.name]), option.name
+
+
+def test_the_documented_files_are_valid(tmp_path: Path) -> None:
+    (tmp_path / "monitor.password").write_text("x")
+    (tmp_path / "token.keys").write_text("ab" * 32)
+    files = re.findall(r"^```toml\n(.*?)^```", DOCS.read_text(), re.MULTILINE | re.DOTALL)
+    assert len(files) >= 2
+    for text in files:
+        from_text(tmp_path, text if "primary =" in text else f'primary = "db1"\n{text}')
 
 
 def test_arguments_override_the_file(tmp_path: Path) -> None:
@@ -176,7 +225,27 @@ def test_bad_duration_is_refused(tmp_path: Path, value: str) -> None:
     [
         ('wait-bugdet = "1s"', r"wait-bugdet: unknown key; did you mean wait-budget\?"),
         ("zzzzzz = 1", r"zzzzzz: unknown key; known are primary, replicas,"),
+        ('user = "x"', r"user: unknown key; did you mean users\?"),
         ('consistency = "STRICT"', r'"STRICT": want one of BEST_EFFORT, READ_OWN_WRITES'),
+        ("consistency = 2", r"consistency = 2: want one of BEST_EFFORT, READ_OWN_WRITES"),
+        ('consistency = "STRONG(1s)"', r"STRONG takes no bound"),
+        ('consistency = "BOUNDED_STALENESS"', r"such as BOUNDED_STALENESS\(500ms\)"),
+        ('consistency = "BOUNDED_STALENESS(2d)"', r"want a duration such as 250ms"),
+        ('consistency = "BOUNDED_STALENESS(.1us)"', r"want a bound of at least 1us"),
+        ('scope = "session"', r"want one of connection, user, application, proxy"),
+        ('on-lost-writes = "stale"', r"want one of error, continue"),
+        ('failover = "on"', r"want one of off, read_only"),
+        ('failover = "read_only"', r"failover: read_only needs monitor-user"),
+        ("self-audit = 1.1", r"self-audit = 1.1: want a number from 0 to 1"),
+        ("self-audit = true", r"want a number from 0 to 1"),
+        ("self-audit = nan", r"want a number from 0 to 1"),
+        ('self-audit = "x"', r"want a number from 0 to 1"),
+        ("primary-fallback-rate = 0", r"want a number from 0.001 to 1000000"),
+        ("scope-limit = 0", r"want a whole number from 1 to 10000000"),
+        ('scope-age = "169h"', r"at most 604800s"),
+        ('token-key-file = "none"', r"none cannot be read: No such file"),
+        ('token-key-file = "tidegate.toml"', r"token-key-file: .*line 1: a key of 15 bytes is too"),
+        ('scope = "user"\nworkers = 2', r'scope: "user" needs workers = 1: the sessions of one'),
         ('on-timeout = "fail"', r"want one of primary, error, stale"),
         ("workers = 0", r"workers = 0: want a whole number from 1 to 256"),
         ("workers = true", r"workers = true: want a whole number"),
@@ -212,6 +281,34 @@ def test_errors_name_place_value_and_what_is_allowed(
     assert str(tmp_path / "tidegate.toml") in str(caught.value)
 
 
+@given(st.floats(1e-6, MAX_STALENESS))
+def test_a_bound_is_written_as_it_is_read(seconds: float) -> None:
+    level, bound = consistency(f"BOUNDED_STALENESS({seconds:.9f}s)")
+    assert abs(bound - seconds) <= 0.51e-6
+    assert consistency(written_level(level, bound)) == (level, bound)
+
+
+@pytest.mark.parametrize("level", [level for level in Level if level != "BOUNDED_STALENESS"])
+def test_other_levels_have_no_bound(level: Level) -> None:
+    assert consistency(written_level(level, 3.0)) == (level, 0.0)
+    assert load(None, {**PRIMARY, "consistency": [level]}).rules.consistency == level
+
+
+def test_default_rules() -> None:
+    arguments = {
+        "consistency": ["BOUNDED_STALENESS(500)"],
+        "scope": ["proxy"],
+        "wait-budget": ["1s"],
+        "on-timeout": ["error"],
+    }
+    assert load(None, {**PRIMARY, **arguments}).rules == Rules(
+        Level.BOUNDED_STALENESS, Scope.PROXY, 1.0, TimeoutPolicy.ERROR, 0.5, ""
+    )
+    assert load(None, PRIMARY).rules == Rules(
+        Level.READ_OWN_WRITES, Scope.CONNECTION, 0.25, TimeoutPolicy.PRIMARY
+    )
+
+
 def test_argument_errors_name_the_argument() -> None:
     with pytest.raises(ConfigError, match=r"^--wait-budget abc: want a duration"):
         load(None, {**PRIMARY, "wait-budget": ["abc"]})
@@ -243,12 +340,32 @@ def test_password_without_user_and_of_many_lines(tmp_path: Path) -> None:
 
 
 def test_warnings(tmp_path: Path) -> None:
-    password = tmp_path / "pw"
-    password.write_text("one")
-    password.chmod(0o604)
-    config = load(
-        None, {**PRIMARY, "monitor-user": ["w"], "monitor-password-file": [str(password)]}
-    )
-    assert [warning.split()[0] for warning in config.warnings()] == ["no", "monitor-password-file"]
-    password.chmod(0o600)
+    secrets = ("monitor-password-file", "token-key-file")
+    arguments = {**PRIMARY, "monitor-user": ["w"]}
+    for name in secrets:
+        (tmp_path / name).write_text("one of 16 letters")
+        (tmp_path / name).chmod(0o604)
+        arguments[name] = [str(tmp_path / name)]
+    config = load(None, arguments)
+    assert [warning.split()[0] for warning in config.warnings()] == ["no", *secrets]
+    for name in secrets:
+        (tmp_path / name).chmod(0o600)
     assert len(config.warnings()) == 1
+
+
+def test_a_bound_below_the_monitor_interval_is_warned_about(tmp_path: Path) -> None:
+    text = """
+    primary = "db1"
+    replicas = ["db2"]
+    monitor-user = "w"
+    consistency = "BOUNDED_STALENESS(999ms)"
+    [users.a]
+    consistency = "BOUNDED_STALENESS(1s)"
+    [schemas."b c"]
+    consistency = "BOUNDED_STALENESS(1ms)"
+    """
+    default, schema = from_text(tmp_path, text).warnings()
+    assert default.startswith("consistency BOUNDED_STALENESS(999ms): the bound is below")
+    assert schema.startswith('[schemas."b c"]: consistency BOUNDED_STALENESS(1ms): the bound')
+    assert "monitor-interval (1000ms)" in schema
+    assert from_text(tmp_path, text, {"monitor-interval": ["1ms"]}).warnings() == []
