@@ -17,9 +17,9 @@ from proxy.observe.ledger import Ledger
 from proxy.server.errors import ServerUnreachableError
 from proxy.server.login import greet
 from proxy.server.monitor import Monitor
+from proxy.server.probe import Probes
 from routing.classifier import Classifier
-from routing.consistency import Rules
-from routing.decision import Level, Scope
+from routing.scope import Scopes
 from routing.topology import Topology
 
 if TYPE_CHECKING:
@@ -52,7 +52,9 @@ class Proxy:
         config: the configuration.
         materials: keys and TLS contexts.
         topology: the servers.
-        rules: what sessions start with.
+        scopes: the scopes wider than a connection that are alive.
+        probes: the questions to the primary that reads share.
+        audit_credit: grows by the share of audited reads with each; at 1 one is audited.
         classifier: statements that were seen.
         metrics: counts.
         ledger: enters statements into metrics and log.
@@ -73,15 +75,15 @@ class Proxy:
         self.config = config
         self.materials = materials
         self.metrics = metrics
-        self.ledger = Ledger(metrics, routing_log)
-        self.topology = Topology(str(config.primary), [str(replica) for replica in config.replicas])
-        self.rules = Rules(
-            level=config.consistency,
-            scope=Scope.CONNECTION,
-            wait_budget=config.wait_budget,
-            on_timeout=config.on_timeout,
+        self.ledger = Ledger(metrics, routing_log, config.proxy_name)
+        self.topology = Topology(
+            str(config.primary),
+            [str(replica) for replica in config.replicas],
+            config.primary_fallback_rate,
         )
-        self.tracking = "OFF" if config.consistency is Level.BEST_EFFORT else "OWN_GTID"
+        self.scopes = Scopes(config.scope_limit, config.scope_age)
+        self.probes = Probes(self)
+        self.audit_credit = 0.0
         self.classifier = Classifier()
         self.sessions: dict[int, ClientSession] = {}
         self.accepting = 0

@@ -106,6 +106,8 @@ class Reason(Word):
     """The wait budget ran out; the timeout policy named the server (or the error)."""
     REPLICA_REFUSED = "replica_refused"
     """The replica answered that it may not or could not run the statement."""
+    AUDIT_FAILED = "audit_failed"
+    """The replica said that it lacks what it was taken to have."""
     REPLICA_LOST = "replica_lost"
     """The replica's connection failed before a byte of the result was passed on."""
 

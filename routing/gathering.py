@@ -38,10 +38,11 @@ class Gathering(Generic[Reader]):
         asked, self.asked = self.asked, []
         return asked
 
-    def leave(self, reader: Reader) -> None:
-        """A read needs no answer any more; if it led the question, the others need another."""
+    def leave(self, reader: Reader) -> bool:
+        """A read needs no answer any more; True if it led the question: the others need another."""
         leads = bool(self.asked) and self.asked[0] is reader
         self.asked = [other for other in self.asked if other is not reader]
         self.waiting = [other for other in self.waiting if other is not reader]
         if leads:
             self.waiting = self.end() + self.waiting
+        return leads

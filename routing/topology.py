@@ -91,6 +91,11 @@ class Server:
                 _ = self.applied  # bounds what is pending
             self.caught_up()
 
+    def distrust(self) -> None:
+        """It lacks what it was taken to have: nothing is known of it any more."""
+        self._applied = EMPTY
+        self._pending.clear()
+
     def observed(
         self,
         uuid: str,

@@ -21,6 +21,7 @@ from proxy.client.login import (
     timed_out,
 )
 from proxy.server.login import Login
+from routing.consistency import SettingError
 
 if TYPE_CHECKING:
     from proxy.client.session import ClientSession
@@ -73,9 +74,15 @@ async def _change(
         database=command.database or None,
         attributes=command.attributes or session.login.attributes,
     )
-    opened = await open_primary(proxy, channel, login)
+    try:
+        rules = session.rules.of_user(login.username, login.attributes)
+    except SettingError as error:
+        refuse(channel, ServerErrorCode.ER_WRONG_VALUE_FOR_VAR, f"Tidegate: {error}")
+        return False
+    tracking = rules.initial(login.database or "").tracking
+    opened = await open_primary(proxy, channel, login, tracking)
     if opened is None:
         return False
-    session.changed_user(login, opened)
+    session.changed_user(login, opened, rules)
     channel.write_packet(login_ok(login, capabilities))
     return True

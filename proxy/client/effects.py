@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from protocol.response_stream import FETCHED, RESULTS
 from protocol.session_track import Gtids, Schema, StateChange, UnknownGtidEncoding, decode, entries
 from routing.statement import StatementClass, Touch
+from routing.topology import Role
 
 if TYPE_CHECKING:
     from proxy.client.request import Request
@@ -17,6 +19,10 @@ if TYPE_CHECKING:
 _GTIDS: Final = 3
 _SCHEMA: Final = 1
 _STATE_CHANGE: Final = 2
+
+_OF_PRIMARY: Final = (_GTIDS, _SCHEMA, _STATE_CHANGE)
+_OF_REPLICA: Final = (_GTIDS,)
+"""The session lives on the primary: what a replica says of its own connection is the proxy's doing."""
 
 _UNLOGGED: Final = frozenset({"sql_log_bin", "pseudo_replica_mode", "pseudo_slave_mode"})
 """While these are set, writes may have no GTIDs."""
@@ -51,6 +57,9 @@ _PROGRAMS: Final = (
 )
 """What may run statements that nobody has looked at."""
 
+_SHOWING: Final = (RESULTS, FETCHED)
+"""Shapes of answers that may show data."""
+
 _CHARACTER_SETS: Final = frozenset({"names", "character set", "character_set_client"})
 
 
@@ -58,23 +67,34 @@ def take_trackers(
     blocks: list[bytes],
     request: Request,
     state: Session,
-    primary: ServerConnection,
+    connection: ServerConnection,
     metrics: Metrics,
+    now: float = 0.0,
 ) -> None:
-    """Learn from the trackers of the primary's OK packets.
+    """Learn from the trackers of a server's OK packets; `now` is monotonic, s.
 
     Raises:
         MalformedPacketError: a block contradicts itself.
     """
+    wanted = _OF_PRIMARY if connection.server.role is Role.PRIMARY else _OF_REPLICA
     for block in blocks:
         for kind, entity in entries(block):
-            if kind not in (_GTIDS, _SCHEMA, _STATE_CHANGE):
+            if kind not in wanted:
                 continue
-            change = decode(kind, entity)
+            near = connection.server.applied if connection.tracks_all else None
+            change = decode(kind, entity, near)
             if isinstance(change, Gtids):
-                request.own |= change.gtids
-                state.wrote(change.gtids, primary.server)
-                primary.server.proved(change.gtids, primary.epoch)
+                server = connection.server
+                server.proved(change.gtids, connection.epoch)
+                if connection.tracks_all:
+                    request.observed |= change.gtids
+                    state.saw(change.gtids, server, now, request.rules)
+                    if not request.may_write:
+                        continue
+                    # What of it is its own, the server does not tell: none is left out.
+                else:
+                    request.own |= change.gtids
+                state.wrote(change.gtids, server, now, request.rules)
                 metrics.gtids_tracked(1)
             elif isinstance(change, Schema):
                 state.schema = change.name
@@ -84,6 +104,17 @@ def take_trackers(
                 # WL#6128 F3: what it names cannot be read, so what was written is not known.
                 metrics.unknown_gtid_encoding()
                 state.may_have_written()
+
+
+def shown(request: Request, state: Session, connection: ServerConnection) -> None:
+    """Doubt what a command wrote or showed, where no tracker told of it."""
+    if not connection.tracks_all and not len(state.scopes):
+        return
+    rules = request.rules or state.rules
+    if not request.observed and request.shape in _SHOWING:
+        state.may_have_seen(rules)
+    if request.may_write and state.tracking == "OFF":
+        state.may_have_written(rules)
 
 
 def succeeded(request: Request, state: Session) -> bool:

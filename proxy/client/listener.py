@@ -25,7 +25,9 @@ from proxy.client.login import (
     timed_out,
 )
 from proxy.client.session import ClientSession
+from proxy.client.session_rules import SessionRules
 from proxy.server.login import Login
+from routing.consistency import SettingError
 from routing.session import Session
 
 if TYPE_CHECKING:
@@ -177,10 +179,17 @@ class Welcome:
             database=response.database or None,
             attributes=response.attributes,
         )
-        opened = await open_primary(proxy, channel, login)
+        try:
+            rules = SessionRules(proxy.config, self.listener, login.username, login.attributes)
+        except SettingError as error:
+            proxy.metrics.client_refused("attribute")
+            refuse(channel, ServerErrorCode.ER_WRONG_VALUE_FOR_VAR, f"Tidegate: {error}")
+            return
+        tracking = rules.initial(login.database or "").tracking
+        opened = await open_primary(proxy, channel, login, tracking)
         if opened is None:
             return
-        self._serve(login, opened, capabilities)
+        self._serve(login, opened, capabilities, rules)
 
     async def _hello(self) -> HandshakeResponse41 | None:
         """Greet, go over to TLS if the client wants it, and return its response."""
@@ -218,7 +227,9 @@ class Welcome:
             return None
         return response
 
-    def _serve(self, login: Login, opened: Opened, capabilities: Capability) -> None:
+    def _serve(
+        self, login: Login, opened: Opened, capabilities: Capability, rules: SessionRules
+    ) -> None:
         """Answer the login with OK, and begin the command phase.
 
         Raises:
@@ -226,9 +237,15 @@ class Welcome:
         """
         proxy = self._proxy
         channel = self._channel
-        state = Session(proxy.rules, self._session_id % max(1, len(proxy.topology.replicas)))
+        state = Session(
+            rules.initial(login.database or ""),
+            self._session_id % max(1, len(proxy.topology.replicas)),
+            proxy.scopes,
+            login.username,
+            proxy.topology.term,
+        )
         connection = ClientConnection(capabilities, proxy.config.max_allowed_packet)
-        session = ClientSession(proxy, connection, login, self._session_id, state)
+        session = ClientSession(proxy, connection, login, self._session_id, state, rules)
         try:
             session.take_primary(opened)
         except ChannelClosedError as error:

@@ -26,14 +26,12 @@ AUTOCOMMIT: Final = 0x0002
 
 
 async def open_primary(
-    proxy: Proxy, channel: PacketChannel, login: Login, tracking: str | None = None
+    proxy: Proxy, channel: PacketChannel, login: Login, tracking: str
 ) -> Opened | None:
     """Log in at the primary; a refusal goes to the client as it is, and closes its connection."""
     primary = proxy.topology.primary
     try:
-        opened = await open_connection(
-            primary, login, proxy.config, proxy.materials, tracking or proxy.tracking
-        )
+        opened = await open_connection(primary, login, proxy.config, proxy.materials, tracking)
     except ServerRefusedError as error:
         proxy.metrics.client_refused("login")
         proxy.metrics.error("server", error.error.code)

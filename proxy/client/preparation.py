@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from protocol.command import com_query
 from protocol.packet import frame
-from proxy.server.connection import PREPARE, WAIT
-from proxy.server.login import REPLICA_SETTINGS
+from proxy.server.connection import AUDIT, PREPARE, WAIT
+from proxy.server.login import replica_settings
 
 if TYPE_CHECKING:
     from protocol.gtid import GtidSet
@@ -26,7 +26,8 @@ def prepare(connection: ServerConnection, state: Session) -> bytes:
     """Packets that give the connection the session's variables; registers their answers."""
     packets = []
     if connection.needs_reset:
-        packets += [RESET_CONNECTION, statement_packet(connection, REPLICA_SETTINGS)]
+        settings = replica_settings("ALL_GTIDS" if connection.tracks_all else "")
+        packets += [RESET_CONNECTION, statement_packet(connection, settings)]
         connection.expect(PREPARE)
         connection.expect(PREPARE)
         connection.needs_reset = False
@@ -47,6 +48,13 @@ def wait(connection: ServerConnection, gtids: GtidSet, budget: float) -> bytes:
     connection.expect(WAIT)
     seconds = max(budget, 0.001)
     sql = f"SELECT WAIT_FOR_EXECUTED_GTID_SET('{gtids.text}',{seconds:.3f})"
+    return statement_packet(connection, sql.encode("ascii"))
+
+
+def audit(connection: ServerConnection, gtids: GtidSet) -> bytes:
+    """A question for the server's own word on a set; registers its answer."""
+    connection.expect(AUDIT)
+    sql = f"SELECT GTID_SUBSET('{gtids.text}',@@GLOBAL.gtid_executed)"
     return statement_packet(connection, sql.encode("ascii"))
 
 

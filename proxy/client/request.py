@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 
 from protocol.constants import Command
 from protocol.gtid import EMPTY
+from routing.statement import StatementClass
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from protocol.gtid import GtidSet
     from protocol.response_stream import ResponseStream
+    from routing.consistency import Rules
     from routing.decision import Decision, Proof, Reason
     from routing.statement import Statement
 
@@ -27,7 +29,11 @@ class Request:
         decision: where it went last.
         reason: why; differs from the decision's where the wait ran out and policy let it pass.
         proof: what allowed the answer.
+        rules: what it asks for, if that is not what the session does.
+        probed: the primary's `gtid_executed`, asked after the command had arrived.
         required: what a read had to see; None if unknown.
+        own: GTIDs that the server reported as its own.
+        observed: the server's whole set at its end, where that is tracked.
         waited: a WAIT for it returned 0.
         started: bytes of the answer went to the client.
         effect: run when the response ended, before the client is told.
@@ -42,12 +48,15 @@ class Request:
         "fallbacks",
         "held",
         "may_write",
+        "observed",
         "own",
         "packet",
+        "probed",
         "proof",
         "reason",
         "received",
         "required",
+        "rules",
         "shape",
         "started",
         "state_changed",
@@ -79,6 +88,8 @@ class Request:
         self.decision: Decision | None = None
         self.reason: Reason | None = None
         self.proof: Proof | None = None
+        self.rules: Rules | None = None
+        self.probed: GtidSet | None = None
         self.required: GtidSet | None = EMPTY
         self.started = False
         self.held = b""
@@ -87,5 +98,11 @@ class Request:
         self.waited = False
         self.fallbacks = ""
         self.own: GtidSet = EMPTY
+        self.observed: GtidSet = EMPTY
         self.state_changed = False
         self.effect: Callable[[ResponseStream], None] | None = None
+
+    @property
+    def is_read(self) -> bool:
+        """Whether consistency is about it."""
+        return self.statement is not None and self.statement.kind is StatementClass.READ

@@ -23,31 +23,25 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from protocol.constants import Capability, Command
-from protocol.errors import MalformedGtidSetError, MalformedPacketError, ServerErrorCode
-from protocol.gtid import EMPTY, GtidSet
+from protocol.errors import MalformedPacketError, ServerErrorCode
 from protocol.packet import frame
 from protocol.response import ErrPacket
 from protocol.response_stream import SIMPLE
 from protocol.response_translation import ResponseTranslation
-from protocol.wire import Reader
-from proxy.channel import ChannelClosedError
 from proxy.client import effects, preparation
 from proxy.client.change_user import change_user
 from proxy.client.forwarders import forward, forward_long
+from proxy.client.reads import Reads
+from proxy.client.replicas import Replicas
 from proxy.client.request import Request
 from proxy.server.connection import FORWARD, PROBE, RESTORE, Purpose, ServerConnection
-from proxy.server.errors import ServerRefusedError, ServerUnreachableError
 from proxy.server.kill import kill
-from proxy.server.login import (
-    TRACKER_SETTINGS,
-    Login,
-    open_connection,
-    primary_settings,
-)
-from routing.decision import Decision, Level, Outcome, Proof, Reason, TimeoutPolicy
-from routing.policy import choose, on_primary
+from proxy.server.login import TRACKER_SETTINGS, Login, primary_settings
+from proxy.server.probe import PROBE_SQL, parsed
+from routing.consistency import NO_ADJUSTMENT
+from routing.decision import Decision, Level, Outcome, Proof, Reason
+from routing.policy import on_primary
 from routing.session import Session
-from routing.statement import StatementClass
 
 if TYPE_CHECKING:
     import asyncio
@@ -55,8 +49,10 @@ if TYPE_CHECKING:
 
     from protocol.response_stream import ResponseStream
     from proxy.client.connection import ClientConnection
+    from proxy.client.session_rules import SessionRules
     from proxy.proxy import Proxy
     from proxy.server.login import Opened
+    from routing.consistency import Adjustment, Rules
     from routing.statement import Statement
     from routing.topology import Server
 
@@ -71,8 +67,6 @@ _REFUSALS: Final = frozenset({1290, 1792, 1836})
 _FAREWELLS: Final = frozenset({1053, 3032})
 """Errors by which a server says that it goes away, or serves nobody for now."""
 
-_PROBE_SQL: Final = b"SELECT @@GLOBAL.gtid_executed"
-
 
 class ClientSession:
     """Serves one client; the owner of its server connections (`proxy.server.connection.Owner`).
@@ -80,8 +74,12 @@ class ClientSession:
     Attributes:
         session_id: the connection id that the client was given.
         state: what routing knows of it.
+        rules: where its rules come from.
         classifier: knows statements by their text.
         request: the command in flight, or the last one.
+        replicas: its connections to replicas.
+        reads: what becomes of its reads before they are answered.
+        was_reset: the primary's session no longer has what the login asked for.
         prepared: classification of the statements that the client prepared, by statement id.
         query_attributes: the client's statements begin with attributes (CLIENT_QUERY_ATTRIBUTES).
         ordinal: statements so far.
@@ -95,26 +93,30 @@ class ClientSession:
         login: Login,
         session_id: int,
         state: Session,
+        rules: SessionRules,
     ) -> None:
         self._proxy = proxy
         self.connection = connection
         self.login = login
         self.session_id = session_id
         self.state = state
+        self.rules = rules
         self.classifier = proxy.classifier
         self.request = Request()
         self.prepared: dict[int, Statement] = {}
         self._primary: ServerConnection | None = None
-        self._replicas: dict[Server, ServerConnection] = {}
+        self.replicas = Replicas(proxy, self)
+        self.reads = Reads(proxy, self)
         self._active: ServerConnection | None = None  # answers, or is being sent, the request
         self._answered = True
         self._sending = False  # the command is still passed on in parts
         self._paused = False  # the client takes no more for now
         self._task: asyncio.Task[None] | None = None
-        self._deadline: asyncio.TimerHandle | None = None  # of the WAIT in flight
+        self._restoring = ""  # the session_track_gtids that is being set
         self._untracked = False  # GTID tracking may be off until the transaction ends
-        self._was_reset = False  # the primary's session no longer has what the login asked for
+        self.was_reset = False
         self._closed = False
+        self._new_rules = False  # another schema, so perhaps other rules
         self.query_attributes = bool(connection.capabilities & Capability.CLIENT_QUERY_ATTRIBUTES)
         self.ordinal = 0
         self.log_fragment = ""
@@ -141,15 +143,10 @@ class ClientSession:
         self.state.schema = connection.schema
         self._proxy.metrics.server_connected(connection.server.name)
         if old is not None:
-            self._drop(old)
+            self.drop(old)
 
-    def drop_replicas(self) -> None:
-        """Close the connections to replicas; they are opened again as another user's."""
-        for connection in self._replicas.values():
-            self._drop(connection)
-        self._replicas.clear()
-
-    def _drop(self, connection: ServerConnection) -> None:
+    def drop(self, connection: ServerConnection) -> None:
+        """Close a connection to a server."""
         connection.close()
         self.connection.resume_reading()  # it may have been this one that took no more
         self._proxy.metrics.server_disconnected(connection.server.name)
@@ -200,7 +197,7 @@ class ClientSession:
     def abandon(self) -> None:
         """The client broke off a command that was passed on in part."""
         if self._primary is not None:
-            self._drop(self._primary)
+            self.drop(self._primary)
             self._primary = None
 
     def begin(
@@ -219,18 +216,7 @@ class ClientSession:
 
     def route(self) -> None:
         """Let the policy decide about the request's statement, and dispatch it."""
-        statement = self.request.statement
-        if statement is not None:
-            if statement.kind is StatementClass.READ:
-                self.request.required = self._required()
-            topology = self._proxy.topology
-            self.dispatch(choose(self.state, statement, topology, self._proxy.now()))
-
-    def _required(self) -> GtidSet | None:
-        state = self.state
-        if state.rules.level is Level.BEST_EFFORT:
-            return EMPTY
-        return None if state.unknown else state.required
+        self.reads.route()
 
     def to_primary(self, reason: Reason) -> None:
         """Dispatch the request to the primary."""
@@ -250,9 +236,10 @@ class ClientSession:
                 return
             self._activate(primary)
             packet = request.packet
-            if state.wants_probe and state.rules.level is not Level.BEST_EFFORT and _reads(request):
+            # Only before a read: behind a probe, ROW_COUNT() and the like would tell of the probe.
+            if state.wants_probe and request.is_read and self._guarded():
                 primary.expect(PROBE)
-                probe = preparation.statement_packet(primary, _PROBE_SQL)
+                probe = preparation.statement_packet(primary, PROBE_SQL)
                 primary.expect(FORWARD[request.shape])
                 primary.write(probe + packet)
                 return
@@ -260,14 +247,10 @@ class ClientSession:
             if packet:
                 primary.write(packet)
             return
-        replica = self._replicas.get(decision.server)
+        replica = self.replicas.get(decision.server)
         if replica is not None and replica.busy:
             self.to_primary(Reason.REPLICA_BEHIND)  # it still drains an answer that came too late
-        elif (
-            replica is None
-            or replica.epoch != decision.server.epoch
-            or (replica.schema and not state.schema)
-        ):
+        elif replica is None:
             if decision.reason is Reason.DIAGNOSTIC:
                 self.to_primary(Reason.DIAGNOSTIC)  # what it asks about is gone
                 return
@@ -286,6 +269,18 @@ class ClientSession:
             self.connection.abort()
             self.client_lost()
 
+    def deactivate(self) -> None:
+        """What the active connection still answers to the request does not count."""
+        self._active = None
+
+    def primary_for_probe(self) -> ServerConnection | None:
+        """The primary connection, if it can ask the primary for what it has."""
+        primary = self._primary
+        usable = primary is not None and not primary.lost and not primary.overdue
+        if not usable or primary is None or primary.server is not self._proxy.topology.primary:
+            return None
+        return primary
+
     def _activate(self, connection: ServerConnection) -> None:
         self._active = connection
         self._answered = False
@@ -299,21 +294,22 @@ class ClientSession:
         data = request.packet
         waits = decision.proof is Proof.WAITED and decision.proof_set is not None
         schema = state.schema if replica.schema != state.schema else ""
+        audits = decision.proof is not Proof.NONE and self.reads.audits()
         if (
             waits
+            or audits
             or schema
             or replica.needs_reset
             or replica.variables_version != state.variables_version
         ):
             parts = preparation.prepare(replica, state)
             if waits and decision.proof_set is not None:
+                budget = (request.rules or state.rules).wait_budget
                 request.dispatched_us = time.time_ns() // 1000
-                parts += preparation.wait(replica, decision.proof_set, state.rules.wait_budget)
-                self._deadline = self._proxy.call_later(
-                    state.rules.wait_budget + self._proxy.config.connect_timeout,
-                    self._overdue,
-                    replica,
-                )
+                parts += preparation.wait(replica, decision.proof_set, budget)
+                self.reads.watch(replica, budget)
+            if audits and request.required is not None:
+                parts += preparation.audit(replica, request.required)
             if schema:
                 parts += preparation.choose_schema(replica, schema)
             data = parts + data
@@ -322,69 +318,13 @@ class ClientSession:
 
     async def _open_replica(self, server: Server) -> None:
         """Open this session's connection to a replica, then decide again."""
-        proxy = self._proxy
-        login = self.replica_login()
-        server.trying(proxy.now() + proxy.config.connect_timeout)
-        stale = self._replicas.pop(server, None)
-        if stale is not None:
-            self._drop(stale)
-        try:
-            opened = await open_connection(server, login, proxy.config, proxy.materials)
-            connection = opened.connection
-            connection.attach(opened.channel.hand_over(connection), self)
-        except (ServerUnreachableError, ChannelClosedError) as error:
-            server.unreachable(proxy.now())
-            proxy.metrics.server_connect_failed(server.name, "unreachable")
-            proxy.metrics.server_up(server.name, False)
-            _log.warning("replica %s cannot be reached: %s", server.name, error)
-            self._note_fallback(server, Reason.REPLICA_LOST)
-        except ServerRefusedError as error:
-            self.state.avoided |= {server}
-            proxy.metrics.server_connect_failed(server.name, "refused")
-            _log.warning("replica %s refused user %r: %s", server.name, login.username, error)
-            self._note_fallback(server, Reason.REPLICA_REFUSED)
-        else:
-            server.reached()
-            proxy.metrics.server_connected(server.name)
-            proxy.metrics.server_up(server.name, True)
-            identity = opened.identity
-            if identity.grew:
-                proxy.ledger.proved(
-                    server, "probed", identity.executed, identity.asked_us, identity.answered_us
-                )
-            connection.needs_reset = self._was_reset
-            self._replicas[server] = connection
+        failed = await self.replicas.open(server)
+        if failed is not None:
+            self.reads.note_fallback(server, failed)
         self._task = None
         self.request.dispatched_us = time.time_ns() // 1000
         # The server may be another incarnation than the one that the decision was about.
         self.route()
-
-    def replica_login(self) -> Login:
-        """How this session logs in to replicas: the schema is chosen behind the WAIT."""
-        login = self.login
-        return Login(
-            username=login.username,
-            password=login.password,
-            capabilities=login.capabilities,
-            character_set=login.character_set,
-            database=None,
-            attributes=login.attributes,
-        )
-
-    def _overdue(self, replica: ServerConnection) -> None:
-        """A replica did not even say that the wait's budget ran out."""
-        _log.warning("replica %s does not answer", replica.server.name)
-        replica.server.unreachable(self._proxy.now())
-        self._proxy.metrics.wait(
-            replica.server.name, "failed", time.time_ns() // 1000 - self.request.dispatched_us
-        )
-        self._fall_back(replica, Reason.REPLICA_LOST)
-        self._give_up(replica)
-
-    def _in_time(self) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
 
     # The answer
 
@@ -393,15 +333,14 @@ class ClientSession:
         if connection is not self._active:
             connection.drained += received
             if connection.drained > _DRAIN_LIMIT:
-                self._give_up(connection)
+                self.replicas.give_up(connection)
             return
         request = self.request
         stream = connection.stream
         request.received += received
-        if connection is self._primary:
-            if stream.session_states:
-                self._take_trackers(connection)
-        elif not request.started:
+        if stream.session_states:
+            self._take_trackers(connection)
+        if connection is not self._primary and not request.started:
             data = request.held + data
             request.held = b""
             if len(data) < 5 or (data[4] == 0xFF and not stream.done):
@@ -410,11 +349,11 @@ class ClientSession:
             if stream.error is not None:
                 code = _code(stream.error)
                 if code in _REFUSALS:
-                    self._fall_back(connection, Reason.REPLICA_REFUSED)
+                    self.reads.fall_back(connection, Reason.REPLICA_REFUSED)
                     return
                 if code in _FAREWELLS:
-                    self._fall_back(connection, Reason.REPLICA_LOST)
-                    self._give_up(connection)
+                    self.reads.fall_back(connection, Reason.REPLICA_LOST)
+                    self.replicas.give_up(connection)
                     return
         if stream.infile and connection is not self._primary:
             raise MalformedPacketError("a replica asked for a local file")
@@ -434,12 +373,17 @@ class ClientSession:
         active = connection is self._active
         if purpose is Purpose.WAIT:
             if active:
-                self._waited(connection, stream)
+                self.reads.waited(connection, stream)
         elif purpose is Purpose.PROBE:
             if active:
                 if stream.session_states:
                     self._take_trackers(connection)  # of what failed before it
                 self._probed(connection, stream)
+        elif purpose is Purpose.GATHER:
+            self._proxy.probes.answered(connection, stream)
+        elif purpose is Purpose.AUDIT:
+            if active:
+                self.reads.audited(connection, stream)
         elif stream.error is None:
             if purpose is Purpose.RESTORE:
                 self._restored(stream)
@@ -456,9 +400,9 @@ class ClientSession:
                 ErrPacket.parse(stream.error),
             )
             if active:
-                self._fall_back(connection, Reason.REPLICA_REFUSED)
+                self.reads.fall_back(connection, Reason.REPLICA_REFUSED)
             # Even if nobody waits for it any more: it has not what it was thought to have.
-            self._give_up(connection)
+            self.replicas.give_up(connection)
 
     def settled(self, connection: ServerConnection) -> None:
         """Take the next command, if the answer to this one is complete."""
@@ -468,41 +412,10 @@ class ClientSession:
                 connection.resume_reading()
             self.connection.ready()
 
-    def _waited(self, connection: ServerConnection, stream: ResponseStream) -> None:
-        request = self.request
-        decision = request.decision
-        server = connection.server
-        metrics = self._proxy.metrics
-        request.wait_us = time.time_ns() // 1000 - request.dispatched_us
-        self._in_time()
-        if decision is None or decision.proof_set is None:
-            return
-        answered = stream.error is None and stream.rows == 1
-        if answered and stream.row == b"\x010":
-            server.proved(decision.proof_set, connection.epoch)
-            metrics.wait(server.name, "reached", request.wait_us)
-            request.waited = True
-        elif answered and stream.row == b"\x011":
-            server.timed_out(self._proxy.now())
-            metrics.wait(server.name, "timeout", request.wait_us)
-            if self.state.rules.on_timeout is TimeoutPolicy.STALE:
-                request.reason = Reason.WAIT_TIMEOUT
-                request.proof = Proof.NONE
-                metrics.stale_given()
-            else:
-                self._fall_back(connection, Reason.WAIT_TIMEOUT)
-        else:
-            metrics.wait(server.name, "failed", request.wait_us)
-            self._fall_back(connection, Reason.REPLICA_REFUSED)
-
     def _probed(self, connection: ServerConnection, stream: ResponseStream) -> None:
         """The primary's `gtid_executed`; without it, what is required stays unknown."""
-        if stream.error is not None or stream.row is None:
-            return
-        try:
-            executed = GtidSet.parse(Reader(stream.row).lenenc_bytes())
-        except MalformedGtidSetError as error:
-            _log.warning("the primary's gtid_executed cannot be read: %s", error)
+        executed = parsed(stream)
+        if executed is None:
             return
         self.state.probed(executed)
         connection.server.proved(executed, connection.epoch)
@@ -514,63 +427,30 @@ class ClientSession:
             time.time_ns() // 1000,
         )
 
-    def _fall_back(self, connection: ServerConnection, reason: Reason) -> None:
-        """A replica's answer does not count: run the statement on the primary, or fail it.
-
-        The answer itself may still come, and is drained; until then the replica is not asked.
-        """
-        request = self.request
-        self._in_time()
-        connection.drained = 0
-        self._note_fallback(connection.server, reason)
-        decision = request.decision
-        if request.waited and decision is not None and decision.proof_set is not None:
-            self._proxy.ledger.proved(
-                connection.server,
-                "waited",
-                decision.proof_set,
-                request.dispatched_us,
-                request.dispatched_us + request.wait_us,
-            )
-        request.waited = False
-        request.received = 0
-        request.held = b""
-        self._active = None
-        rules = self.state.rules
-        if reason is Reason.WAIT_TIMEOUT and rules.on_timeout is TimeoutPolicy.ERROR:
-            self.refuse(
-                ServerErrorCode.ER_QUERY_TIMEOUT,
-                "Tidegate: the replica had not applied this session's writes within the wait"
-                f" budget of {rules.wait_budget * 1000:g} ms; raise wait-budget, or set on-timeout"
-                " to primary",
-                reason=reason,
-            )
-            return
-        request.dispatched_us = time.time_ns() // 1000
-        self.to_primary(reason)
-
-    def _give_up(self, connection: ServerConnection) -> None:
-        """Close a replica's connection whose state is not known, or not worth reading on for."""
-        if self._replicas.get(connection.server) is connection:
-            del self._replicas[connection.server]
-        if not connection.lost:
-            self._drop(connection)
-
-    def _note_fallback(self, server: Server, reason: Reason) -> None:
-        note = f"{server.name}:{reason.value}"
-        self.request.fallbacks += f",{note}" if self.request.fallbacks else note
-        self._proxy.metrics.fallback(server.name, reason.value)
+    def _guarded(self) -> bool:
+        rules = self.request.rules or self.state.rules
+        return rules.level is not Level.BEST_EFFORT
 
     def _take_trackers(self, connection: ServerConnection) -> None:
         stream = connection.stream
+        if connection is not self._primary and not connection.tracks_all:
+            return
         proxy = self._proxy
         schema = self.state.schema
         effects.take_trackers(
-            stream.session_states, self.request, self.state, connection, proxy.metrics
+            stream.session_states,
+            self.request,
+            self.state,
+            connection,
+            proxy.metrics,
+            proxy.now(),
         )
         stream.session_states.clear()
         if self.state.schema != schema:
             self.log_fragment = ""
+            if self.rules.by_schema:
+                self.state.initial_rules = self.rules.initial(self.state.schema)
+                self._new_rules = True
 
     # The end
 
@@ -602,6 +482,10 @@ class ClientSession:
                     self._proxy.metrics.required_unknown("error")
                 if effects.failed(request, state):
                     self.restore_settings()
+        effects.shown(request, state, connection)
+        if self._new_rules:
+            self._new_rules = False
+            self._follow_rules(self.rules.present(state.schema))
         if request.statement is None or request.reason is not Reason.DIAGNOSTIC:
             state.last = connection.server
         error = 0 if stream.error is None else _code(stream.error)
@@ -617,12 +501,15 @@ class ClientSession:
         primary.expect(RESTORE)
         # Inside a transaction GTID tracking cannot be changed (fact 2.4): it is done behind it.
         self._untracked = self.state.in_transaction
+        self._restoring = self.state.tracking
         sql = TRACKER_SETTINGS if self._untracked else primary_settings(self.state.tracking)
         primary.write(preparation.statement_packet(primary, sql))
 
     def _restored(self, stream: ResponseStream) -> None:
         """The settings were made; behind an error it is known only now if a transaction is open."""
         self.state.in_transaction = stream.status & 0x0001 != 0
+        if not self._untracked and self._primary is not None:
+            self._primary.tracks_all = self._restoring == "ALL_GTIDS"
         if self._untracked and not self.state.in_transaction:
             self.restore_settings()
 
@@ -659,20 +546,21 @@ class ClientSession:
         self.connection.resume_reading()  # it may have been this one that took no more
         active = connection is self._active and not self._answered
         if connection is not self._primary:
-            if self._replicas.get(server) is connection:
-                del self._replicas[server]
+            self.replicas.lost(connection)
             if not active:
                 self.settled(connection)  # it may have broken right behind its answer
                 return
             _log.info("replica %s was lost during a statement: %s", server.name, cause)
             if not self.request.started:
-                self._fall_back(connection, Reason.REPLICA_LOST)
+                self.reads.fall_back(connection, Reason.REPLICA_LOST)
                 return
             self._account(server, Outcome.LOST, 0, None)
             self.connection.close()
             return
         self._primary = None
-        if self._task is not None or (self._active is not None and not self._answered):
+        pending = self._task is not None or self.reads.pending
+        self.reads.leave()
+        if pending or (self._active is not None and not self._answered):
             if active and self.request.may_write:
                 self.state.may_have_written()
                 proxy.metrics.required_unknown("lost")
@@ -695,14 +583,28 @@ class ClientSession:
 
     # The session as a whole
 
+    def adjust(self, chosen: Adjustment) -> None:
+        """Let these settings of the client's count, in place of those before."""
+        self.rules.chosen = chosen
+        self._follow_rules(self.rules.present(self.state.schema))
+
+    def _follow_rules(self, rules: Rules) -> None:
+        self.log_fragment = ""
+        if self.state.adjust(rules):
+            self.replicas.drop_all()  # they track what the old level needed
+            self.restore_settings()
+
     def reset(self) -> None:
         """The primary did a COM_RESET_CONNECTION: the rest follows."""
+        tracking = self.state.tracking
+        self.rules.chosen = NO_ADJUSTMENT
+        self.log_fragment = ""
         self.state.reset()
-        self._was_reset = True
+        if self.state.tracking != tracking:
+            self.replicas.drop_all()
+        self.was_reset = True
         self.prepared.clear()
-        for replica in self._replicas.values():
-            replica.needs_reset = True
-            replica.variables_version = self.state.variables_version
+        self.replicas.reset(self.state.variables_version)
         self.restore_settings()
 
     def change_user(self, packet: bytes) -> None:
@@ -710,19 +612,22 @@ class ClientSession:
         self.begin(packet, Command.COM_CHANGE_USER, SIMPLE)
         self._start(change_user(self._proxy, self, packet), "change user")
 
-    def changed_user(self, login: Login, opened: Opened) -> None:
+    def changed_user(self, login: Login, opened: Opened, rules: SessionRules) -> None:
         """The new login succeeded: what the old one had goes, what it wrote stays written.
 
         Raises:
             ChannelClosedError: the new connection broke meanwhile.
         """
         self._task = None
-        self._was_reset = self._untracked = False
+        self.was_reset = self._untracked = False
         self.login = login
+        self.rules = rules
+        self.state.user = login.username
+        self.state.initial_rules = rules.initial(login.database or "")
         self.state.reset()
         self.state.avoided = frozenset()
         self.prepared.clear()
-        self.drop_replicas()
+        self.replicas.drop_all()
         self.take_primary(opened)
         self.log_fragment = ""
         request = self.request
@@ -742,7 +647,7 @@ class ClientSession:
             self._proxy.tasks.start(
                 kill(
                     replica,
-                    target.replica_login(),
+                    target.replicas.login(),
                     self._proxy.config,
                     self._proxy.materials,
                     query_only=True,
@@ -753,7 +658,7 @@ class ClientSession:
 
     def shut_down(self) -> None:
         """The proxy stops: end an idle session as a server does."""
-        if self._answered and self._task is None:
+        if self._answered and self._task is None and not self.reads.pending:
             self.connection.fail(
                 ServerErrorCode.ER_SERVER_SHUTDOWN, "Server shutdown in progress", sequence_id=0
             )
@@ -767,17 +672,17 @@ class ClientSession:
         self._closed = True
         if self._task is not None:
             self._task.cancel()
-        self._in_time()
+        self.reads.leave()
         active = self._active
         if active is not None and not active.lost and active.awaiting is Purpose.WAIT:
             self._proxy.metrics.wait_killed()
             self._proxy.tasks.start(
-                kill(active, self.replica_login(), self._proxy.config, self._proxy.materials),
+                kill(active, self.replicas.login(), self._proxy.config, self._proxy.materials),
                 f"session {self.session_id}: kill its wait",
             )
-        self.drop_replicas()
+        self.replicas.drop_all()
         if self._primary is not None:
-            self._drop(self._primary)
+            self.drop(self._primary)
         self._proxy.forget(self)
 
     def client_paused(self) -> None:
@@ -799,11 +704,6 @@ class ClientSession:
     def server_resumed(self, connection: ServerConnection) -> None:
         """The server reads again."""
         self.connection.resume_reading()
-
-
-def _reads(request: Request) -> bool:
-    # Only a read: behind a probe, ROW_COUNT() and the like would tell of the probe.
-    return request.statement is not None and request.statement.kind is StatementClass.READ
 
 
 def _code(error: bytes) -> int:

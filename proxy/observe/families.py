@@ -53,6 +53,12 @@ LATENCY: Final = Definition(
     ("role", "server"),
     LATENCY_BUCKETS_US,
 )
+READS: Final = Definition(
+    "tidegate_read_duration_seconds",
+    "The same for reads, by what they asked for and what allowed their answer.",
+    ("level", "proof"),
+    LATENCY_BUCKETS_US,
+)
 WAITS: Final = Definition(
     "tidegate_wait_duration_seconds",
     "Time that reads waited for a replica to have what they must see.",
@@ -63,6 +69,49 @@ FALLBACKS: Final = Definition(
     "tidegate_fallbacks_total",
     "Reads that left a replica for another server, by what the replica failed in.",
     ("server", "reason"),
+)
+CROWDED: Final = Definition(
+    "tidegate_fallbacks_crowded_total",
+    "Reads for which the primary had too much to do, by what followed.",
+    ("result",),
+)
+PROBES: Final = Definition(
+    "tidegate_probes_total",
+    "Questions to the primary for its gtid_executed, each shared by all reads that waited for it.",
+)
+PROBED_READS: Final = Definition(
+    "tidegate_probed_reads_total",
+    "Reads that waited for such a question.",
+)
+AUDITED: Final = Definition(
+    "tidegate_audited_reads_total",
+    "Reads of which the replica was asked itself if it had what they must see, by what it said.",
+    ("result",),
+)
+STALE_PROVEN: Final = Definition(
+    "tidegate_stale_reads_proven_total",
+    "Audited reads whose replica lacked what it was taken to have. Must be 0.",
+)
+LOST_GTIDS: Final = Definition(
+    "tidegate_lost_transactions_total",
+    "Acknowledged transactions that a later primary does not have.",
+)
+ERRANT_GTIDS: Final = Definition(
+    "tidegate_errant_transactions",
+    "Transactions that a replica has and the primary has not.",
+    ("server",),
+)
+SCOPES: Final = Definition(
+    "tidegate_scopes",
+    "Scopes wider than a connection that are alive.",
+)
+SCOPES_EVICTED: Final = Definition(
+    "tidegate_scopes_evicted_total",
+    "Scopes that were dropped for their age or for want of room, and begin as unknown again.",
+)
+PROMOTIONS: Final = Definition(
+    "tidegate_promotions_total",
+    "Times that another server was found to be the primary.",
 )
 STALE: Final = Definition(
     "tidegate_stale_reads_total",
@@ -154,7 +203,9 @@ MEMORY: Final = Definition(
     "Memory of the worker's process.",
 )
 DEFINITIONS: Final = (
-    *(STATEMENTS, LATENCY, WAITS, FALLBACKS, STALE, WAITS_KILLED),
+    *(STATEMENTS, LATENCY, READS, WAITS, FALLBACKS, CROWDED, STALE, WAITS_KILLED),
+    *(PROBES, PROBED_READS, AUDITED, STALE_PROVEN),
+    *(LOST_GTIDS, ERRANT_GTIDS, SCOPES, SCOPES_EVICTED, PROMOTIONS),
     *(GTIDS_TRACKED, REQUIRED_UNKNOWN, UNKNOWN_ENCODINGS),
     *(CLIENTS, CLIENT_CONNECTIONS, CLIENTS_REFUSED),
     *(SERVERS, SERVER_CONNECTIONS, CONNECT_FAILURES, SERVER_UP, LAG),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from typing import TYPE_CHECKING, Final
 
-from routing.decision import Level, Outcome
+from routing.decision import Level, Outcome, Scope
 from routing.record import NO_SERVER, server_fragment, session_fragment, statement_fragment
 
 if TYPE_CHECKING:
@@ -13,7 +14,11 @@ if TYPE_CHECKING:
     from proxy.client.session import ClientSession
     from proxy.observe.metrics import Metrics
     from proxy.observe.routing_log import RoutingLog
+    from routing.consistency import Rules
+    from routing.scope import ScopeState
     from routing.topology import Server
+
+_log = logging.getLogger(__name__)
 
 _FRAGMENTS: Final = 4096
 """Rendered statement parts that are kept; digests are as many as an application has statements."""
@@ -22,12 +27,13 @@ _FRAGMENTS: Final = 4096
 class Ledger:
     """Metrics always, the routing log where there is one."""
 
-    def __init__(self, metrics: Metrics, routing_log: RoutingLog | None) -> None:
+    def __init__(self, metrics: Metrics, routing_log: RoutingLog | None, proxy_name: str) -> None:
         self._metrics = metrics
         self._log = routing_log
         self._run = "" if routing_log is None else routing_log.run
+        self._proxy = proxy_name
         self._statements: dict[tuple[str, str, str], str] = {}
-        self._servers: dict[tuple[str, int], str] = {}
+        self._servers: dict[tuple[str, int, str], str] = {}
 
     def enter(
         self,
@@ -57,21 +63,28 @@ class Ledger:
             proof,
             outcome,
             ended_us - request.arrived_us,
+            (request.rules or session.state.rules).level if request.is_read else "",
         )
         if error and server is not None:
             self._metrics.error("server", error)
         log = self._log
         if log is None:
             return
-        if not session.log_fragment:
-            session.log_fragment = self._session(session)
+        rules = request.rules
+        if rules is not None:
+            fragment = self._session(session, rules)
+        else:
+            fragment = session.log_fragment
+            if not fragment:
+                fragment = session.log_fragment = self._session(session, session.state.rules)
         session.ordinal += 1
         decision = request.decision
         required = request.required
         proof_set = None if decision is None else decision.proof_set
         own = request.own
+        observed = request.observed
         log.statement(
-            session.log_fragment,
+            fragment,
             self._statement(session),
             request.arrived_us,
             request.dispatched_us,
@@ -86,8 +99,9 @@ class Ledger:
             outcome,
             error,
             own.text if own else "",
-            not (request.may_write and session.state.unknown),
-            "",
+            # Under ALL_GTIDS a server does not tell which of them are the session's own.
+            not (request.may_write and (session.state.unknown or bool(observed))),
+            observed.text if observed else "",
             request.received,
             rows,
             session.ordinal,
@@ -100,19 +114,38 @@ class Ledger:
         if self._log is not None:
             self._log.proof(self._server(server), proof, gtids.text, asked_us, answered_us)
 
-    def _session(self, session: ClientSession) -> str:
+    def lost(self, scope: ScopeState, gtids: GtidSet) -> None:
+        """Enter acknowledged transactions that are gone from the primary."""
+        self._metrics.lost_gtids(gtids.count())
+        _log.error(
+            "acknowledged in scope %s%s, and gone from the primary: %s",
+            scope.kind,
+            f" {scope.key!r}" if scope.key else "",
+            gtids.text,
+        )
+
+    def _session(self, session: ClientSession, rules: Rules) -> str:
         state = session.state
-        bounded = state.rules.level is Level.BOUNDED_STALENESS
+        bounded = rules.level is Level.BOUNDED_STALENESS
         return session_fragment(
             session.session_id,
             session.login.username,
             state.schema or None,
-            state.rules.scope.value,
-            f"{self._run}/{session.session_id}",
-            state.rules.application or None,
-            state.rules.level.value,
-            round(state.rules.staleness * 1e6) if bounded else None,
+            rules.scope.value,
+            self._scope_key(session, rules),
+            rules.application or None,
+            rules.level.value,
+            round(rules.staleness * 1e6) if bounded else None,
         )
+
+    def _scope_key(self, session: ClientSession, rules: Rules) -> str:
+        if rules.scope is Scope.CONNECTION:
+            return f"{self._run}/{session.session_id}"
+        if rules.scope is Scope.USER:
+            return f"{self._proxy}/{session.login.username}"
+        if rules.scope is Scope.APPLICATION:
+            return f"{self._proxy}/{rules.application}"
+        return self._proxy
 
     def _statement(self, session: ClientSession) -> str:
         request = session.request
@@ -131,7 +164,7 @@ class Ledger:
         return fragment
 
     def _server(self, server: Server) -> str:
-        key = (server.name, server.epoch)
+        key = (server.name, server.epoch, server.role.value)
         fragment = self._servers.get(key)
         if fragment is None:
             fragment = self._servers[key] = server_fragment(

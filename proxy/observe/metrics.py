@@ -19,6 +19,8 @@ from proxy.observe.families import LATENCY_BUCKETS_US, WAIT_BUCKETS_US, Definiti
 
 Side = Literal["client", "server", "proxy"]
 WaitResult = Literal["reached", "timeout", "failed"]
+Crowded = Literal["waits", "delayed", "refused"]
+Audited = Literal["held", "stale", "unanswered"]
 
 MAX_CAUSES: Final = 32
 """Distinct causes that one family tells apart; further ones are counted as "other"."""
@@ -38,6 +40,7 @@ ERROR_CODES: Final = frozenset(
 _MADE_BY_SNAPSHOT: Final = (
     families.STATEMENTS,
     families.LATENCY,
+    families.READS,
     families.WAITS,
     families.CPU,
     families.MEMORY,
@@ -63,7 +66,7 @@ class Metrics:
     def __init__(self) -> None:
         # One cell per label set: a count per bucket, the last one for what is above all bounds,
         # and behind it the sum of the times.
-        self._statements: dict[tuple[str, str, str, str, str], list[int]] = {}
+        self._statements: dict[tuple[str, str, str, str, str, str], list[int]] = {}
         self._waits: dict[tuple[str, str], list[int]] = {}
         self._values: dict[str, dict[tuple[str, ...], float]] = {
             definition.name: {} if definition.labels else {(): 0}
@@ -72,10 +75,20 @@ class Metrics:
         }
 
     def statement(
-        self, role: str, server: str, reason: str, proof: str, outcome: str, latency_us: int
+        self,
+        role: str,
+        server: str,
+        reason: str,
+        proof: str,
+        outcome: str,
+        latency_us: int,
+        level: str = "",
     ) -> None:
-        """Count one statement; `role` and `server` are "" where no server answered."""
-        key = (role, server, reason, proof, outcome)
+        """Count one statement.
+
+        `role` and `server` are "" where no server answered, `level` for what is no read.
+        """
+        key = (role, server, reason, proof, outcome, level)
         cell = self._statements.get(key)
         if cell is None:
             cell = self._statements[key] = [0] * (len(LATENCY_BUCKETS_US) + 2)
@@ -94,6 +107,40 @@ class Metrics:
     def fallback(self, server: str, reason: str) -> None:
         """Count a read that left `server` (a replica) since `reason`."""
         self._add(families.FALLBACKS, (server, reason))
+
+    def crowded(self, result: Crowded) -> None:
+        """Count a read for which the primary had too much to do."""
+        self._add(families.CROWDED, (result,))
+
+    def probed(self, reads: int) -> None:
+        """Count a question to the primary that so many reads share."""
+        self._add(families.PROBES, ())
+        self._add(families.PROBED_READS, (), reads)
+
+    def audited(self, result: Audited) -> None:
+        """Count a read of which the replica was asked itself."""
+        self._add(families.AUDITED, (result,))
+
+    def stale_proven(self) -> None:
+        """Count a replica's word that a read would have been stale: the proxy was wrong."""
+        self._add(families.STALE_PROVEN, ())
+
+    def lost_gtids(self, count: int) -> None:
+        """Count acknowledged transactions that are gone."""
+        self._add(families.LOST_GTIDS, (), count)
+
+    def errant_gtids(self, server: str, count: int) -> None:
+        """Say how many transactions a replica has that the primary has not."""
+        self._values[families.ERRANT_GTIDS.name][(server,)] = count
+
+    def scopes(self, alive: int, evicted: int) -> None:
+        """Say how many wider scopes are alive, and how many were dropped so far."""
+        self._values[families.SCOPES.name][()] = alive
+        self._values[families.SCOPES_EVICTED.name][()] = evicted
+
+    def promoted(self) -> None:
+        """Count another server becoming the primary."""
+        self._add(families.PROMOTIONS, ())
 
     def stale_given(self) -> None:
         """Count a read that was given although it may be stale."""
@@ -179,20 +226,25 @@ class Metrics:
             for name, series in self._values.items()
         }
         statements = list(self._statements.items())
-        values[families.STATEMENTS.name] = [(list(key), sum(cell[:-1])) for key, cell in statements]
+        counts: dict[tuple[str, ...], float] = {}
+        for key, cell in statements:
+            counts[key[:-1]] = counts.get(key[:-1], 0) + sum(cell[:-1])
+        values[families.STATEMENTS.name] = [(list(key), count) for key, count in counts.items()]
         usage = resource.getrusage(resource.RUSAGE_SELF)
         values[families.CPU.name] = [([], usage.ru_utime + usage.ru_stime)]
         values[families.MEMORY.name] = [([], _resident_bytes(usage.ru_maxrss))]
 
         latency: dict[tuple[str, str], list[int]] = {}
-        for (role, server, *_), cell in statements:
-            total = latency.setdefault((role, server), [0] * len(cell))
-            for index, count in enumerate(cell):
-                total[index] += count
+        reads: dict[tuple[str, str], list[int]] = {}
+        for (role, server, _, proof, _, level), cell in statements:
+            _add_cell(latency, (role, server), cell)
+            if level:
+                _add_cell(reads, (level, proof), cell)
         return {
             "values": values,
             "histograms": {
                 families.LATENCY.name: _series(list(latency.items())),
+                families.READS.name: _series(list(reads.items())),
                 families.WAITS.name: _series(list(self._waits.items())),
             },
         }
@@ -209,6 +261,14 @@ class Metrics:
             if cause not in causes and len(causes) >= MAX_CAUSES:
                 key = (*labels, "other")
         series[key] = series.get(key, 0) + 1
+
+
+def _add_cell(
+    totals: dict[tuple[str, str], list[int]], labels: tuple[str, str], cell: list[int]
+) -> None:
+    total = totals.setdefault(labels, [0] * len(cell))
+    for index, count in enumerate(cell):
+        total[index] += count
 
 
 def _series(

@@ -40,6 +40,10 @@ class Purpose(Enum):
     """WAIT_FOR_EXECUTED_GTID_SET; its one value says whether the statement behind it may count."""
     PROBE = "probe"
     """`@@GLOBAL.gtid_executed`, sent before a statement."""
+    GATHER = "gather"
+    """The same for all reads that wait for it, whatever the session (`proxy.server.probe`)."""
+    AUDIT = "audit"
+    """The server's own GTID_SUBSET on what the read behind it must see."""
     RESTORE = "restore"
     """Follows a client's command that undid the proxy's settings; must succeed."""
 
@@ -61,6 +65,8 @@ FORWARD = tuple(Exchange(Purpose.FORWARD, shape) for shape in range(6))
 PREPARE = Exchange(Purpose.PREPARE, SIMPLE)
 WAIT = Exchange(Purpose.WAIT, RESULTS)
 PROBE = Exchange(Purpose.PROBE, RESULTS)
+GATHER = Exchange(Purpose.GATHER, RESULTS)
+AUDIT = Exchange(Purpose.AUDIT, RESULTS)
 RESTORE = Exchange(Purpose.RESTORE, SIMPLE)
 
 
@@ -102,6 +108,8 @@ class ServerConnection:
         variables_version: the version of the session's variables that it has.
         needs_reset: the session was reset and this connection not yet.
         drained: bytes of an answer that nobody waits for any more.
+        tracks_all: its session_track_gtids is ALL_GTIDS.
+        overdue: it owes the answer to a probe that nobody waits for any more.
         lost: it cannot be used any more.
     """
 
@@ -113,6 +121,8 @@ class ServerConnection:
         self.schema = ""
         self.variables_version = 0
         self.needs_reset = False
+        self.tracks_all = False
+        self.overdue = False
         self.lost = False
         self.drained = 0
         flags = int(capabilities)

@@ -45,7 +45,7 @@ TRACKING: Final = Capability.CLIENT_SESSION_TRACK | Capability.CLIENT_DEPRECATE_
 
 TRACKER_SETTINGS: Final = b"SET SESSION session_track_schema=ON,session_track_state_change=ON"
 """What lets the proxy see a primary connection's schema, and changes that it must look into."""
-REPLICA_SETTINGS: Final = b"SET SESSION autocommit=1,transaction_read_only=1"
+_REPLICA_SETTINGS: Final = b"SET SESSION autocommit=1,transaction_read_only=1"
 """No read leaves a snapshot open for the next one, whatever the server's own default is; and a
 statement that writes after all is refused (1792), also to those who may write there."""
 
@@ -57,6 +57,13 @@ def primary_settings(tracking: str) -> bytes:
         tracking: a value of session_track_gtids.
     """
     return TRACKER_SETTINGS + b",session_track_gtids=" + tracking.encode("ascii")
+
+
+def replica_settings(tracking: str) -> bytes:
+    """The settings of a connection to a replica; ALL_GTIDS is the only tracking of use there."""
+    if tracking != "ALL_GTIDS":
+        return _REPLICA_SETTINGS
+    return _REPLICA_SETTINGS + b",session_track_gtids=ALL_GTIDS"
 
 
 NONE: Final = Capability(0)
@@ -103,7 +110,7 @@ async def open_connection(
 ) -> Opened:
     """Connect, log in, apply the settings that routing needs, and learn the server's incarnation.
 
-    `tracking` is the value of session_track_gtids on a primary.
+    `tracking` is the value of session_track_gtids; on a replica only ALL_GTIDS makes a difference.
 
     Raises:
         ServerUnreachableError: no connection, or it broke, or it took too long.
@@ -179,7 +186,9 @@ async def _open(
     try:
         greeting = _greeting(await channel.read_packet())
         server.version = greeting.server_version
-        capabilities = _agree(server, login, greeting.capabilities)
+        primary = server.role is Role.PRIMARY
+        tracks = primary or tracking == "ALL_GTIDS"
+        capabilities = _agree(login, greeting.capabilities, tracks)
         if materials.server_ssl is not None and _offers_tls(greeting, config):
             capabilities |= Capability.CLIENT_SSL
             request = SSLRequest(capabilities, config.max_allowed_packet, login.character_set)
@@ -192,10 +201,9 @@ async def _open(
             )
         await _authenticate(channel, greeting, login, capabilities, config)
         connection = ServerConnection(server, capabilities, greeting.thread_id)
-        primary = server.role is Role.PRIMARY
-        await query(
-            channel, connection, primary_settings(tracking) if primary else REPLICA_SETTINGS
-        )
+        settings = primary_settings(tracking) if primary else replica_settings(tracking)
+        await query(channel, connection, settings)
+        connection.tracks_all = tracking == "ALL_GTIDS"
         identity = await identify(channel, connection, server)
         connection.schema = login.database or ""
     except BaseException:
@@ -204,10 +212,10 @@ async def _open(
     return Opened(connection, channel, identity)
 
 
-def _agree(server: Server, login: Login, offered: Capability) -> Capability:
+def _agree(login: Login, offered: Capability, tracks: bool) -> Capability:
     """The capabilities of a connection."""
     needed = login.capabilities
-    if server.role is Role.PRIMARY:
+    if tracks:
         needed |= TRACKING
     missing = needed & ~offered
     if missing:

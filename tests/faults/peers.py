@@ -38,7 +38,12 @@ _TRACKING = (
 OK = OkPacket(status=2).serialise(Capability.CLIENT_PROTOCOL_41)
 
 
-def rows(*rows: Sequence[bytes | None], columns: int = 1, sequence_id: int = 1) -> bytes:
+def rows(
+    *rows: Sequence[bytes | None],
+    columns: int = 1,
+    sequence_id: int = 1,
+    deprecate_eof: bool = True,
+) -> bytes:
     """A text result set, framed."""
     definition = ColumnDefinition41(
         catalog="def",
@@ -53,7 +58,8 @@ def rows(*rows: Sequence[bytes | None], columns: int = 1, sequence_id: int = 1) 
         flags=0,
         decimals=0,
     )
-    return text_resultset([definition] * columns, rows, _TRACKING, 2, sequence_id=sequence_id)
+    capabilities = _TRACKING if deprecate_eof else Capability.CLIENT_PROTOCOL_41
+    return text_resultset([definition] * columns, rows, capabilities, 2, sequence_id=sequence_id)
 
 
 def identity(

@@ -44,7 +44,7 @@ async def expect_on_replica(on: Stage, client: Client) -> None:
     for server in on.proxy.topology.replicas:
         server.caught_up()
         server.reached()
-    await eventually(lambda: not any(r.busy for r in session._replicas.values()))
+    await eventually(lambda: not session.replicas.busy)
     count = on.statements("replica", "ok")
     assert (await client.query("SELECT id FROM t")).rows == [[b"1"]]
     assert on.statements("replica", "ok") == count + 1
@@ -165,12 +165,12 @@ async def test_a_read_is_not_sent_twice_while_a_late_answer_drains() -> None:
         (server,) = on.proxy.topology.replicas
         server.caught_up()
         replica.faults.clear()
-        assert session._replicas[server].busy
+        assert session.replicas.busy
         assert (await client.query("SELECT id + 1 FROM t")).value == b"2"
         assert asked(primary).count("SELECT id + 1 FROM t") == 1
         assert "SELECT id + 1 FROM t" not in asked(replica)
         assert on.statements("primary", "replica_behind") == 1
-        assert session._replicas[server].busy
+        assert session.replicas.busy
         await expect_on_replica(on, client)
 
 
@@ -181,7 +181,7 @@ async def test_a_late_result_beyond_the_limit_ends_the_replicas_connection() -> 
         replica.faults.raw_reply(rows()[:-11] + big, matching=b"SELECT id")
         await expect_from_primary(on, client, "wait_timeout")
         (session,) = on.proxy.sessions.values()
-        await eventually(lambda: not session._replicas)
+        await eventually(lambda: not session.replicas)
         await expect_on_replica(on, client)
 
 
@@ -266,7 +266,7 @@ async def test_a_replica_goes_away_with_a_word(code: int) -> None:
         assert (await client.query("SELECT 7")).value == b"7"
         assert on.statements("primary", "replica_lost") == 1
         (session,) = on.proxy.sessions.values()
-        assert not session._replicas
+        assert not session.replicas
 
 
 async def test_a_replicas_other_errors_are_the_clients() -> None:

@@ -24,6 +24,7 @@ from proxy.channel import PacketChannel
 from proxy.client.connection import ClientConnection
 from proxy.client.listener import Listener
 from proxy.client.session import ClientSession
+from proxy.client.session_rules import SessionRules
 from proxy.config import Config
 from proxy.observe.metrics import Metrics
 from proxy.proxy import Proxy
@@ -81,8 +82,14 @@ def ok(session_state: bytes | None = None, header: int = 0) -> bytes:
 class FakeServer:
     """Answers as a server does; `spoil` may change what it says."""
 
-    def __init__(self, transport: FakeTransport, spoil: Callable[[bytes], bytes | None]) -> None:
+    def __init__(
+        self,
+        transport: FakeTransport,
+        spoil: Callable[[bytes], bytes | None],
+        deprecate_eof: bool = True,
+    ) -> None:
         self.transport = transport
+        self._deprecate_eof = deprecate_eof
         self.statements: list[bytes] = []
         self._spoil = spoil
         self._reader = PacketReader(1 << 24)
@@ -130,17 +137,22 @@ class FakeServer:
 
     def _query(self, sql: bytes) -> bytes:
         if b"WAIT_FOR" in sql:
-            return rows([b"0"])
+            return self._rows(b"0")
+        if b"GTID_SUBSET" in sql:
+            return self._rows(b"1")
         if b"@@GLOBAL.gtid_executed" in sql:
-            return rows([f"{UUID}:1-{self._number + 1}".encode()])
+            return self._rows(f"{UUID}:1-{self._number + 1}".encode())
         if sql[:6].upper() == b"SELECT":
-            return rows([b"1"], [b"2"])
+            return self._rows(b"1", b"2")
         if sql[:4].upper() == b"CALL":
             return err(1644)
         if sql[:3].upper() == b"SET":
             return ok(state_change_entry(True))
         self._number += 1
         return ok(gtids_entry(GtidSet.parse(f"{UUID}:{self._number}")))
+
+    def _rows(self, *values: bytes) -> bytes:
+        return rows(*([value] for value in values), deprecate_eof=self._deprecate_eof)
 
 
 def honest(answer: bytes) -> bytes:
@@ -184,7 +196,14 @@ class World:
         proxy = self.proxy
         connection = ClientConnection(capabilities, CONFIG.max_allowed_packet)
         login = Login("app", b"", capabilities & ~TRACKING)
-        session = ClientSession(proxy, connection, login, session_id, Session(proxy.rules, 0))
+        session = ClientSession(
+            proxy,
+            connection,
+            login,
+            session_id,
+            Session(proxy.config.rules, 0, proxy.scopes, login.username, proxy.topology.term),
+            SessionRules(proxy.config, proxy.config.listen, login.username, {}),
+        )
         client = FakeTransport(connection)
         connection.attach(client, session)
         primary, replica = proxy.topology.servers
@@ -194,8 +213,9 @@ class World:
         opened, transport = self._open(replica, capabilities)
         opened.channel.hand_over(opened.connection)
         opened.connection.attach(transport, session)
-        session._replicas[replica] = opened.connection
-        self._servers.append(FakeServer(transport, spoil_replica))
+        session.replicas.put(opened.connection)
+        deprecate_eof = bool(capabilities & Capability.CLIENT_DEPRECATE_EOF)
+        self._servers.append(FakeServer(transport, spoil_replica, deprecate_eof))
         proxy.sessions[session_id] = session
         return session, client
 

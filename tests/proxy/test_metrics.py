@@ -69,9 +69,17 @@ def through_json(metrics: Metrics) -> Snapshot:
 
 def exercise(metrics: Metrics) -> None:
     """Touch every metric."""
-    metrics.statement(Role.REPLICA, "db2:1", Reason.READ, Proof.KNOWN, Outcome.OK, 120)
+    metrics.statement(Role.REPLICA, "db2:1", Reason.READ, Proof.KNOWN, Outcome.OK, 120, "STRONG")
     metrics.wait("db2:1", "reached", 900)
     metrics.fallback("db2:1", Reason.WAIT_TIMEOUT)
+    metrics.crowded("delayed")
+    metrics.probed(3)
+    metrics.audited("held")
+    metrics.stale_proven()
+    metrics.lost_gtids(2)
+    metrics.errant_gtids("db2:1", 1)
+    metrics.scopes(4, 5)
+    metrics.promoted()
     metrics.stale_given()
     metrics.wait_killed()
     metrics.gtids_tracked(2)
@@ -158,12 +166,12 @@ def test_counts_reach_the_scrape(scraped: Scraped) -> None:
 @given(st.integers(0, 2 * LATENCY_BUCKETS_US[-1]), st.integers(0, 2 * WAIT_BUCKETS_US[-1]))
 def test_a_time_is_in_the_first_bucket_that_bounds_it(latency: int, wait: int) -> None:
     metrics = Metrics()
-    metrics.statement("r", "s", "x", "y", "z", latency)
+    metrics.statement("r", "s", "x", "y", "z", latency, "STRONG")
     metrics.wait("s", "reached", wait)
     for series, bounds, time in zip(
         metrics.snapshot()["histograms"].values(),
-        (LATENCY_BUCKETS_US, WAIT_BUCKETS_US),
-        (latency, wait),
+        (LATENCY_BUCKETS_US, LATENCY_BUCKETS_US, WAIT_BUCKETS_US),
+        (latency, latency, wait),
         strict=True,
     ):
         ((_, counts, total),) = series

@@ -1,0 +1,132 @@
+"""One session's connections to replicas: opened when a read first needs them, its own alone."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from protocol.response_translation import ResponseTranslation
+from proxy.channel import ChannelClosedError
+from proxy.server.errors import ServerRefusedError, ServerUnreachableError
+from proxy.server.login import Login, open_connection
+from routing.decision import Reason
+
+if TYPE_CHECKING:
+    from proxy.client.session import ClientSession
+    from proxy.proxy import Proxy
+    from proxy.server.connection import ServerConnection
+    from proxy.server.login import Opened
+    from routing.topology import Server
+
+_log = logging.getLogger(__name__)
+
+
+class Replicas:
+    """The connections, by server."""
+
+    def __init__(self, proxy: Proxy, session: ClientSession) -> None:
+        self._proxy = proxy
+        self._session = session
+        self._connections: dict[Server, ServerConnection] = {}
+
+    def __len__(self) -> int:
+        return len(self._connections)
+
+    @property
+    def busy(self) -> bool:
+        """Whether one of them awaits an answer."""
+        return any(connection.busy for connection in self._connections.values())
+
+    def put(self, connection: ServerConnection) -> None:
+        """Use a connection that was opened."""
+        self._connections[connection.server] = connection
+
+    def get(self, server: Server) -> ServerConnection | None:
+        """The connection to this incarnation of a server, fit for the session's schema."""
+        connection = self._connections.get(server)
+        if connection is None or connection.epoch != server.epoch:
+            return None
+        if connection.schema and not self._session.state.schema:
+            return None  # a schema cannot be left again
+        return connection
+
+    async def open(self, server: Server) -> Reason | None:
+        """Connect; the reason why the server cannot be used, or None."""
+        proxy = self._proxy
+        login = self.login()
+        server.trying(proxy.now() + proxy.config.connect_timeout)
+        stale = self._connections.pop(server, None)
+        if stale is not None:
+            self._session.drop(stale)
+        try:
+            opened = await open_connection(
+                server, login, proxy.config, proxy.materials, self._session.state.tracking
+            )
+            self._attach(opened)
+        except (ServerUnreachableError, ChannelClosedError) as error:
+            server.unreachable(proxy.now())
+            proxy.metrics.server_connect_failed(server.name, "unreachable")
+            proxy.metrics.server_up(server.name, False)
+            _log.warning("replica %s cannot be reached: %s", server.name, error)
+            return Reason.REPLICA_LOST
+        except ServerRefusedError as error:
+            self._session.state.avoided |= {server}
+            proxy.metrics.server_connect_failed(server.name, "refused")
+            _log.warning("replica %s refused user %r: %s", server.name, login.username, error)
+            return Reason.REPLICA_REFUSED
+        server.reached()
+        proxy.metrics.server_connected(server.name)
+        proxy.metrics.server_up(server.name, True)
+        identity = opened.identity
+        if identity.grew:
+            proxy.ledger.proved(
+                server, "probed", identity.executed, identity.asked_us, identity.answered_us
+            )
+        self.put(opened.connection)
+        return None
+
+    def _attach(self, opened: Opened) -> None:
+        connection = opened.connection
+        session = self._session
+        if connection.tracks_all:
+            # It negotiated what trackers need, whatever the client did.
+            connection.translation = ResponseTranslation(
+                connection.stream, session.connection.capabilities, session.state.shown_trackers
+            )
+        connection.attach(opened.channel.hand_over(connection), session)
+        connection.needs_reset = session.was_reset
+
+    def login(self) -> Login:
+        """How this session logs in to replicas: the schema is chosen behind the WAIT."""
+        login = self._session.login
+        return Login(
+            username=login.username,
+            password=login.password,
+            capabilities=login.capabilities,
+            character_set=login.character_set,
+            database=None,
+            attributes=login.attributes,
+        )
+
+    def reset(self, variables_version: int) -> None:
+        """The session was reset; each connection follows before its next statement."""
+        for connection in self._connections.values():
+            connection.needs_reset = True
+            connection.variables_version = variables_version
+
+    def lost(self, connection: ServerConnection) -> None:
+        """A connection broke."""
+        if self._connections.get(connection.server) is connection:
+            del self._connections[connection.server]
+
+    def give_up(self, connection: ServerConnection) -> None:
+        """Close one whose state is not known, or not worth reading on for."""
+        self.lost(connection)
+        if not connection.lost:
+            self._session.drop(connection)
+
+    def drop_all(self) -> None:
+        """Close all; they are opened again as another user's, or to track other GTIDs."""
+        for connection in self._connections.values():
+            self._session.drop(connection)
+        self._connections.clear()

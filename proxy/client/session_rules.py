@@ -1,0 +1,78 @@
+"""Where the rules of a session come from, and in which order they count.
+
+From the weakest: the configuration's default, its table for the listener, for the schema, for the
+user; then the client's connection attributes ``tidegate.…``; then what it SET.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from routing.consistency import NO_ADJUSTMENT, Adjustment, read_setting
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from proxy.address import Address
+    from proxy.config import Config
+    from routing.consistency import Rules
+
+PREFIX: Final = "tidegate."
+"""Begins the names of connection attributes and query attributes that are settings."""
+
+
+class SessionRules:
+    """The rules of one session.
+
+    Attributes:
+        chosen: what the client SET.
+    """
+
+    def __init__(
+        self, config: Config, listener: Address, user: str, attributes: Mapping[str, str]
+    ) -> None:
+        """Take what is fixed for a login.
+
+        Raises:
+            SettingError: a connection attribute is no setting, or has no such value.
+        """
+        self._config = config
+        self._listener = listener
+        self._user = user
+        self._attributes = adjustment_of(attributes)
+        self.chosen = NO_ADJUSTMENT
+
+    def of_user(self, user: str, attributes: Mapping[str, str]) -> SessionRules:
+        """Those of another login over the same client connection.
+
+        Raises:
+            SettingError: as at the first login.
+        """
+        return SessionRules(self._config, self._listener, user, attributes)
+
+    @property
+    def by_schema(self) -> bool:
+        """Whether another schema may mean other rules."""
+        return bool(self._config.schemas)
+
+    def initial(self, schema: str) -> Rules:
+        """What counts before the client sets anything."""
+        rules = self._config.rules_for(self._user, schema, self._listener)
+        return self._attributes.applied_to(rules)
+
+    def present(self, schema: str) -> Rules:
+        """What counts now."""
+        return self.chosen.applied_to(self.initial(schema))
+
+
+def adjustment_of(attributes: Mapping[str, str]) -> Adjustment:
+    """The settings among attributes.
+
+    Raises:
+        SettingError: one is no setting, or has no such value.
+    """
+    adjustment = NO_ADJUSTMENT
+    for name, value in attributes.items():
+        if name.startswith(PREFIX):
+            adjustment = adjustment.and_then(read_setting(name.removeprefix(PREFIX), value))
+    return adjustment

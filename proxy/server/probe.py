@@ -1,0 +1,118 @@
+"""Asks the primary what it has, once for all reads that came before the question was sent.
+
+The question goes over the primary connection of one of the reads that wait for it, which has
+nothing else to do meanwhile: no account and no connection of the proxy's own are needed.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING, Final
+
+from protocol.errors import MalformedGtidSetError
+from protocol.gtid import GtidSet
+from protocol.wire import Reader
+from proxy.client.preparation import statement_packet
+from proxy.server.connection import GATHER
+from routing.gathering import Gathering
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from protocol.response_stream import ResponseStream
+    from proxy.client.session import ClientSession
+    from proxy.proxy import Proxy
+    from proxy.server.connection import ServerConnection
+
+_log = logging.getLogger(__name__)
+
+PROBE_SQL: Final = b"SELECT @@GLOBAL.gtid_executed"
+
+
+class Probes:
+    """The shared probes of one primary: at most one is in flight (`routing.gathering`)."""
+
+    def __init__(self, proxy: Proxy) -> None:
+        self._proxy = proxy
+        self._gathering: Gathering[ClientSession] = Gathering()
+        self._asked_at = 0.0
+        self._asked_us = 0
+        self._deadline: asyncio.TimerHandle | None = None
+
+    def ask(self, session: ClientSession) -> None:
+        """Let a session's read have the answer to a question that is sent from now on."""
+        self._gathering.arrive(session)
+        self._begin()
+
+    def leave(self, session: ClientSession) -> None:
+        """A session ends."""
+        if self._gathering.leave(session):
+            self._in_time()
+            self._begin()
+
+    def _begin(self) -> None:
+        proxy = self._proxy
+        while asked := self._gathering.begin():
+            connection = asked[0].primary_for_probe()
+            if connection is not None:
+                self._asked_at = proxy.now()
+                self._asked_us = time.time_ns() // 1000
+                connection.expect(GATHER)
+                connection.write(statement_packet(connection, PROBE_SQL))
+                self._deadline = proxy.call_later(proxy.config.connect_timeout, self._overdue)
+                proxy.metrics.probed(len(asked))
+                return
+            leader = asked[0]
+            self._gathering.leave(leader)
+            leader.reads.probed(None)
+
+    def answered(self, connection: ServerConnection, stream: ResponseStream) -> None:
+        """The primary's `gtid_executed`, over the leader's connection."""
+        asked = self._gathering.asked
+        if not asked or asked[0].primary_for_probe() is not connection:
+            return  # too late: those who waited for it went on without
+        executed = parsed(stream)
+        if executed is not None:
+            proxy = self._proxy
+            server = connection.server
+            server.proved(executed, connection.epoch)
+            proxy.ledger.proved(server, "probed", executed, self._asked_us, time.time_ns() // 1000)
+            if server is proxy.topology.primary:
+                proxy.topology.observations.add(self._asked_at, executed)
+        self._end(executed, self._gathering.end())
+        self._begin()
+
+    def _overdue(self) -> None:
+        _log.warning("the primary does not say what it has")
+        asked = self._gathering.asked
+        connection = asked[0].primary_for_probe() if asked else None
+        if connection is not None:
+            connection.overdue = True  # its answer may still come, and is no later question's
+        self._end(None, self._gathering.end())
+        self._begin()
+
+    def _end(self, executed: GtidSet | None, sessions: list[ClientSession]) -> None:
+        self._in_time()
+        for session in sessions:
+            session.reads.probed(executed)
+
+    def _in_time(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+
+def parsed(stream: ResponseStream) -> GtidSet | None:
+    """The set that the answer to `PROBE_SQL` holds; None, and a line in the log, if none.
+
+    Raises:
+        MalformedPacketError: the row is none.
+    """
+    if stream.error is not None or stream.row is None:
+        return None
+    try:
+        return GtidSet.parse(Reader(stream.row).lenenc_bytes())
+    except MalformedGtidSetError as error:
+        _log.warning("the primary's gtid_executed cannot be read: %s", error)
+        return None
