@@ -6,8 +6,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-LEAST_KEY: Final = 16
-"""Shortest key of tokens, bytes."""
+from routing.token import MIN_KEY
 
 _HEX: Final = re.compile(rb"(?:[0-9A-Fa-f]{2})+")
 
@@ -44,10 +43,10 @@ def read_keys(path: Path) -> tuple[bytes, ...]:
         if not text:
             continue
         key = _key(text)
-        if len(key) < LEAST_KEY:
+        if len(key) < MIN_KEY:
             raise ValueError(
                 f"{path}: line {number}: a key of {len(key)} bytes is too short; want at least"
-                f" {LEAST_KEY}, such as openssl rand -hex 32 makes"
+                f" {MIN_KEY}, such as openssl rand -hex 32 makes"
             )
         if key in lines:
             raise ValueError(f"{path}: line {number}: is the key of line {lines[key]} again")
@@ -65,4 +64,4 @@ def _key(text: bytes) -> bytes:
     except binascii.Error:
         return text
     # A passphrase may look like base64.
-    return key if len(key) >= LEAST_KEY else text
+    return key if len(key) >= MIN_KEY else text

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.config import ConfigError, load
-from proxy.secret_files import LEAST_KEY, read_keys
+from proxy.secret_files import read_keys
+from routing.token import MIN_KEY
 
 
 def keys_of(path: Path, content: bytes) -> tuple[bytes, ...]:
@@ -15,7 +16,7 @@ def keys_of(path: Path, content: bytes) -> tuple[bytes, ...]:
     return read_keys(path)
 
 
-KEYS = st.binary(min_size=LEAST_KEY, max_size=64)
+KEYS = st.binary(min_size=MIN_KEY, max_size=64)
 
 
 @given(st.lists(KEYS, min_size=1, max_size=5, unique=True), st.data())
