@@ -31,14 +31,14 @@ from tests.support.history import Read, Register, ScopeKey, Write
 class Rule(Enum):
     """What was broken; the value says how."""
 
-    NEVER_WRITTEN = "nobody ever wrote that"
-    ABORTED = "that write was not committed"
-    FUTURE = "that had not been written yet"
-    OWN_WRITES = "the scope had been told of"
-    MONOTONIC = "the scope had read"
-    ALL_WRITES = "the scope had seen, committed later,"
-    STRONG = "before the read there was acknowledged"
-    STALENESS = "longer ago than the bound there was acknowledged"
+    NEVER_WRITTEN = "which nobody ever wrote"
+    ABORTED = "which was not committed"
+    FUTURE = "which had not been written yet"
+    OWN_WRITES = "which was acknowledged in its scope before"
+    MONOTONIC = "which had been read in its scope"
+    ALL_WRITES = "which was committed before what its scope had seen"
+    STRONG = "which was acknowledged before"
+    STALENESS = "which was acknowledged longer ago than the bound"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +62,11 @@ class Violation:
     def __str__(self) -> str:
         text = f"{self.read}: got {self.got or self.read.value or 'the initial value'}"
         if self.missed is None:
-            return f"{text}; {self.rule.value}"
-        text += f" and missed {self.missed}; {self.rule.value}"
-        if self.rule is Rule.MONOTONIC:
-            return f"{text} it: {self.witness}"
-        if self.rule is Rule.ALL_WRITES and isinstance(self.witness, Read):
-            return f"{text} what was read when {self.witness}, value {self.witness.value}"
-        return f"{text} {self.witness}"
+            return f"{text}, {self.rule.value}"
+        text += f", missed {self.missed}, {self.rule.value}"
+        if isinstance(self.witness, Read):
+            return f"{text}: {self.witness}, got {self.witness.value}"
+        return f"{text}: {self.witness}" if self.rule is Rule.ALL_WRITES else text
 
 
 def check(
@@ -82,8 +80,8 @@ def check(
             the primary's binary log do. False if each register counts its versions by itself.
 
     Raises:
-        ValueError: a register was given one value twice, or the initial value; or `Write.order`
-            says that a write was committed before another that was acknowledged before it began.
+        ValueError: a register was given one value twice, or the initial value; an aborted write was
+            acknowledged; or `Write.order` contradicts the times.
     """
     return _Checker(history, order_spans_registers=order_spans_registers).run()
 
@@ -188,6 +186,9 @@ class _Checker:
             name = (operation.register, operation.value)
             if not operation.value or name in self._written:
                 raise ValueError(f"not a new value: {operation}")
+            committed = operation.acknowledged is not None or operation.order is not None
+            if operation.aborted and committed:
+                raise ValueError(f"aborted and committed: {operation}")
             self._written[name] = operation
         self._reads.sort(key=lambda read: read.invoked)
         self._spans = order_spans_registers
@@ -200,7 +201,7 @@ class _Checker:
     def _registers(self) -> dict[Register, _RegisterLog]:
         writes: defaultdict[Register, list[Write]] = defaultdict(list)
         for write in self._written.values():
-            if not write.aborted and not write.lost:
+            if not write.lost:
                 writes[write.register].append(write)
         for comparable in [self._written.values()] if self._spans else list(writes.values()):
             _check_order(comparable)
@@ -210,7 +211,7 @@ class _Checker:
         """Each moment at which somebody learned of a write: when, of which, and how."""
         ends: list[tuple[int, Write, Write | Read]] = []
         for write in self._written.values():
-            if write.acknowledged is not None and not write.aborted:
+            if write.acknowledged is not None:
                 ends.append((write.acknowledged, write, write))
         for read in self._reads:
             written = self._got(read)

@@ -66,7 +66,16 @@ def test_a_value_that_was_not_committed(level: Level) -> None:
 @pytest.mark.parametrize("level", Level)
 def test_a_value_that_had_not_been_written_yet(level: Level) -> None:
     assert rules(write(1, 26, 30), read(1, 20, level)) == [Rule.FUTURE]
-    assert rules(write(1, 24, 30), read(1, 20, level)) == []
+    assert rules(write(1, 25, 30), read(1, 20, level)) == []  # at the same time
+
+
+def test_a_value_that_could_not_be_read_counts_as_unseen() -> None:
+    history: History = [write(1, 0, 10), read(2, 20, Level.MONOTONIC_READS)]
+    old = read(1, 40, Level.MONOTONIC_READS)
+    aborted = replace(write(2, 11, None), aborted=True)
+    assert rules(*history, old, aborted) == [Rule.ABORTED]
+    assert rules(*history, old, write(2, 26, None)) == [Rule.FUTURE]
+    assert rules(*history, old, write(2, 25, None)) == [Rule.MONOTONIC]
 
 
 @pytest.mark.parametrize("value", [None, 0])
@@ -210,6 +219,8 @@ def test_order_tells_versions_apart_where_times_do_not() -> None:
     assert rules(one, two, stale) == [Rule.OWN_WRITES]
     assert rules(one, two, fresh) == []
     assert rules(replace(one, order=None), replace(two, order=None), stale, fresh) == []
+    # at the same time: neither is older
+    assert rules(write(1, 0, 10, A), write(2, 10, 20, A), read(1, 30, Level.STRONG)) == []
 
 
 def test_a_lost_write_need_not_be_seen() -> None:
@@ -228,6 +239,10 @@ def test_histories_that_make_no_sense_are_refused() -> None:
         check([write(1, 0, 10), write(1, 20, 30)])
     with pytest.raises(ValueError, match="not a new value"):
         check([write(0, 0, 10)])
+    with pytest.raises(ValueError, match="aborted and committed"):
+        check([replace(write(1, 0, 10), aborted=True)])
+    with pytest.raises(ValueError, match="aborted and committed"):
+        check([replace(write(1, 0, None, order=1), aborted=True)])
     contradiction = [write(1, 0, 10, order=2), write(1, 20, 30, register="y", order=1)]
     with pytest.raises(ValueError, match="order contradicts times"):
         check(contradiction)
@@ -246,10 +261,30 @@ def test_a_violation_names_read_missed_write_and_reason() -> None:
     assert violation == Violation(Rule.MONOTONIC, stale, first, second, saw)
     assert str(violation) == (
         "r read register 'x' in 40..45 at MONOTONIC_READS, scope connection 'a':"
-        " got 1 (written by w in 0..10) and missed 2 (written by w in 11..20);"
-        " the scope had read it: r read register 'x' in 30..35 at MONOTONIC_READS,"
-        " scope connection 'a'"
+        " got 1 (written by w in 0..10), missed 2 (written by w in 11..20), which had been read in"
+        " its scope: r read register 'x' in 30..35 at MONOTONIC_READS, scope connection 'a', got 2"
     )
+
+
+def test_a_violation_by_way_of_another_register_names_what_was_seen() -> None:
+    earlier, later = write(1, 0, 10), write(2, 11, 20, register="y")
+    saw = read(2, 30, Level.READ_ALL_WRITES, register="y")
+    stale = read(None, 40, Level.READ_ALL_WRITES)
+    (violation,) = check([earlier, later, saw, stale])
+    assert violation == Violation(Rule.ALL_WRITES, stale, None, earlier, saw)
+    assert str(violation).endswith(
+        ": got the initial value, missed 1 (written by w in 0..10), which was committed before what"
+        " its scope had seen: r read register 'y' in 30..35 at READ_ALL_WRITES, scope connection"
+        " 'a', got 2"
+    )
+    own = replace(later, scopes=frozenset({A}))
+    (violation,) = check([earlier, own, stale])
+    assert violation.witness == own
+    assert str(violation).endswith("its scope had seen: 2 (written by w in 11..20)")
+    (violation,) = check([earlier, read(1, 20, Level.STRONG), read(None, 30, Level.STRONG)])
+    assert str(violation).endswith("(written by w in 0..10), which was acknowledged before")
+    (violation,) = check([read(7, 20, Level.STRONG)])
+    assert str(violation).endswith("got 7, which nobody ever wrote")
 
 
 def test_stamps_are_all_different() -> None:
