@@ -1,0 +1,140 @@
+"""What happens to a cluster while clients work on it.
+
+Each has two parts: a state in which the cluster is before a proxy starts, and what is done while
+clients read. The second waits for the clients' progress, not for time.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+
+from tests.real_mysql.cluster import Cluster
+from tests.real_mysql.template import REPLICATION_PASSWORD, REPLICATION_USER
+from tests.real_mysql.workload import TABLES, Reached
+
+ROUNDS = 6
+
+_HOLD = "SELECT * FROM registers{} FOR SHARE"
+_FOLLOW = f"""
+CHANGE REPLICATION SOURCE TO SOURCE_HOST = '127.0.0.1', SOURCE_PORT = %s,
+  SOURCE_USER = '{REPLICATION_USER}', SOURCE_PASSWORD = '{REPLICATION_PASSWORD}',
+  SOURCE_AUTO_POSITION = 1, GET_SOURCE_PUBLIC_KEY = 1, SOURCE_CONNECT_RETRY = 1
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Disturbance:
+    """One way to make a cluster's life hard.
+
+    Attributes:
+        name: names a test.
+        before: the cluster's state, for the length of a `with` block.
+        during: what is done meanwhile; it waits for shares of the clients' reads.
+    """
+
+    name: str
+    before: Callable[[Cluster], AbstractContextManager[None]]
+    during: Callable[[Cluster, Reached], None]
+
+
+@contextmanager
+def _as_it_is(cluster: Cluster) -> Iterator[None]:
+    yield
+
+
+def _nothing(cluster: Cluster, reached: Reached) -> None:
+    pass
+
+
+@contextmanager
+def _one_second_late(cluster: Cluster) -> Iterator[None]:
+    for replica in cluster.replicas:
+        replica.set_source_delay(1)
+    yield
+    for replica in cluster.replicas:
+        replica.set_source_delay(0)
+
+
+@contextmanager
+def _one_late(cluster: Cluster) -> Iterator[None]:
+    cluster.replicas[0].set_source_delay(1)
+    yield
+    cluster.replicas[0].set_source_delay(0)
+
+
+def _stop_and_start_appliers(cluster: Cluster, reached: Reached) -> None:
+    """Now one replica stands still, now the other."""
+    for turn in range(ROUNDS):
+        replica = cluster.replicas[turn % 2]
+        with replica.applier_stopped():
+            reached((turn + 0.6) / ROUNDS)
+        reached((turn + 1) / ROUNDS)
+
+
+@contextmanager
+def _any_commit_order(cluster: Cluster) -> Iterator[None]:
+    _preserve_commit_order(cluster, "OFF")
+    try:
+        yield
+    finally:
+        _preserve_commit_order(cluster, "ON")
+
+
+def _preserve_commit_order(cluster: Cluster, setting: str) -> None:
+    for replica in cluster.replicas:
+        with replica.applier_stopped():
+            replica.query(f"SET GLOBAL replica_preserve_commit_order = {setting}")
+
+
+def _hold_rows(cluster: Cluster, reached: Reached) -> None:
+    """Now and then a table's writes wait for a lock on both replicas, and others overtake them."""
+    for turn in range(ROUNDS):
+        with contextlib.ExitStack() as stack:
+            for replica in cluster.replicas:
+                connection = stack.enter_context(contextlib.closing(replica.admin("app")))
+                connection.begin()
+                with connection.cursor() as cursor:
+                    cursor.execute(_HOLD.format(turn % TABLES))
+            reached((turn + 0.4) / ROUNDS)
+        reached((turn + 1) / ROUNDS)
+
+
+def _kill_and_restart(cluster: Cluster, reached: Reached) -> None:
+    """One replica crashes and comes back; then the other."""
+    for turn, replica in enumerate(cluster.replicas):
+        reached(turn / 2 + 0.1)
+        replica.kill()
+        reached(turn / 2 + 0.25)
+        replica.start()
+        reached(turn / 2 + 0.5)
+
+
+def promote(cluster: Cluster, reached: Reached) -> None:
+    """The first replica becomes the primary in good order, and the others replicate from it.
+
+    Nothing is lost: the old primary takes no more writes before its last one is everywhere. The
+    cluster's attributes still name the servers as they were before.
+    """
+    reached(0.4)
+    old, new, other = cluster.primary, *cluster.replicas
+    old.query("SET GLOBAL super_read_only = ON")
+    cluster.wait_caught_up()
+    for follower in (new, other):
+        follower.query("STOP REPLICA")
+    new.query("RESET REPLICA ALL")
+    for follower in (old, other):
+        follower.query(_FOLLOW, new.port)
+        follower.query("START REPLICA")
+    new.query("SET GLOBAL super_read_only = OFF")
+    new.query("SET GLOBAL read_only = OFF")
+    reached(1)
+
+
+FREE = Disturbance("free", _as_it_is, _nothing)
+LATE = Disturbance("one second late", _one_second_late, _nothing)
+ONE_LATE = Disturbance("one replica late", _one_late, _nothing)
+INTERRUPTED = Disturbance("appliers stopped", _as_it_is, _stop_and_start_appliers)
+UNORDERED = Disturbance("any commit order", _any_commit_order, _hold_rows)
+KILLED = Disturbance("replicas killed", _as_it_is, _kill_and_restart)
+PROMOTED = Disturbance("promotion", _as_it_is, promote)
