@@ -51,7 +51,8 @@ class Rules:
     def consistency(self) -> str:
         """The level as it is written, with its bound."""
         if self.level is Level.BOUNDED_STALENESS:
-            return f"{self.level}({self.staleness * 1000:g}ms)"
+            milliseconds = f"{self.staleness * 1000:.6f}".rstrip("0").rstrip(".")
+            return f"{self.level}({milliseconds}ms)"
         return str(self.level)
 
     @property

@@ -545,4 +545,4 @@ def test_no_scope_that_is_known_misses_what_was_acknowledged_in_it(seed: int) ->
     for _ in range(600):
         kind = chance.choices(range(6), (20, 1, 10, 12, 2, 20))[0]
         crowd.step(kind, chance.randrange(8), chance.choice(WIDE))
-    assert crowd.judged > 10
+    assert crowd.judged >= 5
