@@ -2,13 +2,17 @@
 
 from typing import Final
 
+from routing.directive import directive_comment
 from routing.lexer import MODES, skeleton
+from routing.own_statement import mentions_tidegate
 from routing.statement import MAX_TEXT, Statement, Touch, classify_text
 
 MAX_KEY: Final = 1024
 """Longer texts, and longer skeletons, are not kept. Bytes."""
 GENERATION: Final = 2048
 """Entries in each half of a cache."""
+_LITERAL: Final = (Touch.KILL, Touch.UNREADABLE, Touch.PROXY)
+"""Reasons of statements that are not what others of their skeleton are."""
 
 
 class _Cache:
@@ -38,7 +42,18 @@ class _Cache:
 def _depends_on_literals(statement: Statement) -> bool:
     """Whether another text of the same skeleton may give something else."""
     # What is unreadable is judged by words anywhere in it.
-    return bool(statement.assignments) or statement.reason in (Touch.KILL, Touch.UNREADABLE)
+    return bool(statement.assignments) or statement.reason in _LITERAL
+
+
+def _shared_key(sql: bytes, mode_flags: int) -> bytes | None:
+    """What a text has in common with all that are the same statement; None if it may be alone."""
+    key = skeleton(sql, mode_flags)
+    if key is None or not mentions_tidegate(sql):
+        return key
+    comment = directive_comment(sql)
+    if mentions_tidegate(sql[len(comment) :]) and not mentions_tidegate(key):
+        return None  # SHOW VARIABLES LIKE 'tidegate%': only a literal tells that it is Tidegate's
+    return comment + key  # no skeleton has a whole comment in it
 
 
 class Classifier:
@@ -77,7 +92,7 @@ class Classifier:
 
     def _by_skeleton(self, sql: bytes, mode_flags: int) -> Statement:
         cache = self._skeletons[mode_flags]
-        key = skeleton(sql, mode_flags) if len(sql) <= MAX_TEXT else None
+        key = _shared_key(sql, mode_flags) if len(sql) <= MAX_TEXT else None
         if key is None or len(key) > MAX_KEY:
             return classify_text(sql, mode_flags)
         statement = cache.young.get(key)

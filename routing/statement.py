@@ -5,11 +5,13 @@ refuse may get any class, for it executes nothing. The rules are told in docs/cl
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Final
 
 from routing import grammar
+from routing.consistency import Adjustment
+from routing.directive import directive
 from routing.lexer import (
     MODE_ANSI_QUOTES,
     MODE_NO_BACKSLASH_ESCAPES,
@@ -17,6 +19,14 @@ from routing.lexer import (
     executed_texts,
     lex,
     skeleton,
+)
+from routing.own_statement import (
+    AMBIGUOUS,
+    NOT_ALONE,
+    OwnStatement,
+    WrongOwn,
+    mentions_tidegate,
+    own_statement,
 )
 from routing.token_patterns import BLANK
 from routing.verdict import Assignment, StatementClass, Touch, Verdict
@@ -45,6 +55,8 @@ class Statement:
         multi: something follows a semicolon; `kind` is then WRITE.
         touches_tracking: it sets session_track_gtids.
         kill_target: the connection that it kills, if it is a KILL with a plain number.
+        own: what it asks of Tidegate itself, if it does; its class is then PROXY.
+        directive: what the comment to Tidegate asks for that the text begins with.
     """
 
     kind: StatementClass
@@ -56,6 +68,8 @@ class Statement:
     multi: bool = False
     touches_tracking: bool = False
     kill_target: int | None = None
+    own: OwnStatement | None = None
+    directive: Adjustment | WrongOwn | None = None
 
 
 _SEVERITY: Final = {
@@ -104,6 +118,14 @@ def classify_text(sql: bytes, mode_flags: int) -> Statement:
         sql: what a client sends as COM_QUERY or COM_STMT_PREPARE.
         mode_flags: a sum of `routing.lexer.MODE_…`.
     """
+    ours = mentions_tidegate(sql)
+    statement = _classified(sql, mode_flags, ours)
+    asked = directive(sql) if ours else None
+    return statement if asked is None else replace(statement, directive=asked)
+
+
+def _classified(sql: bytes, mode_flags: int, ours: bool) -> Statement:
+    """The statement without its directive; `ours` if it may address Tidegate."""
     if len(sql) > MAX_TEXT:
         return _unseen(sql, Touch.TOO_LONG)
     if len(sql) > MAX_SKELETON:
@@ -112,7 +134,7 @@ def classify_text(sql: bytes, mode_flags: int) -> Statement:
             return _unseen(sql, Touch.TOO_LONG)
     tokens = lex(sql, mode_flags)
     if tokens is not None:
-        return _statement(tokens)
+        return _statement(tokens, mode_flags, ours)
     texts = executed_texts(sql, mode_flags) if b"/*!" in sql else None
     if texts is None:
         return _unseen(sql, Touch.UNREADABLE)
@@ -123,16 +145,21 @@ def classify_text(sql: bytes, mode_flags: int) -> Statement:
             return _unseen(sql, Touch.UNREADABLE)
         # A server that sees nothing to execute executes nothing.
         if len(tokens):
-            other = _statement(tokens)
+            other = _statement(tokens, mode_flags, ours)
             worst = other if worst is None else _worse(worst, other)
     return _made(grammar.UNKNOWN, b"") if worst is None else worst
 
 
-def _statement(tokens: Tokens) -> Statement:
+def _statement(tokens: Tokens, mode_flags: int, ours: bool) -> Statement:
     """The statement, or statements, that a text's tokens make."""
-    if b";" not in tokens.words:
-        return _made(grammar.verdict(tokens), tokens.normalised())
-    parts = _split(tokens)
+    parts = [tokens] if b";" not in tokens.words else _split(tokens)
+    if ours:
+        for part in parts:
+            own = own_statement(part, mode_flags)
+            if own is not None:
+                if len(parts) > 1:
+                    return _own(NOT_ALONE, tokens.normalised())
+                return _own(own, part.normalised())
     if len(parts) == 1:
         return _made(grammar.verdict(parts[0]), parts[0].normalised())
     verdicts = [grammar.verdict(part) for part in parts]
@@ -162,8 +189,15 @@ def _made(verdict: Verdict, normalised: bytes, *, multi: bool = False) -> Statem
     )
 
 
+def _own(own: OwnStatement, normalised: bytes) -> Statement:
+    digest = blake2b(normalised, digest_size=8).hexdigest()
+    return Statement(StatementClass.PROXY, Touch.PROXY, False, digest, own=own)
+
+
 def _worse(one: Statement, other: Statement) -> Statement:
     """The less safe of what two servers may execute; `other` gives the digest."""
+    if one.own is not None or other.own is not None:
+        return other if one.own == other.own else replace(_own(AMBIGUOUS, b""), digest=other.digest)
     chosen = max((other, one), key=lambda statement: _SEVERITY[statement.kind])
     assignments = other.assignments
     if one.assignments != assignments:

@@ -21,6 +21,8 @@ class StatementClass(Word):
     """Leaves state on the connection that later statements need."""
     DIAGNOSTIC = "diagnostic"
     """Asks about the previous statement; goes where that ran."""
+    PROXY = "proxy"
+    """Addresses Tidegate itself, which answers it; no server sees it."""
 
 
 class Touch(Word):
@@ -57,6 +59,7 @@ class Touch(Word):
     PREPARED_STATEMENT = "prepared statement"
     DIAGNOSTICS = "diagnostics"
     KILL = "kill"
+    PROXY = "proxy"
 
 
 @dataclass(frozen=True, slots=True)
