@@ -27,8 +27,7 @@ from proxy.options import (
     did_you_mean,
 )
 from proxy.tables import Table
-from proxy.values import written_level
-from routing.consistency import Adjustment, Rules
+from routing.consistency import Adjustment, Rules, written_level
 from routing.decision import Level, LostPolicy, Scope, TimeoutPolicy
 
 __all__ = ["Address", "Config", "ConfigError", "load"]

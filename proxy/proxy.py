@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from proxy.observe.metrics import Metrics
     from proxy.observe.routing_log import RoutingLog
     from proxy.tls import Materials
+    from routing.topology import Server
 
 _log = logging.getLogger(__name__)
 
@@ -125,6 +126,13 @@ class Proxy:
             return
         self.server_version = primary.version = greeting.server_version
         self.server_capabilities = greeting.capabilities
+
+    def promote(self, server: Server) -> None:
+        """Another server is the primary: sessions, which lived on the old one, have to end."""
+        self.topology.promote(server)
+        self.metrics.promoted()
+        for session in list(self.sessions.values()):
+            session.leave_primary()
 
     async def drain(self) -> None:
         """End all sessions: idle ones at once, the others after their statement or a while."""

@@ -7,7 +7,7 @@ from typing import Final, TypeVar
 from proxy import toml_text, values
 from proxy.address import Address
 from proxy.options import BY_NAME
-from routing.consistency import NO_ADJUSTMENT, Adjustment
+from routing.consistency import NO_ADJUSTMENT, Adjustment, written_level
 
 K = TypeVar("K", bound=Hashable)
 
@@ -133,7 +133,7 @@ def to_toml(kind: str, table: Mapping[str, Adjustment] | Mapping[Address, Adjust
         lines += ["", toml_text.header(kind, str(name))]
         level = adjustment.level
         shown = {
-            "consistency": level and values.written_level(level, adjustment.staleness or 0.0),
+            "consistency": level and written_level(level, adjustment.staleness or 0.0),
             "scope": adjustment.scope,
             "wait-budget": adjustment.wait_budget,
             "on-timeout": adjustment.on_timeout,

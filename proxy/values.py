@@ -143,13 +143,6 @@ def consistency(raw: object) -> tuple[Level, float]:
     return level, bound
 
 
-def written_level(level: Level, staleness: float) -> str:
-    """Write what `consistency` reads."""
-    if level is not Level.BOUNDED_STALENESS:
-        return str(level)
-    return f"{level}({f'{staleness * 1000:.3f}'.rstrip('0').rstrip('.')}ms)"
-
-
 def scope(raw: object) -> Scope:
     """Read a scope."""
     return Scope(choice(tuple(Scope))(raw))

@@ -150,6 +150,13 @@ def read_level(value: str) -> tuple[Level, float | None]:
     return level, read_duration(bound, MAX_STALENESS)
 
 
+def written_level(level: Level, staleness: float) -> str:
+    """Write what `read_level` reads."""
+    if level is not Level.BOUNDED_STALENESS:
+        return str(level)
+    return f"{level}({f'{staleness * 1000:.3f}'.rstrip('0').rstrip('.')}ms)"
+
+
 def read_duration(value: str, most: float) -> float:
     """Read ``250ms``, ``1.5s`` or a plain number of milliseconds; return seconds.
 

@@ -14,6 +14,7 @@ _REASONS = {
     StatementClass.TRANSACTION: Reason.TRANSACTION,
     StatementClass.SESSION: Reason.SESSION,
     StatementClass.PIN: Reason.PINNED,
+    StatementClass.PROXY: Reason.PROXY,
 }
 
 

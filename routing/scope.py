@@ -23,6 +23,9 @@ _DOUBTS: Final = 1 << 32
 """More than one scope ever counts."""
 
 
+_NO_TERM: Final = -1
+
+
 class ScopeState:
     """What the reads of one scope must be able to see.
 
@@ -124,6 +127,10 @@ class ScopeState:
             self.observed = self.observed.compact(executed)
         # A set that stays long after a probe has real gaps; asking again would not shorten it.
         self._probe_above = max(PROBE_ABOVE, 2 * self.own.interval_count)
+
+    def doubt(self) -> None:
+        """What it must see may not be in the primary: the next read asks."""
+        self.term = _NO_TERM
 
     def verified(self, executed: GtidSet, required: GtidSet, term: int) -> GtidSet:
         """Compare with what the primary of a new term has; return what is lost.

@@ -47,6 +47,7 @@ class Server:
         behind_until: until when (monotonic s) a wait is not worth trying; see `timed_out`.
         ordered: it commits in the order of its source, so it shows only states that the source had.
         read_only: `@@GLOBAL.read_only`, as it was last asked for; None before.
+        opened: it was read only once, and then no more.
         lag: how far it is behind the primary, s, as the monitor measured it; None if unknown.
         errant: transactions that it has and the primary has not.
     """
@@ -62,6 +63,7 @@ class Server:
         self.behind_until = 0.0
         self.ordered = True
         self.read_only: bool | None = None
+        self.opened = False
         self.lag: float | None = None
         self.errant: GtidSet = EMPTY
         self._delay = 0.0
@@ -90,6 +92,14 @@ class Server:
             if len(self._pending) >= _PENDING_LIMIT:
                 _ = self.applied  # bounds what is pending
             self.caught_up()
+
+    def seen_read_only(self, read_only: bool) -> None:
+        """Take its `read_only`."""
+        if read_only:
+            self.opened = False
+        elif self.read_only:
+            self.opened = True
+        self.read_only = read_only
 
     def distrust(self) -> None:
         """It lacks what it was taken to have: nothing is known of it any more."""

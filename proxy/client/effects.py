@@ -22,7 +22,7 @@ _STATE_CHANGE: Final = 2
 
 _OF_PRIMARY: Final = (_GTIDS, _SCHEMA, _STATE_CHANGE)
 _OF_REPLICA: Final = (_GTIDS,)
-"""The session lives on the primary: what a replica says of its own connection is the proxy's doing."""
+"""The session lives on the primary; what else a replica says of its connection is no news."""
 
 _UNLOGGED: Final = frozenset({"sql_log_bin", "pseudo_replica_mode", "pseudo_slave_mode"})
 """While these are set, writes may have no GTIDs."""

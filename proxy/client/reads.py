@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from protocol.errors import ServerErrorCode
 from protocol.gtid import EMPTY
-from routing.decision import Level, LostPolicy, Proof, Reason, TimeoutPolicy
+from routing.decision import Level, LostPolicy, Proof, Reason, Scope, TimeoutPolicy
 from routing.policy import choose, required_by
 from routing.statement import StatementClass
 
@@ -62,9 +62,17 @@ class Reads:
             return
         topology = self._proxy.topology
         now = self._proxy.now()
-        decision = choose(state, statement, topology, now, request.rules, request.probed)
         if statement.kind is StatementClass.READ:
             rules = request.rules or state.rules
+            if rules.scope is Scope.APPLICATION and not rules.application:
+                session.refuse(
+                    ServerErrorCode.ER_WRONG_VALUE_FOR_VAR,
+                    "Tidegate: scope is application, but no application is named; SET"
+                    " tidegate_application, or send the attribute tidegate.application",
+                    reason=Reason.PROXY,
+                )
+                return
+            decision = choose(state, statement, topology, now, rules, request.probed)
             if rules.level is Level.BEST_EFFORT:
                 request.required = EMPTY
             else:
@@ -77,6 +85,8 @@ class Reads:
                     return
                 if decision.reason is Reason.REPLICA_BEHIND:
                     decision = self._leave_late_replicas(decision, rules, now)
+        else:
+            decision = choose(state, statement, topology, now)
         session.dispatch(decision)
 
     def _leave_late_replicas(self, decision: Decision, rules: Rules, now: float) -> Decision:
@@ -95,8 +105,14 @@ class Reads:
 
     # The primary's set
 
+    def ask(self) -> None:
+        """Join the next probe of the primary; `request.resume` follows."""
+        session = self._session
+        rules = session.state.rules
+        topology = self._proxy.topology
+        self._ask(session.state.reading(rules, topology.term, self._proxy.now()))
+
     def _ask(self, scope: ScopeState) -> None:
-        """Join the next probe of the primary."""
         self._probing = True
         self._asked = scope.everything
         self._doubts = scope.doubts
@@ -113,7 +129,14 @@ class Reads:
         topology = self._proxy.topology
         request.dispatched_us = time.time_ns() // 1000
         if executed is None:
-            session.to_primary(Reason.PROBE_FAILED)
+            if request.resume is not None:
+                session.refuse(
+                    ServerErrorCode.ER_UNKNOWN_ERROR,
+                    "Tidegate: the primary does not say what it has; try again",
+                    reason=Reason.PROBE_FAILED,
+                )
+            else:
+                session.to_primary(Reason.PROBE_FAILED)
             return
         rules = request.rules or session.state.rules
         if rules.level is not Level.BOUNDED_STALENESS:
@@ -127,7 +150,10 @@ class Reads:
                     self._proxy.ledger.lost(scope, lost)
             scope.probed(executed, self._doubts)
         request.probed = executed
-        self.route()
+        if request.resume is not None:
+            request.resume()
+        else:
+            self.route()
 
     def _lost(self, scope: ScopeState) -> bool:
         """Tell the scope's reader once, if that is the policy, that its writes are gone."""

@@ -37,6 +37,7 @@ class Request:
         waited: a WAIT for it returned 0.
         started: bytes of the answer went to the client.
         effect: run when the response ended, before the client is told.
+        resume: what a probe of the primary is followed by, if that is not routing.
     """
 
     __slots__ = (
@@ -56,6 +57,7 @@ class Request:
         "reason",
         "received",
         "required",
+        "resume",
         "rules",
         "shape",
         "started",
@@ -101,6 +103,7 @@ class Request:
         self.observed: GtidSet = EMPTY
         self.state_changed = False
         self.effect: Callable[[ResponseStream], None] | None = None
+        self.resume: Callable[[], None] | None = None
 
     @property
     def is_read(self) -> bool:

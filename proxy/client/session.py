@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Final
 from protocol.constants import Capability, Command
 from protocol.errors import MalformedPacketError, ServerErrorCode
 from protocol.packet import frame
-from protocol.response import ErrPacket
+from protocol.response import ErrPacket, OkPacket
 from protocol.response_stream import SIMPLE
 from protocol.response_translation import ResponseTranslation
 from proxy.client import effects, preparation
@@ -34,6 +34,7 @@ from proxy.client.forwarders import forward, forward_long
 from proxy.client.reads import Reads
 from proxy.client.replicas import Replicas
 from proxy.client.request import Request
+from proxy.observe.show import LastAnswer
 from proxy.server.connection import FORWARD, PROBE, RESTORE, Purpose, ServerConnection
 from proxy.server.kill import kill
 from proxy.server.login import TRACKER_SETTINGS, Login, primary_settings
@@ -83,6 +84,7 @@ class ClientSession:
         prepared: classification of the statements that the client prepared, by statement id.
         query_attributes: the client's statements begin with attributes (CLIENT_QUERY_ATTRIBUTES).
         ordinal: statements so far.
+        last_answer: what the statement before those to the proxy was given.
         log_fragment: the session's part of its routing records; empty when it must be made anew.
     """
 
@@ -120,6 +122,10 @@ class ClientSession:
         self.query_attributes = bool(connection.capabilities & Capability.CLIENT_QUERY_ATTRIBUTES)
         self.ordinal = 0
         self.log_fragment = ""
+        self.last_answer: LastAnswer | None = None
+        self.config = proxy.config
+        self.topology = proxy.topology
+        self.now = proxy.now
 
     # Servers
 
@@ -532,6 +538,32 @@ class ClientSession:
         self.connection.send_error(ErrPacket(code.code, code.sqlstate, message))
         self.connection.ready()
 
+    @property
+    def status(self) -> int:
+        """The server status of an answer of the proxy's own."""
+        return (0x0001 if self.state.in_transaction else 0) | (
+            0x0002 if self.state.autocommit else 0
+        )
+
+    def ok(self) -> bytes:
+        """An OK packet of the proxy's own, framed."""
+        packet = OkPacket(status=self.status)
+        return frame(packet.serialise(self.connection.capabilities), 1)
+
+    def answer_itself(self, data: bytes) -> None:
+        """Answer the request without a server."""
+        request = self.request
+        request.reason = Reason.PROXY
+        request.proof = Proof.NONE
+        self._account(None, Outcome.OK, 0, None)
+        self.connection.write(data)
+        self.connection.ready()
+
+    def keep_last_answer(self) -> None:
+        """A statement to the proxy begins, which may ask about the one before it."""
+        if self.request.reason is not None and self.request.reason is not Reason.PROXY:
+            self.last_answer = LastAnswer.of(self)
+
     def no_answer(self, packet: bytes) -> None:
         """Pass a command on that has no answer."""
         if self._primary is not None:
@@ -662,6 +694,17 @@ class ClientSession:
             self.connection.fail(
                 ServerErrorCode.ER_SERVER_SHUTDOWN, "Server shutdown in progress", sequence_id=0
             )
+
+    def leave_primary(self) -> None:
+        """Another server is the primary now, and what the session was, it was on the old one."""
+        primary = self._primary
+        if primary is None or primary.server is self._proxy.topology.primary:
+            return
+        primary.close()
+        code = ServerErrorCode.ER_SERVER_SHUTDOWN
+        message = "Tidegate: another server has become the primary; connect again"
+        error = ErrPacket(code.code, code.sqlstate, message)
+        self.server_lost(primary, message, error.serialise(self.connection.capabilities))
 
     # The client
 

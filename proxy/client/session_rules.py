@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from routing.consistency import NO_ADJUSTMENT, Adjustment, read_setting
+from routing.consistency import NO_ADJUSTMENT, Adjustment, SettingError, read_setting
+from routing.decision import Scope
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,6 +42,7 @@ class SessionRules:
         self._user = user
         self._attributes = adjustment_of(attributes)
         self.chosen = NO_ADJUSTMENT
+        self.check(self.initial(""))
 
     def of_user(self, user: str, attributes: Mapping[str, str]) -> SessionRules:
         """Those of another login over the same client connection.
@@ -63,6 +65,30 @@ class SessionRules:
     def present(self, schema: str) -> Rules:
         """What counts now."""
         return self.chosen.applied_to(self.initial(schema))
+
+    def check(self, rules: Rules) -> None:
+        """Refuse what this proxy cannot hold.
+
+        Raises:
+            SettingError: it says what can be done.
+        """
+        if rules.scope is not Scope.CONNECTION and self._config.workers > 1:
+            raise SettingError(
+                f"scope {rules.scope} needs a proxy with one worker, since workers do not share"
+                " scopes: set workers = 1, carry a token, or read at level STRONG"
+            )
+
+
+def without(adjustment: Adjustment, name: str) -> Adjustment:
+    """The adjustment without one of the settings (`routing.consistency.SETTINGS`)."""
+    return Adjustment(
+        level=None if name == "consistency" else adjustment.level,
+        staleness=None if name == "consistency" else adjustment.staleness,
+        scope=None if name == "scope" else adjustment.scope,
+        wait_budget=None if name == "wait_budget" else adjustment.wait_budget,
+        on_timeout=None if name == "on_timeout" else adjustment.on_timeout,
+        application=None if name == "application" else adjustment.application,
+    )
 
 
 def adjustment_of(attributes: Mapping[str, str]) -> Adjustment:

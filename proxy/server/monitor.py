@@ -1,11 +1,10 @@
-"""Watches the servers with an account of its own: reachability, incarnation, applied sets, lag."""
+"""Watches the servers with an account of its own: who is up, who is the primary, who has what."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from protocol.constants import Capability
 from protocol.errors import ProtocolError
@@ -14,7 +13,7 @@ from proxy.channel import ChannelClosedError
 from proxy.server.errors import ServerRefusedError, ServerUnreachableError
 from proxy.server.login import Login, open_connection
 from proxy.server.query import identify
-from routing.topology import Role
+from routing.failover import new_primary
 
 if TYPE_CHECKING:
     from protocol.gtid import GtidSet
@@ -24,21 +23,20 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_HISTORY: Final = 3600
-"""Observations of the primary that are kept to tell how far a replica is behind."""
-
 
 class Monitor:
     """One task per server; nothing at all without a monitor-user.
 
     A replica's lag is the age of the oldest observation of the primary that the replica does not
-    contain: it needs no privilege and no agreement of clocks, and is as fine as the interval.
+    contain: it needs no privilege and no agreement of clocks, and is as fine as the interval. What
+    a replica had before the primary was asked, and the primary has not, is errant.
     """
 
     def __init__(self, proxy: Proxy) -> None:
         self._proxy = proxy
         self._tasks: list[asyncio.Task[None]] = []
-        self._history: deque[tuple[float, GtidSet]] = deque(maxlen=_HISTORY)
+        self._suspects: dict[Server, GtidSet] = {}  # what replicas had when they were last asked
+        self._verified = 0  # the term in which all scopes were compared with the primary
 
     def start(self) -> None:
         """Begin to watch."""
@@ -76,14 +74,19 @@ class Monitor:
             self._proxy.metrics.server_up(server.name, not cause)
             if cause:
                 server.unreachable(self._proxy.now())
+                server.lag = None
                 self._proxy.metrics.lag(server.name, None)
             else:
                 server.reached()
+            if config.failover == "read_only":
+                self._follow_primary()
             await asyncio.sleep(config.monitor_interval)
 
     async def _look(self, server: Server, opened: Opened | None) -> Opened:
         proxy = self._proxy
         config = proxy.config
+        asked_at = proxy.now()
+        suspects = dict(self._suspects)
         if opened is None:
             login = Login(
                 username=config.monitor_user or "",
@@ -99,19 +102,53 @@ class Monitor:
                 server, "probed", identity.executed, identity.asked_us, identity.answered_us
             )
         now = proxy.now()
-        if server.role is Role.PRIMARY:
-            self._history.append((now, identity.executed))
+        if server is proxy.topology.primary:
+            proxy.topology.observations.add(asked_at, identity.executed)
+            self._look_for_errant(suspects, identity.executed)
+            if self._verified != proxy.topology.term:
+                await self._verify(server, opened)
         else:
-            proxy.metrics.lag(server.name, self._lag(identity.executed, now))
+            self._suspects[server] = identity.executed
+            server.lag = proxy.topology.observations.age(identity.executed, now)
+            proxy.metrics.lag(server.name, server.lag)
+        proxy.metrics.scopes(len(proxy.scopes), proxy.scopes.evicted)
         return opened
 
-    def _lag(self, applied: GtidSet, now: float) -> float | None:
-        """Seconds that a replica with this applied set is behind; None before the primary spoke."""
-        if not self._history:
-            return None
-        missing: float | None = None
-        for observed, executed in reversed(self._history):
-            if executed <= applied:
-                break
-            missing = observed
-        return 0.0 if missing is None else now - missing
+    def _look_for_errant(self, suspects: dict[Server, GtidSet], executed: GtidSet) -> None:
+        """Compare what replicas had with what the primary had later."""
+        for server, had in suspects.items():
+            errant = had - executed
+            if errant and errant != server.errant:
+                _log.error(
+                    "replica %s has transactions that the primary has not: %s",
+                    server.name,
+                    errant.text,
+                )
+            server.errant = errant
+            self._proxy.metrics.errant_gtids(server.name, errant.count())
+
+    def _follow_primary(self) -> None:
+        """Route to a replica that has taken over."""
+        proxy = self._proxy
+        server = new_primary(proxy.topology, proxy.now())
+        if server is not None:
+            _log.warning(
+                "server %s is the primary now, %s was", server.name, proxy.topology.primary.name
+            )
+            self._suspects.clear()
+            proxy.promote(server)
+
+    async def _verify(self, primary: Server, opened: Opened) -> None:
+        """Compare all scopes with what the primary of this term has: what is lost is named."""
+        proxy = self._proxy
+        term = proxy.topology.term
+        asked = [(scope, scope.everything) for scope in proxy.scopes.states()]
+        identity = await identify(opened.channel, opened.connection, primary)
+        if proxy.topology.term != term:
+            return  # again, at the next look
+        for scope, required in asked:
+            if scope.term != term:
+                lost = scope.verified(identity.executed, required, term)
+                if lost:
+                    proxy.ledger.lost(scope, lost)
+        self._verified = term

@@ -23,11 +23,12 @@ if TYPE_CHECKING:
 
 _IDENTITY: Final = (
     b"SELECT @@server_uuid,@@GLOBAL.gtid_mode,@@SESSION.sql_mode,@@SESSION.autocommit,"
-    b"@@SESSION.character_set_client,"
+    b"@@SESSION.character_set_client,@@GLOBAL.read_only,"
+    b"@@GLOBAL.replica_preserve_commit_order,@@GLOBAL.replica_parallel_workers,"
     b"(SELECT VARIABLE_VALUE FROM performance_schema.global_status"
     b" WHERE VARIABLE_NAME='Uptime'),@@GLOBAL.gtid_executed"
 )
-_IDENTITY_COLUMNS: Final = 7
+_IDENTITY_COLUMNS: Final = 10
 _UPTIME: Final = re.compile(rb"[0-9]{1,10}")
 
 
@@ -93,13 +94,17 @@ async def identify(
     answered_us = time.time_ns() // 1000
     if len(row) != _IDENTITY_COLUMNS:
         raise MalformedPacketError("the server did not say who it is")
-    uuid, gtid_mode, sql_mode, autocommit, character_set, uptime, text = row
+    uuid, gtid_mode, sql_mode, autocommit, character_set, read_only, order, workers = row[:8]
+    uptime, text = row[8:]
     if uuid is None or uptime is None or text is None:
         raise MalformedPacketError("the server did not say who it is")
     if not _UPTIME.fullmatch(uptime):
         raise MalformedPacketError("the server's Uptime is no number of seconds")
     executed = GtidSet.parse(text, before)
     server.gtids = gtid_mode == b"ON"
+    server.seen_read_only(read_only != b"0")
+    # One worker has no choice but to keep the order (WL#6813).
+    server.ordered = order == b"1" or workers in (b"0", b"1")
     grew = not executed <= server.applied
     started = (asked_us / 1e6 - int(uptime) - 1, answered_us / 1e6 - int(uptime))
     connection.epoch = server.observed(uuid.decode("ascii", "replace"), started, executed, before)

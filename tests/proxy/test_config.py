@@ -11,8 +11,8 @@ from proxy import tables
 from proxy.address import Address
 from proxy.config import Config, ConfigError, load
 from proxy.options import OPTIONS
-from proxy.values import consistency, written_level
-from routing.consistency import MAX_STALENESS, Rules
+from proxy.values import consistency
+from routing.consistency import MAX_STALENESS, Rules, written_level
 from routing.decision import Level, LostPolicy, Scope, TimeoutPolicy
 
 PRIMARY = {"primary": ["db1"]}

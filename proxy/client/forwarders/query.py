@@ -5,15 +5,24 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from protocol.command import query_text_offset
+from protocol.command import ComQuery, query_text_offset
 from protocol.constants import Command
 from protocol.errors import MalformedPacketError, ServerErrorCode
 from protocol.packet import frame
 from protocol.response_stream import RESULTS
+from proxy.client.forwarders.own import forward_own
+from proxy.client.session_rules import PREFIX, adjustment_of
+from routing.consistency import NO_ADJUSTMENT, SettingError
 from routing.decision import Reason
+from routing.own_statement import WrongOwn
 
 if TYPE_CHECKING:
     from proxy.client.session import ClientSession
+    from routing.consistency import Adjustment
+    from routing.statement import Statement
+
+_NO_ATTRIBUTES: Final = 7
+"""Where the text begins in a framed COM_QUERY without attributes, under CLIENT_QUERY_ATTRIBUTES."""
 
 _NUMBER: Final = re.compile(rb"\b\d+\b(?=\s*;?\s*\Z)")
 
@@ -32,8 +41,48 @@ def forward_query(session: ClientSession, packet: bytes) -> None:
     statement = session.classifier.classify(packet[offset:], state.mode_flags)
     if statement.kill_target is not None:
         packet = _kill(session, packet, offset, statement.kill_target)
+    if statement.own is not None:
+        forward_own(session, packet, statement)
+        return
     session.begin(packet, Command.COM_QUERY, RESULTS, statement, may_write=statement.may_write)
+    if (statement.directive is not None or offset > _NO_ATTRIBUTES) and not _adjust(
+        session, packet, statement
+    ):
+        return
     session.route()
+
+
+def _adjust(session: ClientSession, packet: bytes, statement: Statement) -> bool:
+    """Let a statement have rules of its own, by its attributes or its comment; or refuse it."""
+    try:
+        adjustment = _adjustment(session, packet, statement)
+        if adjustment is not NO_ADJUSTMENT:
+            rules = adjustment.applied_to(session.state.rules)
+            session.rules.check(rules)
+            session.request.rules = rules
+    except SettingError as error:
+        session.refuse(
+            ServerErrorCode.ER_WRONG_VALUE_FOR_VAR, f"Tidegate: {error}", reason=Reason.PROXY
+        )
+        return False
+    return True
+
+
+def _adjustment(session: ClientSession, packet: bytes, statement: Statement) -> Adjustment:
+    adjustment = NO_ADJUSTMENT
+    if session.query_attributes:
+        settings = {
+            attribute.name: attribute.text or ""
+            for attribute in ComQuery.parse(packet[4:], True).attributes
+            if attribute.name.startswith(PREFIX)
+        }
+        if settings:
+            adjustment = adjustment_of(settings)
+    if isinstance(statement.directive, WrongOwn):
+        raise SettingError(statement.directive.message)
+    if statement.directive is not None:
+        adjustment = adjustment.and_then(statement.directive)
+    return adjustment
 
 
 def forward_long_query(session: ClientSession, prefix: bytes) -> None:

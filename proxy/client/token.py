@@ -1,0 +1,75 @@
+"""A session's required set, given to the application and taken back, signed (`routing.token`)."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from routing.consistency import SettingError
+from routing.decision import Level
+from routing.token import TokenKeys, sign, verify
+
+if TYPE_CHECKING:
+    from protocol.gtid import GtidSet
+    from proxy.client.session import ClientSession
+    from routing.scope import ScopeState
+
+_UNTRACKED = (Level.BEST_EFFORT, Level.BOUNDED_STALENESS)
+
+
+def needs_probe(session: ClientSession) -> bool:
+    """Whether only the primary can say what the session must see."""
+    scope = _scope(session)
+    level = session.state.rules.level
+    return level in _UNTRACKED or scope.term != session.topology.term or not scope.is_known(level)
+
+
+def signed(session: ClientSession) -> str:
+    """The token of what the session's reads must see.
+
+    Raises:
+        SettingError: the proxy has no key.
+        TokenTooLargeError: the set is too long.
+    """
+    probed = session.request.probed
+    required = _scope(session).required(session.state.rules.level)
+    if probed is not None:
+        required |= probed
+    expires = int(time.time() + session.config.token_lifetime)
+    return sign(required, expires, _keys(session))
+
+
+def verified(session: ClientSession, text: str) -> GtidSet:
+    """What a token says that its bearer must see.
+
+    Raises:
+        SettingError: the proxy has no key.
+        TokenError: it is forged, malformed, too long or expired.
+    """
+    return verify(text, int(time.time()), _keys(session))
+
+
+def take(session: ClientSession, gtids: GtidSet) -> None:
+    """Let the session's reads see this, too.
+
+    Another proxy's primary may have acknowledged it. Where this one's is not known to have it, the
+    next read asks, so that nobody waits for what is lost.
+    """
+    state = session.state
+    primary = session.topology.primary
+    for scope in {id(scope): scope for scope in (state.own_scope, _scope(session))}.values():
+        scope.wrote(gtids, primary.applied, session.now())
+        if not gtids <= primary.applied:
+            scope.doubt()
+
+
+def _scope(session: ClientSession) -> ScopeState:
+    state = session.state
+    return state.reading(state.rules, session.topology.term, session.now())
+
+
+def _keys(session: ClientSession) -> TokenKeys:
+    keys = session.config.token_keys
+    if not keys:
+        raise SettingError("there are no tokens without a key; set token-key-file")
+    return TokenKeys(keys)

@@ -1,0 +1,154 @@
+"""What SHOW TIDEGATE shows: the last answer, the session, the servers, the session's scopes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from routing.decision import Level, Scope
+from routing.topology import Role
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from protocol.gtid import GtidSet
+    from proxy.client.session import ClientSession
+    from routing.own_statement import Topic
+    from routing.scope import ScopeState
+
+_Rows = list[tuple[str | None, ...]]
+
+
+class LastAnswer(NamedTuple):
+    """What a session's last statement asked for and was given; the columns of SHOW TIDEGATE LAST.
+
+    Attributes:
+        level: what it asked for, with its bound; NULL for what is no read.
+        scope: whose writes it had to see; likewise.
+        server: who answered; NULL if none did.
+        role: the server's.
+        reason: why it was chosen.
+        proof: what allowed the answer.
+        wait_ms: how long it waited for a replica.
+        fallbacks: servers that were tried before, and what they failed in.
+        required: what it had to see; NULL if that was not known.
+        own: transactions that it was told it made.
+    """
+
+    level: str | None
+    scope: str | None
+    server: str | None
+    role: str | None
+    reason: str | None
+    proof: str | None
+    wait_ms: str
+    fallbacks: str
+    required: str | None
+    own: str
+
+    @classmethod
+    def of(cls, session: ClientSession) -> LastAnswer:
+        """That of the session's request."""
+        request = session.request
+        rules = request.rules or session.state.rules
+        decision = request.decision
+        read = request.is_read
+        return cls(
+            rules.consistency if read else None,
+            rules.scope.value if read else None,
+            None if decision is None else decision.server.name,
+            None if decision is None else decision.server.role.value,
+            None if request.reason is None else request.reason.value,
+            None if request.proof is None else request.proof.value,
+            f"{request.wait_us / 1000:.3f}",
+            request.fallbacks,
+            None if request.required is None else request.required.text,
+            request.own.text,
+        )
+
+
+def topic(session: ClientSession, name: Topic) -> tuple[Sequence[str], _Rows]:
+    """Columns and rows."""
+    if name == "LAST":
+        answer = session.last_answer
+        return LastAnswer._fields, [] if answer is None else [tuple(answer)]
+    if name == "SESSION":
+        return ("name", "value"), _session(session)
+    if name == "SERVERS":
+        return _SERVERS, _servers(session)
+    return _SCOPES, _scopes(session)
+
+
+def _session(session: ClientSession) -> _Rows:
+    state = session.state
+    rules = state.rules
+    return [
+        ("connection_id", str(session.session_id)),
+        ("user", session.login.username),
+        ("schema", state.schema or None),
+        ("consistency", rules.consistency),
+        ("scope", rules.scope.value),
+        ("application", rules.application or None),
+        ("wait_budget", f"{rules.wait_budget * 1000:g}ms"),
+        ("on_timeout", rules.on_timeout.value),
+        ("session_track_gtids", state.tracking),
+        ("in_transaction", _yes(state.in_transaction)),
+        ("autocommit", _yes(state.autocommit)),
+        ("pin", state.pin or None),
+        ("primary", session.topology.primary.name),
+    ]
+
+
+_SERVERS = (
+    *("server", "role", "up", "server_uuid", "version", "gtid_mode", "read_only", "commit_order"),
+    *("lag_ms", "predicted_wait_ms", "errant", "applied"),
+)
+
+
+def _servers(session: ClientSession) -> _Rows:
+    now = session.now()
+    return [
+        (
+            server.name,
+            server.role.value,
+            _yes(now >= server.down_until),
+            server.uuid or None,
+            server.version or None,
+            "ON" if server.gtids else "OFF",
+            None if server.read_only is None else _yes(server.read_only),
+            "source" if server.role is Role.PRIMARY else "kept" if server.ordered else "not kept",
+            None if server.lag is None else f"{server.lag * 1000:.0f}",
+            f"{server.predicted_wait(now, now) * 1000:.0f}",
+            server.errant.text,
+            server.applied.text,
+        )
+        for server in session.topology.servers
+    ]
+
+
+_SCOPES = ("scope", "scope_key", "known", "required", "observed", "lost", "idle_s")
+
+
+def _scopes(session: ClientSession) -> _Rows:
+    """The session's own: keys of others are nobody's business."""
+    state = session.state
+    now = session.now()
+    rows = [_scope(state.own_scope, str(session.session_id), now)]
+    rows += [_scope(scope, scope.key, now) for scope in state.entered(state.rules)[1:]]
+    return rows
+
+
+def _scope(scope: ScopeState, key: str, now: float) -> tuple[str | None, ...]:
+    known = scope.is_known(Level.READ_OWN_WRITES)
+    idle = None if scope.kind is Scope.CONNECTION else f"{now - scope.used_at:.1f}"
+    return (
+        *(scope.kind.value, key or None, _yes(known), _text(scope.own), _text(scope.observed)),
+        *(_text(scope.lost), idle),
+    )
+
+
+def _text(gtids: GtidSet) -> str:
+    return gtids.text
+
+
+def _yes(flag: bool) -> str:
+    return "yes" if flag else "no"
