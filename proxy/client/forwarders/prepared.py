@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from protocol.constants import Command
+from protocol.errors import ServerErrorCode
 from protocol.response_stream import FETCHED, PREPARED, RESULTS, SIMPLE
 from routing.decision import Reason
 
@@ -17,6 +18,15 @@ if TYPE_CHECKING:
 def forward_prepare(session: ClientSession, packet: bytes) -> None:
     """Remember what the statement is, for when it is executed."""
     statement = session.classifier.classify(packet[5:], session.state.mode_flags)
+    if statement.own is not None:
+        session.begin(b"", Command.COM_STMT_PREPARE, PREPARED, statement)
+        session.refuse(
+            ServerErrorCode.ER_UNSUPPORTED_PS,
+            "This command is not supported in the prepared statement protocol yet: send statements"
+            " to Tidegate as text",
+            reason=Reason.PROXY,
+        )
+        return
     _prepare(session, packet, statement)
 
 
