@@ -18,6 +18,7 @@ from proxy.server.errors import ServerUnreachableError
 from proxy.server.login import greet
 from proxy.server.monitor import Monitor
 from proxy.server.probe import Probes
+from proxy.server.waits import Waits
 from routing.classifier import Classifier
 from routing.scope import Scopes
 from routing.topology import Topology
@@ -55,6 +56,7 @@ class Proxy:
         topology: the servers.
         scopes: the scopes wider than a connection that are alive.
         probes: the questions to the primary that reads share.
+        waits: the WAITs in flight, which reads may share.
         audit_credit: grows by the share of audited reads with each; at 1 one is audited.
         classifier: statements that were seen.
         metrics: counts.
@@ -84,6 +86,7 @@ class Proxy:
         )
         self.scopes = Scopes(config.scope_limit, config.scope_age)
         self.probes = Probes(self)
+        self.waits = Waits()
         self.audit_credit = 0.0
         self.classifier = Classifier()
         self.sessions: dict[int, ClientSession] = {}

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from protocol.errors import ServerErrorCode
 from protocol.gtid import EMPTY
-from routing.decision import Level, LostPolicy, Proof, Reason, Scope, TimeoutPolicy
+from routing.decision import Decision, Level, LostPolicy, Proof, Reason, Scope, TimeoutPolicy
 from routing.policy import choose, required_by
 from routing.statement import StatementClass
 
@@ -29,10 +29,11 @@ if TYPE_CHECKING:
     from protocol.gtid import GtidSet
     from protocol.response_stream import ResponseStream
     from proxy.client.session import ClientSession
+    from proxy.observe.metrics import WaitResult
     from proxy.proxy import Proxy
     from proxy.server.connection import ServerConnection
+    from proxy.server.waits import Wait
     from routing.consistency import Rules
-    from routing.decision import Decision
     from routing.scope import ScopeState
     from routing.topology import Server
 
@@ -47,6 +48,9 @@ class Reads:
         self._session = session
         self._deadline: asyncio.TimerHandle | None = None  # of the WAIT, or until it may leave
         self._probing = False
+        self._wait: Wait | None = None  # sent, or joined
+        self._joined = False
+        self._joined_at = 0.0
         # When the primary is asked: what was required, what was doubtful, and whose term it was.
         self._asked: GtidSet = EMPTY
         self._doubts = 0
@@ -85,6 +89,8 @@ class Reads:
                     return
                 if decision.reason is Reason.REPLICA_BEHIND:
                     decision = self._leave_late_replicas(decision, rules, now)
+            if decision.proof is Proof.WAITED and self._join(decision, rules, now):
+                return
         else:
             decision = choose(state, statement, topology, now)
         session.dispatch(decision)
@@ -169,10 +175,62 @@ class Reads:
         )
         return True
 
+    # A wait that others wait for, too
+
+    def _join(self, decision: Decision, rules: Rules, now: float) -> bool:
+        """Rely on another read's WAIT, if one is in flight that will do."""
+        gtids = decision.proof_set
+        budget = rules.wait_budget - self._session.request.wait_us / 1e6
+        if gtids is None or budget <= 0:
+            return False
+        wait = self._proxy.waits.join(decision.server, gtids, self, now)
+        if wait is None:
+            return False
+        self._session.request.decision = decision
+        self._wait = wait
+        self._joined = True
+        self._joined_at = now
+        self._deadline = self._proxy.call_later(budget, self._out_of_time)
+        return True
+
+    def released(self) -> None:
+        """The WAIT that the read joined has ended, well or not."""
+        self._stop_waiting("shared")
+        self._session.request.dispatched_us = time.time_ns() // 1000
+        self.route()
+
+    def _out_of_time(self) -> None:
+        """The WAIT that the read joined has not ended within the read's own budget."""
+        wait = self._wait
+        decision = self._session.request.decision
+        if wait is None or decision is None:
+            return
+        wait.joined.remove(self)
+        self._stop_waiting("timeout")
+        server = decision.server
+        rules = self._session.request.rules or self._session.state.rules
+        if rules.on_timeout is TimeoutPolicy.STALE:
+            self._proxy.metrics.stale_given()
+            self._session.dispatch(Decision(server, Reason.WAIT_TIMEOUT, Proof.NONE))
+        else:
+            self.note_fallback(server, Reason.WAIT_TIMEOUT)
+            self._waited_too_long(rules)
+
+    def _stop_waiting(self, result: WaitResult) -> None:
+        request = self._session.request
+        self.in_time()
+        self._wait = None
+        self._joined = False
+        waited_us = round((self._proxy.now() - self._joined_at) * 1e6)
+        request.wait_us += waited_us
+        if request.decision is not None:
+            self._proxy.metrics.wait(request.decision.server.name, result, waited_us)
+
     # On a replica
 
-    def watch(self, replica: ServerConnection, budget: float) -> None:
+    def watch(self, replica: ServerConnection, gtids: GtidSet, budget: float) -> None:
         """A WAIT was sent: do not rely on the replica to end it."""
+        self._wait = self._proxy.waits.begin(replica.server, gtids, self._proxy.now())
         self._deadline = self._proxy.call_later(
             budget + self._proxy.config.connect_timeout, self._overdue, replica
         )
@@ -203,12 +261,31 @@ class Reads:
     def leave(self) -> None:
         """The client or its primary is gone."""
         self.in_time()
+        wait = self._wait
+        decision = self._session.request.decision
+        if wait is not None and self._joined:
+            wait.joined.remove(self)
+            self._wait = None
+            self._joined = False
+        elif decision is not None:
+            self._end_wait(decision.server)
         if self._probing:
             self._probing = False
             self._proxy.probes.leave(self._session)
 
     def waited(self, connection: ServerConnection, stream: ResponseStream) -> None:
         """Judge the answer to a WAIT."""
+        self._waited(connection, stream)
+        self._end_wait(connection.server)
+
+    def _end_wait(self, server: Server) -> None:
+        """Those who joined this read's WAIT need not wait for it any more."""
+        wait = self._wait
+        if wait is not None and not self._joined:
+            self._wait = None
+            self._proxy.waits.end(server, wait)
+
+    def _waited(self, connection: ServerConnection, stream: ResponseStream) -> None:
         request = self._session.request
         decision = request.decision
         server = connection.server
@@ -292,6 +369,7 @@ class Reads:
         request = session.request
         self.in_time()
         connection.drained = 0
+        self._end_wait(connection.server)
         self.note_fallback(connection.server, reason)
         decision = request.decision
         if request.waited and decision is not None and decision.proof_set is not None:
@@ -306,10 +384,15 @@ class Reads:
         request.received = 0
         request.held = b""
         session.deactivate()
-        rules = request.rules or session.state.rules
-        if reason is not Reason.WAIT_TIMEOUT:
+        if reason is Reason.WAIT_TIMEOUT:
+            self._waited_too_long(request.rules or session.state.rules)
+        else:
             self._to_primary(reason)
-            return
+
+    def _waited_too_long(self, rules: Rules) -> None:
+        """The budget ran out: to the primary, which may take a while, or an error."""
+        reason = Reason.WAIT_TIMEOUT
+        session = self._session
         if rules.on_timeout is TimeoutPolicy.ERROR:
             session.refuse(
                 ServerErrorCode.ER_QUERY_TIMEOUT,

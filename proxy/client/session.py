@@ -310,10 +310,10 @@ class ClientSession:
         ):
             parts = preparation.prepare(replica, state)
             if waits and decision.proof_set is not None:
-                budget = (request.rules or state.rules).wait_budget
+                budget = (request.rules or state.rules).wait_budget - request.wait_us / 1e6
                 request.dispatched_us = time.time_ns() // 1000
                 parts += preparation.wait(replica, decision.proof_set, budget)
-                self.reads.watch(replica, budget)
+                self.reads.watch(replica, decision.proof_set, budget)
             if audits and request.required is not None:
                 parts += preparation.audit(replica, request.required)
             if schema:

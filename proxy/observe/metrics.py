@@ -18,7 +18,7 @@ from proxy.observe import families
 from proxy.observe.families import LATENCY_BUCKETS_US, WAIT_BUCKETS_US, Definition
 
 Side = Literal["client", "server", "proxy"]
-WaitResult = Literal["reached", "timeout", "failed"]
+WaitResult = Literal["reached", "timeout", "failed", "shared"]
 Crowded = Literal["waits", "delayed", "refused"]
 Audited = Literal["held", "stale", "unanswered"]
 

@@ -1,0 +1,68 @@
+"""WAITs in flight, shared by reads that wait for the same thing on one replica.
+
+A read that joins sends nothing until the wait it joined has ended. That costs it a round trip
+more than a WAIT of its own, which goes out with the statement in one write; so only waits are
+joined that have shown to take long. Each read still has its own budget.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from protocol.gtid import GtidSet
+    from proxy.client.reads import Reads
+    from routing.topology import Server
+
+_LONG_S: Final = 0.002
+"""A wait that has lasted so long is worth joining: it dwarfs a round trip."""
+
+
+class Wait:
+    """A WAIT in flight, and who relies on it.
+
+    Attributes:
+        gtids: what it waits for.
+        since: when it was sent, monotonic s.
+        joined: reads that sent none of their own.
+    """
+
+    __slots__ = ("gtids", "joined", "since")
+
+    def __init__(self, gtids: GtidSet, since: float) -> None:
+        self.gtids = gtids
+        self.since = since
+        self.joined: list[Reads] = []
+
+
+class Waits:
+    """All WAITs of one worker, by replica."""
+
+    def __init__(self) -> None:
+        self._waits: dict[Server, list[Wait]] = {}
+
+    def begin(self, server: Server, gtids: GtidSet, now: float) -> Wait:
+        """A WAIT is sent."""
+        wait = Wait(gtids, now)
+        self._waits.setdefault(server, []).append(wait)
+        return wait
+
+    def join(self, server: Server, gtids: GtidSet, reads: Reads, now: float) -> Wait | None:
+        """Rely on a WAIT in flight for just this, if there is one that takes its time.
+
+        One for more might take longer.
+        """
+        for wait in self._waits.get(server, ()):
+            if now - wait.since >= _LONG_S and gtids == wait.gtids:
+                wait.joined.append(reads)
+                return wait
+        return None
+
+    def end(self, server: Server, wait: Wait) -> None:
+        """It was answered, or nobody will hear its answer: let those who joined decide again."""
+        waits = self._waits.get(server, [])
+        if wait in waits:
+            waits.remove(wait)
+        joined, wait.joined = wait.joined, []
+        for reads in joined:
+            reads.released()
