@@ -11,9 +11,7 @@ from dataclasses import dataclass
 
 from tests.real_mysql.cluster import Cluster
 from tests.real_mysql.template import REPLICATION_PASSWORD, REPLICATION_USER
-from tests.real_mysql.workload import TABLES, Reached
-
-ROUNDS = 6
+from tests.real_mysql.workload import TABLES, During, Workload
 
 _HOLD = "SELECT * FROM registers{} FOR SHARE"
 _FOLLOW = f"""
@@ -30,12 +28,12 @@ class Disturbance:
     Attributes:
         name: names a test.
         before: the cluster's state, for the length of a `with` block.
-        during: what is done meanwhile; it waits for shares of the clients' reads.
+        during: what is done meanwhile; it waits for the clients to read on.
     """
 
     name: str
     before: Callable[[Cluster], AbstractContextManager[None]]
-    during: Callable[[Cluster, Reached], None]
+    during: During
 
 
 @contextmanager
@@ -43,7 +41,7 @@ def _as_it_is(cluster: Cluster) -> Iterator[None]:
     yield
 
 
-def _nothing(cluster: Cluster, reached: Reached) -> None:
+def _nothing(cluster: Cluster, clients: Workload) -> None:
     pass
 
 
@@ -63,13 +61,25 @@ def _one_late(cluster: Cluster) -> Iterator[None]:
     cluster.replicas[0].set_source_delay(0)
 
 
-def _stop_and_start_appliers(cluster: Cluster, reached: Reached) -> None:
-    """Now one replica stands still, now the other."""
-    for turn in range(ROUNDS):
-        replica = cluster.replicas[turn % 2]
+def _be_quiet(cluster: Cluster, clients: Workload) -> None:
+    """Clients write no more: soon the late replica has all of theirs, but never what is new."""
+    clients.read_on(0.3)
+    clients.quiet = True
+    cluster.wait_caught_up()
+    clients.read_on(0.5)
+
+
+def _stop_and_start_appliers(cluster: Cluster, clients: Workload) -> None:
+    """Now one replica stands still, now the other: while clients write, and while they do not."""
+    for replica in cluster.replicas * 2:
         with replica.applier_stopped():
-            reached((turn + 0.6) / ROUNDS)
-        reached((turn + 1) / ROUNDS)
+            clients.read_on(0.1)
+        clients.quiet = True
+        cluster.wait_caught_up()
+        with replica.applier_stopped():
+            clients.read_on(0.1)
+        clients.quiet = False
+        clients.read_on(0.05)
 
 
 @contextmanager
@@ -87,36 +97,36 @@ def _preserve_commit_order(cluster: Cluster, setting: str) -> None:
             replica.query(f"SET GLOBAL replica_preserve_commit_order = {setting}")
 
 
-def _hold_rows(cluster: Cluster, reached: Reached) -> None:
+def _hold_rows(cluster: Cluster, clients: Workload) -> None:
     """Now and then a table's writes wait for a lock on both replicas, and others overtake them."""
-    for turn in range(ROUNDS):
+    for table in range(TABLES):
+        clients.quiet = not clients.quiet
         with contextlib.ExitStack() as stack:
             for replica in cluster.replicas:
                 connection = stack.enter_context(contextlib.closing(replica.admin("app")))
                 connection.begin()
                 with connection.cursor() as cursor:
-                    cursor.execute(_HOLD.format(turn % TABLES))
-            reached((turn + 0.4) / ROUNDS)
-        reached((turn + 1) / ROUNDS)
+                    cursor.execute(_HOLD.format(table))
+            clients.read_on(0.2)
+        clients.read_on(0.05)
 
 
-def _kill_and_restart(cluster: Cluster, reached: Reached) -> None:
-    """One replica crashes and comes back; then the other."""
-    for turn, replica in enumerate(cluster.replicas):
-        reached(turn / 2 + 0.1)
-        replica.kill()
-        reached(turn / 2 + 0.25)
-        replica.start()
-        reached(turn / 2 + 0.5)
+def _kill_and_restart(cluster: Cluster, clients: Workload) -> None:
+    """One replica crashes and comes back."""
+    clients.read_on(0.2)
+    cluster.replicas[0].kill()
+    clients.read_on(0.3)
+    cluster.replicas[0].start()
+    clients.read_on(0.3)
 
 
-def promote(cluster: Cluster, reached: Reached) -> None:
+def _promote(cluster: Cluster, clients: Workload) -> None:
     """The first replica becomes the primary in good order, and the others replicate from it.
 
     Nothing is lost: the old primary takes no more writes before its last one is everywhere. The
     cluster's attributes still name the servers as they were before.
     """
-    reached(0.4)
+    clients.read_on(0.4)
     old, new, other = cluster.primary, *cluster.replicas
     old.query("SET GLOBAL super_read_only = ON")
     cluster.wait_caught_up()
@@ -128,13 +138,13 @@ def promote(cluster: Cluster, reached: Reached) -> None:
         follower.query("START REPLICA")
     new.query("SET GLOBAL super_read_only = OFF")
     new.query("SET GLOBAL read_only = OFF")
-    reached(1)
+    clients.read_on(0.5)
 
 
 FREE = Disturbance("free", _as_it_is, _nothing)
 LATE = Disturbance("one second late", _one_second_late, _nothing)
-ONE_LATE = Disturbance("one replica late", _one_late, _nothing)
+ONE_LATE = Disturbance("one replica late", _one_late, _be_quiet)
 INTERRUPTED = Disturbance("appliers stopped", _as_it_is, _stop_and_start_appliers)
 UNORDERED = Disturbance("any commit order", _any_commit_order, _hold_rows)
-KILLED = Disturbance("replicas killed", _as_it_is, _kill_and_restart)
-PROMOTED = Disturbance("promotion", _as_it_is, promote)
+KILLED = Disturbance("replica killed", _as_it_is, _kill_and_restart)
+PROMOTED = Disturbance("promotion", _as_it_is, _promote)

@@ -1,12 +1,9 @@
 """Clients that write and read registers on a real cluster, and the history of what they saw.
 
 Every client is a thread with a register of its own: only it writes there, each time a new value,
-and everybody reads it. A client whose scope is wider than a connection writes on one connection and
-reads on another, as applications with a pool do. The registers lie in several tables, so that a
-replica applies their writes in parallel.
+and everybody reads it. The registers lie in several tables, so that a replica applies their writes
+in parallel.
 """
-
-from __future__ import annotations  # Connection is generic for the type checker only
 
 import contextlib
 import itertools
@@ -15,26 +12,20 @@ import re
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 import pymysql
-from pymysql.connections import Connection
-from pymysql.cursors import Cursor
 
 from routing.consistency import read_level
-from routing.decision import Scope
 from tests.real_mysql.cluster import Cluster
-from tests.real_mysql.running_proxy import RunningProxy
+from tests.real_mysql.doors import USERS, Client, Door, Session, execute
 from tests.real_mysql.server import RealServer
-from tests.real_mysql.template import APP_PASSWORD, APP_USER
 from tests.support.history import Read, ScopeKey, Stamps, Write
 
 TABLES = 4
-USERS = {APP_USER: APP_PASSWORD, "app2": "app2-secret"}
-READS_PER_WRITE = 3
+READS_PER_WRITE = (1, 3, 30)
 STALLED_S = 60
 """A run in which no read was answered for so long has failed."""
 
@@ -42,124 +33,6 @@ _INSERT = "INSERT INTO app.registers{table} VALUES ({register}, 0)"
 _WRITE = "UPDATE app.registers{table} SET value = {value} WHERE id = {register}"
 _READ = "SELECT value FROM app.registers{table} WHERE id = {register}"
 _WRITTEN = re.compile(r"UPDATE app\.registers\d+ SET value = (\d+) WHERE")
-
-Reached = Callable[[float], None]
-"""Waits until clients have done this share of their reads."""
-
-
-@dataclass(frozen=True, slots=True)
-class Client:
-    """One thread of an application.
-
-    Attributes:
-        register: the one that it writes.
-        consistency: what it asks for, as SET writes it.
-        scope: in which scope.
-        user: its account.
-        application: its application's key.
-    """
-
-    register: int
-    consistency: str
-    scope: Scope
-    user: str
-    application: str
-
-
-def clients(consistencies: Sequence[str], scopes: Sequence[Scope], each: int = 1) -> list[Client]:
-    """So many clients for each consistency in each scope, of two users and two applications."""
-    asked = [pair for pair in itertools.product(consistencies, scopes) for _ in range(each)]
-    return [
-        Client(n, consistency, scope, list(USERS)[n % 2], f"application{n // 2 % 2}")
-        for n, (consistency, scope) in enumerate(asked)
-    ]
-
-
-class Session(Protocol):
-    """A client's connections.
-
-    Attributes:
-        write_scopes: in which its writes count as own.
-        read_scopes: in which its reads count as seen.
-    """
-
-    write_scopes: frozenset[ScopeKey]
-    read_scopes: frozenset[ScopeKey]
-
-    def write(self, sql: str) -> None:
-        """Run a statement that writes."""
-
-    def read(self, sql: str) -> int:
-        """The value that a statement selects."""
-
-    def close(self) -> None:
-        """Close all connections."""
-
-
-Door = Callable[[Client, str], Session]
-"""Opens a client's session, with a name that no other has."""
-
-
-class ThroughTidegate:
-    """One connection to a proxy, or two where the scope is wider than one."""
-
-    def __init__(self, proxy: RunningProxy, client: Client, name: str) -> None:
-        self._writer = self._connect(proxy, client)
-        self._reader = self._writer
-        if client.scope is not Scope.CONNECTION:
-            self._reader = self._connect(proxy, client)
-        shared = {
-            (Scope.USER, client.user),
-            (Scope.APPLICATION, client.application),
-            (Scope.PROXY, ""),
-        }
-        same = self._reader is self._writer
-        self.write_scopes = frozenset({(Scope.CONNECTION, name), *shared})
-        self.read_scopes = frozenset({(Scope.CONNECTION, name if same else f"{name}r"), *shared})
-
-    def _connect(self, proxy: RunningProxy, client: Client) -> Connection[Cursor]:
-        connection = proxy.connect(client.user, USERS[client.user])
-        _run(connection, f"SET tidegate_consistency = '{client.consistency}'")
-        _run(connection, f"SET tidegate_scope = '{client.scope}'")
-        _run(connection, f"SET tidegate_application = '{client.application}'")
-        return connection
-
-    def write(self, sql: str) -> None:
-        _run(self._writer, sql)
-
-    def read(self, sql: str) -> int:
-        return _value(self._reader, sql)
-
-    def close(self) -> None:
-        for connection in {self._writer, self._reader}:
-            _close(connection)
-
-
-class WithoutTidegate:
-    """Writes at the primary, and reads at the replicas in turn."""
-
-    def __init__(self, cluster: Cluster, client: Client, name: str) -> None:
-        password = USERS[client.user]
-        self._writer = cluster.primary.connect(client.user, password)
-        self._readers = [replica.connect(client.user, password) for replica in cluster.replicas]
-        self._turns = itertools.cycle(self._readers)
-        self.write_scopes = frozenset(
-            {
-                *((Scope.CONNECTION, name), (Scope.USER, client.user), (Scope.PROXY, "")),
-                (Scope.APPLICATION, client.application),
-            }
-        )
-        self.read_scopes = self.write_scopes
-
-    def write(self, sql: str) -> None:
-        _run(self._writer, sql)
-
-    def read(self, sql: str) -> int:
-        return _value(next(self._turns), sql)
-
-    def close(self) -> None:
-        for connection in (self._writer, *self._readers):
-            _close(connection)
 
 
 @dataclass
@@ -180,8 +53,16 @@ class Seen:
         return [one for one in self.history if isinstance(one, Read)]
 
 
+During = Callable[[Cluster, "Workload"], None]
+"""What is done to a cluster meanwhile."""
+
+
 class Workload:
-    """Clients at work until they have done so many reads and a disturbance is over."""
+    """Clients at work until they have done so many reads and a disturbance is over.
+
+    Attributes:
+        quiet: clients only read, so that what they must see stands still; other doors go on.
+    """
 
     def __init__(self, cluster: Cluster, clients: list[Client], *, other_doors: int = 0) -> None:
         """`other_doors` threads write at the primary itself, each a register of its own."""
@@ -192,7 +73,9 @@ class Workload:
         self._stamps = Stamps()
         self._values = itertools.count(1)
         self._seen = Seen()
+        self.quiet = False
         self._reads = 0
+        self._wanted = 0
         self._moved = threading.Condition()
         self._over = threading.Event()
         self._first_log, self._first_position = self._prepare()
@@ -214,9 +97,7 @@ class Workload:
         log, position, *_ = primary.query("SHOW BINARY LOG STATUS")[0]
         return str(log), str(position)
 
-    def run(
-        self, door: Door, reads: int, during: Callable[[Cluster, Reached], None] | None = None
-    ) -> Seen:
+    def run(self, door: Door, reads: int, during: During) -> Seen:
         """Let the clients work, and `during` disturb them.
 
         Raises:
@@ -225,9 +106,9 @@ class Workload:
         with ThreadPoolExecutor(len(self._registers)) as threads:
             working = [threads.submit(self._live, client, door) for client in self._clients]
             working += [threads.submit(self._write_only, number) for number in self._other_doors]
+            self._wanted = reads
             try:
-                if during is not None:
-                    during(self._cluster, lambda share: self._wait(share * reads))
+                during(self._cluster, self)
                 self._wait(reads)
             finally:
                 self._over.set()
@@ -235,6 +116,14 @@ class Workload:
                     thread.result()
         self._put_in_order()
         return self._seen
+
+    def read_on(self, share: float) -> None:
+        """Wait until a further share of the reads that were asked for is done.
+
+        Raises:
+            TimeoutError: as `run`.
+        """
+        self._wait(self._reads + share * self._wanted)
 
     def _wait(self, reads: float) -> None:
         with self._moved:
@@ -260,19 +149,20 @@ class Workload:
     def _use(self, session: Session, client: Client, chance: random.Random) -> None:
         """Write and read until an error or the end."""
         name = f"client{client.register}"
-        peers = [other.register for other in self._clients if _share(client, other)]
+        peers = [other.register for other in self._clients if client.owns(other)]
+        of_interest = [peers, list(self._other_doors) or peers, self._registers]
         while not self._over.is_set():
-            self._write(name, client.register, session.write_scopes, session.write)
-            for _ in range(READS_PER_WRITE):
-                registers = peers if chance.random() < 0.7 else self._registers
-                self._read(name, client, chance.choice(registers), session)
+            if not self.quiet:
+                self._write(name, client.register, session.write_scopes, session.write)
+            for _ in range(chance.choice(READS_PER_WRITE)):
+                self._read(name, client, chance.choice(chance.choice(of_interest)), session)
 
     def _write_only(self, register: int) -> None:
         connection = self._cluster.primary.connect()
         with contextlib.closing(connection):
             while not self._over.wait(0.002):
                 self._write(
-                    f"door{register}", register, frozenset(), lambda sql: _run(connection, sql)
+                    f"door{register}", register, frozenset(), lambda sql: execute(connection, sql)
                 )
 
     def _write(
@@ -280,13 +170,13 @@ class Workload:
         name: str,
         register: int,
         scopes: frozenset[ScopeKey],
-        run: Callable[[str], None],
+        send: Callable[[str], None],
     ) -> None:
         value = next(self._values)
         invoked = self._stamps()
         acknowledged = None
         try:
-            run(_WRITE.format(table=register % TABLES, value=value, register=register))
+            send(_WRITE.format(table=register % TABLES, value=value, register=register))
             acknowledged = self._stamps()
         finally:
             write = Write(name, scopes, register, value, invoked, acknowledged)
@@ -335,31 +225,3 @@ def _logged_values(server: RealServer, log: str, position: str) -> list[int]:
     statements = (str(event[5]) for event in events if event[2] == "Rows_query")
     found = (_WRITTEN.search(statement) for statement in statements)
     return [int(match[1]) for match in found if match]
-
-
-def _share(client: Client, other: Client) -> bool:
-    """Whether one client's writes are the other's own."""
-    if client.scope is Scope.CONNECTION:
-        return client.register == other.register
-    if client.scope is Scope.USER:
-        return client.user == other.user
-    if client.scope is Scope.APPLICATION:
-        return client.application == other.application
-    return True
-
-
-def _run(connection: Connection[Cursor], sql: str) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute(sql)
-
-
-def _value(connection: Connection[Cursor], sql: str) -> int:
-    with connection.cursor() as cursor:
-        cursor.execute(sql)
-        ((value,),) = cursor.fetchall()
-    return int(value)
-
-
-def _close(connection: Connection[Cursor]) -> None:
-    with contextlib.suppress(pymysql.err.MySQLError, OSError):
-        connection.close()
