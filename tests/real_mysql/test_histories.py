@@ -81,7 +81,7 @@ def test_promises_of_all_kinds_beside_each_other(
         (ONE_LATE, "MONOTONIC_READS"),
         (INTERRUPTED, "READ_OWN_WRITES"),
         (INTERRUPTED, "STRONG"),
-        (UNORDERED, "MONOTONIC_READS"),
+        (UNORDERED, "READ_OWN_WRITES"),
         (UNORDERED, "READ_ALL_WRITES"),
     ],
     ids=lambda value: value if isinstance(value, str) else named(value),
