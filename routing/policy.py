@@ -97,7 +97,8 @@ def _read(
     own = session.own_scope
     guarded = level is not Level.BEST_EFFORT
     remembers = guarded and level is not Level.BOUNDED_STALENESS
-    if remembers and rules.scope is Scope.CONNECTION and own.unknown and probed is None:
+    alone = remembers and rules.scope is Scope.CONNECTION and probed is None
+    if alone and own.unknown and own.term == topology.term:
         return on_primary(topology, Reason.UNKNOWN_REQUIRED)
     if session.in_transaction or not session.autocommit or session.one_shot:
         return on_primary(topology, Reason.TRANSACTION)
@@ -112,12 +113,13 @@ def _read(
         return Decision(chosen, Reason.READ, Proof.NONE)
     if not topology.primary.gtids:
         return on_primary(topology, Reason.NO_GTIDS)
-    if rules.scope is Scope.CONNECTION and own.is_long and probed is None:
+    if alone and own.is_long and own.term == topology.term:
         return on_primary(topology, Reason.UNKNOWN_REQUIRED)
     scope = session.reading(rules, topology.term, now)
     required = required_by(scope, rules, topology, now, probed)
     if required is None:
-        if _reachable(session, topology, now) is None:
+        compared = not remembers or scope.term == topology.term
+        if compared and _reachable(session, topology, now) is None:
             return on_primary(topology, Reason.NO_REPLICA)  # no need to ask
         return Decision(topology.primary, Reason.PROBE, Proof.PROBED)
     if level is Level.STRONG:

@@ -324,3 +324,143 @@ def test_diagnostics_follow_the_previous_statement() -> None:
         session.pin = pin
         decision = choose(session, diagnostic, topology, NOW)
         assert decision == Decision(server, Reason.DIAGNOSTIC, proof)
+
+
+# Levels and scopes.
+
+GUARDED = [level for level in Level if level is not Level.BEST_EFFORT]
+REMEMBERING = [level for level in GUARDED if level is not Level.BOUNDED_STALENESS]
+
+
+def rules_at(level: Level, scope: Scope = Scope.CONNECTION, staleness: float = 0.5) -> Rules:
+    return Rules(level, scope, 0.25, TimeoutPolicy.PRIMARY, staleness, "shop")
+
+
+@pytest.mark.parametrize("scope", list(Scope))
+def test_a_strong_read_always_asks_the_primary(scope: Scope) -> None:
+    topology = topology_of(f"{U}:1-1000")
+    session = session_at()
+    rules = rules_at(Level.STRONG, scope)
+    state = session.reading(rules, topology.term, NOW)
+    state.probed(gtids(f"{U}:1-3"), state.doubts)  # known, and of no use
+    assert choose(session, READ, topology, NOW, rules).proof is Proof.PROBED
+    decision = choose(session, READ, topology, NOW, rules, gtids(f"{U}:1-1000"))
+    assert (decision.server, decision.proof) == (topology.replicas[0], Proof.KNOWN)
+    late = choose(session, READ, topology, NOW, rules, gtids(f"{U}:1-1001"))
+    assert (late.proof, late.proof_set) == (Proof.WAITED, gtids(f"{U}:1-1001"))
+
+
+@pytest.mark.parametrize("level", REMEMBERING)
+def test_what_was_asked_adds_to_what_the_scope_knows(level: Level) -> None:
+    topology = topology_of("")
+    session = session_at(level)
+    session.own_scope.own = gtids(f"{V}:7")
+    decision = choose(session, READ, topology, NOW, probed=gtids(f"{U}:1-3"))
+    assert decision.proof_set == gtids(f"{U}:1-3,{V}:7")
+
+
+def test_a_bounded_read_needs_the_oldest_observation_within_the_bound() -> None:
+    topology = topology_of(f"{U}:1-5")
+    session = session_at()
+    session.own_scope.own = gtids(f"{U}:99")  # it promises nothing about own writes
+    session.may_have_written()
+    rules = rules_at(Level.BOUNDED_STALENESS)
+    for asked_at, count in ((NOW - 0.6, 4), (NOW - 0.5, 5), (NOW - 0.1, 6)):
+        topology.observations.add(asked_at, gtids(f"{U}:1-{count}"))
+    assert choose(session, READ, topology, NOW, rules).proof is Proof.KNOWN
+    decision = choose(session, READ, topology, NOW + 0.05, rules)
+    assert (decision.proof, decision.proof_set) == (Proof.WAITED, gtids(f"{U}:1-6"))
+    assert choose(session, READ, topology, NOW + 0.45, rules).proof is Proof.PROBED
+    decision = choose(session, READ, topology, NOW + 9, rules, gtids(f"{U}:1-5"))
+    assert decision.proof is Proof.KNOWN
+
+
+@pytest.mark.parametrize("level", GUARDED)
+def test_only_read_all_writes_minds_the_order_of_commits(level: Level) -> None:
+    topology = topology_of(f"{U}:1-9", f"{U}:1-9")
+    first, second = topology.replicas
+    first.ordered = False
+    session = session_at(level)
+    decision = choose(session, READ, topology, NOW, probed=gtids(f"{U}:1-9"))
+    assert decision.server is (second if level is Level.READ_ALL_WRITES else first)
+    second.ordered = False
+    decision = choose(session, READ, topology, NOW, probed=gtids(f"{U}:1-9"))
+    if level is Level.READ_ALL_WRITES:
+        assert decision == Decision(topology.primary, Reason.COMMIT_ORDER, Proof.PRIMARY)
+    else:
+        assert decision.server is first
+
+
+@pytest.mark.parametrize("level", [Level.MONOTONIC_READS, Level.READ_ALL_WRITES])
+def test_what_was_observed_is_required(level: Level) -> None:
+    topology = topology_of(f"{U}:1-5")
+    session = session_at(level)
+    session.saw(gtids(f"{U}:1-5"), topology.replicas[0])
+    assert choose_read(session, topology).proof is Proof.KNOWN
+    session.saw(gtids(f"{U}:1-6"), topology.replicas[0])
+    assert choose_read(session, topology).proof_set == gtids(f"{U}:1-6")
+    session.may_have_seen()
+    assert choose_read(session, topology).proof is Proof.PROBED
+    assert choose(session, READ, topology, NOW, rules_at(Level.READ_OWN_WRITES)).proof is (
+        Proof.KNOWN
+    )
+
+
+@pytest.mark.parametrize("scope", list(Scope))
+@pytest.mark.parametrize("level", REMEMBERING)
+def test_the_primary_of_another_term_is_asked_though_no_replica_can_answer(
+    level: Level, scope: Scope
+) -> None:
+    """What it lacks has to be told, whoever answers."""
+    topology = topology_of("")
+    topology.replicas[0].unreachable(NOW)
+    session = session_at()
+    rules = rules_at(level, scope)
+    session.reading(rules, topology.term, NOW)
+    assert choose(session, READ, topology, NOW, rules).reason is Reason.NO_REPLICA
+    topology.primary.observed(V, (0, 0), EMPTY, EMPTY)
+    assert choose(session, READ, topology, NOW, rules).proof is Proof.PROBED
+    session.own_scope.may_have_written()
+    assert choose(session, READ, topology, NOW, rules).proof is Proof.PROBED
+    decision = choose(session, READ, topology, NOW, rules_at(Level.BOUNDED_STALENESS, scope))
+    assert decision.reason is Reason.NO_REPLICA
+
+
+def test_a_long_set_of_another_term_is_compared_first() -> None:
+    topology = topology_of("")
+    session = session_at()
+    numbers = ":".join(str(2 * k + 1) for k in range(PROBE_ABOVE + 1))
+    session.own_scope.own = gtids(f"{U}:{numbers}")
+    assert choose_read(session, topology).reason is Reason.UNKNOWN_REQUIRED
+    topology.primary.observed(V, (0, 0), EMPTY, EMPTY)
+    assert choose_read(session, topology).proof is Proof.PROBED
+
+
+# Waits that are predicted.
+
+
+def test_the_shortest_wait_is_chosen() -> None:
+    topology = topology_of("", "")
+    first, second = topology.replicas
+    session = session_at()
+    session.wrote(gtids(f"{U}:9"), topology.primary, NOW)
+    first.applied_after(0.2, 0.2, NOW)
+    assert choose_read(session, topology).server is second
+    second.applied_after(0.22, 0.22, NOW)
+    assert choose_read(session, topology).server is first
+    # What was acknowledged long ago is probably there.
+    assert choose_read(session, topology, NOW + 0.3).server is first
+
+
+def test_a_wait_beyond_the_budget_is_not_tried_unless_the_primary_is_crowded() -> None:
+    topology = topology_of("", "")
+    session = session_at()
+    session.wrote(gtids(f"{U}:9"), topology.primary, NOW)
+    for replica, delay in zip(topology.replicas, (0.4, 0.3), strict=True):
+        replica.applied_after(delay, delay, NOW)
+    assert choose_read(session, topology).reason is Reason.REPLICA_BEHIND
+    crowded = choose(session, READ, topology, NOW, crowded=True)
+    assert (crowded.server, crowded.proof) == (topology.replicas[1], Proof.WAITED)
+    session = session_at(on_timeout=TimeoutPolicy.ERROR)
+    session.wrote(gtids(f"{U}:9"), topology.primary, NOW)
+    assert choose_read(session, topology).server is topology.replicas[1]
