@@ -8,7 +8,7 @@ from protocol.gtid import EMPTY, GtidSet
 from routing.consistency import Rules
 from routing.decision import Level, Scope, TimeoutPolicy
 from routing.lexer import MODE_ANSI_QUOTES, MODE_NO_BACKSLASH_ESCAPES
-from routing.scope import COMPACT_ABOVE, PROBE_ABOVE
+from routing.scope import COMPACT_ABOVE, PROBE_ABOVE, Scopes
 from routing.session import Session, lexer_modes
 from routing.topology import Role, Server
 
@@ -316,3 +316,89 @@ def test_other_trackers_do_not_change_what_is_tracked(session: Session) -> None:
     session.set_tracker("session_track_transaction_info", "STATE")
     assert session.tracking == "OWN_GTID"
     assert session.shown_trackers == {0, 4, 5}
+
+
+# Other rules.
+
+
+def rules_at(level: Level, scope: Scope = Scope.CONNECTION) -> Rules:
+    return Rules(level, scope, 0.25, TimeoutPolicy.PRIMARY)
+
+
+@pytest.mark.parametrize("before", list(Level))
+@pytest.mark.parametrize("after", list(Level))
+def test_what_was_not_tracked_before_is_in_doubt_when_it_is_needed(
+    before: Level, after: Level
+) -> None:
+    session = session_at(before)
+    session.own_scope.probed(EMPTY, session.own_scope.doubts)  # nothing is in doubt
+    tracked, needed = rules_at(before).tracking, rules_at(after).tracking
+    assert session.adjust(rules_at(after)) is (tracked != needed)
+    assert session.tracking == needed
+    assert session.unknown is (tracked == "OFF" and needed != "OFF")
+    assert session.own_scope.unseen is (tracked != "ALL_GTIDS" and needed == "ALL_GTIDS")
+
+
+@pytest.mark.parametrize("level", list(Level))
+def test_a_reset_returns_to_the_rules_that_it_began_with(level: Level) -> None:
+    session = session_at(Level.MONOTONIC_READS)
+    session.own_scope.probed(EMPTY, session.own_scope.doubts)
+    session.adjust(rules_at(level))
+    session.reset()
+    assert session.rules == session.initial_rules == rules_at(Level.MONOTONIC_READS)
+    assert session.tracking == "ALL_GTIDS"
+    # What was shown at a lower level, no set has named.
+    observed = level in (Level.MONOTONIC_READS, Level.READ_ALL_WRITES)
+    assert session.own_scope.unseen is not observed
+
+
+def test_a_client_that_tracks_less_gets_less_and_a_reset_ends_that() -> None:
+    session = session_at(Level.MONOTONIC_READS)
+    session.set_tracker("session_track_gtids", "OWN_GTID")
+    assert session.tracking == "OWN_GTID"
+    session.reset()
+    assert session.tracking == "ALL_GTIDS"
+
+
+@pytest.mark.parametrize("level", list(Level))
+def test_a_session_that_observes_from_the_start_has_nothing_to_doubt(level: Level) -> None:
+    session = session_at(level)
+    assert not session.unknown
+    observes = level in (Level.MONOTONIC_READS, Level.READ_ALL_WRITES)
+    assert session.own_scope.unseen is not observes
+
+
+# What it saw.
+
+
+def test_what_the_primary_shows_covers_all_that_the_session_did(primary: Server) -> None:
+    session = session_at(Level.MONOTONIC_READS)
+    session.may_have_written()
+    session.may_have_seen()
+    session.saw(gtids(f"{U}:1-9"), primary)
+    assert session.required == gtids(f"{U}:1-9")
+    assert session.own_scope.is_known(Level.MONOTONIC_READS)
+
+
+def test_what_a_replica_shows_ends_no_doubt() -> None:
+    session = session_at(Level.MONOTONIC_READS)
+    session.may_have_written()
+    session.may_have_seen()
+    session.saw(gtids(f"{U}:1-9"), Server("replica:3306", Role.REPLICA))
+    assert session.required == EMPTY
+    assert session.own_scope.observed == gtids(f"{U}:1-9")
+    assert session.unknown
+    assert session.own_scope.unseen
+
+
+def test_what_the_primary_shows_one_session_ends_no_doubt_of_its_user(primary: Server) -> None:
+    """Another session's commit may have come since."""
+    scopes = Scopes()
+    session, other = (
+        Session(rules_at(Level.MONOTONIC_READS, Scope.USER), 0, scopes, "ann") for _ in range(2)
+    )
+    state = session.reading(session.rules, 0, 1.0)
+    state.probed(EMPTY, state.doubts)
+    other.may_have_written()
+    session.saw(gtids(f"{U}:1-9"), primary)
+    assert not state.is_known(Level.MONOTONIC_READS)

@@ -250,3 +250,105 @@ def test_one_attempt_at_a_time_after_a_failure(server: Server) -> None:
     assert server.down_until == 55.0
     server.trying(52.0)
     assert server.down_until == 55.0
+
+
+# How long a wait will probably take.
+
+
+def test_a_wait_that_waited_predicts_the_next(server: Server) -> None:
+    assert server.predicted_wait(99.0, 100.0) == 0  # nothing is known
+    server.applied_after(0.5, 0.4, 100.0)
+    assert server.predicted_wait(100.0, 100.0) == pytest.approx(0.5)
+    assert server.predicted_wait(99.8, 100.0) == pytest.approx(0.3)
+    assert server.predicted_wait(90.0, 100.0) == 0
+    assert server.predicted_wait(101.9, 101.9) == pytest.approx(0.5)
+    assert server.predicted_wait(102.1, 102.1) == 0  # that is long ago
+
+
+def test_delays_are_averaged_while_they_are_fresh(server: Server) -> None:
+    server.applied_after(0.4, 0.4, 100.0)
+    server.applied_after(0.8, 0.8, 101.0)
+    assert server.predicted_wait(101.0, 101.0) == pytest.approx(0.5)
+    server.applied_after(0.8, 0.8, 200.0)
+    assert server.predicted_wait(200.0, 200.0) == pytest.approx(0.8)
+
+
+def test_what_was_there_already_predicts_no_longer_wait(server: Server) -> None:
+    server.applied_after(0.4, 0.4, 100.0)
+    server.applied_after(9.0, 0.0001, 100.1)
+    assert server.predicted_wait(100.1, 100.1) == pytest.approx(0.4)
+    server.applied_after(0.1, 0.0001, 100.2)
+    assert server.predicted_wait(100.2, 100.2) == pytest.approx(0.1)
+
+
+def test_a_wait_that_ran_out_predicts_at_least_as_long_a_one(server: Server) -> None:
+    server.timed_out(100.0, 0.7)
+    assert server.predicted_wait(100.0, 100.0) == pytest.approx(0.7)
+    server.timed_out(100.1, 0.2)
+    assert server.predicted_wait(100.1, 100.1) == pytest.approx(0.7)
+
+
+@given(
+    st.lists(
+        st.tuples(st.booleans(), st.floats(0, 9), st.floats(0, 9), st.floats(0, 1)), max_size=20
+    )
+)
+def test_a_prediction_is_never_beyond_what_was_measured(
+    events: list[tuple[bool, float, float, float]],
+) -> None:
+    server = Server("s:1", Role.REPLICA)
+    now, longest = 100.0, 0.0
+    for well, delay, waited, pause in events:
+        now += pause
+        longest = max(longest, delay)
+        if well:
+            server.applied_after(delay, waited, now)
+        else:
+            server.timed_out(now, delay)
+        assert 0 <= server.predicted_wait(now, now) <= longest + 1e-6
+
+
+# Another primary.
+
+
+def test_a_promotion_exchanges_the_two_and_keeps_the_others_places() -> None:
+    topology = Topology("a:1", ["b:2", "c:3", "d:4"])
+    a, b, c, d = topology.servers
+    topology.observations.add(5.0, gtids(f"{U}:1"))
+    topology.promote(c)
+    assert topology.servers == [c, b, a, d]
+    assert [server.role for server in (a, b, c, d)] == [
+        Role.REPLICA,
+        Role.REPLICA,
+        Role.PRIMARY,
+        Role.REPLICA,
+    ]
+    assert topology.observations.since(0.0) is None  # it says nothing of the new one
+
+
+@given(st.lists(st.integers(0, 4), max_size=30))
+def test_no_term_comes_twice(steps: list[int]) -> None:
+    topology = Topology("a:1", ["b:2", "c:3"])
+    terms = [topology.term]
+    starts = 0.0
+    for step in steps:
+        if step < 2:
+            topology.promote(topology.replicas[step])
+        else:  # some server was started again
+            starts += 10.0
+            server = topology.servers[step - 2]
+            server.observed(U, (starts, starts), EMPTY, EMPTY)
+            if server is not topology.primary:
+                assert topology.term == terms[-1]
+                continue
+        terms.append(topology.term)
+    assert terms == sorted(set(terms))
+
+
+# Distrust.
+
+
+def test_a_server_that_is_distrusted_has_proved_nothing(server: Server) -> None:
+    server.proved(gtids(f"{V}:6"), server.epoch)
+    server.distrust()
+    assert server.applied == EMPTY
