@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from protocol.errors import ServerErrorCode
 from protocol.gtid import EMPTY
+from proxy.client.replica_wait import ReplicaWait
 from routing.decision import Decision, Level, LostPolicy, Proof, Reason, Scope, TimeoutPolicy
 from routing.policy import choose, required_by
 from routing.statement import StatementClass
@@ -29,10 +30,8 @@ if TYPE_CHECKING:
     from protocol.gtid import GtidSet
     from protocol.response_stream import ResponseStream
     from proxy.client.session import ClientSession
-    from proxy.observe.metrics import WaitResult
     from proxy.proxy import Proxy
     from proxy.server.connection import ServerConnection
-    from proxy.server.waits import Wait
     from routing.consistency import Rules
     from routing.scope import ScopeState
     from routing.topology import Server
@@ -41,16 +40,18 @@ _log = logging.getLogger(__name__)
 
 
 class Reads:
-    """The reads of one session; there is one at a time."""
+    """The reads of one session; there is one at a time.
+
+    Attributes:
+        wait: its wait for a replica.
+    """
 
     def __init__(self, proxy: Proxy, session: ClientSession) -> None:
         self._proxy = proxy
         self._session = session
-        self._deadline: asyncio.TimerHandle | None = None  # of the WAIT, or until it may leave
+        self.wait = ReplicaWait(proxy, session, self)
+        self._delay: asyncio.TimerHandle | None = None  # until the primary may be given the read
         self._probing = False
-        self._wait: Wait | None = None  # sent, or joined
-        self._joined = False
-        self._joined_at = 0.0
         # When the primary is asked: what was required, what was doubtful, and whose term it was.
         self._asked: GtidSet = EMPTY
         self._doubts = 0
@@ -89,8 +90,10 @@ class Reads:
                     return
                 if decision.reason is Reason.REPLICA_BEHIND:
                     decision = self._leave_late_replicas(decision, rules, now)
-            if decision.proof is Proof.WAITED and self._join(decision, rules, now):
-                return
+            if decision.proof is Proof.WAITED and decision.proof_set is not None:
+                budget = rules.wait_budget - request.wait_us / 1e6
+                if self.wait.join(decision.server, decision.proof_set, budget):
+                    return
         else:
             decision = choose(state, statement, topology, now)
         session.dispatch(decision)
@@ -175,39 +178,55 @@ class Reads:
         )
         return True
 
-    # A wait that others wait for, too
+    # On a replica
 
-    def _join(self, decision: Decision, rules: Rules, now: float) -> bool:
-        """Rely on another read's WAIT, if one is in flight that will do."""
-        gtids = decision.proof_set
-        budget = rules.wait_budget - self._session.request.wait_us / 1e6
-        if gtids is None or budget <= 0:
-            return False
-        wait = self._proxy.waits.join(decision.server, gtids, self, now)
-        if wait is None:
-            return False
-        self._session.request.decision = decision
-        self._wait = wait
-        self._joined = True
-        self._joined_at = now
-        self._deadline = self._proxy.call_later(budget, self._out_of_time)
-        return True
+    @property
+    def pending(self) -> bool:
+        """Whether a read waits for something that no active connection answers."""
+        return self._probing or self._delay is not None or self.wait.pending
 
-    def released(self) -> None:
-        """The WAIT that the read joined has ended, well or not."""
-        self._stop_waiting("shared")
+    def leave(self) -> None:
+        """The client or its primary is gone."""
+        self.wait.leave()
+        if self._delay is not None:
+            self._delay.cancel()
+            self._delay = None
+        if self._probing:
+            self._probing = False
+            self._proxy.probes.leave(self._session)
+
+    def resume(self) -> None:
+        """What the read waited for is over: decide again."""
         self._session.request.dispatched_us = time.time_ns() // 1000
         self.route()
 
-    def _out_of_time(self) -> None:
-        """The WAIT that the read joined has not ended within the read's own budget."""
-        wait = self._wait
-        decision = self._session.request.decision
-        if wait is None or decision is None:
-            return
-        wait.joined.remove(self)
-        self._stop_waiting("timeout")
-        server = decision.server
+    def replica_silent(self, replica: ServerConnection) -> None:
+        """A replica did not even say that the wait's budget ran out."""
+        _log.warning("replica %s does not answer", replica.server.name)
+        replica.server.unreachable(self._proxy.now())
+        self.fall_back(replica, Reason.REPLICA_LOST)
+        self._session.replicas.give_up(replica)
+
+    def waited(self, connection: ServerConnection, stream: ResponseStream) -> None:
+        """The WAIT before the statement was answered."""
+        request = self._session.request
+        result = self.wait.judge(connection, stream)
+        if result == "reached":
+            request.waited = True
+        elif result == "timeout":
+            rules = request.rules or self._session.state.rules
+            if rules.on_timeout is TimeoutPolicy.STALE:
+                request.reason = Reason.WAIT_TIMEOUT
+                request.proof = Proof.NONE
+                self._proxy.metrics.stale_given()
+            else:
+                self.fall_back(connection, Reason.WAIT_TIMEOUT)
+        else:
+            self.fall_back(connection, Reason.REPLICA_REFUSED)
+        self.wait.end(connection.server)
+
+    def waited_in_vain(self, server: Server) -> None:
+        """Another read's WAIT took longer than this one's budget."""
         rules = self._session.request.rules or self._session.state.rules
         if rules.on_timeout is TimeoutPolicy.STALE:
             self._proxy.metrics.stale_given()
@@ -215,115 +234,6 @@ class Reads:
         else:
             self.note_fallback(server, Reason.WAIT_TIMEOUT)
             self._waited_too_long(rules)
-
-    def _stop_waiting(self, result: WaitResult) -> None:
-        request = self._session.request
-        self.in_time()
-        self._wait = None
-        self._joined = False
-        waited_us = round((self._proxy.now() - self._joined_at) * 1e6)
-        request.wait_us += waited_us
-        if request.decision is not None:
-            self._proxy.metrics.wait(request.decision.server.name, result, waited_us)
-
-    # On a replica
-
-    def watch(self, replica: ServerConnection, gtids: GtidSet, budget: float) -> None:
-        """A WAIT was sent: do not rely on the replica to end it."""
-        self._wait = self._proxy.waits.begin(replica.server, gtids, self._proxy.now())
-        self._deadline = self._proxy.call_later(
-            budget + self._proxy.config.connect_timeout, self._overdue, replica
-        )
-
-    def _overdue(self, replica: ServerConnection) -> None:
-        """A replica did not even say that the wait's budget ran out."""
-        _log.warning("replica %s does not answer", replica.server.name)
-        replica.server.unreachable(self._proxy.now())
-        self._proxy.metrics.wait(
-            replica.server.name,
-            "failed",
-            time.time_ns() // 1000 - self._session.request.dispatched_us,
-        )
-        self.fall_back(replica, Reason.REPLICA_LOST)
-        self._session.replicas.give_up(replica)
-
-    def in_time(self) -> None:
-        """Nothing is waited for any more."""
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
-
-    @property
-    def pending(self) -> bool:
-        """Whether a read waits for something that no active connection answers."""
-        return self._probing or self._deadline is not None
-
-    def leave(self) -> None:
-        """The client or its primary is gone."""
-        self.in_time()
-        wait = self._wait
-        decision = self._session.request.decision
-        if wait is not None and self._joined:
-            wait.joined.remove(self)
-            self._wait = None
-            self._joined = False
-        elif decision is not None:
-            self._end_wait(decision.server)
-        if self._probing:
-            self._probing = False
-            self._proxy.probes.leave(self._session)
-
-    def waited(self, connection: ServerConnection, stream: ResponseStream) -> None:
-        """Judge the answer to a WAIT."""
-        self._waited(connection, stream)
-        self._end_wait(connection.server)
-
-    def _end_wait(self, server: Server) -> None:
-        """Those who joined this read's WAIT need not wait for it any more."""
-        wait = self._wait
-        if wait is not None and not self._joined:
-            self._wait = None
-            self._proxy.waits.end(server, wait)
-
-    def _waited(self, connection: ServerConnection, stream: ResponseStream) -> None:
-        request = self._session.request
-        decision = request.decision
-        server = connection.server
-        metrics = self._proxy.metrics
-        request.wait_us = time.time_ns() // 1000 - request.dispatched_us
-        self.in_time()
-        if decision is None or decision.proof_set is None:
-            return
-        now = self._proxy.now()
-        answered = stream.error is None and stream.rows == 1
-        if answered and stream.row == b"\x010":
-            server.proved(decision.proof_set, connection.epoch)
-            server.applied_after(now - self._changed_at(), request.wait_us / 1e6, now)
-            metrics.wait(server.name, "reached", request.wait_us)
-            request.waited = True
-        elif answered and stream.row == b"\x011":
-            server.timed_out(now, now - self._changed_at())
-            metrics.wait(server.name, "timeout", request.wait_us)
-            rules = request.rules or self._session.state.rules
-            if rules.on_timeout is TimeoutPolicy.STALE:
-                request.reason = Reason.WAIT_TIMEOUT
-                request.proof = Proof.NONE
-                metrics.stale_given()
-            else:
-                self.fall_back(connection, Reason.WAIT_TIMEOUT)
-        else:
-            metrics.wait(server.name, "failed", request.wait_us)
-            self.fall_back(connection, Reason.REPLICA_REFUSED)
-
-    def _changed_at(self) -> float:
-        """When what the read waits for was acknowledged, monotonic s."""
-        session = self._session
-        request = session.request
-        rules = request.rules or session.state.rules
-        if rules.level is Level.STRONG or rules.level is Level.BOUNDED_STALENESS:
-            return self._proxy.now() - request.wait_us / 1e6
-        topology = self._proxy.topology
-        return session.state.reading(rules, topology.term, self._proxy.now()).changed_at
 
     def audits(self) -> bool:
         """Whether this read is one of those that are audited."""
@@ -367,9 +277,8 @@ class Reads:
         """
         session = self._session
         request = session.request
-        self.in_time()
+        self.wait.end(connection.server)
         connection.drained = 0
-        self._end_wait(connection.server)
         self.note_fallback(connection.server, reason)
         decision = request.decision
         if request.waited and decision is not None and decision.proof_set is not None:
@@ -414,12 +323,12 @@ class Reads:
             )
         elif delay > 0:
             self._proxy.metrics.crowded("delayed")
-            self._deadline = self._proxy.call_later(delay, self._to_primary, reason)
+            self._delay = self._proxy.call_later(delay, self._to_primary, reason)
         else:
             self._to_primary(reason)
 
     def _to_primary(self, reason: Reason) -> None:
-        self._deadline = None
+        self._delay = None
         self._session.request.dispatched_us = time.time_ns() // 1000
         self._session.to_primary(reason)
 

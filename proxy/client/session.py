@@ -313,7 +313,7 @@ class ClientSession:
                 budget = (request.rules or state.rules).wait_budget - request.wait_us / 1e6
                 request.dispatched_us = time.time_ns() // 1000
                 parts += preparation.wait(replica, decision.proof_set, budget)
-                self.reads.watch(replica, decision.proof_set, budget)
+                self.reads.wait.begin(replica, decision.proof_set, budget)
             if audits and request.required is not None:
                 parts += preparation.audit(replica, request.required)
             if schema:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from protocol.gtid import GtidSet
-    from proxy.client.reads import Reads
+    from proxy.client.replica_wait import ReplicaWait
     from routing.topology import Server
 
 _LONG_S: Final = 0.002
@@ -32,7 +32,7 @@ class Wait:
     def __init__(self, gtids: GtidSet, since: float) -> None:
         self.gtids = gtids
         self.since = since
-        self.joined: list[Reads] = []
+        self.joined: list[ReplicaWait] = []
 
 
 class Waits:
@@ -47,14 +47,16 @@ class Waits:
         self._waits.setdefault(server, []).append(wait)
         return wait
 
-    def join(self, server: Server, gtids: GtidSet, reads: Reads, now: float) -> Wait | None:
+    def join(
+        self, server: Server, gtids: GtidSet, follower: ReplicaWait, now: float
+    ) -> Wait | None:
         """Rely on a WAIT in flight for just this, if there is one that takes its time.
 
         One for more might take longer.
         """
         for wait in self._waits.get(server, ()):
             if now - wait.since >= _LONG_S and gtids == wait.gtids:
-                wait.joined.append(reads)
+                wait.joined.append(follower)
                 return wait
         return None
 
@@ -64,5 +66,5 @@ class Waits:
         if wait in waits:
             waits.remove(wait)
         joined, wait.joined = wait.joined, []
-        for reads in joined:
-            reads.released()
+        for follower in joined:
+            follower.released()
