@@ -1,0 +1,1 @@
+"""A web application on two servers, whose visitors see their own messages on both."""
