@@ -9,6 +9,7 @@ from mysql_mocker import binary
 from mysql_mocker.channel import Channel, ConnectionGoneError
 from mysql_mocker.columns import declared
 from mysql_mocker.error import MySQLError, from_sqlite, unknown_database, unknown_table
+from mysql_mocker.faults import Gate
 from mysql_mocker.login import check_password, new_nonce
 from mysql_mocker.prepared import PARAMETER, PreparedStatements
 from mysql_mocker.reply import Reply
@@ -52,6 +53,7 @@ class Commands:
         self._attributes = bool(capabilities & Capability.CLIENT_QUERY_ATTRIBUTES)
         self._prepared = PreparedStatements(session)
         self._delay = 0.0
+        self._gate: Gate | None = None
         self._handlers: dict[int, Callable[[bytes], Awaitable[None]]] = {
             Command.COM_INIT_DB: self._init_db,
             Command.COM_QUERY: self._query,
@@ -78,12 +80,14 @@ class Commands:
         """
         fault = self._server.faults.take(payload)
         self._delay = 0.0
+        self._gate = None
         if fault is not None:
             if fault.raw is not None:
                 await self._channel.send(fault.raw)
                 return
             self._channel.budget = fault.budget
             self._delay = fault.delay
+            self._gate = fault.gate
         handler = self._handlers.get(payload[0] if payload else -1, self._unknown)
         try:
             await handler(payload)
@@ -104,6 +108,9 @@ class Commands:
         delay, self._delay = self._delay, 0.0
         if delay:
             await asyncio.sleep(delay)
+        gate, self._gate = self._gate, None
+        if gate is not None:
+            await gate.passed()
 
     async def _unknown(self, _payload: bytes) -> None:
         raise MySQLError.of(ServerErrorCode.ER_UNKNOWN_COM_ERROR, "Unknown command")

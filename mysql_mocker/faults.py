@@ -1,6 +1,28 @@
 """Faults on demand: replies that are late, cut off, or something else altogether."""
 
+import asyncio
 from dataclasses import dataclass
+
+
+class Gate:
+    """Replies wait at it until it is opened.
+
+    Attributes:
+        held: how many have come to it; their commands have run by then.
+    """
+
+    def __init__(self) -> None:
+        self.held = 0
+        self._opened = asyncio.Event()
+
+    def open(self) -> None:
+        """Lets all pass, from now on."""
+        self._opened.set()
+
+    async def passed(self) -> None:
+        """Waits until it is open."""
+        self.held += 1
+        await self._opened.wait()
 
 
 @dataclass(slots=True)
@@ -13,6 +35,7 @@ class Fault:
         delay: seconds before the reply is sent (the command has run by then).
         budget: bytes of the reply that are still sent before the connection breaks.
         raw: bytes to send instead; the command does not run.
+        gate: what the reply waits at (the command has run by then).
     """
 
     matching: bytes
@@ -20,6 +43,7 @@ class Fault:
     delay: float = 0.0
     budget: int | None = None
     raw: bytes | None = None
+    gate: Gate | None = None
 
 
 class Faults:
@@ -31,6 +55,12 @@ class Faults:
     def delay_reply(self, seconds: float, matching: bytes = b"", times: int | None = None) -> None:
         """Sends replies later than they are ready; what was committed is visible already."""
         self._armed.append(Fault(matching, times, delay=seconds))
+
+    def hold_reply(self, matching: bytes = b"", times: int | None = 1) -> Gate:
+        """Keeps replies back until the gate is opened; what was committed is visible already."""
+        gate = Gate()
+        self._armed.append(Fault(matching, times, gate=gate))
+        return gate
 
     def drop_connection_after(
         self, count: int, matching: bytes = b"", times: int | None = 1

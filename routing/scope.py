@@ -56,7 +56,8 @@ class ScopeState:
         self.used_at = 0.0
         self.lost: GtidSet = EMPTY
         self.lost_untold = False
-        self._doubts = doubts
+        # The number of the last doubt, of the last about writes, of the last about what was shown.
+        self._doubts = self._unnamed = self._unmeasured = doubts
         self._probe_above = PROBE_ABOVE
 
     def required(self, level: Level) -> GtidSet:
@@ -104,15 +105,21 @@ class ScopeState:
         """A command that may write ended without a word on what it committed (fact 2.3)."""
         self.unknown = True
         self._doubts += 1
+        self._unnamed = self._doubts
 
     def may_have_seen(self) -> None:
         """An answer went to a client, and no set says how new it was."""
         self.unseen = True
         self._doubts += 1
+        self._unmeasured = self._doubts
 
     @property
     def doubts(self) -> int:
-        """Counts what made it unknown; a probe ends the doubts that were there when it began."""
+        """Counts what made it unknown; a probe ends the doubts that were there when it began.
+
+        Those about writes and those about what was shown each by themselves: in a scope that many
+        share, something is shown all the time.
+        """
         return self._doubts
 
     def probed(self, executed: GtidSet, doubts: int) -> None:
@@ -120,8 +127,8 @@ class ScopeState:
         if self.unknown or self.unseen:
             self.own = self.own | executed if self.unknown else self.own.compact(executed)
             self.observed |= executed
-            self.unknown = self.unknown and doubts != self._doubts
-            self.unseen = self.unseen and doubts != self._doubts
+            self.unknown = self.unknown and self._unnamed > doubts
+            self.unseen = self.unseen and self._unmeasured > doubts
         else:
             self.own = self.own.compact(executed)
             self.observed = self.observed.compact(executed)

@@ -63,24 +63,33 @@ class Probes:
                 self._deadline = proxy.call_later(proxy.config.connect_timeout, self._overdue)
                 proxy.metrics.probed(len(asked))
                 return
-            leader = asked[0]
-            self._gathering.leave(leader)
-            leader.reads.probed(None)
+            self._fail(asked[0])
+
+    def _fail(self, leader: ClientSession) -> None:
+        """Let the others ask over another connection: what a client set may be in the way here."""
+        self._gathering.leave(leader)
+        leader.reads.probed(None)
 
     def answered(self, connection: ServerConnection, stream: ResponseStream) -> None:
         """The primary's `gtid_executed`, over the leader's connection."""
+        if connection.overdue:
+            connection.overdue = False
+            return  # those who waited for it went on without
         asked = self._gathering.asked
         if not asked or asked[0].primary_for_probe() is not connection:
-            return  # too late: those who waited for it went on without
+            return
         executed = parsed(stream)
-        if executed is not None:
+        self._in_time()
+        if executed is None:
+            self._fail(asked[0])
+        else:
             proxy = self._proxy
             server = connection.server
             server.proved(executed, connection.epoch)
             proxy.ledger.proved(server, "probed", executed, self._asked_us, time.time_ns() // 1000)
             if server is proxy.topology.primary:
                 proxy.topology.observations.add(self._asked_at, executed)
-        self._end(executed, self._gathering.end())
+            self._end(executed, self._gathering.end())
         self._begin()
 
     def _overdue(self) -> None:

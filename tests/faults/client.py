@@ -2,12 +2,14 @@
 
 import asyncio
 import ssl
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
 from protocol.authentication import ClientAuthentication
-from protocol.constants import Capability, Command
+from protocol.command import ComChangeUser, ComQuery, QueryAttribute
+from protocol.constants import CACHING_SHA2, Capability, Command, FieldType
 from protocol.handshake import HandshakeResponse41, HandshakeV10, SSLRequest
 from protocol.packet import PacketReader, frame
 from protocol.response import ErrPacket, OkPacket
@@ -153,6 +155,7 @@ class Client:
         capabilities: Capability = MODERN,
         *,
         tls: bool = False,
+        attributes: Mapping[str, str] | None = None,
     ) -> bytes:
         """Log in; return the packet that ended it, an OK or an ERR."""
         greeting = await self.greet()
@@ -163,6 +166,8 @@ class Client:
             sequence_id = 2
         if database is not None:
             capabilities |= Capability.CLIENT_CONNECT_WITH_DB
+        if attributes:
+            capabilities |= Capability.CLIENT_CONNECT_ATTRS
         self.capabilities = capabilities
         authentication = ClientAuthentication(
             password.encode(), greeting.auth_plugin, greeting.nonce, secure=tls
@@ -175,7 +180,7 @@ class Client:
             auth_response=authentication.initial_response(),
             database=database,
             auth_plugin=authentication.plugin,
-            attributes={},
+            attributes=attributes or {},
             zstd_level=0,
         )
         self.send(response.serialise(), sequence_id)
@@ -229,3 +234,40 @@ class Client:
 def query(sql: str | bytes) -> bytes:
     """A COM_QUERY's payload."""
     return b"\x03" + (sql.encode() if isinstance(sql, str) else sql)
+
+
+def attributed(sql: str, **attributes: str) -> bytes:
+    """A COM_QUERY's payload with query attributes; underscores in their names stand for dots."""
+    found = [
+        QueryAttribute(name.replace("_", ".", 1), FieldType.MYSQL_TYPE_STRING, value.encode())
+        for name, value in attributes.items()
+    ]
+    return ComQuery(sql.encode(), tuple(found)).serialise(True)
+
+
+def change_user(
+    user: str, database: str = "test", attributes: Mapping[str, str] | None = None
+) -> bytes:
+    """A COM_CHANGE_USER's payload; `finish_change` follows."""
+    command = ComChangeUser(
+        username=user,
+        auth_response=b"",
+        database=database,
+        character_set=255,
+        auth_plugin=CACHING_SHA2,
+        attributes=attributes or {},
+    )
+    capabilities = MODERN | Capability.CLIENT_CONNECT_ATTRS if attributes else MODERN
+    return command.serialise(capabilities)
+
+
+async def finish_change(client: Client, password: str) -> bytes:
+    """Answer the AuthSwitchRequest and what follows; return the end, an OK or an ERR."""
+    authentication = ClientAuthentication(password.encode(), CACHING_SHA2, b"", secure=False)
+    while True:
+        payload = await client.read_packet()
+        if payload[0] in (0x00, 0xFF):
+            return payload
+        reply = authentication.receive(payload)
+        if reply is not None:
+            client.send(reply, client.sequence_id + 1)

@@ -63,6 +63,14 @@ class Stage:
         assert end[0] == 0x00, end
         return client
 
+    async def door(self, server: Server | None = None, **options: Any) -> Client:
+        """A client of a server itself, the primary unless another is named: past the proxy."""
+        client = await Client.connect((server or self.cluster.primary).port)
+        self._clients.append(client)
+        end = await client.log_in(**options)
+        assert end[0] == 0x00, end
+        return client
+
     def count(self, family: str, *labels: str) -> float:
         """Sum the series of a family of metrics that have all these label values."""
         series = self.proxy.metrics.snapshot()["values"][family]

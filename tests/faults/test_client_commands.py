@@ -4,14 +4,12 @@ import asyncio
 
 import pytest
 
-from protocol.authentication import ClientAuthentication
-from protocol.command import ComChangeUser
-from protocol.constants import CACHING_SHA2, Capability, Command
+from protocol.constants import Capability, Command
 from protocol.packet import frame
 from protocol.response import ErrPacket
 from protocol.response_stream import PREPARED, SIMPLE
 from proxy.client import connection as client_connection
-from tests.faults.client import BASE, MODERN, Client, query
+from tests.faults.client import BASE, MODERN, change_user, finish_change, query
 from tests.faults.peers import GREETING, OK, identity, peer, read_packet, rows
 from tests.faults.stage import Stage, asked, before, eventually, stage
 
@@ -380,30 +378,6 @@ async def test_a_client_leaves_in_a_transaction_and_it_rolls_back() -> None:
 
 
 # COM_CHANGE_USER is a login in the middle of a session.
-
-
-def change_user(user: str, database: str = "test") -> bytes:
-    command = ComChangeUser(
-        username=user,
-        auth_response=b"",
-        database=database,
-        character_set=255,
-        auth_plugin=CACHING_SHA2,
-        attributes={},
-    )
-    return command.serialise(MODERN)
-
-
-async def finish_change(client: Client, password: str) -> bytes:
-    """Answer the AuthSwitchRequest and what follows; return the end, an OK or an ERR."""
-    authentication = ClientAuthentication(password.encode(), CACHING_SHA2, b"", secure=False)
-    while True:
-        payload = await client.read_packet()
-        if payload[0] in (0x00, 0xFF):
-            return payload
-        reply = authentication.receive(payload)
-        if reply is not None:
-            client.send(reply, client.sequence_id + 1)
 
 
 async def test_change_user() -> None:

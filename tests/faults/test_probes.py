@@ -1,0 +1,393 @@
+"""One question to the primary serves all reads that came before it, and none that came after."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from mysql_mocker.faults import Gate
+from protocol.packet import frame
+from routing.decision import Level, Scope
+from tests.faults.client import BASE, Client, query
+from tests.faults.peers import OK, err, rows
+from tests.faults.stage import Stage, asked, eventually, stage
+
+PROBE = b"SELECT @@GLOBAL.gtid_executed"
+COUNT = "SELECT COUNT(*) FROM t"
+PATIENT = f"/* tidegate wait_budget=5s */ {COUNT}"
+"""Not put off by how long the last wait took."""
+KEY = b"0123456789abcdef"
+
+
+@asynccontextmanager
+async def strong(sessions: int = 2, **options: Any) -> AsyncIterator[tuple[Stage, list[Client]]]:
+    """Sessions at STRONG that have read a replica; it applies no more, and `t` is empty."""
+    async with stage(**{"consistency": Level.STRONG, "wait_budget": 0.05, **options}) as on:
+        door = await on.door()
+        assert (await door.query("CREATE TABLE t (id INT)")).ok
+        clients = [await on.session() for _ in range(sessions)]
+        for client in clients:
+            await on.caught_up()
+            assert (await client.query(COUNT)).value == b"0"
+        assert on.statements("replica") == sessions
+        for replica in on.cluster.replicas:
+            replica.applying = False
+        yield on, [door, *clients]
+
+
+def held(on: Stage, times: int = 1) -> Gate:
+    """Keep back the primary's answers to the next probes."""
+    return on.cluster.primary.faults.hold_reply(PROBE, times)
+
+
+def probes(on: Stage) -> int:
+    """Probes that the primary was sent."""
+    return asked(on.cluster.primary).count(PROBE.decode())
+
+
+async def reached(gate: Gate) -> None:
+    await eventually(lambda: gate.held == 1)
+
+
+async def send(on: Stage, *clients: Client) -> None:
+    """Let clients read; return when the proxy has all their reads."""
+    for client in clients:
+        before = sum(len(s.request.packet) > 0 and s.reads.pending for s in sessions(on))
+        client.send(query(COUNT))
+        await eventually(lambda: sum(s.reads.pending for s in sessions(on)) > before)  # noqa: B023
+
+
+async def replicas_catch_up(on: Stage) -> None:
+    for replica in on.cluster.replicas:
+        replica.applying = True
+    await on.caught_up()
+    for server in on.proxy.topology.replicas:
+        server.caught_up()
+
+
+def sessions(on: Stage) -> list[Any]:
+    return list(on.proxy.sessions.values())
+
+
+# Who gets which answer.
+
+
+async def test_a_read_that_comes_while_a_probe_is_in_flight_gets_the_next() -> None:
+    async with strong() as (on, (door, first, second)):
+        gate = held(on)
+        await send(on, first)
+        await reached(gate)
+        await door.query("INSERT INTO t VALUES (1)")
+        await send(on, second)
+        gate.open()
+        # The first one's question was answered before the write: the replica may serve it.
+        assert (await first.answer()).value == b"0"
+        assert (await second.answer()).value == b"1"
+        assert on.count("tidegate_fallbacks_total", "wait_timeout") == 1
+
+
+async def test_at_most_one_is_in_flight_and_all_who_came_meanwhile_share_the_next() -> None:
+    async with strong(12) as (on, (door, leader, *others)):
+        before = probes(on)
+        shared = on.count("tidegate_probed_reads_total")
+        gate = held(on)
+        await send(on, leader)
+        await reached(gate)
+        await door.query("INSERT INTO t VALUES (1)")
+        await send(on, *others)
+        assert probes(on) == before + 1
+        gate.open()
+        assert (await leader.answer()).value == b"0"
+        for client in others:
+            assert (await client.answer()).value == b"1"
+        assert probes(on) == before + 2
+        assert on.count("tidegate_probes_total") == before + 2
+        assert on.count("tidegate_probed_reads_total") == shared + 12
+
+
+async def test_many_readers_ask_far_less_often_than_they_read() -> None:
+    async with strong(12) as (on, (door, *readers)):
+        for replica in on.cluster.replicas:
+            replica.applying = True
+        on.cluster.primary.faults.delay_reply(0.01, matching=PROBE)
+        before = probes(on)
+        written = 0
+
+        async def read(client: Client) -> None:
+            for _ in range(8):
+                least = written
+                assert int((await client.query(COUNT)).value or b"") >= least
+
+        async def write() -> None:
+            nonlocal written
+            while True:
+                await door.query("INSERT INTO t VALUES (1)")
+                written += 1
+
+        writing = asyncio.create_task(write())
+        await asyncio.gather(*map(read, readers))
+        writing.cancel()
+        assert written
+        assert (probes(on) - before) * 4 <= 8 * len(readers)
+        assert on.statements("replica", "read") > 12
+
+
+# Who asks, and leaves.
+
+
+@asynccontextmanager
+async def two_wait() -> AsyncIterator[tuple[Stage, list[Client], Gate]]:
+    """A probe that one session leads and another shares is in flight; then a row is written."""
+    async with strong(3) as (on, (door, earlier, leader, other)):
+        first, gate = held(on), held(on)
+        await send(on, earlier)
+        await reached(first)
+        await send(on, leader, other)
+        first.open()
+        assert (await earlier.answer()).value == b"0"
+        await reached(gate)
+        await door.query("INSERT INTO t VALUES (1)")
+        yield on, [leader, other], gate
+        gate.open()
+
+
+async def test_the_leaders_client_leaves() -> None:
+    async with two_wait() as (on, (leader, other), gate):
+        before = probes(on)
+        leader.abort()
+        # Another question, over the other's own connection: it may well see the newer write.
+        assert (await other.answer()).value == b"1"
+        assert probes(on) == before + 1
+        gate.open()
+        await eventually(lambda: on.cluster.primary.connections == 3)
+
+
+async def test_a_client_leaves_that_shares_the_probe() -> None:
+    async with two_wait() as (on, (leader, other), gate):
+        before = probes(on)
+        other.abort()
+        await eventually(lambda: len(on.proxy.sessions) == 2)
+        gate.open()
+        assert (await leader.answer()).value == b"0"
+        assert probes(on) == before
+
+
+async def test_a_client_leaves_that_waits_for_the_next() -> None:
+    async with strong() as (on, (_, first, second)):
+        before = probes(on)
+        gate = held(on)
+        await send(on, first)
+        await reached(gate)
+        await send(on, second)
+        second.abort()
+        await eventually(lambda: len(on.proxy.sessions) == 1)
+        gate.open()
+        assert (await first.answer()).value == b"0"
+        assert (await first.query("SELECT 1")).value == b"1"
+        assert probes(on) == before + 2
+
+
+async def test_everybody_leaves() -> None:
+    async with two_wait() as (on, (leader, other), gate):
+        before = probes(on)
+        other.abort()
+        leader.abort()
+        await eventually(lambda: len(on.proxy.sessions) == 1)
+        gate.open()
+        assert probes(on) <= before + 1
+        client = await on.session()
+        assert (await client.query(COUNT)).value == b"1"
+
+
+async def test_the_leaders_primary_connection_breaks() -> None:
+    async with two_wait() as (on, (leader, other), gate):
+        (lead,) = [s for s in sessions(on) if s.connection is not None and _leads(on, s)]
+        assert on.cluster.primary.kill(lead.primary_thread_id, query_only=False)
+        error = await leader.last_error()
+        assert error.code == 2013
+        assert (await other.answer()).value == b"1"
+        gate.open()
+
+
+def _leads(on: Stage, session: Any) -> bool:
+    return on.proxy.probes._gathering.asked[:1] == [session]
+
+
+async def test_the_primary_breaks_the_leaders_connection_instead_of_an_answer() -> None:
+    async with strong() as (on, (_, leader, other)):
+        gate = held(on)
+        await send(on, leader)
+        await reached(gate)
+        await send(on, other)
+        on.cluster.primary.faults.drop_connection_after(5, matching=PROBE)
+        gate.open()
+        assert (await leader.answer()).value == b"0"
+        assert (await other.last_error()).code == 2013
+        assert (await leader.query(COUNT)).value == b"0"
+
+
+# What is no answer.
+
+ANSWERS = {
+    "an error": err(1105),
+    "an error behind the definition": rows()[:-11] + err(3024, "too slow", 3),
+    "no row": rows(),
+    "no GTID set": rows([b"11111111-1111-1111-1111-111111111111:5-3"]),
+    "only a UUID": rows([b"11111111-1111-1111-1111-111111111111"]),
+    "UTF-16": rows(["11111111-1111-1111-1111-111111111111:1".encode("utf-16-le")]),
+    "an OK": frame(OK, 1),
+}
+
+
+@pytest.mark.parametrize("case", ANSWERS)
+async def test_an_answer_that_is_none_concerns_only_who_asked(case: str) -> None:
+    """It is the leader's own connection that could not say it; the others ask over theirs."""
+    async with strong(3) as (on, (door, earlier, leader, other)):
+        gate = held(on)
+        await send(on, earlier)
+        await reached(gate)
+        await send(on, leader, other)
+        await door.query("INSERT INTO t VALUES (1)")
+        on.cluster.primary.faults.raw_reply(ANSWERS[case], matching=PROBE)
+        gate.open()
+        assert (await earlier.answer()).value == b"0"
+        assert (await leader.answer()).value == b"1"
+        assert (await other.answer()).value == b"1"
+        assert on.statements("primary", "probe_failed") == 1
+        assert on.statements("primary", "wait_timeout") == 1
+        await replicas_catch_up(on)
+        assert (await leader.query(PATIENT)).value == b"1"
+        assert on.statements("replica", "read", "ok") == 5
+
+
+@pytest.mark.parametrize(
+    "broken", [rows([None]), b"\0\0\0\1", frame(b"\xff", 1), frame(b"\x00\x01", 1)]
+)
+async def test_an_answer_that_breaks_the_protocol_ends_its_session_alone(broken: bytes) -> None:
+    async with strong() as (on, (_, leader, other)):
+        gate = held(on)
+        await send(on, leader)
+        await reached(gate)
+        await send(on, other)
+        on.cluster.primary.faults.raw_reply(broken, matching=PROBE)
+        gate.open()
+        assert (await leader.answer()).value == b"0"
+        assert (await other.last_error()).code == 2013
+        assert (await leader.query(COUNT)).value == b"0"
+
+
+# No answer in time.
+
+
+async def test_a_probe_that_is_never_answered() -> None:
+    async with strong(3, connect_timeout=0.3) as (on, (door, leader, other, later)):
+        gate = held(on)
+        await send(on, leader)
+        await reached(gate)
+        await door.query("INSERT INTO t VALUES (1)")
+        await send(on, other, later)
+        # The next question is asked, and answered, over another connection.
+        assert (await other.answer()).value == b"1"
+        assert (await later.answer()).value == b"1"
+        assert leader_waits(on)
+        gate.open()
+        # Its read went to the primary, behind the question.
+        assert (await leader.answer()).value == b"1"
+        assert on.statements("primary", "probe_failed") == 1
+
+
+def leader_waits(on: Stage) -> bool:
+    return any(not s._answered for s in sessions(on))
+
+
+async def test_the_late_answer_of_a_session_that_leads_again_does_not_count() -> None:
+    options = {"connect_timeout": 0.3, "token_keys": (KEY,), "scope": Scope.USER}
+    async with strong(2, **options) as (on, (door, leader, other)):
+        gate = held(on)
+        # A token needs the primary's word here, and no statement goes to the primary behind it.
+        await leader.query("SET tidegate_consistency = 'BEST_EFFORT'")
+        leader.send(query("SELECT @@tidegate_token"))
+        await reached(gate)
+        error = (await leader.answer()).error
+        assert error.code == 1105
+        await leader.query("SET tidegate_consistency = 'STRONG'")
+        await door.query("INSERT INTO t VALUES (1)")
+        second = held(on)
+        await send(on, other)
+        await reached(second)
+        leader.send(query(COUNT))
+        await eventually(lambda: len(on.proxy.probes._gathering.waiting) == 1)
+        gate.open()
+        await asyncio.sleep(0.02)
+        assert len(on.proxy.probes._gathering.asked) == 1, "the late answer was taken"
+        second.open()
+        assert (await other.answer()).value == b"1"
+        assert (await leader.answer()).value == b"1"
+        # Once the late answer has come, the session may ask again.
+        await replicas_catch_up(on)
+        count = on.statements("replica", "read", "ok")
+        assert (await leader.query(PATIENT)).value == b"1"
+        assert on.statements("replica", "read", "ok") == count + 1
+
+
+# The proxy stops, or a client does not read.
+
+
+async def test_a_shutdown_lets_reads_end_that_wait_for_a_probe() -> None:
+    async with strong() as (on, (_, leader, other)):
+        gate = held(on)
+        await send(on, leader)
+        await reached(gate)
+        await send(on, other)
+        draining = asyncio.create_task(on.proxy.drain())
+        await asyncio.sleep(0.03)
+        assert len(on.proxy.sessions) == 2
+        gate.open()
+        for client in (leader, other):
+            assert (await client.answer()).value == b"0"
+            assert (await client.last_error()).code == 1053
+        await draining
+
+
+async def test_a_client_that_does_not_read_holds_nobody_up() -> None:
+    async with strong() as (on, (door, slow, other)):
+        slow.send_bytes(
+            frame(query("SELECT REPEAT('x', 15000000)"), 0) + frame(query(COUNT), 0) * 2
+        )
+        await eventually(lambda: any(s._paused for s in sessions(on)))
+        await door.query("INSERT INTO t VALUES (1)")
+        for _ in range(3):
+            assert (await other.query(COUNT)).value == b"1"
+        assert len((await slow.answer(text=False)).packets) > 1
+        for _ in range(2):
+            assert (await slow.answer()).value == b"1"
+
+
+# Scopes whose needs are not known.
+
+
+async def test_the_first_read_of_a_scope_asks_and_the_others_do_not() -> None:
+    async with stage(scope=Scope.USER, wait_budget=0.05) as on:
+        writer = await on.session()
+        await writer.query("CREATE TABLE t (id INT)")
+        await on.caught_up()
+        for replica in on.cluster.replicas:
+            replica.applying = False
+        await writer.query("INSERT INTO t VALUES (1)")
+        assert probes(on) == 0
+        first = await on.session(capabilities=BASE)
+        gate = held(on)
+        await send(on, first)
+        await reached(gate)
+        # Written while the scope's question is in flight: acknowledged in it all the same.
+        await writer.query("INSERT INTO t VALUES (2)")
+        gate.open()
+        assert (await first.answer()).value == b"2"
+        second = await on.session()
+        assert (await second.query(COUNT)).value == b"2"
+        assert probes(on) == 1
+        stranger = await on.session(user="other", password="word")
+        assert (await stranger.query(COUNT)).value == b"2"
+        assert probes(on) == 2
