@@ -4,17 +4,23 @@ import argparse
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from benchmarks import report
 from benchmarks.cluster import Cluster
-from benchmarks.contender import Contender, Direct, HAProxy, Tidegate, running
+from benchmarks.contender import LEVELS, Contender, Direct, HAProxy, Tidegate, running
 from benchmarks.measurement import Measurement, measure
 from benchmarks.profile import PERF, SampledTidegate, perf
 from benchmarks.program import MissingProgramError, mysql_programs, sysbench
 from benchmarks.router import Router
 from benchmarks.workload import WORKLOADS, Generator, Workload, WorkloadError
+
+
+def _at_level(variant: str, cluster: Cluster) -> Tidegate:
+    return Tidegate(cluster, variant, LEVELS[variant])
+
 
 _CONTENDERS: Final[Mapping[str, Callable[[Cluster], Contender]]] = {
     "direct": Direct,
@@ -24,6 +30,7 @@ _CONTENDERS: Final[Mapping[str, Callable[[Cluster], Contender]]] = {
     "tidegate": Tidegate,
     "tidegate-pure": lambda cluster: Tidegate(cluster, "pure", pure=True),
     "tidegate-unlogged": lambda cluster: Tidegate(cluster, "unlogged", routing_log=False),
+    **{f"tidegate-{variant}": partial(_at_level, variant) for variant in LEVELS},
 }
 _USUAL: Final = ("direct", "haproxy", "router", "tidegate")
 _USUAL_WORKLOADS: Final = ("point-select", "write-read", "write-read-one")

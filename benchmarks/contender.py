@@ -7,7 +7,7 @@ import tempfile
 import time
 import urllib.request
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -42,6 +42,10 @@ class Contender(ABC):
 
     def fallbacks(self) -> int | None:
         """Reads so far that left a replica for another server; None where nobody counts them."""
+        return None
+
+    def probes(self) -> int | None:
+        """Questions so far to the primary for what it has; None where nobody counts them."""
         return None
 
 
@@ -208,12 +212,31 @@ class Tidegate(Proxy):
 
     def fallbacks(self) -> int:
         """The sum of ``tidegate_fallbacks_total``, from the metrics."""
+        return self._counted("tidegate_fallbacks_total")
+
+    def probes(self) -> int:
+        """The sum of ``tidegate_probes_total``, from the metrics."""
+        return self._counted("tidegate_probes_total")
+
+    def _counted(self, name: str) -> int:
         with urllib.request.urlopen(
             f"http://127.0.0.1:{self._metrics}/metrics", timeout=5
         ) as answer:
             lines = answer.read().decode().splitlines()
-        samples = [line for line in lines if line.startswith("tidegate_fallbacks_total")]
+        samples = [line for line in lines if line.startswith(name)]
         return sum(int(float(line.rpartition(" ")[2])) for line in samples)
+
+
+LEVELS: Mapping[str, Sequence[str]] = {
+    "best-effort": ("--consistency", "BEST_EFFORT"),
+    "bounded": ("--consistency", "BOUNDED_STALENESS(1s)", "--monitor-interval", "500ms"),
+    "user": ("--consistency", "READ_OWN_WRITES", "--scope", "user"),
+    "monotonic": ("--consistency", "MONOTONIC_READS"),
+    "all-writes": ("--consistency", "READ_ALL_WRITES"),
+    "all-writes-proxy": ("--consistency", "READ_ALL_WRITES", "--scope", "proxy"),
+    "strong": ("--consistency", "STRONG"),
+}
+"""Options of Tidegate by variant: the levels and scopes beside the default ones."""
 
 
 @contextmanager

@@ -20,6 +20,7 @@ class Measurement:
         stale: reads that gave an older value than the session had written before.
         fallbacks: reads that left a replica for another server; None where nobody counts them.
         failed_starts: times that the run had to be begun again since a client got an error.
+        probes_per_second: questions to the primary for what it has; None where nobody counts them.
     """
 
     contender: str
@@ -35,6 +36,7 @@ class Measurement:
     stale: int
     fallbacks: int | None
     failed_starts: int
+    probes_per_second: float | None = None
 
 
 def measure(
@@ -80,7 +82,7 @@ def _measure(
             begun.append(cpu_seconds(contender.pid))
 
     selects = cluster.status(cluster.servers, "Com_select")
-    fallbacks = contender.fallbacks()
+    fallbacks, probes = contender.fallbacks(), contender.probes()
     load = generator.run(workload, contender.port, seconds, begin)
     cpu = cpu_seconds(contender.pid) - begun[0] if contender.pid is not None else None
     ran = [
@@ -89,7 +91,7 @@ def _measure(
             selects, cluster.status(cluster.servers, "Com_select"), strict=True
         )
     ]
-    after = contender.fallbacks()
+    after, probed = contender.fallbacks(), contender.probes()
     latencies = load.latencies
     return Measurement(
         contender=contender.name,
@@ -105,4 +107,7 @@ def _measure(
         stale=load.stale,
         fallbacks=None if after is None or fallbacks is None else after - fallbacks,
         failed_starts=failed,
+        probes_per_second=None
+        if probed is None or probes is None
+        else (probed - probes) / load.seconds,
     )

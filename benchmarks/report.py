@@ -13,8 +13,8 @@ from benchmarks.target import PREPARED_MOST, judge, prepared_against_text
 from benchmarks.workload import WORKLOADS, Workload
 
 _HEADINGS = (
-    *("contender", "CPU µs/query", "least-most", "queries/s", "direct = 1", "p50 µs", "p99 µs"),
-    *("on primary", "stale", "fallbacks"),
+    *("contender", "CPU µs/query", "least-most", "tidegate = 1", "queries/s", "direct = 1"),
+    *("p50 µs", "p99 µs", "on primary", "stale", "fallbacks", "probes/s"),
 )
 
 
@@ -86,6 +86,7 @@ def _row(s: Summary) -> tuple[str, ...]:
         s.contender,
         _number(s.cpu_us_per_query, 1),
         spread,
+        _number(s.cpu_of_tidegate, 2),
         _number(s.queries_per_second, 0),
         _number(s.throughput, 2),
         _number(s.p50_us, 0),
@@ -93,6 +94,7 @@ def _row(s: Summary) -> tuple[str, ...]:
         "-" if s.reads_on_primary is None else f"{s.reads_on_primary:.0%}",
         f"{s.stale}/{s.reads}" if s.reads else "-",
         _number(s.fallbacks, 0),
+        _number(s.probes_per_second, 0),
     )
 
 

@@ -13,7 +13,8 @@ class Summary:
 
     Attributes:
         cpu_spread_us: the least and the greatest processor time per query of a round.
-        throughput: queries per second, direct = 1: the median of each round's ratio.
+        cpu_of_tidegate: processor time per query, tidegate = 1: the median of each round's ratio.
+        throughput: queries per second, direct = 1: likewise.
     """
 
     contender: str
@@ -21,6 +22,7 @@ class Summary:
     rounds: int
     cpu_us_per_query: float | None
     cpu_spread_us: tuple[float, float] | None
+    cpu_of_tidegate: float | None
     queries_per_second: float
     throughput: float | None
     p50_us: float | None
@@ -30,6 +32,7 @@ class Summary:
     stale: int
     fallbacks: int | None
     failed_starts: int
+    probes_per_second: float | None
 
 
 def summarise(measurements: Sequence[Measurement], contender: str, workload: str) -> Summary:
@@ -49,6 +52,7 @@ def summarise(measurements: Sequence[Measurement], contender: str, workload: str
         rounds=len(mine),
         cpu_us_per_query=_median(cpu),
         cpu_spread_us=(min(cpu), max(cpu)) if cpu else None,
+        cpu_of_tidegate=ratio(measurements, workload, "cpu_us_per_query", contender, "tidegate"),
         queries_per_second=median(m.queries_per_second for m in mine),
         throughput=ratio(measurements, workload, "queries_per_second", contender, "direct"),
         p50_us=_median([m.p50_us for m in mine if m.p50_us is not None]),
@@ -60,6 +64,9 @@ def summarise(measurements: Sequence[Measurement], contender: str, workload: str
         stale=sum(m.stale for m in mine),
         fallbacks=sum(fallbacks) if fallbacks else None,
         failed_starts=sum(m.failed_starts for m in mine),
+        probes_per_second=_median(
+            [m.probes_per_second for m in mine if m.probes_per_second is not None]
+        ),
     )
 
 

@@ -93,6 +93,16 @@ WORKLOADS: Final = (
     ),
     Workload("rows", "10,000 rows a query", str(_HERE / "rows.lua"), arguments=_TEXT),
     Workload("mysqlslap", "point select by MySQL's own client library", None),
+    *(
+        Workload(
+            f"point-select-{connections}",
+            "point select",
+            _POINT_SELECT,
+            connections=connections,
+            arguments=(*_TEXT, *_TABLE),
+        )
+        for connections in (1, 4, 16, 64)
+    ),
 )
 
 

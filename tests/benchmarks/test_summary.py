@@ -35,7 +35,10 @@ ROUNDS = [
         for n, q in ((1, 400), (2, 200), (3, 80))
     ),
     *(measurement("haproxy", n, cpu) for n, cpu in ((1, 20.0), (2, 30.0), (3, 50.0))),
-    *(measurement("tidegate", n, cpu) for n, cpu in ((1, 22.0), (2, 33.0), (3, 75.0))),
+    *(
+        measurement("tidegate", n, cpu, probes_per_second=probes)
+        for n, cpu, probes in ((1, 22.0, 50.0), (2, 33.0, 70.0), (3, 75.0, 20.0))
+    ),
 ]
 
 
@@ -45,7 +48,12 @@ def test_medians_and_spread() -> None:
     assert summary.cpu_us_per_query == 33.0
     assert summary.cpu_spread_us == (22.0, 75.0)
     assert summary.throughput == 0.5  # of 1/4, 1/2 and 5/4
-    assert summarise(ROUNDS, "direct", "point-select").cpu_us_per_query is None
+    assert summary.cpu_of_tidegate == 1.0
+    assert summary.probes_per_second == 50.0
+    direct = summarise(ROUNDS, "direct", "point-select")
+    assert direct.cpu_us_per_query is direct.cpu_of_tidegate is direct.probes_per_second is None
+    haproxy = summarise(ROUNDS, "haproxy", "point-select")
+    assert haproxy.cpu_of_tidegate == pytest.approx(30 / 33)  # of 20/22, 30/33 and 50/75
 
 
 def test_counts_are_summed() -> None:
@@ -96,7 +104,21 @@ def test_one_stale_read_in_any_round_misses_the_target(stale: int, met: bool) ->
 def test_the_report_names_every_contender_and_target() -> None:
     text = report.render(ROUNDS)
     rows = [line.split() for line in text.splitlines()]
-    assert ["tidegate", "33.0", "22.0-75.0", "100", "0.50", "10", "20", "100%", "-", "-"] in rows
+    row = [
+        "tidegate",
+        "33.0",
+        "22.0-75.0",
+        "1.00",
+        "100",
+        "0.50",
+        "10",
+        "20",
+        "100%",
+        "-",
+        "-",
+        "50",
+    ]
+    assert row in rows
     assert ["point-select", "tidegate", "/", "haproxy", "CPU", "1.10", "1.15", "met"] in rows
 
 
