@@ -23,6 +23,10 @@ _DURATION: Final = re.compile(rf"({_NUMBER}) *(us|ms|s|m|)", re.ASCII)
 _UNITS: Final = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0}
 
 
+REMEMBERING: Final = (Level.MONOTONIC_READS, Level.READ_ALL_WRITES)
+"""Levels at which a read must not be older than what was seen before."""
+
+
 class SettingError(ValueError):
     """A setting that is not known, or a value that it cannot have; the message says what can."""
 
@@ -61,7 +65,7 @@ class Rules:
 
         In a scope that others share, all must know what each wrote, whatever it asks for itself.
         """
-        if self.level in (Level.MONOTONIC_READS, Level.READ_ALL_WRITES):
+        if self.level in REMEMBERING:
             return "ALL_GTIDS"
         if self.level in (Level.READ_OWN_WRITES, Level.STRONG):
             return "OWN_GTID"

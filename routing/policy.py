@@ -1,7 +1,7 @@
 """Which server a statement goes to, and what will allow its answer. Pure functions."""
 
 from protocol.gtid import EMPTY, GtidSet
-from routing.consistency import Rules
+from routing.consistency import REMEMBERING, Rules
 from routing.decision import Decision, Level, Proof, Reason, Scope, TimeoutPolicy
 from routing.query import SERVER_SCHEMAS
 from routing.scope import ScopeState
@@ -38,7 +38,8 @@ def choose(
         topology: who could answer.
         now: monotonic time, seconds.
         rules: what it asks for, if that is not what the session does.
-        probed: the primary's `gtid_executed`, asked after the statement had arrived.
+        probed: what the primary had, asked after the statement had arrived; at a level that
+            remembers what was seen, with what it was committing.
         crowded: the primary has enough to do: wait, although it will probably take too long.
     """
     kind = statement.kind
@@ -117,7 +118,8 @@ def _read(
         return on_primary(topology, Reason.UNKNOWN_REQUIRED)
     scope = session.reading(rules, topology.term, now)
     required = required_by(scope, rules, topology, now, probed)
-    if required is None:
+    seen_on = scope.seen_on if level in REMEMBERING and probed is None else None
+    if required is None or not _goes_on(session, topology, seen_on, scope.seen_epoch, now):
         compared = not remembers or scope.term == topology.term
         if compared and _reachable(session, topology, now) is None:
             return on_primary(topology, Reason.NO_REPLICA)  # no need to ask
@@ -128,7 +130,7 @@ def _read(
         since = now - rules.staleness
     else:
         since = scope.changed_at
-    return _guarded(session, rules, topology, now, required, since, crowded)
+    return _guarded(session, rules, topology, now, required, since, crowded, seen_on)
 
 
 def _guarded(
@@ -139,6 +141,7 @@ def _guarded(
     required: GtidSet,
     since: float,
     crowded: bool,
+    seen_on: Server | None,
 ) -> Decision:
     replicas = topology.replicas
     count = len(replicas)
@@ -155,6 +158,8 @@ def _guarded(
         index += 1
         if now < server.down_until or not server.gtids or server in session.avoided:
             continue
+        if seen_on is not None and server is not seen_on:
+            continue  # it may be older, and nothing tells by how much
         if in_order and not server.ordered:
             unordered = True
             continue
@@ -171,6 +176,19 @@ def _guarded(
     if reachable:
         return on_primary(topology, Reason.REPLICA_BEHIND)
     return on_primary(topology, Reason.COMMIT_ORDER if unordered else Reason.NO_REPLICA)
+
+
+def _goes_on(
+    session: Session, topology: Topology, seen_on: Server | None, epoch: int, now: float
+) -> bool:
+    """Whether a read may go where the scope has read before, whose later states are no older.
+
+    From any other server it needs a bound of what was seen, which only the primary knows.
+    """
+    if seen_on is None:
+        return True
+    usable = now >= seen_on.down_until and seen_on not in session.avoided
+    return usable and seen_on.epoch == epoch and seen_on is not topology.primary
 
 
 def _reachable(session: Session, topology: Topology, now: float) -> Server | None:

@@ -11,7 +11,9 @@ from collections import OrderedDict
 from typing import Final
 
 from protocol.gtid import EMPTY, GtidSet
+from routing.consistency import REMEMBERING
 from routing.decision import Level, Scope
+from routing.topology import Server
 
 COMPACT_ABOVE: Final = 8
 """Intervals beyond which a required set is closed by what the primary is known to have."""
@@ -33,9 +35,11 @@ class ScopeState:
         kind: how wide it is.
         key: whose it is; empty for a connection's own and for the proxy's.
         own: GTIDs that were acknowledged in it.
-        observed: upper bounds of what was seen in it (fact 2.6).
+        observed: sets that servers showed in it, and upper bounds of what was seen.
         unknown: something may have been committed in it that no packet named.
-        unseen: something was shown in it whose upper bound was not learned.
+        seen_on: the one server that showed what `observed` may not bound; None if none did.
+        seen_epoch: that server's epoch then.
+        unseen: more than one did, or nobody knows which.
         term: the primary's term (`Topology.term`) that the sets belong to.
         changed_at: when something was last acknowledged or seen, monotonic s.
         used_at: when it was last asked for or entered into, monotonic s.
@@ -50,6 +54,8 @@ class ScopeState:
         self.own: GtidSet = EMPTY
         self.observed: GtidSet = EMPTY
         self.unknown = unknown
+        self.seen_on: Server | None = None
+        self.seen_epoch = 0
         self.unseen = unknown
         self.term = term
         self.changed_at = 0.0
@@ -57,12 +63,12 @@ class ScopeState:
         self.lost: GtidSet = EMPTY
         self.lost_untold = False
         # The number of the last doubt, of the last about writes, of the last about what was shown.
-        self._doubts = self._unnamed = self._unmeasured = doubts
+        self._doubts = self._unnamed = self._shown = doubts
         self._probe_above = PROBE_ABOVE
 
     def required(self, level: Level) -> GtidSet:
         """What a read at this level must see, as far as it is known."""
-        if level is Level.MONOTONIC_READS or level is Level.READ_ALL_WRITES:
+        if level in REMEMBERING:
             return self.everything
         if level is Level.BEST_EFFORT or level is Level.BOUNDED_STALENESS:
             return EMPTY
@@ -76,10 +82,8 @@ class ScopeState:
         return self.observed
 
     def is_known(self, level: Level) -> bool:
-        """Whether `required` names all that a read at this level must see."""
-        if level is Level.MONOTONIC_READS or level is Level.READ_ALL_WRITES:
-            return not self.unknown and not self.unseen
-        return not self.unknown
+        """Whether it is known what a read at this level must see."""
+        return not self.unknown and not (self.unseen and level in REMEMBERING)
 
     def wrote(self, gtids: GtidSet, primary_applied: GtidSet, now: float = 0.0) -> None:
         """A server acknowledged these transactions."""
@@ -90,16 +94,20 @@ class ScopeState:
         self.changed_at = self.used_at = now
 
     def saw(self, executed: GtidSet, now: float = 0.0) -> None:
-        """A statement's answer shows at most this."""
+        """A server had this at the end of a statement.
+
+        Not quite all of what the statement saw (`showed`): rows are visible a moment before their
+        transaction joins `gtid_executed`.
+        """
         if not executed <= self.observed:
             self.observed |= executed
             self.changed_at = self.used_at = now
 
     def covered(self, executed: GtidSet) -> None:
-        """All that happened in it so far is in this set."""
+        """All that was written in it so far is in this set."""
         if self.unknown:
             self.own |= executed
-        self.unknown = self.unseen = False
+        self.unknown = False
 
     def may_have_written(self) -> None:
         """A command that may write ended without a word on what it committed (fact 2.3)."""
@@ -107,11 +115,32 @@ class ScopeState:
         self._doubts += 1
         self._unnamed = self._doubts
 
-    def may_have_seen(self) -> None:
-        """An answer went to a client, and no set says how new it was."""
-        self.unseen = True
+    def showed(self, server: Server, epoch: int) -> None:
+        """An answer of this server went to a client: its later states are no older."""
         self._doubts += 1
-        self._unmeasured = self._doubts
+        self._shown = self._doubts
+        if self.seen_on is None:
+            self.seen_on = server
+            self.seen_epoch = epoch
+        elif self.seen_on is not server or self.seen_epoch != epoch:
+            self.unseen = True
+
+    def may_have_seen(self) -> None:
+        """Something was shown, and nobody knows by which server."""
+        self._doubts += 1
+        self._shown = self._doubts
+        self.unseen = True
+
+    def settled(self, primary: Server, epoch: int) -> None:
+        """The primary waited for all that it had begun to commit: it shows whatever was seen."""
+        self.seen_on = primary
+        self.seen_epoch = epoch
+        self.unseen = False
+
+    @property
+    def seen(self) -> bool:
+        """Whether something was shown that `observed` may not bound."""
+        return self.unseen or self.seen_on is not None
 
     @property
     def doubts(self) -> int:
@@ -122,15 +151,22 @@ class ScopeState:
         """
         return self._doubts
 
-    def probed(self, executed: GtidSet, doubts: int) -> None:
-        """The primary's `gtid_executed`, asked when there were so many `doubts`."""
-        if self.unknown or self.unseen:
-            self.own = self.own | executed if self.unknown else self.own.compact(executed)
-            self.observed |= executed
-            self.unknown = self.unknown and self._unnamed > doubts
-            self.unseen = self.unseen and self._unmeasured > doubts
+    def probed(self, executed: GtidSet, doubts: int, owned: GtidSet = EMPTY) -> None:
+        """What the primary had and was committing, asked when there were so many `doubts`.
+
+        The two together bound all that anybody had seen on any server.
+        """
+        if self.unknown:
+            self.own |= executed
+            self.unknown = self._unnamed > doubts
         else:
             self.own = self.own.compact(executed)
+        if self.seen:
+            self.observed = self.observed | executed | owned
+            if self._shown <= doubts:
+                self.seen_on = None
+                self.unseen = False
+        else:
             self.observed = self.observed.compact(executed)
         # A set that stays long after a probe has real gaps; asking again would not shorten it.
         self._probe_above = max(PROBE_ABOVE, 2 * self.own.interval_count)

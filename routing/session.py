@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from protocol.gtid import GtidSet
+from protocol.gtid import EMPTY, GtidSet
 from routing.consistency import Rules
 from routing.decision import Scope
 from routing.lexer import (
@@ -78,7 +78,6 @@ class Session:
         self.user = user
         self.scopes = Scopes() if scopes is None else scopes
         self.own_scope = ScopeState(Scope.CONNECTION, "", term, unknown=False)
-        self.own_scope.unseen = rules.tracking != "ALL_GTIDS"
         self.in_transaction = False
         self.autocommit = True
         self.status_tells = True
@@ -141,11 +140,11 @@ class Session:
     def saw(
         self, executed: GtidSet, server: Server, now: float = 0.0, rules: Rules | None = None
     ) -> None:
-        """An answer shows at most this, the server's whole set at its end (fact 2.6)."""
+        """The server's whole set at the end of a statement."""
         for scope in self.entered(rules or self.rules):
             scope.saw(executed, now)
         if server.role is Role.PRIMARY:
-            # Whatever this session wrote or saw before, wherever, was there by then.
+            # Whatever this session wrote before was there by then.
             self.own_scope.covered(executed)
 
     def may_have_written(self, rules: Rules | None = None) -> None:
@@ -153,14 +152,16 @@ class Session:
         for scope in self.entered(rules or self.rules):
             scope.may_have_written()
 
-    def may_have_seen(self, rules: Rules | None = None) -> None:
-        """An answer went to the client, and no set says how new it was."""
-        for scope in self.entered(rules or self.rules):
-            scope.may_have_seen()
+    def showed(self, server: Server, epoch: int, rules: Rules | None = None) -> None:
+        """An answer of this server went to the client."""
+        self.own_scope.showed(server, epoch)
+        if len(self.scopes):
+            for scope in self.scopes.alive(self.user, (rules or self.rules).application):
+                scope.showed(server, epoch)
 
-    def probed(self, executed: GtidSet) -> None:
-        """The primary's `gtid_executed`, read after everything that the session wrote had ended."""
-        self.own_scope.probed(executed, self.own_scope.doubts)
+    def probed(self, executed: GtidSet, owned: GtidSet = EMPTY) -> None:
+        """What the primary has and is committing, read after all that the session wrote."""
+        self.own_scope.probed(executed, self.own_scope.doubts, owned)
 
     @property
     def wants_probe(self) -> bool:
@@ -176,8 +177,6 @@ class Session:
         self.rules = rules
         if before == "OFF" and rules.tracking != "OFF":
             self.may_have_written()
-        if before != "ALL_GTIDS" and rules.tracking == "ALL_GTIDS":
-            self.may_have_seen()
         self._level_tracking = rules.tracking
         self.tracking = self._client_tracking or rules.tracking
         return before != rules.tracking

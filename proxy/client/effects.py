@@ -107,14 +107,11 @@ def take_trackers(
 
 
 def shown(request: Request, state: Session, connection: ServerConnection) -> None:
-    """Doubt what a command wrote or showed, where no tracker told of it."""
-    if not connection.tracks_all and not len(state.scopes):
-        return
-    rules = request.rules or state.rules
-    if not request.observed and request.shape in _SHOWING:
-        state.may_have_seen(rules)
+    """Take note of which server a client was shown something, and of writes that nobody tracks."""
+    if request.shape in _SHOWING:
+        state.showed(connection.server, connection.epoch, request.rules)
     if request.may_write and state.tracking == "OFF":
-        state.may_have_written(rules)
+        state.may_have_written(request.rules)
 
 
 def succeeded(request: Request, state: Session) -> bool:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from protocol.command import com_query
 from protocol.packet import frame
-from proxy.server.connection import AUDIT, PREPARE, WAIT
+from proxy.server.connection import AUDIT, PREPARE, SETTLE, WAIT
 from proxy.server.login import replica_settings
 
 if TYPE_CHECKING:
@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from proxy.server.connection import ServerConnection
     from routing.session import Session
 
+_SETTLE_SQL: Final = (
+    b"SELECT WAIT_FOR_EXECUTED_GTID_SET(REGEXP_REPLACE(REGEXP_REPLACE(@@GLOBAL.gtid_owned,"
+    b"'#[0-9]+?(?=[0-9a-f]{8}-)',','),'#[0-9]+',''),%b)"
+)
 RESET_CONNECTION = b"\x01\x00\x00\x00\x1f"
 
 
@@ -56,6 +60,16 @@ def audit(connection: ServerConnection, gtids: GtidSet) -> bytes:
     connection.expect(AUDIT)
     sql = f"SELECT GTID_SUBSET('{gtids.text}',@@GLOBAL.gtid_executed)"
     return statement_packet(connection, sql.encode("ascii"))
+
+
+def settle(connection: ServerConnection, budget: float) -> bytes:
+    """A WAIT, on the primary, for all that it has begun to commit; registers its answer.
+
+    Two replacements make a set of `gtid_owned` (`protocol.gtid_owned` has its form).
+    """
+    connection.expect(SETTLE)
+    sql = _SETTLE_SQL % f"{max(budget, 0.001):.3f}".encode("ascii")
+    return statement_packet(connection, sql)
 
 
 def choose_schema(connection: ServerConnection, schema: str) -> bytes:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from protocol.errors import ServerErrorCode
 from protocol.gtid import EMPTY
 from proxy.client.replica_wait import ReplicaWait
+from routing.consistency import REMEMBERING
 from routing.decision import Decision, Level, LostPolicy, Proof, Reason, Scope, TimeoutPolicy
 from routing.policy import choose, required_by
 from routing.statement import StatementClass
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from proxy.client.session import ClientSession
     from proxy.proxy import Proxy
     from proxy.server.connection import ServerConnection
+    from proxy.server.probe import Answer
     from routing.consistency import Rules
     from routing.scope import ScopeState
     from routing.topology import Server
@@ -128,7 +130,7 @@ class Reads:
         self._term = self._proxy.topology.term
         self._proxy.probes.ask(self._session)
 
-    def probed(self, executed: GtidSet | None) -> None:
+    def probed(self, answer: Answer | None) -> None:
         """What the primary has, by a question that was sent after `_ask`; None if it cannot say."""
         if not self._probing:
             return
@@ -137,7 +139,7 @@ class Reads:
         request = session.request
         topology = self._proxy.topology
         request.dispatched_us = time.time_ns() // 1000
-        if executed is None:
+        if answer is None:
             if request.resume is not None:
                 session.refuse(
                     ServerErrorCode.ER_UNKNOWN_ERROR,
@@ -154,11 +156,12 @@ class Reads:
                 self._ask(scope)  # it was another primary's
                 return
             if scope.term != topology.term:
-                lost = scope.verified(executed, self._asked, topology.term)
+                lost = scope.verified(answer.executed | answer.owned, self._asked, topology.term)
                 if lost:
                     self._proxy.ledger.lost(scope, lost)
-            scope.probed(executed, self._doubts)
-        request.probed = executed
+            scope.probed(answer.executed, self._doubts, answer.owned)
+        remembers = rules.level in REMEMBERING
+        request.probed = answer.executed | answer.owned if remembers else answer.executed
         if request.resume is not None:
             request.resume()
         else:
@@ -234,6 +237,15 @@ class Reads:
         else:
             self.note_fallback(server, Reason.WAIT_TIMEOUT)
             self._waited_too_long(rules)
+
+    def settled(self, primary: ServerConnection, stream: ResponseStream) -> None:
+        """The WAIT on the primary before a statement was answered: it shows what was seen."""
+        session = self._session
+        if stream.error is None and stream.rows == 1 and stream.row == b"\x010":
+            session.state.own_scope.settled(primary.server, primary.epoch)
+        else:
+            self._proxy.metrics.stale_given()
+            _log.warning("the primary did not finish what it was committing within the wait budget")
 
     def audits(self) -> bool:
         """Whether this read is one of those that are audited."""

@@ -28,6 +28,7 @@ from protocol.packet import frame
 from protocol.response import ErrPacket, OkPacket
 from protocol.response_stream import SIMPLE
 from protocol.response_translation import ResponseTranslation
+from proxy.channel import ChannelClosedError
 from proxy.client import effects, preparation
 from proxy.client.change_user import change_user
 from proxy.client.forwarders import forward, forward_long
@@ -39,7 +40,7 @@ from proxy.server.connection import FORWARD, PROBE, RESTORE, Purpose, ServerConn
 from proxy.server.kill import kill
 from proxy.server.login import TRACKER_SETTINGS, Login, primary_settings
 from proxy.server.probe import PROBE_SQL, parsed
-from routing.consistency import NO_ADJUSTMENT
+from routing.consistency import NO_ADJUSTMENT, REMEMBERING
 from routing.decision import Decision, Level, Outcome, Proof, Reason
 from routing.policy import on_primary
 from routing.session import Session
@@ -137,6 +138,9 @@ class ClientSession:
         """
         old = self._primary
         connection = opened.connection
+        if connection.server is not self._proxy.topology.primary:
+            opened.channel.abort()
+            raise ChannelClosedError("another server has become the primary")
         connection.translation = ResponseTranslation(
             connection.stream,
             self.connection.capabilities,
@@ -242,6 +246,8 @@ class ClientSession:
                 return
             self._activate(primary)
             packet = request.packet
+            if self._older_than_seen():
+                packet = preparation.settle(primary, self._rules().wait_budget) + packet
             # Only before a read: behind a probe, ROW_COUNT() and the like would tell of the probe.
             if state.wants_probe and request.is_read and self._guarded():
                 primary.expect(PROBE)
@@ -387,6 +393,8 @@ class ClientSession:
                 self._probed(connection, stream)
         elif purpose is Purpose.GATHER:
             self._proxy.probes.answered(connection, stream)
+        elif purpose is Purpose.SETTLE:
+            self.reads.settled(connection, stream)
         elif purpose is Purpose.AUDIT:
             if active:
                 self.reads.audited(connection, stream)
@@ -420,10 +428,11 @@ class ClientSession:
 
     def _probed(self, connection: ServerConnection, stream: ResponseStream) -> None:
         """The primary's `gtid_executed`; without it, what is required stays unknown."""
-        executed = parsed(stream)
-        if executed is None:
+        answer = parsed(stream)
+        if answer is None:
             return
-        self.state.probed(executed)
+        executed = answer.executed
+        self.state.probed(executed, answer.owned)
         connection.server.proved(executed, connection.epoch)
         self._proxy.ledger.proved(
             connection.server,
@@ -433,9 +442,24 @@ class ClientSession:
             time.time_ns() // 1000,
         )
 
+    def _rules(self) -> Rules:
+        return self.request.rules or self.state.rules
+
     def _guarded(self) -> bool:
-        rules = self.request.rules or self.state.rules
-        return rules.level is not Level.BEST_EFFORT
+        return self._rules().level is not Level.BEST_EFFORT
+
+    def _older_than_seen(self) -> bool:
+        """Whether the primary may not show yet what a replica has shown.
+
+        A replica can have applied what the primary has in its binlog, and not in its engine.
+        """
+        rules = self._rules()
+        state = self.state
+        if rules.level not in REMEMBERING or state.in_transaction:
+            return False
+        primary = self._proxy.topology.primary
+        scope = state.reading(rules, self._proxy.topology.term, self._proxy.now())
+        return scope.unseen or scope.seen_on not in (None, primary)
 
     def _take_trackers(self, connection: ServerConnection) -> None:
         stream = connection.stream

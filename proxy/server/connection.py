@@ -44,6 +44,8 @@ class Purpose(Enum):
     """The same for all reads that wait for it, whatever the session (`proxy.server.probe`)."""
     AUDIT = "audit"
     """The server's own GTID_SUBSET on what the read behind it must see."""
+    SETTLE = "settle"
+    """A WAIT on the primary for what it is committing, so that it shows what replicas show."""
     RESTORE = "restore"
     """Follows a client's command that undid the proxy's settings; must succeed."""
 
@@ -67,6 +69,7 @@ WAIT = Exchange(Purpose.WAIT, RESULTS)
 PROBE = Exchange(Purpose.PROBE, RESULTS)
 GATHER = Exchange(Purpose.GATHER, RESULTS)
 AUDIT = Exchange(Purpose.AUDIT, RESULTS)
+SETTLE = Exchange(Purpose.SETTLE, RESULTS)
 RESTORE = Exchange(Purpose.RESTORE, SIMPLE)
 
 

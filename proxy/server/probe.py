@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from protocol.errors import MalformedGtidSetError
 from protocol.gtid import GtidSet
-from protocol.wire import Reader
+from protocol.gtid_owned import parse_owned
+from protocol.resultset import parse_text_row
 from proxy.client.preparation import statement_packet
 from proxy.server.connection import GATHER
 from routing.gathering import Gathering
@@ -27,7 +28,20 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-PROBE_SQL: Final = b"SELECT @@GLOBAL.gtid_executed"
+PROBE_SQL: Final = b"SELECT @@GLOBAL.gtid_owned,@@GLOBAL.gtid_executed"
+"""In this order: a transaction leaves the first set for the second, and is missed in neither."""
+
+
+class Answer(NamedTuple):
+    """What the primary says of itself.
+
+    Attributes:
+        executed: its `gtid_executed`.
+        owned: what it is committing; some of it may be visible already.
+    """
+
+    executed: GtidSet
+    owned: GtidSet
 
 
 class Probes:
@@ -78,18 +92,19 @@ class Probes:
         asked = self._gathering.asked
         if not asked or asked[0].primary_for_probe() is not connection:
             return
-        executed = parsed(stream)
+        answer = parsed(stream)
         self._in_time()
-        if executed is None:
+        if answer is None:
             self._fail(asked[0])
         else:
+            executed = answer.executed
             proxy = self._proxy
             server = connection.server
             server.proved(executed, connection.epoch)
             proxy.ledger.proved(server, "probed", executed, self._asked_us, time.time_ns() // 1000)
             if server is proxy.topology.primary:
                 proxy.topology.observations.add(self._asked_at, executed)
-            self._end(executed, self._gathering.end())
+            self._end(answer, self._gathering.end())
         self._begin()
 
     def _overdue(self) -> None:
@@ -101,10 +116,10 @@ class Probes:
         self._end(None, self._gathering.end())
         self._begin()
 
-    def _end(self, executed: GtidSet | None, sessions: list[ClientSession]) -> None:
+    def _end(self, answer: Answer | None, sessions: list[ClientSession]) -> None:
         self._in_time()
         for session in sessions:
-            session.reads.probed(executed)
+            session.reads.probed(answer)
 
     def _in_time(self) -> None:
         if self._deadline is not None:
@@ -112,16 +127,19 @@ class Probes:
             self._deadline = None
 
 
-def parsed(stream: ResponseStream) -> GtidSet | None:
-    """The set that the answer to `PROBE_SQL` holds; None, and a line in the log, if none.
+def parsed(stream: ResponseStream) -> Answer | None:
+    """What the answer to `PROBE_SQL` says; None, and a line in the log, if nothing.
 
     Raises:
         MalformedPacketError: the row is none.
     """
     if stream.error is not None or stream.row is None:
         return None
+    owned, executed = parse_text_row(stream.row, 2)
+    if owned is None or executed is None:
+        return None
     try:
-        return GtidSet.parse(Reader(stream.row).lenenc_bytes())
+        return Answer(GtidSet.parse(executed), parse_owned(owned.decode("ascii", "replace")))
     except MalformedGtidSetError as error:
-        _log.warning("the primary's gtid_executed cannot be read: %s", error)
+        _log.warning("the primary's GTID sets cannot be read: %s", error)
         return None

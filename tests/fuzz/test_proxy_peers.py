@@ -137,13 +137,13 @@ class FakeServer:
 
     def _query(self, sql: bytes) -> bytes:
         if b"WAIT_FOR" in sql:
-            return self._rows(b"0")
+            return self._rows([b"0"])
         if b"GTID_SUBSET" in sql:
-            return self._rows(b"1")
+            return self._rows([b"1"])
         if b"@@GLOBAL.gtid_executed" in sql:
-            return self._rows(f"{UUID}:1-{self._number + 1}".encode())
+            return self._rows([b"", f"{UUID}:1-{self._number + 1}".encode()])
         if sql[:6].upper() == b"SELECT":
-            return self._rows(b"1", b"2")
+            return self._rows([b"1"], [b"2"])
         if sql[:4].upper() == b"CALL":
             return err(1644)
         if sql[:3].upper() == b"SET":
@@ -151,8 +151,8 @@ class FakeServer:
         self._number += 1
         return ok(gtids_entry(GtidSet.parse(f"{UUID}:{self._number}")))
 
-    def _rows(self, *values: bytes) -> bytes:
-        return rows(*([value] for value in values), deprecate_eof=self._deprecate_eof)
+    def _rows(self, *values: list[bytes]) -> bytes:
+        return rows(*values, columns=len(values[0]), deprecate_eof=self._deprecate_eof)
 
 
 def honest(answer: bytes) -> bytes:

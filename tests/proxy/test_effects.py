@@ -33,10 +33,8 @@ def gtids(text: str) -> GtidSet:
 class On:
     """A session and its connection to the primary."""
 
-    def __init__(self) -> None:
-        self.state = Session(
-            Rules(Level.READ_OWN_WRITES, Scope.CONNECTION, 0.25, TimeoutPolicy.PRIMARY), 0
-        )
+    def __init__(self, level: Level = Level.READ_OWN_WRITES) -> None:
+        self.state = Session(Rules(level, Scope.CONNECTION, 0.25, TimeoutPolicy.PRIMARY), 0)
         self.server = Server("primary:3306", Role.PRIMARY)
         self.server.observed(U, (0, 0), EMPTY, EMPTY)
         self.connection = ServerConnection(self.server, Capability(0), 1)
@@ -347,3 +345,37 @@ def test_a_reset_ends_the_suspicion(on: On) -> None:
     on.state.reset()
     assert not on.succeed("SET time_zone = '+05:00'", CHANGED)
     assert not on.state.pin
+
+
+# What no tracker told of.
+
+
+def test_what_a_client_was_shown_and_where(on: On) -> None:
+    scope = on.state.own_scope
+    on.begin("SELECT 1")
+    effects.shown(on.request, on.state, on.connection)
+    assert (scope.seen_on, scope.seen_epoch) == (on.server, on.connection.epoch)
+    on.connection.epoch += 1  # another incarnation may be older
+    effects.shown(on.request, on.state, on.connection)
+    assert not scope.is_known(Level.MONOTONIC_READS)
+    assert scope.is_known(Level.READ_OWN_WRITES)
+
+
+def test_a_set_of_the_whole_primary_covers_all_that_was_written_before(on: On) -> None:
+    on.connection.tracks_all = True
+    on.state.may_have_written()
+    on.begin("SELECT 1")
+    on.tell(gtids_entry(gtids(f"{U}:1-9")))
+    assert on.state.own_scope.is_known(Level.MONOTONIC_READS)
+    assert on.state.own_scope.everything == gtids(f"{U}:1-9")
+
+
+def test_a_write_that_is_not_tracked_is_not_forgotten() -> None:
+    on = On(Level.BEST_EFFORT)
+    on.begin("UPDATE t SET a = 1")
+    effects.shown(on.request, on.state, on.connection)
+    assert on.state.unknown
+    on = On()
+    on.begin("UPDATE t SET a = 1")
+    effects.shown(on.request, on.state, on.connection)
+    assert not on.state.unknown

@@ -399,11 +399,53 @@ def test_what_was_observed_is_required(level: Level) -> None:
     assert choose_read(session, topology).proof is Proof.KNOWN
     session.saw(gtids(f"{U}:1-6"), topology.replicas[0])
     assert choose_read(session, topology).proof_set == gtids(f"{U}:1-6")
-    session.may_have_seen()
+    session.own_scope.may_have_seen()
     assert choose_read(session, topology).proof is Proof.PROBED
     assert choose(session, READ, topology, NOW, rules_at(Level.READ_OWN_WRITES)).proof is (
         Proof.KNOWN
     )
+
+
+@pytest.mark.parametrize("level", [Level.MONOTONIC_READS, Level.READ_ALL_WRITES])
+def test_a_read_goes_on_where_the_scope_has_read_before(level: Level) -> None:
+    topology = topology_of(f"{U}:1-5", f"{U}:1-9")
+    session = session_at(level)
+    first, second = topology.replicas
+    assert choose_read(session, topology).server is first
+    session.showed(second, second.epoch)
+    assert choose_read(session, topology).server is second
+    # It need not have what others have proved, but what is required.
+    session.saw(gtids(f"{U}:1-10"), second)
+    assert choose_read(session, topology) == Decision(
+        second, Reason.READ, Proof.WAITED, gtids(f"{U}:1-10")
+    )
+
+
+@pytest.mark.parametrize("level", [Level.MONOTONIC_READS, Level.READ_ALL_WRITES])
+def test_a_read_that_cannot_go_on_there_has_the_primary_asked(level: Level) -> None:
+    def gone(topology: Topology, session: Session) -> None:
+        topology.replicas[0].unreachable(NOW)
+
+    def refused(topology: Topology, session: Session) -> None:
+        session.avoided = frozenset({topology.replicas[0]})
+
+    def restarted(topology: Topology, session: Session) -> None:
+        topology.replicas[0].observed("another", (0, 0), gtids(f"{U}:1-9"), EMPTY)
+
+    def on_the_primary(topology: Topology, session: Session) -> None:
+        session.own_scope.settled(topology.primary, topology.primary.epoch)
+
+    for change in (gone, refused, restarted, on_the_primary):
+        topology = topology_of(f"{U}:1-9", f"{U}:1-9")
+        session = session_at(level)
+        session.showed(topology.replicas[0], topology.replicas[0].epoch)
+        change(topology, session)
+        assert choose_read(session, topology).proof is Proof.PROBED
+        bound = gtids(f"{U}:1-12")
+        decision = choose(session, READ, topology, NOW, probed=bound)
+        assert (decision.proof, decision.proof_set) == (Proof.WAITED, bound)
+        own_writes = rules_at(Level.READ_OWN_WRITES)
+        assert choose(session, READ, topology, NOW, own_writes).proof is Proof.KNOWN
 
 
 @pytest.mark.parametrize("scope", list(Scope))

@@ -14,7 +14,7 @@ from routing.policy import choose, required_by
 from routing.scope import COMPACT_ABOVE, PROBE_ABOVE, Scopes, ScopeState
 from routing.session import Session
 from routing.statement import Statement, StatementClass, Touch
-from routing.topology import Server, Topology
+from routing.topology import Role, Server, Topology
 
 U = "11111111-1111-1111-1111-111111111111"
 V = "22222222-2222-2222-2222-222222222222"
@@ -113,16 +113,50 @@ def test_a_probe_of_what_is_known_adds_only_what_lies_between(scope: ScopeState)
     assert scope.observed == gtids(f"{V}:3-5")
 
 
-def test_the_primary_covers_both_doubts(scope: ScopeState) -> None:
+def test_the_primary_covers_what_was_written(scope: ScopeState) -> None:
     scope.saw(gtids(f"{U}:1-9"))
-    scope.may_have_seen()
     scope.covered(gtids(f"{U}:1-9"))
-    assert scope.is_known(Level.MONOTONIC_READS)
     assert scope.own == EMPTY  # it was no write that was in doubt
     scope.may_have_written()
     scope.covered(gtids(f"{U}:1-9"))
     assert scope.own == gtids(f"{U}:1-9")
     assert scope.is_known(Level.READ_OWN_WRITES)
+
+
+# Which server showed something.
+
+
+def test_one_server_shows_no_older_states_later(scope: ScopeState) -> None:
+    server, other = Server("a:1", Role.REPLICA), Server("b:1", Role.REPLICA)
+    scope.showed(server, 1)
+    scope.showed(server, 1)
+    assert scope.seen_on is server
+    assert scope.is_known(Level.MONOTONIC_READS)
+    scope.showed(other, 1)
+    assert not scope.is_known(Level.MONOTONIC_READS)
+    scope.settled(other, 1)
+    assert scope.seen_on is other
+    assert scope.is_known(Level.MONOTONIC_READS)
+
+
+def test_another_incarnation_of_a_server_may_be_older(scope: ScopeState) -> None:
+    server = Server("a:1", Role.REPLICA)
+    scope.showed(server, 1)
+    scope.showed(server, 2)
+    assert not scope.is_known(Level.MONOTONIC_READS)
+
+
+def test_what_is_being_committed_bounds_what_was_seen(scope: ScopeState) -> None:
+    server = Server("a:1", Role.REPLICA)
+    scope.showed(server, 1)
+    began = scope.doubts
+    scope.probed(gtids(f"{U}:1-5"), began, gtids(f"{U}:7"))
+    assert scope.seen_on is None
+    assert scope.required(Level.MONOTONIC_READS) == gtids(f"{U}:1-5:7")
+    assert scope.required(Level.READ_OWN_WRITES) == EMPTY
+    scope.showed(server, 1)
+    scope.probed(gtids(f"{U}:1-9"), began)
+    assert scope.seen_on is server  # it showed something after that question was sent
 
 
 def test_gaps_are_closed_beyond_a_number_and_only_by_what_the_primary_has(
@@ -424,7 +458,8 @@ def test_doubts_are_shared_too(kind: Scope, doubt: str) -> None:
     if doubt == "written":
         other.may_have_written()
     else:
-        other.may_have_seen()
+        for name in ("a:1", "b:1"):
+            other.showed(Server(name, Role.REPLICA), 1)
     assert house.required(reader, rules) is None
 
 

@@ -336,7 +336,6 @@ def test_what_was_not_tracked_before_is_in_doubt_when_it_is_needed(
     assert session.adjust(rules_at(after)) is (tracked != needed)
     assert session.tracking == needed
     assert session.unknown is (tracked == "OFF" and needed != "OFF")
-    assert session.own_scope.unseen is (tracked != "ALL_GTIDS" and needed == "ALL_GTIDS")
 
 
 @pytest.mark.parametrize("level", list(Level))
@@ -347,9 +346,6 @@ def test_a_reset_returns_to_the_rules_that_it_began_with(level: Level) -> None:
     session.reset()
     assert session.rules == session.initial_rules == rules_at(Level.MONOTONIC_READS)
     assert session.tracking == "ALL_GTIDS"
-    # What was shown at a lower level, no set has named.
-    observed = level in (Level.MONOTONIC_READS, Level.READ_ALL_WRITES)
-    assert session.own_scope.unseen is not observed
 
 
 def test_a_client_that_tracks_less_gets_less_and_a_reset_ends_that() -> None:
@@ -361,20 +357,16 @@ def test_a_client_that_tracks_less_gets_less_and_a_reset_ends_that() -> None:
 
 
 @pytest.mark.parametrize("level", list(Level))
-def test_a_session_that_observes_from_the_start_has_nothing_to_doubt(level: Level) -> None:
-    session = session_at(level)
-    assert not session.unknown
-    observes = level in (Level.MONOTONIC_READS, Level.READ_ALL_WRITES)
-    assert session.own_scope.unseen is not observes
+def test_a_session_that_did_nothing_yet_has_nothing_to_doubt(level: Level) -> None:
+    assert session_at(level).own_scope.is_known(level)
 
 
 # What it saw.
 
 
-def test_what_the_primary_shows_covers_all_that_the_session_did(primary: Server) -> None:
+def test_what_the_primary_shows_covers_all_that_the_session_wrote(primary: Server) -> None:
     session = session_at(Level.MONOTONIC_READS)
     session.may_have_written()
-    session.may_have_seen()
     session.saw(gtids(f"{U}:1-9"), primary)
     assert session.required == gtids(f"{U}:1-9")
     assert session.own_scope.is_known(Level.MONOTONIC_READS)
@@ -383,12 +375,10 @@ def test_what_the_primary_shows_covers_all_that_the_session_did(primary: Server)
 def test_what_a_replica_shows_ends_no_doubt() -> None:
     session = session_at(Level.MONOTONIC_READS)
     session.may_have_written()
-    session.may_have_seen()
     session.saw(gtids(f"{U}:1-9"), Server("replica:3306", Role.REPLICA))
     assert session.required == EMPTY
     assert session.own_scope.observed == gtids(f"{U}:1-9")
     assert session.unknown
-    assert session.own_scope.unseen
 
 
 def test_what_the_primary_shows_one_session_ends_no_doubt_of_its_user(primary: Server) -> None:
