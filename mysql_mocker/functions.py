@@ -119,6 +119,10 @@ def _regexp(pattern: Value, text: Value) -> Value:
     return int(re.search(_text(pattern), _text(text), re.IGNORECASE) is not None)
 
 
+def _regexp_replace(text: Value, pattern: Value, replacement: Value) -> Value:
+    return re.sub(_text(pattern), lambda _: _text(replacement), _text(text), flags=re.IGNORECASE)
+
+
 def _xor(left: Value, right: Value) -> Value:
     return int((_number(left) != 0) != (_number(right) != 0))
 
@@ -178,6 +182,7 @@ _PLAIN: Final[dict[str, tuple[int, _Function]]] = {
     "mod": (2, lambda a, b: math.fmod(_number(a), _number(b)) if _number(b) else None),
     "mysql_truncate": (2, _truncate),
     "regexp": (2, _regexp),
+    "regexp_replace": (3, _regexp_replace),
     "mysql_xor": (2, _xor),
     "mysql_date_add": (3, _date_add),
     "uuid_to_bin": (1, _uuid_to_bin),

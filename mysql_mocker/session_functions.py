@@ -1,7 +1,6 @@
 """Functions whose value depends on the session or the server, and those that wait."""
 
 import asyncio
-import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -155,20 +154,10 @@ async def _found_rows(session: "Session", _arguments: Arguments) -> Value:
     return session.found_rows
 
 
-async def _regexp_replace(_session: "Session", arguments: Arguments) -> Value:
-    if len(arguments) != 3:
-        raise _wrong_count("REGEXP_REPLACE")
-    if None in arguments:
-        return None
-    text, pattern, replacement = (str(argument) for argument in arguments)
-    return re.sub(pattern, lambda _: replacement, text)
-
-
 FUNCTIONS: Final[dict[str, Function]] = {
     "WAIT_FOR_EXECUTED_GTID_SET": _wait_for_executed_gtid_set,
     "GTID_SUBSET": _gtid_subset,
     "GTID_SUBTRACT": _gtid_subtract,
-    "REGEXP_REPLACE": _regexp_replace,
     "SLEEP": _sleep,
     "GET_LOCK": _get_lock,
     "RELEASE_LOCK": _release_lock,

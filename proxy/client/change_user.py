@@ -84,5 +84,5 @@ async def _change(
     if opened is None:
         return False
     session.changed_user(login, opened, rules)
-    channel.write_packet(login_ok(login, capabilities))
+    channel.write_packet(login_ok(login, capabilities, opened))
     return True

@@ -57,7 +57,7 @@ _PROGRAMS: Final = (
 )
 """What may run statements that nobody has looked at."""
 
-_SHOWING: Final = (RESULTS, FETCHED)
+SHOWING: Final = (RESULTS, FETCHED)
 """Shapes of answers that may show data."""
 
 _CHARACTER_SETS: Final = frozenset({"names", "character set", "character_set_client"})
@@ -103,12 +103,12 @@ def take_trackers(
             elif isinstance(change, UnknownGtidEncoding):
                 # WL#6128 F3: what it names cannot be read, so what was written is not known.
                 metrics.unknown_gtid_encoding()
-                state.may_have_written()
+                state.may_have_written(request.rules)
 
 
 def shown(request: Request, state: Session, connection: ServerConnection) -> None:
     """Take note of which server a client was shown something, and of writes that nobody tracks."""
-    if request.shape in _SHOWING:
+    if request.shape in SHOWING:
         state.showed(connection.server, connection.epoch, request.rules)
     if request.may_write and state.tracking == "OFF":
         state.may_have_written(request.rules)
@@ -124,7 +124,9 @@ def succeeded(request: Request, state: Session) -> bool:
     suspect = state.suspect
     if statement is None:
         # A statement that was not looked at, or one before it, changed something.
-        return request.state_changed and (request.may_write or suspect) and _mistrust(state)
+        return (
+            request.state_changed and (request.may_write or suspect) and _mistrust(request, state)
+        )
     state.suspect = False
     if statement.pins:
         state.pin = state.pin or statement.reason.value
@@ -134,10 +136,10 @@ def succeeded(request: Request, state: Session) -> bool:
     for assignment in statement.assignments:
         restore = _assigned(assignment, state) or restore
     if request.state_changed and (suspect or not _explained(request, statement)):
-        restore = _mistrust(state)
+        restore = _mistrust(request, state)
     if statement.touches_tracking and statement.multi:
         # What followed the assignment may have been written untracked.
-        state.may_have_written()
+        state.may_have_written(request.rules)
     return restore
 
 
@@ -152,19 +154,29 @@ def failed(request: Request, state: Session) -> bool:
     statement = request.statement
     several = statement is not None and statement.multi
     if statement is not None and several and (statement.assignments or statement.pins):
-        return _mistrust(state)
+        return _mistrust(request, state)
     if request.state_changed:  # before one of several results
-        return _mistrust(state)
+        return _mistrust(request, state)
     if request.may_write and (statement is None or several or statement.reason in _PROGRAMS):
         state.suspect = True
     return False
 
 
-def _mistrust(state: Session) -> bool:
+def told_late(request: Request, state: Session) -> bool:
+    """Take over what the OK packet of a statement of the proxy's own says of one that failed.
+
+    Returns:
+        As `succeeded`.
+    """
+    state.suspect = False
+    return request.state_changed and _mistrust(request, state)
+
+
+def _mistrust(request: Request, state: Session) -> bool:
     """Something changed the session, perhaps tracking itself; True, for settings to be restored."""
     state.pin = state.pin or "session state"
     state.suspect = False
-    state.may_have_written()
+    state.may_have_written(request.rules)
     return True
 
 

@@ -254,7 +254,7 @@ class Welcome:
             )
             return
         try:
-            channel.write_packet(login_ok(login, capabilities))
+            channel.write_packet(login_ok(login, capabilities, opened))
             connection.attach(channel.hand_over(connection), session)
         except ChannelClosedError:
             session.client_lost()

@@ -23,6 +23,8 @@ LOGIN_PACKET_LIMIT: Final = 1 << 18
 
 AUTOCOMMIT: Final = 0x0002
 """The server status that a session begins with."""
+_NO_BACKSLASH_ESCAPES: Final = 0x0200
+"""With this one, where the server's sql_mode has it: clients escape literals by it."""
 
 
 async def open_primary(
@@ -57,10 +59,10 @@ async def open_primary(
     return opened
 
 
-def login_ok(login: Login, capabilities: Capability) -> bytes:
+def login_ok(login: Login, capabilities: Capability, opened: Opened) -> bytes:
     """The OK that ends a login; it carries the schema, as a server's does (fact 1.5)."""
     state = None
-    status = AUTOCOMMIT
+    status = AUTOCOMMIT | opened.connection.stream.status & _NO_BACKSLASH_ESCAPES
     if login.database is not None and capabilities & Capability.CLIENT_SESSION_TRACK:
         state = schema_entry(login.database)
         status |= 0x4000

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from proxy.proxy import Proxy
     from proxy.server.connection import ServerConnection
     from proxy.server.login import Opened
+    from routing.session import Session
     from routing.topology import Server
 
 _log = logging.getLogger(__name__)
@@ -125,8 +126,16 @@ class Replicas:
         if not connection.lost:
             self._session.drop(connection)
 
+    def track(self, state: Session) -> None:
+        """Show the client what it asked for now; those that track too little or too much close."""
+        for connection in list(self._connections.values()):
+            if connection.tracks_all is not (state.tracking == "ALL_GTIDS"):
+                self.give_up(connection)
+            elif connection.translation is not None:
+                connection.translation.trackers = state.shown_trackers
+
     def drop_all(self) -> None:
-        """Close all; they are opened again as another user's, or to track other GTIDs."""
+        """Close all; they are opened again, as another user's."""
         for connection in self._connections.values():
             self._session.drop(connection)
         self._connections.clear()

@@ -44,6 +44,7 @@ from routing.consistency import NO_ADJUSTMENT, REMEMBERING
 from routing.decision import Decision, Level, Outcome, Proof, Reason
 from routing.policy import on_primary
 from routing.session import Session
+from routing.statement import StatementClass
 
 if TYPE_CHECKING:
     import asyncio
@@ -62,6 +63,9 @@ _log = logging.getLogger(__name__)
 
 _DRAIN_LIMIT: Final = 1 << 20
 """Bytes of an answer that does not count which are read before the connection is given up."""
+
+_LASTING: Final = 0x2200
+"""Status flags that last: SERVER_STATUS_IN_TRANS_READONLY and _NO_BACKSLASH_ESCAPES."""
 
 _REFUSALS: Final = frozenset({1290, 1792, 1836})
 """Errors by which a server says that it may not run a statement that writes."""
@@ -112,6 +116,7 @@ class ClientSession:
         self.reads = Reads(proxy, self)
         self._active: ServerConnection | None = None  # answers, or is being sent, the request
         self._answered = True
+        self._status = 0  # the primary's last
         self._sending = False  # the command is still passed on in parts
         self._paused = False  # the client takes no more for now
         self._task: asyncio.Task[None] | None = None
@@ -148,6 +153,7 @@ class ClientSession:
         )
         connection.attach(opened.channel.hand_over(connection), self)
         self._primary = connection
+        self._status = connection.stream.status
         identity = opened.identity
         self.state.connected(identity.sql_mode, identity.autocommit, identity.character_set)
         self.state.schema = connection.schema
@@ -245,19 +251,17 @@ class ClientSession:
                 self._lose_client("Lost connection to MySQL server during query")
                 return
             self._activate(primary)
-            packet = request.packet
+            data = b""
             if self._older_than_seen():
-                packet = preparation.settle(primary, self._rules().wait_budget) + packet
+                data = preparation.settle(primary, self._rules().wait_budget)
             # Only before a read: behind a probe, ROW_COUNT() and the like would tell of the probe.
             if state.wants_probe and request.is_read and self._guarded():
                 primary.expect(PROBE)
-                probe = preparation.statement_packet(primary, PROBE_SQL)
-                primary.expect(FORWARD[request.shape])
-                primary.write(probe + packet)
-                return
+                data += preparation.statement_packet(primary, PROBE_SQL)
             primary.expect(FORWARD[request.shape])
-            if packet:
-                primary.write(packet)
+            data += request.packet
+            if data:
+                primary.write(data)
             return
         replica = self.replicas.get(decision.server)
         if replica is not None and replica.busy:
@@ -392,6 +396,10 @@ class ClientSession:
                     self._take_trackers(connection)  # of what failed before it
                 self._probed(connection, stream)
         elif purpose is Purpose.GATHER:
+            if self.state.suspect:
+                self._take_trackers(connection)  # of what failed before it
+                if effects.told_late(self.request, self.state):
+                    self.restore_settings()
             self._proxy.probes.answered(connection, stream)
         elif purpose is Purpose.SETTLE:
             self.reads.settled(connection, stream)
@@ -457,6 +465,11 @@ class ClientSession:
         state = self.state
         if rules.level not in REMEMBERING or state.in_transaction:
             return False
+        statement = self.request.statement
+        if statement is not None and statement.kind is StatementClass.DIAGNOSTIC:
+            return False  # it would tell of the WAIT
+        if self.request.shape not in effects.SHOWING:
+            return False
         primary = self._proxy.topology.primary
         scope = state.reading(rules, self._proxy.topology.term, self._proxy.now())
         return scope.unseen or scope.seen_on not in (None, primary)
@@ -491,7 +504,7 @@ class ClientSession:
         self._answered = True
         if connection is self._primary:
             if stream.error is None:
-                status = stream.status
+                self._status = status = stream.status
                 state.in_transaction = status & 0x0001 != 0
                 if state.status_tells:
                     state.autocommit = status & 0x0002 != 0
@@ -500,16 +513,18 @@ class ClientSession:
                 if request.effect is not None:
                     request.effect(stream)
                 if self._untracked:
-                    state.may_have_written()
+                    state.may_have_written(request.rules)
                     restore = restore or not state.in_transaction
                 if restore:
                     self.restore_settings()
             else:
                 if request.may_write or not state.modes_known:
                     # It may have committed before it failed, and opened a transaction, too.
-                    state.may_have_written()
+                    state.may_have_written(request.rules)
                     state.in_transaction = True
                     self._proxy.metrics.required_unknown("error")
+                elif not state.autocommit:
+                    state.in_transaction = True  # by the first table that it came to
                 if effects.failed(request, state):
                     self.restore_settings()
         effects.shown(request, state, connection)
@@ -528,6 +543,7 @@ class ClientSession:
             return
         if primary.translation is not None:
             primary.translation.trackers = self.state.shown_trackers
+        self.replicas.track(self.state)
         primary.expect(RESTORE)
         # Inside a transaction GTID tracking cannot be changed (fact 2.4): it is done behind it.
         self._untracked = self.state.in_transaction
@@ -564,10 +580,11 @@ class ClientSession:
 
     @property
     def status(self) -> int:
-        """The server status of an answer of the proxy's own."""
-        return (0x0001 if self.state.in_transaction else 0) | (
-            0x0002 if self.state.autocommit else 0
-        )
+        """The server status of an answer of the proxy's own: clients escape by what it says."""
+        flags = 0x0001 if self.state.in_transaction else 0
+        if self.state.autocommit:
+            flags |= 0x0002
+        return flags | self._status & _LASTING
 
     def ok(self) -> bytes:
         """An OK packet of the proxy's own, framed."""
@@ -618,7 +635,7 @@ class ClientSession:
         self.reads.leave()
         if pending or (self._active is not None and not self._answered):
             if active and self.request.may_write:
-                self.state.may_have_written()
+                self.state.may_have_written(self.request.rules)
                 proxy.metrics.required_unknown("lost")
             self._account(server, Outcome.LOST, 0, None)
             if self.request.started:
@@ -647,17 +664,13 @@ class ClientSession:
     def _follow_rules(self, rules: Rules) -> None:
         self.log_fragment = ""
         if self.state.adjust(rules):
-            self.replicas.drop_all()  # they track what the old level needed
             self.restore_settings()
 
     def reset(self) -> None:
         """The primary did a COM_RESET_CONNECTION: the rest follows."""
-        tracking = self.state.tracking
         self.rules.chosen = NO_ADJUSTMENT
         self.log_fragment = ""
         self.state.reset()
-        if self.state.tracking != tracking:
-            self.replicas.drop_all()
         self.was_reset = True
         self.prepared.clear()
         self.replicas.reset(self.state.variables_version)

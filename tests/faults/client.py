@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Self
 
 from protocol.authentication import ClientAuthentication
-from protocol.command import ComChangeUser, ComQuery, QueryAttribute
+from protocol.command import ComChangeUser, ComQuery, QueryAttribute, com_query
 from protocol.constants import CACHING_SHA2, Capability, Command, FieldType
 from protocol.handshake import HandshakeResponse41, HandshakeV10, SSLRequest
 from protocol.packet import PacketReader, frame
@@ -199,7 +199,9 @@ class Client:
         return await self.answer(shape)
 
     async def query(self, sql: str | bytes) -> Answer:
-        return await self.command(query(sql))
+        text = sql.encode() if isinstance(sql, str) else sql
+        attributes = bool(self.capabilities & Capability.CLIENT_QUERY_ATTRIBUTES)
+        return await self.command(com_query(text, attributes))
 
     async def ping(self) -> Answer:
         return await self.command(bytes((Command.COM_PING,)))

@@ -9,16 +9,18 @@ import pytest
 
 from mysql_mocker.faults import Gate
 from protocol.packet import frame
+from proxy.server.probe import PROBE_SQL
 from routing.decision import Level, Scope
 from tests.faults.client import BASE, Client, query
 from tests.faults.peers import OK, err, rows
 from tests.faults.stage import Stage, asked, eventually, stage
 
-PROBE = b"SELECT @@GLOBAL.gtid_executed"
+PROBE = PROBE_SQL
 COUNT = "SELECT COUNT(*) FROM t"
 PATIENT = f"/* tidegate wait_budget=5s */ {COUNT}"
 """Not put off by how long the last wait took."""
 KEY = b"0123456789abcdef"
+UUID = "11111111-1111-1111-1111-111111111111"
 
 
 @asynccontextmanager
@@ -234,9 +236,11 @@ ANSWERS = {
     "an error": err(1105),
     "an error behind the definition": rows()[:-11] + err(3024, "too slow", 3),
     "no row": rows(),
-    "no GTID set": rows([b"11111111-1111-1111-1111-111111111111:5-3"]),
-    "only a UUID": rows([b"11111111-1111-1111-1111-111111111111"]),
-    "UTF-16": rows(["11111111-1111-1111-1111-111111111111:1".encode("utf-16-le")]),
+    "NULL": rows([b"", None], columns=2),
+    "no GTID set": rows([b"", f"{UUID}:5-3".encode()], columns=2),
+    "only a UUID": rows([b"", UUID.encode()], columns=2),
+    "no set of what is being committed": rows([f"{UUID}:5".encode()] * 2, columns=2),
+    "UTF-16": rows([b"", f"{UUID}:1".encode("utf-16-le")], columns=2),
     "an OK": frame(OK, 1),
 }
 
@@ -263,7 +267,7 @@ async def test_an_answer_that_is_none_concerns_only_who_asked(case: str) -> None
 
 
 @pytest.mark.parametrize(
-    "broken", [rows([None]), b"\0\0\0\1", frame(b"\xff", 1), frame(b"\x00\x01", 1)]
+    "broken", [rows([b""]), b"\0\0\0\1", frame(b"\xff", 1), frame(b"\x00\x01", 1)]
 )
 async def test_an_answer_that_breaks_the_protocol_ends_its_session_alone(broken: bytes) -> None:
     async with strong() as (on, (_, leader, other)):
