@@ -106,12 +106,30 @@ def take_trackers(
                 state.may_have_written(request.rules)
 
 
-def shown(request: Request, state: Session, connection: ServerConnection) -> None:
-    """Take note of which server a client was shown something, and of writes that nobody tracks."""
-    if request.shape in SHOWING:
+def shown(request: Request, state: Session, connection: ServerConnection, rows: int) -> None:
+    """Take note of which server a client was shown something, and of writes that nobody tracks.
+
+    Args:
+        request: the command, which has ended.
+        state: routing's view of the session.
+        connection: whose answer it was.
+        rows: of the answer.
+    """
+    if request.shape in _SHOWING and (rows or not _only_writes(request)):
         state.showed(connection.server, connection.epoch, request.rules)
     if request.may_write and state.tracking == "OFF":
         state.may_have_written(request.rules)
+
+
+def _only_writes(request: Request) -> bool:
+    """Whether an answer without rows was none but an OK: it tells what was written, not read."""
+    statement = request.statement
+    return (
+        statement is not None
+        and statement.may_write
+        and not statement.multi
+        and statement.reason not in _PROGRAMS
+    )
 
 
 def succeeded(request: Request, state: Session) -> bool:

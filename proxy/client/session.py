@@ -527,7 +527,7 @@ class ClientSession:
                     state.in_transaction = True  # by the first table that it came to
                 if effects.failed(request, state):
                     self.restore_settings()
-        effects.shown(request, state, connection)
+        effects.shown(request, state, connection, stream.rows)
         if self._new_rules:
             self._new_rules = False
             self._follow_rules(self.rules.present(state.schema))

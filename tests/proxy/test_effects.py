@@ -353,12 +353,30 @@ def test_a_reset_ends_the_suspicion(on: On) -> None:
 def test_what_a_client_was_shown_and_where(on: On) -> None:
     scope = on.state.own_scope
     on.begin("SELECT 1")
-    effects.shown(on.request, on.state, on.connection)
+    effects.shown(on.request, on.state, on.connection, 1)
     assert (scope.seen_on, scope.seen_epoch) == (on.server, on.connection.epoch)
     on.connection.epoch += 1  # another incarnation may be older
-    effects.shown(on.request, on.state, on.connection)
+    effects.shown(on.request, on.state, on.connection, 1)
     assert not scope.is_known(Level.MONOTONIC_READS)
     assert scope.is_known(Level.READ_OWN_WRITES)
+
+
+@pytest.mark.parametrize(
+    ("sql", "rows", "showed"),
+    [
+        ("SELECT 1", 0, True),  # that there is nothing, is something
+        ("SELECT a FROM t FOR UPDATE", 0, True),
+        ("INSERT INTO t VALUES (1)", 0, False),
+        ("UPDATE t SET a = 1", 0, False),
+        ("ANALYZE TABLE t", 4, True),
+        ("CALL p()", 0, True),  # may have had a result without rows
+        ("INSERT INTO t VALUES (1); SELECT a FROM t", 0, True),
+    ],
+)
+def test_a_write_shows_nothing_but_itself(on: On, sql: str, rows: int, showed: bool) -> None:
+    on.begin(sql)
+    effects.shown(on.request, on.state, on.connection, rows)
+    assert (on.state.own_scope.seen_on is not None) is showed
 
 
 def test_a_set_of_the_whole_primary_covers_all_that_was_written_before(on: On) -> None:
@@ -373,9 +391,9 @@ def test_a_set_of_the_whole_primary_covers_all_that_was_written_before(on: On) -
 def test_a_write_that_is_not_tracked_is_not_forgotten() -> None:
     on = On(Level.BEST_EFFORT)
     on.begin("UPDATE t SET a = 1")
-    effects.shown(on.request, on.state, on.connection)
+    effects.shown(on.request, on.state, on.connection, 1)
     assert on.state.unknown
     on = On()
     on.begin("UPDATE t SET a = 1")
-    effects.shown(on.request, on.state, on.connection)
+    effects.shown(on.request, on.state, on.connection, 1)
     assert not on.state.unknown
