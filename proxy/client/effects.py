@@ -87,6 +87,8 @@ def take_trackers(
                 server = connection.server
                 server.proved(change.gtids, connection.epoch)
                 if connection.tracks_all:
+                    if not request.may_write and not request.is_read:
+                        continue  # what a driver sets when it connects has seen nothing
                     request.observed |= change.gtids
                     state.saw(change.gtids, server, now, request.rules)
                     if not request.may_write:
@@ -115,7 +117,7 @@ def shown(request: Request, state: Session, connection: ServerConnection, rows: 
         connection: whose answer it was.
         rows: of the answer.
     """
-    if request.shape in _SHOWING and (rows or not _only_writes(request)):
+    if request.shape in SHOWING and (rows or not _only_writes(request)):
         state.showed(connection.server, connection.epoch, request.rules)
     if request.may_write and state.tracking == "OFF":
         state.may_have_written(request.rules)

@@ -76,9 +76,11 @@ class ReplicaWait:
         session = self._session
         request = session.request
         rules = request.rules or session.state.rules
+        asked_at = now - request.wait_us / 1e6
         if rules.level is Level.STRONG or rules.level is Level.BOUNDED_STALENESS:
-            return now - request.wait_us / 1e6
-        return session.state.reading(rules, self._proxy.topology.term, now).changed_at
+            return asked_at
+        scope = session.state.reading(rules, self._proxy.topology.term, now)
+        return scope.changed_at or asked_at  # nothing was acknowledged since it is known
 
     def end(self, server: Server) -> None:
         """It is over: those who joined it need not wait any more."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from routing.consistency import SettingError
+from routing.consistency import REMEMBERING, SettingError
 from routing.decision import Level
 from routing.token import TokenKeys, sign, verify
 
@@ -14,14 +14,17 @@ if TYPE_CHECKING:
     from proxy.client.session import ClientSession
     from routing.scope import ScopeState
 
-_UNTRACKED = (Level.BEST_EFFORT, Level.BOUNDED_STALENESS)
+_ASKING: Final = (Level.BEST_EFFORT, Level.BOUNDED_STALENESS, Level.STRONG)
+"""Levels whose scopes do not hold what their reads may have seen."""
 
 
 def needs_probe(session: ClientSession) -> bool:
-    """Whether only the primary can say what the session must see."""
+    """Whether only the primary can say what the bearer of the session's token must see."""
     scope = _scope(session)
     level = session.state.rules.level
-    return level in _UNTRACKED or scope.term != session.topology.term or not scope.is_known(level)
+    if level in _ASKING or scope.term != session.topology.term or not scope.is_known(level):
+        return True
+    return level in REMEMBERING and scope.seen  # which server showed it, no token can carry
 
 
 def signed(session: ClientSession) -> str:
