@@ -224,6 +224,7 @@ class Topology:
         """A replica has become the primary, and the primary a replica."""
         old = self.primary
         old.role, server.role = Role.REPLICA, Role.PRIMARY
+        server.lag = None
         self.replicas = [old if replica is server else replica for replica in self.replicas]
         self.primary = server
         self._promotions += 1

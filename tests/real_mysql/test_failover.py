@@ -1,0 +1,119 @@
+"""The primary dies, a replica takes over, and what it lacks is told."""
+
+import time
+from collections.abc import Callable
+
+import pymysql
+import pytest
+from pymysql.connections import Connection
+
+from tests.real_mysql.cluster import Cluster
+from tests.real_mysql.conftest import StartProxy
+from tests.real_mysql.running_proxy import RunningProxy
+from tests.real_mysql.server import RealServer
+
+
+def _value(connection: "Connection[pymysql.cursors.Cursor]", sql: str) -> object:
+    with connection.cursor() as cursor:
+        cursor.execute(sql)
+        row = cursor.fetchone()
+        return row[0] if row else None
+
+
+def _eventually(true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def _promote(cluster: Cluster, new: RealServer, other: RealServer) -> None:
+    cluster.primary.kill()
+    new.query("STOP REPLICA")
+    new.query("RESET REPLICA ALL")
+    new.query("SET GLOBAL super_read_only = OFF")
+    new.query("SET GLOBAL read_only = OFF")
+    other.query("STOP REPLICA")
+    other.query("CHANGE REPLICATION SOURCE TO SOURCE_PORT = %s", new.port)
+    other.query("START REPLICA")
+
+
+def _watched(cluster: Cluster, proxy: StartProxy, on_lost_writes: str) -> RunningProxy:
+    """A proxy that has seen both replicas read only."""
+    for replica in cluster.replicas:
+        replica.query("SET GLOBAL super_read_only = ON")
+    running = proxy(
+        failover="read_only",
+        monitor_interval="100ms",
+        scope="user",
+        wait_budget="2s",
+        on_lost_writes=on_lost_writes,
+    )
+    with running.connect() as connection:
+
+        def seen() -> bool:
+            with connection.cursor() as cursor:
+                cursor.execute("SHOW TIDEGATE SERVERS")
+                return [row[6] for row in cursor.fetchall()] == ["no", "yes", "yes"]
+
+        _eventually(seen)
+    return running
+
+
+@pytest.mark.parametrize("policy", ["error", "continue"])
+def test_what_the_new_primary_lacks_is_told_once(
+    cluster: Cluster, proxy: StartProxy, policy: str
+) -> None:
+    running = _watched(cluster, proxy, policy)
+    writer, reader = running.connect(), running.connect()
+    _value(writer, "CREATE TABLE failover (a INT)")
+    _value(writer, "INSERT INTO failover VALUES (1)")
+    assert _value(reader, "SELECT COUNT(*) FROM failover") == 1
+    cluster.wait_caught_up()
+    for replica in cluster.replicas:
+        replica.query("STOP REPLICA IO_THREAD")
+    _value(writer, "INSERT INTO failover VALUES (2)")
+    lost = cluster.primary.value("SELECT @@GLOBAL.gtid_executed").rpartition("-")[2]
+    _promote(cluster, *cluster.replicas)
+    new = cluster.replicas[0]
+
+    def promoted() -> bool:
+        try:
+            with running.connect() as connection, connection.cursor() as cursor:
+                cursor.execute("SHOW TIDEGATE SERVERS")
+                servers = cursor.fetchall()
+        except pymysql.err.OperationalError:
+            return False  # its primary is not known to be gone yet
+        return bool(servers[0][0] == f"127.0.0.1:{new.port}")
+
+    _eventually(promoted)
+    with pytest.raises(pymysql.err.OperationalError):
+        _value(reader, "SELECT 1")  # its session was on the old primary
+    reader = running.connect()
+    if policy == "error":
+        with pytest.raises(pymysql.err.OperationalError, match=f":{lost};") as caught:
+            _value(reader, "SELECT COUNT(*) FROM failover")
+        assert caught.value.args[0] == 1105
+    assert _value(reader, "SELECT COUNT(*) FROM failover") == 1
+    assert f":{lost}" in running.stderr
+    with reader.cursor() as cursor:
+        cursor.execute("SHOW TIDEGATE SCOPES")
+        assert [row[5].rpartition(":")[2] for row in cursor.fetchall()] == ["", lost]
+    # And the new primary's writes are seen like those of the old one.
+    with running.connect() as writer:
+        for count in range(2, 6):
+            _value(writer, "INSERT INTO failover VALUES (3)")
+            assert _value(reader, "SELECT COUNT(*) FROM failover") == count
+
+
+def test_a_replica_that_was_writable_all_along_is_no_primary(
+    cluster: Cluster, proxy: StartProxy
+) -> None:
+    running = proxy(failover="read_only", monitor_interval="100ms")
+    connection = running.connect()
+    assert _value(connection, "SELECT 1") == 1
+    cluster.primary.kill()
+    time.sleep(1)  # ten looks of the monitor
+    with pytest.raises(pymysql.err.OperationalError):
+        running.connect()
+    assert "is the primary now" not in running.stderr
