@@ -1,0 +1,86 @@
+"""A table, clients that read it, and what they are told: for tests of levels and scopes."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from protocol.constants import Capability
+from proxy.server.probe import PROBE_SQL
+from tests.faults.client import (
+    BASE,
+    MODERN,
+    Client,
+    attributed,
+)
+from tests.faults.stage import Stage, asked, stage
+
+COUNT = "SELECT COUNT(*) FROM t"
+KEY = b"0123456789abcdef"
+OLD = b"an older key, still good"
+KEYS: dict[str, Any] = {"token_keys": (KEY, OLD)}
+IN_TRANS, AUTOCOMMIT, NO_BACKSLASH_ESCAPES = 0x0001, 0x0002, 0x0200
+FOREIGN = "99999999-9999-9999-9999-999999999999"
+FOREVER = 1 << 40
+
+CLIENTS = {
+    "neither": BASE,
+    "DEPRECATE_EOF": BASE | Capability.CLIENT_DEPRECATE_EOF,
+    "SESSION_TRACK": BASE | Capability.CLIENT_SESSION_TRACK,
+    "both": MODERN,
+    "attributes": MODERN | Capability.CLIENT_QUERY_ATTRIBUTES,
+}
+LEVELS = [
+    "BEST_EFFORT",
+    "READ_OWN_WRITES",
+    "MONOTONIC_READS",
+    "READ_ALL_WRITES",
+    "STRONG",
+    "BOUNDED_STALENESS(10s)",
+]
+
+
+@asynccontextmanager
+async def table(**options: Any) -> AsyncIterator[Stage]:
+    """A table `t` that all servers have, empty; nothing is applied any more."""
+    async with stage(**{"wait_budget": 0.03, **options}) as on:
+        door = await on.door()
+        assert (await door.query("CREATE TABLE t (id INT)")).ok
+        await on.caught_up()
+        apply(on, False)
+        yield on
+
+
+def apply(on: Stage, applying: bool) -> None:
+    for replica in on.cluster.replicas:
+        replica.applying = applying
+
+
+async def count(client: Client, comment: str = "") -> int:
+    value = (await client.query(comment + COUNT)).value
+    assert value is not None
+    return int(value)
+
+
+async def does(client: Client, sql: str) -> None:
+    answer = await client.query(sql)
+    assert answer.packets[-1][0] != 0xFF, answer.error
+
+
+async def value(client: Client, variable: str) -> bytes | None:
+    return (await client.query(f"SELECT @@tidegate_{variable}")).value
+
+
+async def refused(client: Client, sql: str, message: str = "", code: int = 1231) -> None:
+    error = (await client.query(sql)).error
+    assert error.code == code, error
+    assert message in error.message
+
+
+def probes(on: Stage) -> int:
+    return asked(on.cluster.primary).count(PROBE_SQL.decode())
+
+
+async def said(client: Client, sql: str) -> list[bytes]:
+    if client.capabilities & Capability.CLIENT_QUERY_ATTRIBUTES:
+        return (await client.command(attributed(sql, tidegatex="y"))).packets
+    return (await client.query(sql)).packets

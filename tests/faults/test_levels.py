@@ -1,0 +1,305 @@
+"""What each level shows to clients of every kind, and that nothing of the tracking reaches them."""
+
+import pytest
+
+from protocol.response import OkPacket
+from protocol.session_track import entries
+from routing.decision import Level
+from tests.faults.client import (
+    MODERN,
+    Answer,
+    query,
+)
+from tests.faults.stage import asked, eventually, stage
+from tests.faults.table import (
+    CLIENTS,
+    COUNT,
+    IN_TRANS,
+    LEVELS,
+    count,
+    does,
+    probes,
+    said,
+    table,
+)
+
+
+def trackers(answer: Answer) -> list[list[int]]:
+    """The types of trackers in each OK packet of an answer."""
+    found = []
+    for packet in answer.packets:
+        if packet[0] in (0x00, 0xFE) and len(packet) > 6:
+            state = OkPacket.parse(packet, MODERN).session_state
+            found.append([] if state is None else [int(kind) for kind, _ in entries(state)])
+    return found
+
+
+# What the proxy tracks is its own affair.
+
+SCRIPT = [
+    "SELECT id FROM t ORDER BY id",
+    "INSERT INTO t VALUES (1), (2)",
+    "SELECT id FROM t ORDER BY id",
+    "SELECT 1 UNION SELECT 2",
+    "UPDATE t SET id = id",
+    "SELECT ROW_COUNT()",
+    "SELECT nothing",
+    "SHOW WARNINGS",
+    "INSERT INTO no VALUES (1)",
+    "SHOW WARNINGS",
+    "SELECT @@warning_count",
+    "DELETE FROM t WHERE id > 7",
+    "SELECT ROW_COUNT()",
+    "SELECT id FROM t ORDER BY id",
+    "BEGIN",
+    "SELECT id FROM t ORDER BY id",
+    "DELETE FROM t WHERE id = 2",
+    "COMMIT",
+    "SELECT id FROM t ORDER BY id",
+    "SET @x = 1",
+    "SET time_zone = '+00:00'",
+    "SELECT id FROM t ORDER BY id",
+    "INSERT INTO t VALUES (3); SELECT 2",
+    "SHOW WARNINGS",
+    "USE second",
+    "SELECT 5",
+    "USE test",
+    "BEGIN",
+    "INSERT INTO t VALUES (4)",
+    "ROLLBACK",
+    "SELECT id FROM t ORDER BY id",
+]
+
+
+@pytest.mark.parametrize("kind", CLIENTS)
+async def test_a_client_sees_what_it_would_without_the_proxy(kind: str) -> None:
+    """At every level, on primary and replicas: no tracker of the proxy's, and every EOF."""
+    async with stage() as on:
+        door = await on.door(capabilities=CLIENTS[kind])
+        for level in LEVELS:
+            await does(door, "CREATE TABLE t (id INT)")
+            expected = [await said(door, sql) for sql in SCRIPT]
+            await does(door, "DROP TABLE t")
+            await does(door, "CREATE TABLE t (id INT)")
+            await on.caught_up()
+            client = await on.session(capabilities=CLIENTS[kind])
+            await does(client, f"SET tidegate_consistency = '{level}'")
+            before = on.statements("replica")
+            for sql, answer in zip(SCRIPT, expected, strict=True):
+                assert await said(client, sql) == answer, (level, sql)
+                await on.caught_up()
+            assert on.statements("replica") >= before + 9, level
+            await does(door, "DROP TABLE t")
+
+
+@pytest.mark.parametrize("setting", ["OWN_GTID", "ALL_GTIDS"])
+@pytest.mark.parametrize("level", LEVELS)
+async def test_a_client_that_tracks_gtids_itself(level: str, setting: str) -> None:
+    """It sees what a server would show it, on whatever connection, also on one that was open."""
+    async with stage() as on:
+        door = await on.door()
+        await does(door, "CREATE TABLE t (id INT)")
+        await on.caught_up()
+        client = await on.session()
+        await does(client, f"SET tidegate_consistency = '{level}'")
+        steps = [
+            "SELECT 1",
+            f"SET session_track_gtids = '{setting}'",
+            "INSERT INTO t VALUES (1)",
+            "SELECT id FROM t",
+            "BEGIN",
+            "SELECT id FROM t",
+            "ROLLBACK",
+            "SELECT id FROM t",
+            "SET session_track_gtids = OFF",
+            "INSERT INTO t VALUES (1)",
+            "SELECT id FROM t",
+            f"SET session_track_gtids = '{setting}'",
+            "SELECT id FROM t",
+            "reset",
+            "SELECT id FROM t",
+            "INSERT INTO t VALUES (1)",
+        ]
+        for sql in steps:
+            payload = b"\x1f" if sql == "reset" else query(sql)
+            theirs = trackers(await door.command(payload))
+            if sql == "reset" or sql.startswith("SET"):
+                ours = theirs
+                await client.command(payload)  # fact 2.4: accept either
+                if sql == "reset":
+                    await does(client, f"SET tidegate_consistency = '{level}'")
+            else:
+                ours = trackers(await client.command(payload))
+            assert ours == theirs, sql
+            await on.caught_up()
+        assert on.statements("replica") >= 3
+
+
+async def test_a_tracked_set_on_a_replica_is_the_replicas() -> None:
+    async with table() as on:
+        door = await on.door()
+        client = await on.session()
+        await does(client, "SELECT 1")
+        await does(client, "SET session_track_gtids = ALL_GTIDS")
+        await does(door, "INSERT INTO t VALUES (1)")
+        answer = await client.query("SELECT 2")
+        (replica,) = on.cluster.replicas
+        state = answer.ok.session_state or b""
+        assert str(replica.gtids.executed).encode() in state
+        assert on.statements("replica", "read") == 2
+
+
+# Levels.
+
+
+async def test_a_level_changes_inside_a_transaction() -> None:
+    async with table() as on:
+        client = await on.session()
+        assert await count(client) == 0
+        for level in (*LEVELS, *reversed(LEVELS)):
+            await does(client, "BEGIN")
+            await does(client, "INSERT INTO t VALUES (1)")
+            seen = await count(client)
+            answer = await client.query(f"SET tidegate_consistency = '{level}'")
+            assert answer.ok.status & IN_TRANS
+            assert await count(client) == seen
+            await does(client, "COMMIT")
+            await does(client, "SET tidegate_consistency = 'READ_OWN_WRITES'")
+            assert await count(client) == seen, level
+
+
+@pytest.mark.parametrize("level", LEVELS[1:5])
+async def test_what_was_written_before_the_level_was_raised(level: str) -> None:
+    for comment in ("", f"/* tidegate consistency={level} */"):
+        async with table(consistency=Level.BEST_EFFORT) as on:
+            client = await on.session()
+            assert await count(client) == 0
+            await does(client, "INSERT INTO t VALUES (1)")
+            assert await count(client) == 0, "the replica has it, and nothing is tested"
+            if not comment:
+                await does(client, f"SET tidegate_consistency = '{level}'")
+            assert await count(client, comment) == 1
+            await does(client, "INSERT INTO t VALUES (1)")
+            assert await count(client, comment) == 2
+
+
+async def test_a_level_changes_while_replicas_are_open() -> None:
+    async with table() as on:
+        client = await on.session()
+        assert await count(client) == 0
+        await does(client, "SET tidegate_consistency = 'MONOTONIC_READS'")
+        assert await count(client) == 0
+        (session,) = on.proxy.sessions.values()
+        (replica,) = on.cluster.replicas
+        assert on.statements("replica", "read") == 2
+        assert replica.gtids.executed <= session.state.own_scope.observed
+        await does(client, "SET tidegate_consistency = DEFAULT")
+        assert await count(client) == 0
+        assert on.statements("replica", "read") == 3
+        await eventually(lambda: replica.connections == 1)
+
+
+HOW = {
+    "configured": ("", ""),
+    "set": ("SET tidegate_consistency = 'MONOTONIC_READS'", ""),
+    "commented": ("", "/* tidegate consistency=MONOTONIC_READS */"),
+    "tracking less": ("SET session_track_gtids = OWN_GTID", ""),
+}
+
+
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("kind", CLIENTS)
+async def test_no_older_state_than_was_seen(how: str, kind: str) -> None:
+    """Seen on one replica, which goes away; the other is older."""
+    setting, comment = HOW[how]
+    level = Level.MONOTONIC_READS if how in ("configured", "tracking less") else None
+    options = {} if level is None else {"consistency": level}
+    async with table(replicas=2, wait_budget=0.1, **options) as on:
+        door = await on.door()
+        client = await on.session(capabilities=CLIENTS[kind])
+        if setting:
+            await said(client, setting)
+        sql = comment + COUNT
+        await said(client, sql)
+        (session,) = on.proxy.sessions.values()
+        preferred = on.proxy.topology.replicas[session.state.preferred]
+        (newer,) = [r for r in on.cluster.replicas if r.address == preferred.name]
+        await does(door, "INSERT INTO t VALUES (1)")
+        newer.applying = True
+        executed = on.cluster.primary.gtids.executed
+        await eventually(lambda: executed <= newer.gtids.executed)
+        assert b"\x011" in await said(client, sql)
+        preferred.down_until = on.proxy.now() + 60
+        assert b"\x011" in await said(client, sql)
+        assert b"\x011" in await said(client, sql)
+
+
+async def test_what_another_statement_showed_counts_for_a_comments_level() -> None:
+    """READ_OWN_WRITES promises nothing here, but MONOTONIC_READS does, of all that was seen."""
+    comment = "/* tidegate consistency=MONOTONIC_READS */"
+    async with table(replicas=2) as on:
+        door = await on.door()
+        client = await on.session()
+        assert await count(client, comment) == 0
+        (session,) = on.proxy.sessions.values()
+        preferred = on.proxy.topology.replicas[session.state.preferred]
+        (newer,) = [r for r in on.cluster.replicas if r.address == preferred.name]
+        await does(door, "INSERT INTO t VALUES (1)")
+        newer.applying = True
+        executed = on.cluster.primary.gtids.executed
+        await eventually(lambda: executed <= newer.gtids.executed)
+        assert await count(client) == 1
+        preferred.down_until = on.proxy.now() + 60
+        assert await count(client) == 0, "the other replica has it, and nothing is tested"
+        assert await count(client, comment) == 1
+
+
+async def test_read_all_writes_avoids_a_replica_that_commits_in_any_order() -> None:
+    async with stage(replicas=2, consistency=Level.READ_ALL_WRITES) as on:
+        for replica in on.cluster.replicas:
+            replica.set_variable("replica_preserve_commit_order", False)
+        on.cluster.replicas[1].set_variable("replica_parallel_workers", 1)  # keeps it all the same
+        ordered = on.cluster.replicas[1]
+        clients = [await on.session() for _ in range(2)]
+        for client in clients:
+            await does(client, "SELECT 7")
+            await does(client, "SELECT 7")
+            await does(client, "/* tidegate consistency=MONOTONIC_READS */ SELECT 8")
+        assert "SELECT 7" not in asked(on.cluster.replicas[0])[2:]
+        assert asked(ordered).count("SELECT 7") >= 2
+        ordered.set_variable("replica_parallel_workers", 4)
+        third = await on.session()
+        on.proxy.topology.replicas[1].ordered = False  # as the next look at it finds
+        await does(third, "SELECT 9")
+        assert "SELECT 9" in asked(on.cluster.primary)
+        assert on.statements("primary", "commit_order") == 1
+
+
+async def test_read_all_writes_of_a_proxy_sees_every_write_through_it() -> None:
+    """Also those of sessions that track nothing for themselves."""
+    async with table() as on:
+        reader = await on.session()
+        for setting in ("consistency = 'READ_ALL_WRITES'", "scope = 'proxy'"):
+            await does(reader, f"SET tidegate_{setting}")
+        for number, level in enumerate(LEVELS):
+            assert await count(reader) == number
+            writer = await on.session(user="other", password="word")
+            await does(writer, f"SET tidegate_consistency = '{level}'")
+            await does(writer, "INSERT INTO t VALUES (1)")
+            assert await count(reader) == number + 1, level
+
+
+async def test_bounded_staleness() -> None:
+    async with table(consistency=Level.BOUNDED_STALENESS, staleness=60.0) as on:
+        door = await on.door()
+        client = await on.session()
+        assert await count(client) == 0
+        assert probes(on) == 1
+        await does(door, "INSERT INTO t VALUES (1)")
+        assert await count(client) == 0, "the bound is a minute"
+        assert probes(on) == 1
+        tight = "/* tidegate consistency='BOUNDED_STALENESS(1us)' */"
+        assert await count(client, tight) == 1
+        assert await count(client, "/* tidegate consistency='BOUNDED_STALENESS(60m)' */") == 0
+        await does(client, "SET tidegate_consistency = 'BOUNDED_STALENESS(0.001)'")
+        assert await count(client) == 1
