@@ -66,9 +66,10 @@ class Findings:
         faults: FAULTS.
         runs: RUNS.
         verdicts: VERDICTS.
+        lost: LOST.
         violations: JUDGED, the first few of each finding.
         undecided: JUDGED, the first few of each finding that were not judged.
-        understated: reads that are ok although the proxy required less than the session wrote.
+        understated: reads that are ok although the proxy required less than they had to see.
         lag: LAG.
         mix: MIX.
         fallbacks: FALLBACKS.
@@ -81,6 +82,7 @@ class Findings:
     faults: Sequence[Row]
     runs: Sequence[Row]
     verdicts: Sequence[Row]
+    lost: Sequence[Row]
     violations: Sequence[Row]
     undecided: Sequence[Row]
     understated: int
@@ -99,7 +101,7 @@ class Findings:
 
     @property
     def promised(self) -> int:
-        """Reads that a server answered and that were owed their session's writes."""
+        """Reads that a server answered and that had been promised to see something."""
         return self.reads() - self.reads(*_OUTSIDE)
 
     def in_runs(self, column: str) -> int:
@@ -131,8 +133,8 @@ class Findings:
 
     @property
     def exit_code(self) -> int:
-        """0 clean, 1 violated, 2 undecided."""
-        if self.reads(Verdict.VIOLATION):
+        """0 clean, 1 violated or acknowledged and lost, 2 undecided."""
+        if self.reads(Verdict.VIOLATION) or self.lost:
             return VIOLATED
         return UNDECIDED if self.obstacles else CLEAN
 
@@ -140,25 +142,27 @@ class Findings:
     def verdict(self) -> str:
         """A word or two."""
         violations = self.reads(Verdict.VIOLATION)
-        if violations:
-            return f"{counted(violations, 'violation')}."
-        return "No verdict." if self.obstacles else "Clean."
+        told = [f"{counted(violations, 'violation')}."] if violations else []
+        if self.lost:
+            told.append("Acknowledged writes are lost.")
+        return " ".join(told) or ("No verdict." if self.obstacles else "Clean.")
 
     @property
     def explanation(self) -> str:
         """The sentences that go with the verdict."""
         violations, given_up = self.reads(Verdict.VIOLATION), self.reads(Verdict.GIVEN_UP)
-        owed = f"{counted(self.promised, 'read')} owed their session's writes"
+        promised = f"{counted(self.promised, 'read')} with a promise"
+        must_see = "what it had to see"
         if violations:
-            told = [f"Of {owed}, {violations:,} met a server that was not shown to have them."]
+            told = [f"Of {promised}, {violations:,} met a server not shown to have {must_see}."]
         elif self.obstacles:
             told = ["No violation was found, but the log does not prove that there is none."]
         elif self.promised:
             kept = self.reads(Verdict.OK)
             met = "every one" if kept == self.promised else f"{kept:,}"
-            told = [f"Of {owed}, {met} met a server that was shown to have them."]
+            told = [f"Of {promised}, {met} met a server that was shown to have {must_see}."]
         else:
-            told = ["No read was owed its session's writes."]
+            told = ["No read had a promise."]
         if given_up:
             told.append(f"Given up openly, by the policy `stale`: {given_up:,}.")
         return " ".join([*told, *self.obstacles])

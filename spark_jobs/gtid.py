@@ -12,10 +12,14 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import islice
 from typing import Final
 
 END: Final = 2**63 - 1
 """One past the last transaction number that MySQL gives out."""
+
+ALL: Final = 2**62
+"""More intervals than there are."""
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
 _TAG: Final = re.compile(r"[a-z_][a-z0-9_]{0,31}")
@@ -66,7 +70,25 @@ class GtidSet:
         for tsid, start, end in other:
             self.add(tsid, start, end)
 
-    def minus(self, other: "GtidSet", most: int) -> "GtidSet":
+    def remove(self, other: "GtidSet") -> None:
+        """Take away what is in another set."""
+        for tsid, start, end in other:
+            bounds = self._bounds.get(tsid)
+            if bounds is None:
+                continue
+            low = bisect_left(bounds, start)
+            high = bisect_right(bounds, end)
+            bounds[low:high] = [start] * (low % 2) + [end] * (high % 2)
+            if not bounds:
+                del self._bounds[tsid]
+
+    def copy(self) -> "GtidSet":
+        """A set of one's own."""
+        copy = GtidSet()
+        copy._bounds = {tsid: list(bounds) for tsid, bounds in self._bounds.items()}
+        return copy
+
+    def minus(self, other: "GtidSet", most: int = ALL) -> "GtidSet":
         """What is here and not in `other`, its first `most` intervals or a few more."""
         rest = GtidSet()
         found = 0
@@ -84,7 +106,7 @@ class GtidSet:
                     return rest
         return rest
 
-    def common(self, other: "GtidSet", most: int) -> "GtidSet":
+    def common(self, other: "GtidSet", most: int = ALL) -> "GtidSet":
         """What is both here and in `other`, its first `most` intervals or a few more."""
         both = GtidSet()
         found = 0
@@ -101,6 +123,13 @@ class GtidSet:
     def covers(self, other: "GtidSet") -> bool:
         """Whether all of `other` is here."""
         return not other.minus(self, 1)
+
+    def shortened(self, most: int) -> str:
+        """The text of its first `most` intervals; an ellipsis tells that there may be more."""
+        first = GtidSet()
+        for tsid, start, end in islice(self, most):
+            first.add(tsid, start, end)
+        return first.text() + (",…" if len(list(islice(self, most))) == most else "")
 
     def text(self) -> str:
         """Canonical text on one line; "" is the empty set."""

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as fn
 from pyspark.sql.types import StringType, StructField, StructType
 
+from spark_jobs import statement
 from spark_jobs.schema import NUMBERED, RECORD, RECORD_VERSION, RUN, SESSION
 
 OPEN_SUFFIX: Final = ".open"
@@ -135,6 +136,7 @@ def number(records: DataFrame) -> DataFrame:
             {
                 "before": fn.lag("seq").over(in_run),
                 "print_before": fn.lag("fingerprint").over(in_run),
+                "since_us": fn.coalesce(fn.lag("ended_us").over(in_run), fn.lit(0)),
             }
         )
         .withColumn(
@@ -158,5 +160,6 @@ def number(records: DataFrame) -> DataFrame:
             & (fn.col("kind") == "statement")
             & (fn.col("ordinal") != fn.col("ordinal_before") + 1),
         )
+        .withColumns(statement.facts())
         .select(NUMBERED.names)
     )

@@ -1,7 +1,7 @@
 """The nightly audit: one log in, one verdict out.
 
-Exit codes: 0 every promise was kept, 1 at least one was not, 2 nobody can tell (no log, no Java, a
-log that lacks what the verdict needs).
+Exit codes: 0 every promise was kept; 1 at least one was not, or what had been acknowledged is lost;
+2 nobody can tell (no log, no Java, a log that lacks what the verdict needs).
 """
 
 import argparse
@@ -10,8 +10,9 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from spark_jobs.counter_example import counter_example
 from spark_jobs.findings import UNDECIDED, Findings, Row
-from spark_jobs.report import counter_example, render
+from spark_jobs.report import render
 from spark_jobs.spark_session import start_spark, what_is_missing
 from spark_jobs.verdict import Verdict
 
@@ -23,12 +24,13 @@ if TYPE_CHECKING:
 _EXAMPLES: Final = 5
 
 
-def run(log: Path, out: Path | None) -> int:
+def run(log: Path, out: Path | None, clock_error_us: int = 0) -> int:
     """Audit a routing log and print the verdict.
 
     Args:
         log: the directory that holds ``date=YYYY-MM-DD/*.jsonl``.
         out: where the report and the tables go; None for ``_audit`` in `log`, which is never read.
+        clock_error_us: by how much the clocks of proxies may differ, µs.
 
     Returns:
         The exit code.
@@ -43,12 +45,12 @@ def run(log: Path, out: Path | None) -> int:
         out.mkdir(parents=True, exist_ok=True)
         # Nobody must take an earlier night's report for this one's.
         (out / "report.md").unlink(missing_ok=True)
-        return _run(log, out)
+        return _run(log, out, clock_error_us)
     except OSError as error:
         return _undecided(f"The audit could not read its log or write its report: {error}")
 
 
-def _run(log: Path, out: Path) -> int:
+def _run(log: Path, out: Path, clock_error_us: int) -> int:
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # it has no types
     from pyspark.errors import PySparkException
 
@@ -62,7 +64,7 @@ def _run(log: Path, out: Path) -> int:
         try:
             spark = start_spark(spark_log)
             try:
-                findings = audit(spark, str(log), segments, out)
+                findings = audit(spark, str(log), segments, out, clock_error_us)
             finally:
                 spark.stop()
         except (PySparkException, Py4JError) as error:
@@ -77,7 +79,9 @@ def _run(log: Path, out: Path) -> int:
     return findings.exit_code
 
 
-def audit(spark: "SparkSession", name: str, segments: "Segments", out: Path) -> Findings:
+def audit(
+    spark: "SparkSession", name: str, segments: "Segments", out: Path, clock_error_us: int = 0
+) -> Findings:
     """Judge a log and write its tables.
 
     Args:
@@ -85,13 +89,14 @@ def audit(spark: "SparkSession", name: str, segments: "Segments", out: Path) -> 
         name: what the report calls the log.
         segments: the files.
         out: directory for the tables, one Parquet directory each; earlier ones are replaced.
+        clock_error_us: by how much the clocks of proxies may differ, µs.
     """
     from spark_jobs import (
         consistency_audit,
-        evidence,
         ingest,
         lag_analysis,
         log_integrity,
+        primary_history,
         routing_mix,
     )
 
@@ -102,12 +107,13 @@ def audit(spark: "SparkSession", name: str, segments: "Segments", out: Path) -> 
         rows = table.collect()
         small = spark.createDataFrame(rows, table.schema).coalesce(1)
         small.write.mode("overwrite").parquet(str(out / title))
-        return [Row(row.asDict()) for row in rows]
+        return [Row(row.asDict(recursive=True)) for row in rows]
 
     parsed = ingest.parse(ingest.read(spark, segments))
     numbered = ingest.number(parsed.where("fault is null")).persist()
     records = numbered.where("repeat is null")
-    judged = consistency_audit.transform(records, evidence.transform(records))
+    history = primary_history.learn(records, clock_error_us)
+    judged = consistency_audit.transform(records, history, clock_error_us)
     judged.write.mode("overwrite").parquet(str(out / "reads"))
     judged = spark.read.parquet(str(out / "reads"))
 
@@ -118,6 +124,7 @@ def audit(spark: "SparkSession", name: str, segments: "Segments", out: Path) -> 
         faults=keep(log_integrity.faults(parsed), "faults"),
         runs=keep(log_integrity.runs(numbered), "runs"),
         verdicts=keep(consistency_audit.count(judged), "verdicts"),
+        lost=keep(primary_history.lost(history.past), "lost"),
         violations=collect(consistency_audit.examples(judged, Verdict.VIOLATION, _EXAMPLES)),
         undecided=collect(consistency_audit.examples(judged, Verdict.NOT_JUDGED, _EXAMPLES)),
         understated=judged.where(f"understated and verdict = '{Verdict.OK}'").count(),
@@ -126,6 +133,7 @@ def audit(spark: "SparkSession", name: str, segments: "Segments", out: Path) -> 
         fallbacks=keep(routing_mix.fallbacks(records), "fallbacks"),
         errors=keep(routing_mix.errors(records), "errors"),
     )
+    history.past.unpersist()
     numbered.unpersist()
     return findings
 
@@ -140,8 +148,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="tidegate audit", description="Audit a routing log.")
     parser.add_argument("--log", type=Path, required=True, help="directory of the routing log")
     parser.add_argument("--out", type=Path, help="directory for report and tables (LOG/_audit)")
+    parser.add_argument(
+        "--clock-error",
+        type=float,
+        default=0.0,
+        metavar="MS",
+        help="by how many milliseconds the clocks of proxies may differ (0)",
+    )
     chosen = parser.parse_args(arguments)
-    return run(chosen.log, chosen.out)
+    return run(chosen.log, chosen.out, round(chosen.clock_error * 1000))
 
 
 if __name__ == "__main__":

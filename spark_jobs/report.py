@@ -1,48 +1,29 @@
 """The audit's report: Markdown for a reader who asks one thing first."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Final
 
+from spark_jobs.counter_example import counter_example, lost_writes
 from spark_jobs.findings import Findings, Row
-from spark_jobs.markdown import brief, counted, moment, span, table
+from spark_jobs.markdown import counted, moment, span, table
+from spark_jobs.promise import LEVELS, SCOPES
 from spark_jobs.verdict import Finding, Verdict
+
+_OTHERS: Final = {
+    Verdict.VIOLATION: "Violations",
+    Verdict.NOT_JUDGED: "Not judged",
+    Verdict.GIVEN_UP: "Given up",
+    Verdict.NO_ANSWER: "No answer",
+    Verdict.NO_PROMISE: "No promise",
+}
+"""Verdicts that are not clean, as the table by level and scope heads them."""
 
 _RUNS: Final = 20
 """Runs beyond which only those with something to tell are listed."""
 
 _QUANTILES: Final = ("p50", "p95", "p99", "max")
-
-
-def counter_example(read: Row) -> str:
-    """Tell one read that was not shown to see its session's writes, as text."""
-    arrived = read.number("arrived_us")
-    where = ", ".join(
-        (
-            read.text("proxy"),
-            f"worker {read.number('worker')}",
-            f"run {read.text('run')}",
-            f"seq {read.number('seq')}",
-        )
-    )
-    lines = [
-        f"{moment(arrived)}  session {read.number('session')}, statement "
-        f"{read.number('ordinal')}  ({where})",
-        f"  read      {_digest(read)} by {read.text('user')}, answered by {read.text('server')} "
-        f"({read.text('role')}): {read.text('reason')}, proof {read.text('proof')}",
-        f"  finding   {read.text('finding')}",
-    ]
-    for write in read.rows("missed"):
-        earlier = span(arrived - write.number("ended_us"))
-        lines.append(
-            f"  wrote     {brief(write.text('gtids'))}, acknowledged {earlier} earlier by "
-            f"{_digest(write)} (seq {write.number('seq')})"
-        )
-    if read.has("missing"):
-        lines.append(f"  missing   {read.text('missing')}")
-    lines.append(f"  required  {_set(read, 'claimed')} (the proxy's word)")
-    lines.append(f"  shown     {_set(read, 'shown')}")
-    return "\n".join(lines)
 
 
 def render(findings: Findings) -> str:
@@ -52,6 +33,7 @@ def render(findings: Findings) -> str:
         f"**{findings.verdict}** {findings.explanation}",
         *_coverage(findings),
         *_verdicts(findings),
+        *_lost(findings),
         *_examples("Counter-examples", Verdict.VIOLATION, findings.violations),
         *_examples("Not judged", Verdict.NOT_JUDGED, findings.undecided),
         *_lag(findings),
@@ -86,27 +68,67 @@ def _verdicts(findings: Findings) -> Iterable[str]:
     if not findings.verdicts:
         yield "None."
         return
-    order = list(Verdict)
-    rows = sorted(
-        findings.verdicts,
-        key=lambda row: (order.index(Verdict(row.text("verdict"))), -row.number("reads")),
-    )
+    counts = Counter[tuple[str, ...]]()
+    for row in findings.verdicts:
+        promise, verdict = (row.text("level"), row.text("scope")), row.text("verdict")
+        counts[*promise, verdict] += row.number("reads")
+        counts[verdict, row.text("finding")] += row.number("reads")
+    promises = sorted({key[:2] for key in counts if len(key) == 3}, key=_place_of)
     yield table(
-        ("Verdict", "Finding", "Reads", "Meaning"),
+        ("Level", "Scope", "Reads", "Judged", "Clean", *_OTHERS.values()),
         (
             (
-                *(row.text("verdict"), row.text("finding"), row.number("reads")),
-                _meaning(row.text("finding")),
+                *promise,
+                sum(counts[*promise, it] for it in Verdict),
+                counts[*promise, Verdict.OK] + counts[*promise, Verdict.VIOLATION],
+                *(counts[*promise, it] for it in (Verdict.OK, *_OTHERS)),
             )
-            for row in rows
+            for promise in promises
         ),
+    )
+    why = [row for row in findings.verdicts if row.text("verdict") == Verdict.NOT_JUDGED]
+    if why:
+        yield "Why reads were not judged:"
+        yield table(
+            ("Level", "Scope", "Finding", "Reads"),
+            (
+                (
+                    *(row.text("level"), row.text("scope"), row.text("finding")),
+                    row.number("reads"),
+                )
+                for row in sorted(
+                    why, key=lambda row: _place_of((row.text("level"), row.text("scope")))
+                )
+            ),
+        )
+    order = list(Verdict)
+    pairs = sorted(
+        (key for key in counts if len(key) == 2),
+        key=lambda pair: (order.index(Verdict(pair[0])), -counts[pair]),
+    )
+    yield "What the verdicts rest on:"
+    yield table(
+        ("Verdict", "Finding", "Reads", "Meaning"),
+        ((*pair, counts[pair], _meaning(pair[1])) for pair in pairs),
     )
     if findings.understated:
         yield (
             f"Lucky: {findings.understated:,} of the ok ones (column `understated`). What the "
-            "proxy held to be required was less than what the session had written; the server had "
+            "proxy held to be required was less than what the read had to see; the server had "
             "the rest all the same."
         )
+
+
+def _lost(findings: Findings) -> Iterable[str]:
+    if not findings.lost:
+        return
+    yield "## Acknowledged and lost"
+    yield (
+        "Clients were told that these transactions had committed, and a later primary does not "
+        "have them. That is no fault of the reads: from then on, they are not held to see them."
+    )
+    for row in findings.lost:
+        yield f"```text\n{lost_writes(row)}\n```"
 
 
 def _examples(title: str, verdict: Verdict, reads: Sequence[Row]) -> Iterable[str]:
@@ -140,8 +162,8 @@ def _lag(findings: Findings) -> Iterable[str]:
     after_write = [row for row in findings.lag if row.number("after_write")]
     if after_write:
         yield (
-            "From a session's newest write to the server's word that it has it, which is an upper "
-            "bound of the replication lag that the read met:"
+            "From the newest write that a read had to see to the server's word that it has it, "
+            "which is an upper bound of the replication lag that the read met:"
         )
         yield table(
             ("Server", "Reads", *_QUANTILES),
@@ -247,14 +269,17 @@ def _log(findings: Findings) -> Iterable[str]:
 _METHOD: Final = """\
 ## How this was judged
 
-Each session's statements were taken in the order of their records. What a read had to see is the
-union of the `own_gtids` of all statements before it; the proxy's `required` was not used. A replica
-was right to answer if its proof covers that set and if the proof is evidence: the server's own
-answer to a WAIT, or an applied set that this server's earlier answers to the same run add up to.
+What a read had to see was derived from other records; the proxy's `required` was not used. It is
+what the statements before it in its scope wrote (READ_OWN_WRITES), also what they saw
+(MONOTONIC_READS, READ_ALL_WRITES), or what anybody wrote or the primary said to have before the
+read arrived (STRONG) or its bound before (BOUNDED_STALENESS). A replica was right to answer if its
+proof covers that set and if the proof is evidence: the server's own answer to a WAIT, or an applied
+set that this server's earlier answers to the same run add up to.
 
 Taken on trust, because a log cannot show it: that `own_gtids` is what the server reported; that
 `own_known` is true only where nothing was left unnamed; that a primary shows what it acknowledged;
-that what the primary answered was classified rightly.\
+that what the primary answered was classified rightly; that clocks tell which of two statements of
+different connections was first.\
 """
 
 
@@ -266,11 +291,6 @@ def _meaning(finding: str) -> str:
     return next(it.meaning for it in Finding if it == finding)
 
 
-def _digest(statement: Row) -> str:
-    return statement.text("digest") if statement.has("digest") else "no digest"
-
-
-def _set(read: Row, column: str) -> str:
-    if not read.has(column):
-        return "unknown" if column == "claimed" else "nothing"
-    return brief(read.text(column)) or "nothing"
+def _place_of(promise: tuple[str, ...]) -> tuple[int, ...]:
+    orders = zip(promise, (LEVELS, SCOPES), strict=True)
+    return tuple(order.index(name) if name in order else len(order) for name, order in orders)

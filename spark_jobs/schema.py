@@ -86,8 +86,39 @@ NUMBERED: Final = _table(
     ("missing", _LONG),  # numbers right before this one that no record has
     ("declared", _LONG),  # how many of them this gap record owns up to
     ("hole", _FLAG),  # statements of its session right before this one are missing
+    ("since_us", _LONG),  # end of the record before it in its run; 0 if there is none
+    ("is_read", _FLAG),  # these are `statement`'s
+    ("is_unnamed", _FLAG),
+    ("named", _TEXT),
+    ("whole", _TEXT),
+    ("owed_in", _TEXT),
 )
-"""Records of the log, and what their numbers tell."""
+"""Records of the log, and what they and their numbers tell."""
+
+MISSED: Final = _table(
+    ("how", _TEXT),  # "wrote" them, "saw" them, or "had" them: the primary, when it was asked
+    ("run", _TEXT),
+    ("session", _LONG),
+    ("seq", _LONG),
+    ("ended_us", _LONG),
+    ("digest", _TEXT),
+    ("gtids", _TEXT),
+)
+"""A record that names GTIDs which a read may not have seen."""
+
+PAST: Final = _table(
+    ("what", _TEXT),  # "mark", "bound", "gap", "term", "confirmed" or "lost"
+    ("cluster", _TEXT),
+    *((name, RECORD[name].dataType) for name in (*RUN, "seq")),
+    ("at_us", _LONG),  # mark: when it was asked for; gap, term, lost: since when
+    ("until_us", _LONG),  # term, confirmed, lost: when the primary was asked
+    ("answered_us", _LONG),  # confirmed: when it had answered
+    ("mark", _LONG),  # number of a tide mark; bound, gap: that bounds the record, null if none
+    ("server_uuid", _TEXT),
+    ("gtids", _TEXT),  # mark, term: the primary's whole set; lost: what was acknowledged and lost
+    ("writes", ArrayType(MISSED)),  # lost: whose they were, the first few
+)
+"""What the primary's whole sets tell of the time before; see `primary_history`."""
 
 BACKING: Final = _table(
     *((name, RECORD[name].dataType) for name in (*RUN, "seq")),
@@ -100,12 +131,10 @@ BACKING: Final = _table(
 READ: Final = (
     *SESSION,
     *("seq", "ordinal", "arrived_us", "dispatched_us", "ended_us", "user", "schema", "digest"),
-    *("level", "server", "server_uuid", "role", "reason", "proof", "wait_us", "outcome"),
+    *("application", "scope", "level", "bound_us", "server", "server_uuid", "role"),
+    *("reason", "proof", "wait_us", "outcome"),
 )
 """What is kept of a record that was judged."""
-
-MISSED: Final = _table(("seq", _LONG), ("ended_us", _LONG), ("digest", _TEXT), ("gtids", _TEXT))
-"""A write that a read may not have seen."""
 
 JUDGED: Final = _table(
     *((name, RECORD[name].dataType) for name in READ),
@@ -114,9 +143,9 @@ JUDGED: Final = _table(
     ("claimed", _TEXT),  # the proxy's `required`; null where the verdict is ok
     ("shown", _TEXT),  # the proxy's `proof_set`; null where the verdict is ok
     ("missing", _TEXT),  # GTIDs that the server was not shown to have, the first few
-    ("missed", ArrayType(MISSED)),  # the writes that they belong to, the first few
-    ("understated", _FLAG),  # the proxy required less than the session had written
-    ("since_write_us", _LONG),  # waited: from the session's last write to the WAIT's answer
+    ("missed", ArrayType(MISSED)),  # the records that name them, the first few
+    ("understated", _FLAG),  # the proxy required less than the read had to see
+    ("since_write_us", _LONG),  # waited: from the newest write it had to see to the WAIT's answer
 )
 """One row per read: what it was, and what the audit says of it."""
 
@@ -139,8 +168,19 @@ RUNS: Final = _table(
 )
 """One row per run."""
 
-VERDICTS: Final = _table(("verdict", _TEXT), ("finding", _TEXT), ("reads", _LONG))
-"""How often each verdict was given."""
+VERDICTS: Final = _table(
+    *((name, _TEXT) for name in ("level", "scope", "verdict", "finding")), ("reads", _LONG)
+)
+"""How often each verdict was given, by level and scope."""
+
+LOST: Final = _table(
+    *((name, RECORD[name].dataType) for name in (*RUN, "seq")),
+    ("asked_us", _LONG),
+    ("server_uuid", _TEXT),
+    ("gtids", _TEXT),
+    ("writes", ArrayType(MISSED)),
+)
+"""One row per answer of a primary that lacks what had been acknowledged."""
 
 _QUANTILES: Final = ("p50", "p95", "p99", "max")
 

@@ -8,7 +8,7 @@ class Verdict(StrEnum):
     """What became of the promise that a read was given."""
 
     OK = "ok"
-    """The evidence shows that the server had every write of the session."""
+    """The evidence shows that the server had all that the read had to see."""
     VIOLATION = "violation"
     """The proxy let a server answer that was not shown to have them."""
     NOT_JUDGED = "not judged"
@@ -37,18 +37,18 @@ class Finding(StrEnum):
         member.meaning = meaning
         return member
 
-    NOTHING_WRITTEN = "nothing written", "The session had written nothing that the read could miss."
+    NOTHING_WRITTEN = "nothing written", "There was nothing that the read could miss."
     PRIMARY = "primary", "The primary answered, which shows what it acknowledged."
-    WAITED = "waited", "The server said right before the read that it has the writes."
-    KNOWN = "known", "Earlier evidence in the log shows that the server has the writes."
+    WAITED = "waited", "The server said right before the read that it has all of it."
+    KNOWN = "known", "Earlier evidence in the log shows that the server has all of it."
 
     KNOWN_TOO_SMALL = (
         "known set too small",
-        "The applied set that the proxy relied on does not cover the session's writes.",
+        "The applied set that the proxy relied on does not cover what the read had to see.",
     )
     WAITED_TOO_SMALL = (
         "waited set too small",
-        "The set that the proxy waited for does not cover the session's writes.",
+        "The set that the proxy waited for does not cover what the read had to see.",
     )
     NO_PROOF = "no proof", "A replica answered without any proof."
     MALFORMED_PROOF = (
@@ -62,17 +62,18 @@ class Finding(StrEnum):
     )
     UNNAMED_WRITE = (
         "unnamed write",
-        "The session may have committed what no packet named, and the server may lack it.",
+        "Something may have been committed that no packet named, and the server may lack it.",
     )
     MISSING_RECORDS = (
         "missing records",
-        "The log lacks records of the session; they may be writes that the server lacks.",
+        "The log lacks records; they may be of writes that the read had to see.",
     )
-    MALFORMED_WRITE = "malformed own set", "What the session wrote is logged as no GTID set."
+    MALFORMED_WRITE = "malformed own set", "What was written is logged as no GTID set."
     PRIMARY_CHANGED = (
         "primary changed",
-        "Another primary answered than the one that acknowledged the writes.",
+        "Another primary answered than acknowledged the writes; nothing shows that it has them.",
     )
+    NO_BOUND = "no bound", "The level is BOUNDED_STALENESS, and no bound is logged."
     UNKNOWN_LEVEL = "unknown level", "This audit does not know the level or the scope."
 
     STALE_POLICY = "stale policy", "The wait ran out, and the timeout policy is `stale`."

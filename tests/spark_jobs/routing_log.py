@@ -1,6 +1,7 @@
 """A routing log made by hand: what a proxy would write, and whatever it should not."""
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 
 UUID = {
@@ -66,20 +67,35 @@ def on(server: str, incarnation: int = 1) -> dict[str, object]:
     }
 
 
+@dataclass
+class Clock:
+    """UTC microseconds."""
+
+    now: int = DAY_US
+
+
 class Run:
     """One start of one worker; every record takes a millisecond unless told otherwise."""
 
-    def __init__(self, name: str = "a1", worker: int = 0, proxy: str = "gate") -> None:
+    def __init__(
+        self,
+        name: str = "a1",
+        worker: int = 0,
+        proxy: str = "gate",
+        clock: Clock | None = None,
+    ) -> None:
         self.name = name
+        self.proxy = proxy
+        self.clock = Clock() if clock is None else clock
         self.records: list[dict[str, object]] = []
-        self.now = DAY_US
         self.seq = 0
         self._head = {"proxy": proxy, "worker": worker, "run": name}
         self._ordinals: dict[int, int] = {}
 
     def _add(self, *fields: dict[str, object]) -> dict[str, object]:
         self.seq += 1
-        begun, self.now = self.now, self.now + 1000
+        begun = self.clock.now
+        self.clock.now += 1000
         times = {"arrived_us": begun, "dispatched_us": begun + 20, "ended_us": begun + 900}
         record = NOTHING | self._head | {"seq": self.seq} | times
         for some in fields:
@@ -166,6 +182,19 @@ class Run:
         dropped = len(sessions)
         self.seq += dropped
         return self._add({"kind": "gap", "dropped": dropped})
+
+    def places(self, session: int, user: str, application: str | None) -> list[tuple[str, str]]:
+        """The groups that a statement belongs to, as kind and key, its connection first."""
+        places = [("connection", f"{self.name}/{session}"), ("user", f"{self.proxy}/{user}")]
+        if application:
+            places.append(("application", f"{self.proxy}/{application}"))
+        return [*places, ("proxy", self.proxy)]
+
+    def number_by_end(self) -> None:
+        """Number the records anew, in the order in which they ended."""
+        self.records.sort(key=lambda record: int(str(record["ended_us"])))
+        for number, record in enumerate(self.records, 1):
+            record["seq"] = number
 
     def lose(self, record: dict[str, object]) -> None:
         """Take a record back after it was numbered."""

@@ -1,140 +1,336 @@
-"""A small cluster and a proxy that does what it should, so that its log is clean by construction.
+"""A small cluster and proxies that do what they should, so that their log is clean by construction.
 
-The same seed gives the same log. `spoil` then takes back what some reads relied on, and says which.
+The same seed gives the same log. There is one clock, statements of different sessions overlap, and
+some writes come through doors that no log tells of. `spoil` then takes back what some reads relied
+on, and says which.
 """
 
-from dataclasses import dataclass, field
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
 from random import Random
 
-from tests.spark_jobs.routing_log import UUID, Run
+from protocol.gtid import EMPTY, GtidSet
+from tests.spark_jobs.oracle import Owed, Place
+from tests.spark_jobs.routing_log import UUID, Run, on
 
-P = UUID["primary"]
-TAG = f"{P}:blue"
-REPLICAS = ("r1", "r2")
-
-Applied = dict[str, int]
-"""TSID to the number up to which it is applied."""
-
-
-def text(applied: Applied, without: tuple[str, int] | None = None) -> str:
-    """Canonical text of everything up to `applied`, but for one GTID."""
-    parts = []
-    for tsid, last in sorted(applied.items()):
-        spans = [(1, last)]
-        if without is not None and without[0] == tsid:
-            spans = [(1, without[1] - 1), (without[1] + 1, last)]
-        shown = [f"{low}-{high}" if low < high else f"{low}" for low, high in spans if low <= high]
-        if shown:
-            parts += ["blue", *shown] if tsid == TAG else shown
-    return ":".join([P, *parts]) if parts else ""
+SEEN = ("MONOTONIC_READS", "READ_ALL_WRITES")
+LEVELS = ("READ_OWN_WRITES", *SEEN, "STRONG", "BOUNDED_STALENESS")
+SCOPES = ("connection", "user", "application", "proxy")
+REPLICAS = ("r1", "r2", "other")
+BOUNDS = (2_000, 10_000, 50_000)
+PROMISES = [(level, scope) for level in LEVELS for scope in SCOPES]
 
 
 @dataclass
-class Session:
-    number: int
-    wrote: Applied = field(default_factory=dict)
-    newest: tuple[str, int] | None = None
+class Scope:
+    """What a proxy knows of a scope."""
+
+    own: GtidSet = EMPTY
+    observed: GtidSet = EMPTY
     unknown: bool = False
+    unseen: bool = False
+    term: int = 0
+
+
+class Session:
+    """A connection, and what it asks for unless a statement says otherwise."""
+
+    def __init__(self, number: int, run: Run, random: Random) -> None:
+        self.number = number
+        self.run = run
+        self.user = random.choice(("ann", "bob", "cy"))
+        self.application = random.choice((None, "cart", "till", "cart", "till"))
+        self.level, self.scope = random.choice(PROMISES)
+        self.free_us = 0
+
+    @property
+    def tracks_all(self) -> bool:
+        return self.level in SEEN
+
+    def places(self) -> list[Place]:
+        """The groups that its statements belong to."""
+        return self.run.places(self.number, self.user, self.application)
 
 
 class Simulation:
-    """Workers share a primary and two replicas that follow it late."""
+    """Proxies of several workers share a primary and replicas that follow it late."""
 
-    def __init__(self, seed: int, workers: int = 2, sessions: int = 50) -> None:
+    def __init__(self, seed: int, proxies: int = 2, workers: int = 2, sessions: int = 60) -> None:
         self.random = Random(seed)
-        self.runs = [Run(f"{seed:x}{worker}", worker) for worker in range(workers)]
-        self.sessions = [Session(number) for number in range(1, sessions + 1)]
-        self.committed: Applied = {P: 100}
-        self.applied: dict[str, Applied] = {name: {P: 90} for name in REPLICAS}
-        self.incarnation = dict.fromkeys(REPLICAS, 1)
-        self.known: dict[tuple[int, str, int], Applied] = {}
-        self.relied: list[tuple[dict[str, object], Applied, tuple[str, int]]] = []
+        self.runs = [
+            Run(f"{seed:x}{proxy}{worker}", worker, f"gate{seed}{proxy}")
+            for proxy in range(proxies)
+            for worker in range(workers)
+        ]
+        self.sessions = [
+            Session(number, self.random.choice(self.runs), self.random)
+            for number in range(1, sessions + 1)
+        ]
+        self.now = self.runs[0].clock.now
+        self.primary = "primary"
+        self.term = 0
+        self.committed = GtidSet.parse(f"{UUID['primary']}:1-100")
+        self.applied = {name: GtidSet.parse(f"{UUID['primary']}:1-90") for name in REPLICAS}
+        self.incarnation = dict.fromkeys(("primary", *REPLICAS), 1)
+        self.known: defaultdict[tuple[Run, str, int], GtidSet] = defaultdict(lambda: EMPTY)
+        self.terms: dict[Run, int] = {}
+        self.looks: defaultdict[Run, list[tuple[int, GtidSet]]] = defaultdict(list)
+        self.scopes: defaultdict[Place, Scope] = defaultdict(Scope)
+        self.owed = Owed()
+        self.lost = EMPTY
+        self._shown: list[tuple[int, Run, str, int, GtidSet]] = []
+        self._doubts: list[tuple[int, Place]] = []
+
+    # Steps
 
     def step(self) -> None:
         """One statement, and whatever the servers do meanwhile."""
-        chance = self.random.random()
-        session = self.random.choice(self.sessions)
-        worker = session.number % len(self.runs)
-        run = self.runs[worker]
-        for replica in REPLICAS:
+        self.now += self.random.randrange(50, 1200)
+        for name in self.applied:
             if self.random.random() < 0.4:
-                self.applied[replica] = dict(self.committed)
-        if chance < 0.30:
-            self._write(run, session)
-        elif chance < 0.32:
-            self._fail(run, session)
-        elif chance < 0.34:
-            replica = self.random.choice(REPLICAS)
-            self._probe(run, worker, replica)
-        elif chance < 0.341:
-            self.incarnation[self.random.choice(REPLICAS)] += 1
-        elif chance < 0.36:
-            run.read(session.number, self.random.choice(REPLICAS), "none", level="BEST_EFFORT")
+                self.applied[name] = self.committed
+        self._take_evidence()
+        chance = self.random.random()
+        if chance < 0.05:
+            self._commit("another door")
+        elif chance < 0.15:
+            self._look(self.random.choice(self.runs), self.random.choice(list(self.applied)))
+        elif chance < 0.20:
+            self._ask(self.random.choice(self.runs))
+        elif chance < 0.201:
+            self.incarnation[self.random.choice(list(self.applied))] += 1
         else:
-            self._read(run, worker, session)
+            free = [session for session in self.sessions if session.free_us < self.now]
+            if free:
+                self._statement(self.random.choice(free), self.random.random())
 
-    def _write(self, run: Run, session: Session) -> None:
-        tsid = TAG if self.random.random() < 0.1 else P
-        low = self.committed.get(tsid, 0) + 1
+    def _statement(self, session: Session, chance: float) -> None:
+        if self.terms.setdefault(session.run, self.term) != self.term:
+            self.terms[session.run] = self.term
+            self._ask(session.run)
+        if chance < 0.25:
+            self._write(session)
+        elif chance < 0.27:
+            self._fail(session)
+        elif chance < 0.29:
+            replica = self.random.choice(list(self.applied))
+            self._record(session, replica, proof="none", level="BEST_EFFORT", **_READ)
+            for place in session.places():
+                self.scopes[place].unseen = True
+        else:
+            level, scope = session.level, session.scope
+            if self.random.random() < 0.2:
+                level, scope = self.random.choice(PROMISES)
+            self._read(session, level, scope)
+
+    def promote(self, name: str, *, crash: bool) -> None:
+        """A replica takes the primary's place: with all it had, or without its newest writes."""
+        if crash:
+            self.now += 3000  # what is on its way then is not acknowledged any more
+            self._commit("somebody is told, and it is lost")
+            session = self.random.choice(self.sessions)
+            self._statement(session, 0.0)
+            self.now += 3000
+        else:
+            self.applied[name] = self.committed
+        executed = self.applied.pop(name)
+        self.primary = name
+        self.term += 1
+        self.lost |= self.committed - executed
+        self.committed = executed | GtidSet.parse(f"{UUID[name]}:1")
+        for other in self.applied:
+            self.applied[other] &= executed
+
+    # Statements
+
+    def _commit(self, door: str) -> GtidSet:
+        tsid = UUID[self.primary]
+        if door != "another door" and self.random.random() < 0.1:
+            tsid += ":blue"
+        low = max((end for _, end in self.committed.intervals(tsid)), default=1)
         high = low + (self.random.randrange(3) if self.random.random() < 0.2 else 0)
-        self.committed[tsid] = high
-        session.wrote[tsid] = high
-        session.newest = tsid, high
-        number = f"{low}" if low == high else f"{low}-{high}"
-        run.write(session.number, f"{tsid}:{number}")
+        prefix, _, tag = tsid.partition(":")
+        text = f"{prefix}:{tag}:{low}-{high}" if tag else f"{prefix}:{low}-{high}"
+        gtids = GtidSet.parse(text)
+        self.committed |= gtids
+        return gtids
 
-    def _fail(self, run: Run, session: Session) -> None:
-        self.committed[P] += 1
-        run.unnamed(session.number)
-        session.unknown = True
+    def _write(self, session: Session) -> None:
+        own = self._commit("the proxy")
+        places = session.places()
+        if session.tracks_all:
+            self._record(
+                *(session, self.primary),
+                **_WRITE | {"own_known": False, "observed": self.committed.text},
+            )
+            own = self.committed
+        else:
+            self._record(session, self.primary, **_WRITE | {"own_gtids": own.text})
+        for place in places:
+            self.scopes[place].own |= own
+            self.scopes[place].observed |= own
 
-    def _probe(self, run: Run, worker: int, replica: str) -> None:
-        key = (worker, replica, self.incarnation[replica])
-        self.known[key] = dict(self.applied[replica])
-        run.probe(replica, text(self.known[key]), incarnation=key[2])
+    def _fail(self, session: Session) -> None:
+        self._commit("nobody was told")
+        failed: dict[str, object] = {"own_known": False, "outcome": "error", "error_code": 1062}
+        record = self._record(session, self.primary, **_WRITE | failed)
+        self._doubts += [(int(str(record["ended_us"])), place) for place in session.places()]
 
-    def _read(self, run: Run, worker: int, session: Session) -> None:
-        if session.unknown:
-            # The probe goes out with the read, in front of it.
-            asked = run.now + 10
-            run.probe("primary", text(self.committed), dispatched_us=asked)
-            session.wrote = dict(self.committed)
-            session.unknown = False
-        replica = self.random.choice(REPLICAS)
-        incarnation = self.incarnation[replica]
-        key = (worker, replica, incarnation)
-        known = self.known.get(key, {})
-        if all(known.get(tsid, 0) >= last for tsid, last in session.wrote.items()):
-            claims = {"incarnation": incarnation, "required": text(session.wrote)}
-            read = run.known(session.number, replica, text(known), **claims)
-            self._note(read, session, known)
+    def _read(self, session: Session, level: str, scope: str) -> None:
+        if scope == "application" and session.application is None:
+            scope = "user"
+        place = self.scopes[next(it for it in session.places() if it[0] == scope)]
+        bound_us = self.random.choice(BOUNDS) if level == "BOUNDED_STALENESS" else None
+        arrived_us = max(session.free_us + 1, self.now - self.random.randrange(400))
+        required = self._required(session.run, place, level, bound_us)
+        rules: dict[str, object] = {"level": level, "scope": scope, "bound_us": bound_us}
+        rules |= {"arrived_us": arrived_us, "required": required.text, **_READ}
+        names = sorted(self.applied, key=lambda _: self.random.random())
+        for name in names:
+            known = self.known[session.run, name, self.incarnation[name]]
+            if required <= known:
+                record = self._record(session, name, proof="known", proof_set=known.text, **rules)
+                self.owed.relies(record, level, scope, session.places(), bound_us or 0)
+                return
+        if required <= self.applied[names[0]]:
+            at_us = self.now + 100
+            key = (session.run, names[0], self.incarnation[names[0]])
+            self._shown.append((at_us, *key, required))
+            wait = {"proof_set": required.text, "wait_us": 100}
+            self._record(session, names[0], proof="waited", **wait, **rules)
             return
-        applied = self.applied[replica]
-        if all(applied.get(tsid, 0) >= last for tsid, last in session.wrote.items()):
-            wait = text(session.wrote)
-            run.waited(session.number, replica, wait, required=wait, incarnation=incarnation)
-            self.known[key] = {
-                tsid: max(known.get(tsid, 0), session.wrote.get(tsid, 0))
-                for tsid in known.keys() | session.wrote.keys()
-            }
-            return
-        run.read(
-            session.number,
-            "primary",
-            "primary",
-            reason="wait_timeout",
-            wait_us=50_000,
-            fallbacks=f"{replica}:3306:wait_timeout",
+        late = {"reason": "wait_timeout", "wait_us": 50, "fallbacks": f"{names[0]}:3306:x"}
+        self._record(session, self.primary, proof="primary", **rules | late)
+
+    def _required(self, run: Run, scope: Scope, level: str, bound_us: int | None) -> GtidSet:
+        if bound_us is not None:
+            for asked_us, executed in self.looks[run]:
+                if asked_us >= self.now - bound_us:
+                    return executed
+            return self._ask(run)
+        if level == "STRONG":
+            return self._ask(run)
+        doubtful = scope.unknown or (level in SEEN and scope.unseen)
+        if doubtful or scope.term != self.term:
+            executed = self._ask(run)
+            if scope.term != self.term:
+                scope.own &= executed
+                scope.observed &= executed
+                scope.term = self.term
+            scope.own |= executed
+            scope.observed |= executed
+            scope.unknown = scope.unseen = False
+        return scope.own | scope.observed if level in SEEN else scope.own
+
+    # What servers show
+
+    def _take_evidence(self) -> None:
+        late = [shown for shown in self._shown if shown[0] > self.now]
+        for at_us, run, name, incarnation, gtids in self._shown:
+            if at_us <= self.now:
+                self.known[run, name, incarnation] |= gtids
+        self._shown = late
+        for at_us, place in self._doubts:
+            if at_us <= self.now:
+                self.scopes[place].unknown = True
+        self._doubts = [doubt for doubt in self._doubts if doubt[0] > self.now]
+
+    def _look(self, run: Run, name: str) -> None:
+        key = (run, name, self.incarnation[name])
+        self._shown.append((self.now + 30, *key, self.applied[name]))
+        executed = self.applied[name].text
+        self._times(run.probe(name, executed, incarnation=key[2]), self.now, self.now + 30)
+
+    def _ask(self, run: Run) -> GtidSet:
+        self.terms[run] = self.term
+        record = run.probe(self.primary, self.committed.text, role="primary")
+        self._times(record, self.now + 1, self.now + 30)
+        self.looks[run].append((self.now + 1, self.committed))
+        del self.looks[run][:-20]
+        self.owed.probed(record, self.committed)
+        self.now += 31
+        self._take_evidence()
+        return self.committed
+
+    def _record(self, session: Session, server: str, **fields: object) -> dict[str, object]:
+        """Enter a statement that takes a while from now on."""
+        run = session.run
+        begun = max(session.free_us + 1, self.now - self.random.randrange(400))
+        plain: dict[str, object] = {"level": session.level, "scope": session.scope}
+        plain |= {"user": session.user, "application": session.application}
+        plain |= {"arrived_us": begun, **on(server), "incarnation": self.incarnation[server]}
+        if server == self.primary:
+            plain["role"] = "primary"
+        elif session.tracks_all:
+            plain["observed"] = self.applied[server].text
+        elif fields["class"] == "read":
+            for place in session.places():
+                self.scopes[place].unseen = True
+        if server == self.primary and fields["class"] == "read":
+            if session.tracks_all:
+                plain["observed"] = self.committed.text
+            else:
+                for place in session.places():
+                    self.scopes[place].unseen = True
+        record = run.statement(session.number, **plain | fields)
+        self._times(record, self.now + 10, self.now + 150 + self.random.randrange(1500))
+        session.free_us = int(str(record["ended_us"]))
+        observed = GtidSet.parse(str(record["observed"]))
+        for place in session.places():
+            self.scopes[place].observed |= observed
+        if observed and server != self.primary:
+            key = (run, server, self.incarnation[server])
+            self._shown.append((session.free_us, *key, observed))
+        self.owed.ended(record, session.places())
+        return record
+
+    def _times(self, record: dict[str, object], dispatched_us: int, ended_us: int) -> None:
+        record["dispatched_us"], record["ended_us"] = dispatched_us, ended_us
+        record["arrived_us"] = (
+            record["arrived_us"] if record["kind"] == "statement" else dispatched_us
         )
 
-    def _note(self, read: dict[str, object], session: Session, relied: Applied) -> None:
-        if session.newest is not None:
-            self.relied.append((read, dict(relied), session.newest))
+    # The log
 
-    def spoil(self, count: int) -> dict[tuple[object, object], str]:
-        """Take one GTID from what some reads relied on; (run, seq) to the GTID."""
+    def run(self, steps: int, *, failover: bool) -> None:
+        """Take so many steps; with one promotion of a replica in peace, and one after a crash."""
+        for name, crash in (("r1", False), ("r2", True), (None, False)):
+            for _ in range(steps // 3):
+                self.step()
+            if failover and name:
+                self.promote(name, crash=crash)
+
+    def finish(self) -> Sequence[Run]:
+        """Number the records in the order of their ends."""
+        for run in self.runs:
+            run.number_by_end()
+        return self.runs
+
+    def spoil(self, each: int) -> dict[tuple[object, object], str]:
+        """Take one GTID from what some reads of each level and scope relied on, after `finish`.
+
+        Returns:
+            (run, seq) to the GTID.
+        """
         spoilt = {}
-        for read, relied, (tsid, number) in self.random.sample(self.relied, count):
-            read["proof_set"] = text(relied, without=(tsid, number))
-            spoilt[read["run"], read["seq"]] = f"{tsid}:{number}"
+        for promise in PROMISES:
+            for record, gtids in self.owed.sample(promise, each, self.lost, self.random):
+                claim = GtidSet.parse(str(record["proof_set"]))
+                tsid = self.random.choice(gtids.tsids)
+                low, end = gtids.intervals(tsid)[-1]
+                uuid, _, tag = tsid.partition(":")
+                number = self.random.choice((end - 1, low))
+                text = f"{uuid}:{tag}:{number}" if tag else f"{uuid}:{number}"
+                record["proof_set"] = (claim - GtidSet.parse(text)).text
+                spoilt[record["run"], record["seq"]] = text
         return spoilt
+
+
+_READ: dict[str, object] = {"class": "read", "reason": "read"}
+_WRITE: dict[str, object] = {
+    "class": "write",
+    "may_write": True,
+    "reason": "write",
+    "proof": "primary",
+}

@@ -45,9 +45,9 @@ def records(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 def test_waits_and_lag(records: "DataFrame") -> None:
-    from spark_jobs import consistency_audit, evidence, lag_analysis
+    from spark_jobs import consistency_audit, lag_analysis, primary_history
 
-    judged = consistency_audit.transform(records, evidence.transform(records))
+    judged = consistency_audit.transform(records, primary_history.learn(records))
     rows = [row.asDict() for row in lag_analysis.transform(judged).collect()]
     assert [(row["server"], row["proof"], row["reads"]) for row in rows] == [
         ("primary:3306", "primary", 2),

@@ -25,15 +25,27 @@ VIOLATION = Verdict.VIOLATION
 NOT_JUDGED = Verdict.NOT_JUDGED
 
 Record = dict[str, object]
-Expectation = tuple[Record, Verdict, Finding, str, list[Record]]
+Expectation = tuple[Record, Verdict, Finding, str, list[tuple[str, Record]]]
 
 
 class Plan(Run):
-    """A run and what the audit must say of its reads."""
+    """A run of a proxy before a cluster of its own, and what the audit must say of its reads."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(name)
+        super().__init__(name, proxy=name)
+        self.runs: list[Run] = [self]
         self.expected: list[Expectation] = []
+        self.lost: list[tuple[Record, str, list[Record]]] = []
+        # Who names no primary could be before any.
+        self.statement(0, command="COM_PING", **on("primary"), **{"class": "command"})
+
+    def beside(self, name: str, worker: int = 1, proxy: str = "") -> Run:
+        """Another run before the same cluster: of another worker, or of another proxy."""
+        whose = f"{self.proxy}, {proxy}" if proxy else self.proxy
+        run = Run(f"{self.name}, {name}", worker, whose, self.clock)
+        run.statement(0, command="COM_PING", **on("primary"), **{"class": "command"})
+        self.runs.append(run)
+        return run
 
     def expect(
         self,
@@ -42,8 +54,12 @@ class Plan(Run):
         finding: Finding,
         missing: str = "",
         missed: list[Record] | None = None,
+        saw: list[Record] | None = None,
+        had: list[Record] | None = None,
     ) -> None:
-        self.expected.append((read, verdict, finding, missing, missed or []))
+        sources = {"wrote": missed, "saw": saw, "had": had}
+        named = [(how, record) for how, records in sources.items() for record in records or []]
+        self.expected.append((read, verdict, finding, missing, named))
 
 
 SCENARIOS: dict[str, Callable[[Plan], None]] = {}
@@ -187,10 +203,15 @@ def other_promises(run: Plan) -> None:
     write = run.write(7, f"{P}:10")
     read = run.read(7, "r1", "none", level="BEST_EFFORT")
     run.expect(read, Verdict.NO_PROMISE, Finding.BEST_EFFORT)
-    read = run.waited(7, "r1", f"{P}:10", level="STRONG")
+    read = run.waited(7, "r1", f"{P}:10", level="LINEARIZABLE")
     run.expect(read, NOT_JUDGED, Finding.UNKNOWN_LEVEL)
-    read = run.waited(7, "r1", f"{P}:10", scope="user", scope_key="app")
+    read = run.waited(7, "r1", f"{P}:10", scope="galaxy")
     run.expect(read, NOT_JUDGED, Finding.UNKNOWN_LEVEL)
+    read = run.waited(7, "r1", f"{P}:10", level="BOUNDED_STALENESS")
+    run.expect(read, NOT_JUDGED, Finding.NO_BOUND)
+    # A statement to Tidegate itself.
+    nobody = dict.fromkeys(on("primary"))
+    run.statement(7, reason="proxy", proof="none", **nobody, **{"class": "proxy"})
     read = run.waited(7, "r1", f"{P}:1")
     run.expect(read, VIOLATION, Finding.WAITED_TOO_SMALL, f"{P}:10", [write])
     # About the statement before it, wherever that ran.
@@ -236,12 +257,12 @@ def the_clock_ties_and_steps_back(run: Plan) -> None:
     # A client may send its next command before it has the answer to this one.
     read = run.waited(7, "r1", "", arrived_us=write["arrived_us"])
     run.expect(read, VIOLATION, Finding.WAITED_TOO_SMALL, f"{P}:10", [write])
-    run.now -= 3_600_000_000
+    run.clock.now -= 3_600_000_000
     read = run.waited(7, "r1", "")
     run.expect(read, VIOLATION, Finding.WAITED_TOO_SMALL, f"{P}:10", [write])
     # What comes later in the session does not reach back, whatever the clock says.
     run.expect(run.read(8, "r1", "none"), OK, Finding.NOTHING_WRITTEN)
-    run.now -= 3_600_000_000
+    run.clock.now -= 3_600_000_000
     run.write(8, f"{P}:11")
 
 
@@ -325,9 +346,12 @@ def an_unnamed_write_that_stays_so(run: Plan) -> None:
     # A part of what the primary has does not bound it.
     run.probe("primary", f"{P}:1-99", proof="waited")
     run.expect(run.known(7, "r1", f"{P}:1-99"), *in_doubt)
-    # Another server's set does not bound it, whatever its role is now.
-    run.probe("other", f"{P}:1-99", role="primary")
+    # Nor does another server's set.
+    run.probe("r2", f"{P}:1-99")
     run.expect(run.known(7, "r1", f"{P}:1-99"), *in_doubt)
+    # Unless it has become the primary: what it does not have is lost.
+    run.probe("other", f"{P}:1-99", role="primary")
+    run.expect(run.known(7, "r1", f"{P}:1-99"), OK, Finding.NOTHING_WRITTEN)
 
 
 @scenario
@@ -388,6 +412,9 @@ def another_primary(run: Plan) -> None:
     run.unnamed(9)
     read = run.read(9, "r1", "primary", **promoted)
     run.expect(read, NOT_JUDGED, Finding.PRIMARY_CHANGED)
+    run.probe("r1", f"{P}:1-10", **promoted)
+    run.expect(run.read(7, "r1", "primary", **promoted), OK, Finding.PRIMARY)
+    run.expect(run.read(9, "r1", "primary", **promoted), OK, Finding.PRIMARY)
 
 
 @scenario
@@ -398,54 +425,411 @@ def more_than_an_example_holds(run: Plan) -> None:
     run.expect(read, VIOLATION, Finding.WAITED_TOO_SMALL, f"{P}:{missing},…", writes[:5])
 
 
+@scenario
+def a_user_on_two_connections(run: Plan) -> None:
+    user = {"scope": "user", "user": "ann"}
+    other, elsewhere = run.beside("b"), run.beside("c", proxy="gate2")
+    write = run.write(7, f"{P}:10", user="ann")
+    read = run.waited(8, "r1", f"{P}:9", **user)
+    run.expect(read, VIOLATION, Finding.WAITED_TOO_SMALL, f"{P}:10", [write])
+    read = other.known(8, "r1", f"{P}:1-9", **user)
+    run.expect(read, VIOLATION, Finding.KNOWN_TOO_SMALL, f"{P}:10", [write])
+    run.expect(other.waited(8, "r1", f"{P}:10", **user), OK, Finding.WAITED)
+    # Another user, another proxy, and whoever asks for less.
+    read = run.read(9, "r1", "none", scope="user", user="bob")
+    run.expect(read, OK, Finding.NOTHING_WRITTEN)
+    run.expect(elsewhere.read(8, "r1", "none", **user), OK, Finding.NOTHING_WRITTEN)
+    run.expect(run.read(8, "r1", "none", user="ann"), OK, Finding.NOTHING_WRITTEN)
+    # A connection that has another user now wrote for the one that it had then.
+    write = run.write(9, f"{P}:11", user="bob")
+    read = run.waited(9, "r1", f"{P}:10", **user)
+    run.expect(read, OK, Finding.WAITED)
+    read = run.waited(10, "r1", "", scope="user", user="bob")
+    run.expect(read, VIOLATION, Finding.WAITED_TOO_SMALL, f"{P}:11", [write])
+
+
+@scenario
+def an_application(run: Plan) -> None:
+    cart = {"scope": "application", "application": "cart"}
+    write = run.write(7, f"{P}:10", application="cart", scope="connection")
+    run.write(7, f"{P}:11")
+    run.write(8, f"{P}:12", application="till")
+    read = run.waited(9, "r1", "", user="ann", **cart)
+    run.expect(read, VIOLATION, Finding.WAITED_TOO_SMALL, f"{P}:10", [write])
+    read = run.read(10, "r1", "none", **cart | {"application": "shelf"})
+    run.expect(read, OK, Finding.NOTHING_WRITTEN)
+    # Without a key, it is at least the connection.
+    for key in (None, ""):
+        read = run.waited(7, "r1", f"{P}:11", **cart | {"application": key})
+        run.expect(read, VIOLATION, Finding.WAITED_TOO_SMALL, f"{P}:10", [write])
+        read = run.read(9, "r1", "none", **cart | {"application": key})
+        run.expect(read, OK, Finding.NOTHING_WRITTEN)
+
+
+@scenario
+def everybody_on_a_proxy(run: Plan) -> None:
+    other, elsewhere = run.beside("b"), run.beside("c", proxy="gate2")
+    writes = [run.write(7, f"{P}:10"), other.write(7, f"{P}:12", user="ann")]
+    elsewhere.write(7, f"{P}:14")
+    for level in ("READ_OWN_WRITES", "READ_ALL_WRITES"):
+        read = run.waited(9, "r1", f"{P}:11", level=level, scope="proxy")
+        run.expect(read, VIOLATION, Finding.WAITED_TOO_SMALL, f"{P}:10:12", writes)
+    read = other.waited(9, "r1", f"{P}:10-12", level="READ_ALL_WRITES", scope="proxy")
+    run.expect(read, OK, Finding.WAITED)
+    # Of what nobody of it has seen, the next connection need see nothing.
+    read = other.read(10, "r1", "none", level="READ_ALL_WRITES")
+    run.expect(read, OK, Finding.NOTHING_WRITTEN)
+
+
+@scenario
+def what_has_not_ended_is_not_owed(run: Plan) -> None:
+    user = {"scope": "user"}
+    other = run.beside("b")
+    begun = run.clock.now
+    write = run.write(7, f"{P}:10", ended_us=begun + 3000)
+    run.expect(other.read(8, "r1", "none", **user), OK, Finding.NOTHING_WRITTEN)
+    read = other.waited(8, "r1", "", arrived_us=begun + 2999, **user)
+    run.expect(read, OK, Finding.NOTHING_WRITTEN)
+    read = other.waited(8, "r1", "", arrived_us=begun + 3000, **user)
+    run.expect(read, VIOLATION, Finding.WAITED_TOO_SMALL, f"{P}:10", [write])
+    # Who is served later came earlier all the same.
+    read = other.waited(9, "r1", "", arrived_us=begun + 2000, dispatched_us=begun + 9000, **user)
+    run.expect(read, OK, Finding.NOTHING_WRITTEN)
+
+
+@scenario
+def a_state_older_than_the_one_seen(run: Plan) -> None:
+    for number, level in enumerate(("MONOTONIC_READS", "READ_ALL_WRITES")):
+        seen = run.read(10 + number, "r1", "none", level=level, observed=f"{P}:1-20")
+        run.expect(seen, OK, Finding.NOTHING_WRITTEN)
+        read = run.waited(10 + number, "r2", f"{P}:1-19", level=level)
+        run.expect(read, VIOLATION, Finding.WAITED_TOO_SMALL, f"{P}:20", saw=[seen])
+        # Who asks for the own writes only is owed no more.
+        read = run.waited(10 + number, "r2", "")
+        run.expect(read, OK, Finding.NOTHING_WRITTEN)
+        run.expect(run.waited(10 + number, "r2", f"{P}:1-20", level=level), OK, Finding.WAITED)
+    # The same where the newest state was seen on the primary, and by another connection.
+    on_primary = {"level": "MONOTONIC_READS", "observed": f"{P}:1-30", "user": "ann"}
+    seen = run.read(20, "primary", "primary", **on_primary)
+    run.expect(seen, OK, Finding.PRIMARY)
+    ann = {"level": "MONOTONIC_READS", "scope": "user", "user": "ann"}
+    read = run.waited(21, "r2", f"{P}:1-20", **ann)
+    run.expect(read, VIOLATION, Finding.WAITED_TOO_SMALL, f"{P}:21-30", saw=[seen])
+    read = run.waited(22, "r2", "", level="MONOTONIC_READS")
+    run.expect(read, OK, Finding.NOTHING_WRITTEN)
+
+
+@scenario
+def a_state_older_than_the_one_proved(run: Plan) -> None:
+    monotonic = {"level": "MONOTONIC_READS"}
+    run.probe("r1", f"{P}:1-20")
+    # No set was reported, but the proof tells what the answer showed.
+    seen = run.known(7, "r1", f"{P}:1-20")
+    run.expect(seen, OK, Finding.NOTHING_WRITTEN)
+    read = run.waited(7, "r2", f"{P}:1-15", **monotonic)
+    run.expect(read, VIOLATION, Finding.WAITED_TOO_SMALL, f"{P}:16-20", saw=[seen])
+    seen = run.waited(8, "r1", f"{P}:30", **monotonic)
+    run.expect(seen, OK, Finding.NOTHING_WRITTEN)
+    run.probe("r2", f"{P}:1-29")
+    read = run.known(8, "r2", f"{P}:1-29", **monotonic)
+    run.expect(read, VIOLATION, Finding.KNOWN_TOO_SMALL, f"{P}:30", saw=[seen])
+    # What nothing backs was perhaps not shown.
+    unbacked = run.known(9, "r1", f"{P}:1-99", incarnation=2, **monotonic)
+    run.expect(unbacked, OK, Finding.NOTHING_WRITTEN)
+    seen = run.waited(9, "r2", f"{P}:25", **monotonic)
+    run.expect(seen, OK, Finding.NOTHING_WRITTEN)
+    # Nor was what the client did not get.
+    read = run.waited(10, "r1", f"{P}:40", outcome="lost", **monotonic)
+    run.expect(read, OK, Finding.NOTHING_WRITTEN)
+    run.expect(run.waited(10, "r2", f"{P}:30", **monotonic), OK, Finding.NOTHING_WRITTEN)
+
+
+@scenario
+def a_write_inside_the_whole_set(run: Plan) -> None:
+    whole = {"own_known": False, "observed": f"{P}:1-10", "level": "MONOTONIC_READS"}
+    for session, own in ((7, ""), (8, f"{P}:1-10")):
+        write = run.write(session, own, **whole)
+        read = run.waited(session, "r1", f"{P}:9")
+        how = {"missed": [write]} if own else {"saw": [write]}
+        run.expect(read, VIOLATION, Finding.WAITED_TOO_SMALL, f"{P}:1-8:10", **how)
+        run.expect(run.waited(session, "r1", f"{P}:1-10"), OK, Finding.WAITED)
+    # An error may hide more than the set has.
+    run.write(9, "", outcome="error", error_code=1062, **whole)
+    run.expect(run.waited(9, "r1", f"{P}:1-10"), NOT_JUDGED, Finding.UNNAMED_WRITE)
+    # A whole set of the primary that was asked for after it bounds it.
+    seen = run.read(9, "primary", "primary", **whole | {"observed": f"{P}:1-11"})
+    run.expect(seen, OK, Finding.PRIMARY)
+    run.expect(run.waited(9, "r1", f"{P}:1-11"), OK, Finding.WAITED)
+
+
+@scenario
+def strong(run: Plan) -> None:
+    strong = {"level": "STRONG"}
+    elsewhere = run.beside("b", proxy="gate2")
+    run.expect(run.read(7, "r1", "none", **strong), OK, Finding.NOTHING_WRITTEN)
+    write = elsewhere.write(9, f"{P}:10", user="ann", level="BEST_EFFORT")
+    read = run.waited(7, "r1", f"{P}:9", **strong)
+    run.expect(read, VIOLATION, Finding.WAITED_TOO_SMALL, f"{P}:10", [write])
+    # What came through another door, the primary has told to somebody.
+    probe = elsewhere.probe("primary", f"{P}:1-12")
+    for scope in ("connection", "user", "application", "proxy"):
+        read = run.known(7, "r1", f"{P}:1-10", scope=scope, **strong)
+        run.expect(read, VIOLATION, Finding.KNOWN_TOO_SMALL, f"{P}:11-12", had=[probe])
+    run.expect(run.waited(7, "r1", f"{P}:1-12", **strong), OK, Finding.WAITED)
+    # So does an answer on the primary; one on a replica does not tell what the primary has.
+    seen = run.read(8, "primary", "primary", observed=f"{P}:1-13", level="MONOTONIC_READS")
+    run.expect(seen, OK, Finding.PRIMARY)
+    read = run.waited(7, "r1", f"{P}:1-12", **strong)
+    run.expect(read, VIOLATION, Finding.WAITED_TOO_SMALL, f"{P}:13", saw=[seen])
+    ahead = {"observed": f"{P}:1-14", "level": "BEST_EFFORT"}
+    run.expect(run.read(8, "r1", "none", **ahead), Verdict.NO_PROMISE, Finding.BEST_EFFORT)
+    run.expect(run.waited(7, "r1", f"{P}:1-13", **strong), OK, Finding.WAITED)
+    # An answer that came after the read is of no use to it.
+    late = run.probe("primary", f"{P}:1-20", ended_us=run.clock.now + 500)
+    arrived = int(str(late["ended_us"])) - 1
+    read = run.waited(7, "r1", f"{P}:1-13", arrived_us=arrived, **strong)
+    run.expect(read, OK, Finding.WAITED)
+    read = run.waited(7, "r1", f"{P}:1-13", arrived_us=arrived + 1, **strong)
+    run.expect(read, VIOLATION, Finding.WAITED_TOO_SMALL, f"{P}:14-20", had=[late])
+    read = run.read(7, "r1", "none", reason="wait_timeout", wait_us=9, **strong)
+    run.expect(read, Verdict.GIVEN_UP, Finding.STALE_POLICY)
+    run.expect(run.read(7, "primary", "primary", **strong), OK, Finding.PRIMARY)
+
+
+@scenario
+def anybodys_doubt_is_a_doubt_for_all(run: Plan) -> None:
+    strong, proxy = {"level": "STRONG"}, {"scope": "proxy"}
+    elsewhere = run.beside("b", proxy="gate2")
+    write = run.write(7, f"{P}:10")
+    elsewhere.unnamed(8)
+    in_doubt = (NOT_JUDGED, Finding.UNNAMED_WRITE)
+    run.expect(run.waited(9, "r1", f"{P}:10", **strong), *in_doubt)
+    read = run.waited(9, "r1", f"{P}:9", **strong)
+    run.expect(read, VIOLATION, Finding.WAITED_TOO_SMALL, f"{P}:10", [write])
+    run.expect(run.waited(9, "r1", f"{P}:10", **proxy), OK, Finding.WAITED)
+    run.expect(elsewhere.read(9, "r1", "none", **proxy), *in_doubt)
+    run.expect(elsewhere.read(9, "r1", "none", scope="user", user="x"), OK, Finding.NOTHING_WRITTEN)
+    # Either proxy may ask.
+    run.probe("primary", f"{P}:1-11")
+    run.expect(run.waited(9, "r1", f"{P}:1-11", **strong), OK, Finding.WAITED)
+    run.expect(elsewhere.read(9, "r1", "none", **proxy), *in_doubt)
+    run.expect(elsewhere.waited(9, "r1", f"{P}:1-11", **proxy), OK, Finding.NOTHING_WRITTEN)
+
+
+@scenario
+def questions_that_cross(run: Plan) -> None:
+    run.unnamed(7)
+    # The first to be answered was the last to be asked, and found more.
+    begun = run.clock.now
+    first = {"dispatched_us": begun, "ended_us": begun + 2500}
+    last = {"dispatched_us": begun + 1000, "ended_us": begun + 2000}
+    run.probe("primary", f"{P}:1-12", **last)
+    run.probe("primary", f"{P}:1-11", **first)
+    run.clock.now = begun + 3000
+    run.expect(run.waited(7, "r1", f"{P}:1-11"), OK, Finding.NOTHING_WRITTEN)
+    run.expect(run.waited(7, "r2", f"{P}:1-10"), NOT_JUDGED, Finding.UNNAMED_WRITE)
+
+
+@scenario
+def bounded_staleness(run: Plan) -> None:
+    bounded = {"level": "BOUNDED_STALENESS", "bound_us": 5000}
+    elsewhere = run.beside("b", proxy="gate2")
+    write = elsewhere.write(8, f"{P}:10")
+    ended = int(str(write["ended_us"]))
+    for late, scope in ((-1, "connection"), (4999, "user")):
+        read = run.waited(7, "r1", "", arrived_us=ended + late, scope=scope, **bounded)
+        run.expect(read, OK, Finding.NOTHING_WRITTEN)
+    read = run.waited(7, "r1", "", arrived_us=ended + 5000, **bounded)
+    run.expect(read, VIOLATION, Finding.WAITED_TOO_SMALL, f"{P}:10", [write])
+    read = run.waited(7, "r1", "", arrived_us=ended + 4999, **bounded | {"bound_us": 4000})
+    run.expect(read, VIOLATION, Finding.WAITED_TOO_SMALL, f"{P}:10", [write])
+    run.expect(
+        run.waited(7, "r1", f"{P}:10", arrived_us=ended + 5000, **bounded), OK, Finding.WAITED
+    )
+    # Own writes are nothing special to it.
+    run.clock.now = ended + 10_000
+    own = run.write(7, f"{P}:11")
+    run.expect(run.waited(7, "r1", f"{P}:10", **bounded), OK, Finding.WAITED)
+    run.unnamed(7)
+    run.expect(run.waited(7, "r1", f"{P}:10", **bounded), OK, Finding.WAITED)
+    probe = run.probe("primary", f"{P}:1-13")
+    run.clock.now = int(str(probe["ended_us"])) + 4999
+    read = run.waited(7, "r1", f"{P}:10", **bounded)
+    run.expect(read, VIOLATION, Finding.WAITED_TOO_SMALL, f"{P}:11", [own])
+    run.expect(
+        run.waited(7, "r2", f"{P}:1-11", **bounded),
+        VIOLATION,
+        Finding.WAITED_TOO_SMALL,
+        f"{P}:12-13",
+        had=[probe],
+    )
+
+
+@scenario
+def missing_records_of_a_worker(run: Plan) -> None:
+    user, strong = {"scope": "user"}, {"level": "STRONG"}
+    other, elsewhere = run.beside("b"), run.beside("c", proxy="gate2")
+    run.write(7, f"{P}:10")
+    run.write(8, f"{P}:11")
+    run.gap(8)
+    in_doubt = (NOT_JUDGED, Finding.MISSING_RECORDS)
+    # It is anybody's of this proxy, and of the cluster; a connection knows what it lacks itself.
+    run.expect(other.waited(9, "r1", f"{P}:10-11", **user), *in_doubt)
+    run.expect(other.read(9, "r1", "none", scope="user", user="x"), *in_doubt)
+    run.expect(elsewhere.waited(9, "r1", f"{P}:10-11", **strong), *in_doubt)
+    run.expect(elsewhere.read(9, "r1", "none", **user), OK, Finding.NOTHING_WRITTEN)
+    run.expect(run.waited(7, "r1", f"{P}:10"), OK, Finding.WAITED)
+    # The primary has been asked since.
+    elsewhere.probe("primary", f"{P}:1-12")
+    run.expect(other.waited(9, "r2", f"{P}:10-11", **user), *in_doubt)
+    run.expect(other.waited(9, "r2", f"{P}:1-12", **user), OK, Finding.WAITED)
+    run.expect(elsewhere.waited(9, "r2", f"{P}:1-12", **strong), OK, Finding.WAITED)
+    # An older state was not yet in doubt.
+    old = {"level": "BOUNDED_STALENESS", "bound_us": 1_000_000}
+    run.expect(other.read(10, "r1", "none", **old), OK, Finding.NOTHING_WRITTEN)
+
+
+@scenario
+def a_log_that_begins_in_the_middle_of_a_run(run: Plan) -> None:
+    other = run.beside("b")
+    run.lose(run.records[0])
+    run.probe("r1", f"{P}:1-9")
+    run.expect(other.read(9, "r1", "none", scope="proxy"), NOT_JUDGED, Finding.MISSING_RECORDS)
+    run.expect(other.read(9, "r1", "none"), OK, Finding.NOTHING_WRITTEN)
+
+
+@scenario
+def acknowledged_and_lost(run: Plan) -> None:
+    user, strong, seen = {"scope": "user"}, {"level": "STRONG"}, {"level": "MONOTONIC_READS"}
+    other = run.beside("b")
+    run.probe("primary", f"{P}:1-9")
+    writes = [run.write(7, f"{P}:{number}") for number in (10, 11)]
+    read = run.read(7, "primary", "primary", observed=f"{P}:1-12", **seen)
+    run.expect(read, OK, Finding.PRIMARY)
+    read = other.waited(8, "r2", f"{P}:10", **user)
+    run.expect(read, VIOLATION, Finding.WAITED_TOO_SMALL, f"{P}:11", [writes[1]])
+    run.unnamed(9, user="zoe")
+    # The primary is another one, and does not have :11 and :12.
+    promoted = on("r1") | {"role": "primary"}
+    run.expect(run.read(7, "r1", "primary", **promoted), NOT_JUDGED, Finding.PRIMARY_CHANGED)
+    tide = run.probe("r1", f"{P}:1-10:14", **promoted)
+    run.lost = [(tide, f"{P}:11", [writes[1]])]
+    for rules in ({}, user, strong):
+        run.expect(
+            run.waited(7, "r2", f"{P}:1-10", **rules),
+            *(
+                (VIOLATION, Finding.WAITED_TOO_SMALL, f"{P}:14", None, None, [tide])
+                if rules is strong
+                else (OK, Finding.WAITED)
+            ),
+        )
+        run.expect(run.read(7, "r1", "primary", **promoted, **rules), OK, Finding.PRIMARY)
+    run.expect(run.waited(7, "r2", f"{P}:1-10", **seen), OK, Finding.WAITED)
+    read = run.waited(7, "r2", f"{P}:1-9", **user)
+    run.expect(read, VIOLATION, Finding.WAITED_TOO_SMALL, f"{P}:10", [writes[0]])
+    # What an earlier primary may have committed is in there, or lost, too.
+    run.expect(run.waited(9, "r2", f"{P}:1-10:14"), OK, Finding.NOTHING_WRITTEN)
+    # A state of before the change, of the primary that there is now.
+    old = {
+        "level": "BOUNDED_STALENESS",
+        "bound_us": run.clock.now - int(str(tide["ended_us"])) + 2000,
+    }
+    run.expect(run.waited(7, "r2", f"{P}:1-10", **old), OK, Finding.WAITED)
+
+
+@scenario
+def a_primary_that_was_restarted_without_its_newest_writes(run: Plan) -> None:
+    run.probe("primary", f"{P}:1-9")
+    write = run.write(7, f"{P}:10")
+    tide = run.probe("primary", f"{P}:1-9", incarnation=2)
+    run.lost = [(tide, f"{P}:10", [write])]
+    run.expect(run.waited(7, "r2", f"{P}:1-9"), OK, Finding.NOTHING_WRITTEN)
+    # The number is given out again.
+    write = run.write(7, f"{P}:10", incarnation=2)
+    read = run.waited(7, "r2", f"{P}:1-9")
+    run.expect(read, VIOLATION, Finding.WAITED_TOO_SMALL, f"{P}:10", [write])
+
+
 PLANS = {name: Plan(name) for name in SCENARIOS}
 for name, plan in SCENARIOS.items():
     plan(PLANS[name])
 
 
+def own(name: str, text: str) -> str:
+    """The UUIDs of a scenario's own cluster."""
+    return text.replace("-e53d-", f"-{list(SCENARIOS).index(name):04x}-")
+
+
+Said = dict[tuple[str, int], dict[str, object]]
+
+
 @pytest.fixture(scope="module")
 def judged(
     spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, dict[int, dict[str, object]]]:
-    """What the audit says of each read, by run and seq."""
-    from spark_jobs import consistency_audit, evidence, ingest
+) -> tuple[dict[str, Said], list[dict[str, object]]]:
+    """What the audit says of each read, by scenario and by run and seq; what it says is lost."""
+    from spark_jobs import consistency_audit, ingest, primary_history
 
     log = tmp_path_factory.mktemp("log")
-    save(log, *PLANS.values())
+    for name, plan in PLANS.items():
+        for path in save(log, *plan.runs):
+            path.write_text(own(name, path.read_text()))
     segments = ingest.find_segments(log, tmp_path_factory.mktemp("scratch"))
     parsed = ingest.parse(ingest.read(spark, segments))
     assert parsed.where("fault is not null").count() == 0
     records = ingest.number(parsed).persist()
-    said: dict[str, dict[int, dict[str, object]]] = {name: {} for name in SCENARIOS}
-    for row in consistency_audit.transform(records, evidence.transform(records)).collect():
+    history = primary_history.learn(records)
+    said: dict[str, Said] = {name: {} for name in SCENARIOS}
+    for row in consistency_audit.transform(records, history).collect():
         read = row.asDict(recursive=True)
-        assert read["seq"] not in said[row.run], "a read was judged twice"
-        said[row.run][row.seq] = read
-    return said
+        its = said[row.run.partition(",")[0]]
+        assert (row.run, row.seq) not in its, "a read was judged twice"
+        its[row.run, row.seq] = read
+    lost = primary_history.lost(history.past).collect()
+    return said, [row.asDict(recursive=True) for row in lost]
+
+
+def source(how: str, record: Record, name: str) -> dict[str, object]:
+    gtids = record["own_gtids"] if how == "wrote" else record["observed"] or record["proof_set"]
+    its = {key: record[key] for key in ("run", "session", "seq", "ended_us", "digest")}
+    return {"how": how, **its, "gtids": own(name, str(gtids))}
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_every_read_gets_the_verdict_that_it_deserves(
-    judged: dict[str, dict[int, dict[str, object]]], name: str
+    judged: tuple[dict[str, Said], object], name: str
 ) -> None:
-    plan, said = PLANS[name], judged[name]
-    assert {seq: (read["verdict"], read["finding"]) for seq, read in said.items()} == {
-        read["seq"]: (verdict, finding) for read, verdict, finding, _, _ in plan.expected
+    plan, said = PLANS[name], judged[0][name]
+    assert {key: (read["verdict"], read["finding"]) for key, read in said.items()} == {
+        (read["run"], read["seq"]): (verdict, finding)
+        for read, verdict, finding, _, _ in plan.expected
     }
-    for read, _, _, missing, missed in plan.expected:
-        its = said[int(str(read["seq"]))]
-        assert its["missing"] == (missing or None)
-        assert its["missed"] == [
-            {
-                "seq": write["seq"],
-                "ended_us": write["ended_us"],
-                "digest": write["digest"],
-                "gtids": write["own_gtids"],
-            }
-            for write in missed
-        ]
+    for read, _, _, missing, named in plan.expected:
+        its = said[str(read["run"]), int(str(read["seq"]))]
+        assert its["missing"] == (own(name, missing) or None)
+        assert its["missed"] == [source(how, record, name) for how, record in named]
         if its["verdict"] != OK:
-            assert (its["claimed"], its["shown"]) == (read["required"], read["proof_set"])
+            required, shown = (
+                read[key] and own(name, str(read[key])) for key in ("required", "proof_set")
+            )
+            assert (its["claimed"], its["shown"]) == (required, shown)
+
+
+def test_what_was_acknowledged_and_lost_is_told_and_nothing_else(
+    judged: tuple[object, list[dict[str, object]]],
+) -> None:
+    expected = [
+        {
+            **{key: tide[key] for key in ("proxy", "worker", "run", "seq", "server_uuid")},
+            "asked_us": tide["dispatched_us"],
+            "server_uuid": own(name, str(tide["server_uuid"])),
+            "gtids": own(name, gtids),
+            "writes": [source("wrote", write, name) for write in writes],
+        }
+        for name, plan in PLANS.items()
+        for tide, gtids, writes in plan.lost
+    ]
+    assert sorted(judged[1], key=str) == sorted(expected, key=str)
 
 
 def test_the_expectations_are_about_sets() -> None:

@@ -43,6 +43,15 @@ def test_update_is_union(one: Model, other: Model) -> None:
     assert gtids == made(one | other)
 
 
+@given(models, models)
+def test_remove_is_difference_and_a_copy_is_not_touched(one: Model, other: Model) -> None:
+    gtids = made(one)
+    copy = gtids.copy()
+    gtids.remove(made(other))
+    assert gtids == made(one - other)
+    assert copy == made(one)
+
+
 @given(st.lists(st.tuples(tsids, st.integers(1, 24), st.integers(1, 6)), max_size=12))
 def test_overlapping_intervals_merge(intervals: list[tuple[str, int, int]]) -> None:
     gtids = GtidSet()

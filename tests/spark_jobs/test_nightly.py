@@ -44,8 +44,8 @@ def test_a_clean_log_with_a_torn_line(tmp_path: Path, capsys: pytest.CaptureFixt
     path.write_text(whole + whole[:100])
     assert nightly.run(tmp_path, None) == 0
     assert capsys.readouterr().out == (
-        "Clean. Of 2 reads owed their session's writes, every one met a server that was shown to "
-        f"have them.\nReport: {tmp_path}/_audit/report.md\n"
+        "Clean. Of 2 reads with a promise, every one met a server that was shown to have what it "
+        f"had to see.\nReport: {tmp_path}/_audit/report.md\n"
     )
     report = (tmp_path / "_audit" / "report.md").read_text()
     assert "| `date=2026-11-30/gate-0-a1.jsonl.open` | torn | 1 |" in report
@@ -71,14 +71,15 @@ def test_a_violation(
     assert capsys.readouterr().out == (
         "2026-11-30 00:00:00.005000  session 7, statement 5  (gate, worker 0, run a1, seq 6)\n"
         "  read      0000000000000005 by app, answered by r1:3306 (replica): read, proof known\n"
+        "  promised  READ_OWN_WRITES, scope connection\n"
         "  finding   known set too small\n"
         f"  wrote     {P}:8:10, acknowledged 100 µs earlier by 0000000000000004 (seq 5)\n"
         f"  missing   {P}:10\n"
         f"  required  {P}:8 (the proxy's word)\n"
         f"  shown     {P}:1-8\n"
         "\n"
-        "1 violation. Of 4 reads owed their session's writes, 1 met a server that was not shown "
-        "to have them. Not judged: 1 read.\n"
+        "1 violation. Of 4 reads with a promise, 1 met a server not shown to have what it had to "
+        "see. Not judged: 1 read.\n"
         f"Report: {out}/report.md\n"
     )
     assert not (tmp_path / "log" / "_audit").exists()

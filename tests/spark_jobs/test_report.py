@@ -19,12 +19,23 @@ def run(**columns: object) -> Row:
     return Row(plain | numbers | more | columns)
 
 
-def verdict(verdict: Verdict, finding: Finding, reads: int) -> Row:
-    return Row({"verdict": verdict.value, "finding": finding.value, "reads": reads})
+def verdict(
+    verdict: Verdict,
+    finding: Finding,
+    reads: int,
+    level: str = "READ_OWN_WRITES",
+    scope: str = "connection",
+) -> Row:
+    promise = {"level": level, "scope": scope}
+    return Row(promise | {"verdict": verdict.value, "finding": finding.value, "reads": reads})
+
+
+def missed(how: str = "wrote", **columns: object) -> dict[str, object]:
+    plain = {"how": how, "run": "a1", "session": 7, "seq": 4, "ended_us": 1_000_000}
+    return plain | {"digest": None, "gtids": f"{GTID}:7"} | columns
 
 
 def read(finding: Finding, **columns: object) -> Row:
-    missed = {"seq": 4, "ended_us": 1_000_000, "digest": None, "gtids": f"{GTID}:7"}
     plain: dict[str, object] = {
         "proxy": "gate",
         "worker": 0,
@@ -43,13 +54,16 @@ def read(finding: Finding, **columns: object) -> Row:
         "claimed": None,
         "shown": "",
         "missing": f"{GTID}:7",
-        "missed": [missed],
+        "missed": [missed()],
+        "level": "READ_OWN_WRITES",
+        "scope": "connection",
+        "bound_us": None,
     }
     return Row(plain | columns)
 
 
 def findings(**parts: object) -> Findings:
-    empty = ("faults", "violations", "undecided", "lag", "mix", "fallbacks", "errors")
+    empty = ("faults", "lost", "violations", "undecided", "lag", "mix", "fallbacks", "errors")
     plain: dict[str, object] = {name: [] for name in empty}
     plain |= {"log": "/log", "complete": 1, "live": 0, "understated": 0, "runs": [run()]}
     plain |= {"verdicts": [verdict(Verdict.OK, Finding.KNOWN, 1000)]}
@@ -62,8 +76,8 @@ def test_a_clean_night_says_so_first() -> None:
     assert render(clean).startswith(
         "# Tidegate audit\n"
         "\n"
-        "**Clean.** Of 1,000 reads owed their session's writes, every one met a server that was "
-        "shown to have them.\n"
+        "**Clean.** Of 1,000 reads with a promise, every one met a server that was shown to have "
+        "what it had to see.\n"
         "\n"
         "`/log` from 1970-01-01 00:00:00.000000 to 1970-01-01 23:59:59.999999 UTC: 1,200 "
         "statements in 1 run.\n"
@@ -76,8 +90,8 @@ def test_a_clean_night_says_so_first() -> None:
         (
             {"verdicts": [verdict(Verdict.VIOLATION, Finding.NO_PROOF, 1)]},
             1,
-            "1 violation. Of 1 read owed their session's writes, 1 met a server that was not shown "
-            "to have them.",
+            "1 violation. Of 1 read with a promise, 1 met a server not shown to have what it had "
+            "to see.",
         ),
         (
             {
@@ -98,7 +112,7 @@ def test_a_clean_night_says_so_first() -> None:
                 ]
             },
             0,
-            "Clean. No read was owed its session's writes.",
+            "Clean. No read had a promise.",
         ),
         (
             {
@@ -108,8 +122,8 @@ def test_a_clean_night_says_so_first() -> None:
                 ]
             },
             0,
-            "Clean. Of 7 reads owed their session's writes, 5 met a server that was shown to have "
-            "them. Given up openly, by the policy `stale`: 2.",
+            "Clean. Of 7 reads with a promise, 5 met a server that was shown to have what it had "
+            "to see. Given up openly, by the policy `stale`: 2.",
         ),
         ({"runs": [run(statements=0)], "verdicts": []}, 2, "No verdict."),
         ({"runs": [run(conflicting=1)]}, 2, "1 record under a number"),
@@ -135,11 +149,12 @@ def test_a_counter_example_names_the_write_and_the_gtids() -> None:
     assert (
         "### Known set too small\n"
         "\n"
-        "The applied set that the proxy relied on does not cover the session's writes.\n"
+        "The applied set that the proxy relied on does not cover what the read had to see.\n"
         "\n"
         "```text\n"
         "1970-01-01 00:00:01.002500  session 7, statement 3  (gate, worker 0, run a1, seq 9)\n"
         "  read      00ff by app, answered by r1:3306 (replica): read, proof known\n"
+        "  promised  READ_OWN_WRITES, scope connection\n"
         "  finding   known set too small\n"
         f"  wrote     {GTID}:7, acknowledged 2.50 ms earlier by no digest (seq 4)\n"
         f"  missing   {GTID}:7\n"

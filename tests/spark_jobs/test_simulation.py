@@ -1,4 +1,4 @@
-"""Logs of a proxy that does what it should, as they are and spoilt; large ones, too."""
+"""Logs of proxies that do what they should, as they are and spoilt; large ones, too."""
 
 from collections import Counter
 from pathlib import Path
@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from protocol.gtid import GtidSet
 from spark_jobs.verdict import Finding, Verdict
 from tests.spark_jobs.routing_log import UUID, Run, save
-from tests.spark_jobs.simulation import Simulation
+from tests.spark_jobs.simulation import PROMISES, Simulation
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -18,44 +19,65 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
 P = UUID["primary"]
 
 
-def judge(spark: "SparkSession", log: Path, scratch: Path) -> "DataFrame":
-    from spark_jobs import consistency_audit, evidence, ingest
+def judge(spark: "SparkSession", log: Path, scratch: Path) -> tuple["DataFrame", "DataFrame"]:
+    from spark_jobs import consistency_audit, ingest, primary_history
 
     parsed = ingest.parse(ingest.read(spark, ingest.find_segments(log, scratch)))
     records = ingest.number(parsed).persist()
-    return consistency_audit.transform(records, evidence.transform(records)).persist()
+    history = primary_history.learn(records)
+    judged = consistency_audit.transform(records, history).persist()
+    return judged, primary_history.lost(history.past)
 
 
-def simulate(spark: "SparkSession", tmp_path: Path, seed: int, steps: int, spoilt: int) -> None:
-    simulation = Simulation(seed, workers=4, sessions=max(40, steps // 1000))
-    for _ in range(steps):
-        simulation.step()
-    planted = simulation.spoil(spoilt)
-    save(tmp_path / "log", *simulation.runs)
-    (tmp_path / "scratch").mkdir()
-    judged = judge(spark, tmp_path / "log", tmp_path / "scratch")
-
-    found = judged.where("verdict = 'violation'").collect()
-    assert {(row.run, row.seq): row.missing for row in found} == planted
-    verdicts = Counter(
-        {row.verdict: row["count"] for row in judged.groupBy("verdict").count().collect()}
-    )
-    assert set(verdicts) <= {Verdict.OK, Verdict.NO_PROMISE, Verdict.VIOLATION}
-    findings = {row.finding for row in judged.select("finding").distinct().collect()}
-    assert findings >= {Finding.KNOWN, Finding.WAITED, Finding.PRIMARY, Finding.NOTHING_WRITTEN}
-    assert judged.where("understated").count() == 0
-
-
-@pytest.mark.parametrize("seed", [1, 2])
-def test_exactly_what_was_planted_is_found(
-    spark: "SparkSession", tmp_path: Path, seed: int
+def simulate(
+    spark: "SparkSession", tmp_path: Path, seeds: dict[int, tuple[bool, int]], steps: int
 ) -> None:
-    simulate(spark, tmp_path, seed, steps=3000, spoilt=20 * (seed - 1))
+    """Audit several clusters in one log; of each seed, whether it fails over and what is spoilt."""
+    planted: dict[tuple[object, object], str] = {}
+    lost: dict[str, GtidSet] = {}
+    for seed, (failover, each) in seeds.items():
+        simulation = Simulation(seed, sessions=max(60, steps // 1000))
+        simulation.run(steps, failover=failover)
+        runs = simulation.finish()
+        spoilt = simulation.spoil(each)
+        assert len(spoilt) == each * len(PROMISES)
+        for path in save(tmp_path / "log", *runs):
+            path.write_text(own(seed, path.read_text()))
+        planted |= {key: own(seed, text) for key, text in spoilt.items()}
+        for run in runs:
+            lost[run.proxy] = GtidSet.parse(own(seed, simulation.lost.text))
+    (tmp_path / "scratch").mkdir()
+    judged, gone = judge(spark, tmp_path / "log", tmp_path / "scratch")
+
+    rows = judged.collect()
+    found = {(row.run, row.seq): row.missing for row in rows if row.verdict == Verdict.VIOLATION}
+    assert found == planted
+    verdicts = Counter(row.verdict for row in rows)
+    assert set(verdicts) <= {Verdict.OK, Verdict.NO_PROMISE, Verdict.VIOLATION}
+    assert {(row.level, row.scope) for row in rows if row.proof == "known"} >= set(PROMISES)
+    findings = {row.finding for row in rows}
+    assert findings >= {Finding.KNOWN, Finding.WAITED, Finding.PRIMARY, Finding.NOTHING_WRITTEN}
+    assert sum(row.understated for row in rows) == 0
+    told = gone.collect()
+    assert {row.proxy for row in told} <= {proxy for proxy, gtids in lost.items() if gtids}
+    assert len(told) == sum(failover for failover, _ in seeds.values())
+    for row in told:
+        assert GtidSet.parse(row.gtids) <= lost[row.proxy]
+
+
+def own(seed: int, text: str) -> str:
+    """The UUIDs of a seed's own cluster."""
+    return text.replace("-e53d-", f"-{seed:04x}-")
+
+
+def test_exactly_what_was_planted_is_found(spark: "SparkSession", tmp_path: Path) -> None:
+    seeds = {1: (True, 0), 2: (False, 2), 3: (True, 2)}
+    simulate(spark, tmp_path, seeds, steps=3600)
 
 
 @pytest.mark.deep
 def test_a_night(spark: "SparkSession", tmp_path: Path) -> None:
-    simulate(spark, tmp_path, seed=3, steps=200_000, spoilt=100)
+    simulate(spark, tmp_path, {4: (False, 5), 5: (True, 5)}, steps=100_000)
 
 
 @pytest.mark.deep
@@ -78,7 +100,7 @@ def test_a_session_with_many_writes(spark: "SparkSession", tmp_path: Path, backe
             missing.append(run.known(7, "r1", f"{P}:1-{number - 1}")["seq"])
     save(tmp_path / "log", run)
     (tmp_path / "scratch").mkdir()
-    judged = judge(spark, tmp_path / "log", tmp_path / "scratch").where("session = 7")
+    judged = judge(spark, tmp_path / "log", tmp_path / "scratch")[0].where("session = 7")
 
     counts = {
         (row.verdict, row.finding): row["count"]

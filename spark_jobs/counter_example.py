@@ -1,0 +1,83 @@
+"""One finding told in full, as text: a read and what it missed, or writes that are lost."""
+
+from typing import Final
+
+from spark_jobs.findings import Row
+from spark_jobs.markdown import brief, moment, span
+
+_HOW: Final = {"wrote": "acknowledged", "saw": "answered", "had": "told by the primary"}
+
+
+def counter_example(read: Row) -> str:
+    """Tell one read that was not shown to see what it had to see, as text."""
+    arrived = read.number("arrived_us")
+    where = ", ".join(
+        (
+            read.text("proxy"),
+            f"worker {read.number('worker')}",
+            f"run {read.text('run')}",
+            f"seq {read.number('seq')}",
+        )
+    )
+    lines = [
+        f"{moment(arrived)}  session {read.number('session')}, statement "
+        f"{read.number('ordinal')}  ({where})",
+        f"  read      {_digest(read)} by {read.text('user')}, answered by {read.text('server')} "
+        f"({read.text('role')}): {read.text('reason')}, proof {read.text('proof')}",
+        f"  promised  {_promise(read)}",
+        f"  finding   {read.text('finding')}",
+    ]
+    lines += (_source(source, arrived, read) for source in read.rows("missed"))
+    if read.has("missing"):
+        lines.append(f"  missing   {read.text('missing')}")
+    lines.append(f"  required  {_set(read, 'claimed')} (the proxy's word)")
+    lines.append(f"  shown     {_set(read, 'shown')}")
+    return "\n".join(lines)
+
+
+def lost_writes(row: Row) -> str:
+    """Tell what a primary lacks that had been acknowledged."""
+    asked = row.number("asked_us")
+    lines = [
+        f"{moment(asked)}  primary {row.text('server_uuid')}  ({row.text('proxy')}, worker "
+        f"{row.number('worker')}, run {row.text('run')}, seq {row.number('seq')})",
+        f"  lost      {brief(row.text('gtids'))}",
+        *(_source(source, asked) for source in row.rows("writes")),
+    ]
+    return "\n".join(lines)
+
+
+def _promise(read: Row) -> str:
+    level = read.text("level")
+    if level == "BOUNDED_STALENESS" and read.has("bound_us"):
+        return f"{level} of {span(read.number('bound_us'))}"
+    return level if level == "STRONG" else f"{level}, scope {read.text('scope')}"
+
+
+def _source(source: Row, now_us: int, read: Row | None = None) -> str:
+    how, gtids = source.text("how"), brief(source.text("gtids"))
+    earlier = span(now_us - source.number("ended_us"))
+    return f"  {how:<8}  {gtids}, {_HOW[how]} {earlier} earlier{_by(source, read)}"
+
+
+def _by(source: Row, read: Row | None = None) -> str:
+    """Which record named GTIDs; nothing that it shares with the read is told."""
+    seq, run, session = source.number("seq"), source.text("run"), source.number("session")
+    where = f"seq {seq}"
+    if read is None or run != read.text("run"):
+        where = f"run {run}, {where}"
+    if source.text("how") == "had":
+        return f" ({where})"
+    if read is None or (run, session) != (read.text("run"), read.number("session")):
+        where = f"session {session}, {where}"
+    return f" by {_digest(source)} ({where})"
+
+
+def _digest(statement: Row) -> str:
+    return statement.text("digest") if statement.has("digest") else "no digest"
+
+
+def _set(read: Row, column: str) -> str:
+    if not read.has(column):
+        return "unknown" if column == "claimed" else "nothing"
+    return brief(read.text(column)) or "nothing"

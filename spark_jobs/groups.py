@@ -1,0 +1,134 @@
+"""Whose history each read must be seen in, and what stands in that history.
+
+A read is owed what happened before it in one group of statements: those of its connection, of its
+user, of its application or of its proxy, or all of its cluster (STRONG and BOUNDED_STALENESS, which
+ask for no scope). Whatever a statement wrote or saw stands in every group that it belongs to.
+
+In a connection the order is that of the records, and no clock is involved: it has one statement at
+a time. In all other groups a statement counts from its end on, and a read is judged by what had
+ended when it arrived.
+"""
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as fn
+
+from spark_jobs import clusters
+from spark_jobs.primary_history import History
+from spark_jobs.promise import SEEN_LEVELS
+from spark_jobs.schema import BACKING, NUMBERED, READ, RUN, SESSION
+
+GROUP: Final = ("kind", "key")
+ORDER: Final = ("at", "turn", *RUN, "seq")
+
+_CONTEXT: Final = (
+    *("required", "proof_set", "own_gtids", "named", "observed", "hole"),
+    *("unbacked", "reached", "mark", "is_read", "is_unnamed"),
+)
+"""What a judgement needs beyond READ."""
+
+COLUMNS: Final = (*GROUP, "at", "turn", "judges", "learns", "cluster", *READ, *_CONTEXT)
+
+
+def transform(
+    records: DataFrame, backing: DataFrame, history: History, clock_error_us: int
+) -> DataFrame:
+    """Put every record into the groups in which it counts or is judged.
+
+    Args:
+        records: NUMBERED without repeats.
+        backing: BACKING of the same records.
+        history: the primary's, of the same records.
+        clock_error_us: by how much the clocks of proxies may differ, µs.
+
+    Returns:
+        COLUMNS: to be read in each GROUP in its ORDER. `judges`: a read is to be judged there.
+        `learns`: what the record wrote or saw counts there from then on. `turn` puts what ended
+        before what arrived at the same microsecond.
+    """
+    placed = (
+        records.select(*NUMBERED.names, clusters.column(history.clusters).alias("cluster"))
+        .where((fn.col("kind") == "statement") | fn.col("whole").isNotNull())
+        .join(backing.select(BACKING.names), [*RUN, "seq"], "left")
+        .withColumn("place", fn.explode(fn.array_compact(fn.array(*_places()))))
+        .withColumn("observed", fn.coalesce("whole", "observed"))
+        .withColumn("judged", fn.col("place") == _JUDGED)
+        .withColumn("kind", fn.when(fn.col("judged"), fn.col("owed_in")).otherwise(fn.col("place")))
+        .withColumns(_order(clock_error_us))
+        .join(_wanted(records, history), [*GROUP], "left")
+    )
+    kind = fn.col("kind")
+    judged = (kind == "connection") | fn.col("judges")
+    deep = fn.coalesce("deep", fn.lit(False))
+    counts = deep | (fn.col("named") != "") | fn.col("is_unnamed") | (kind == "cluster")
+    return (
+        placed.where(judged | (fn.col("deep").isNotNull() & counts))
+        # What nobody looks at is not carried along.
+        .withColumn("required", fn.when(judged, fn.col("required")))
+        .withColumn("proof_set", fn.when(judged | deep, fn.col("proof_set")))
+        .select(*COLUMNS)
+    )
+
+
+_JUDGED: Final = "judged"
+"""The place of a read in the wider group that it is owed."""
+
+
+def _places() -> list[Column]:
+    """Where a record stands: once for each kind of group, and once more to be judged."""
+    statement, is_read = fn.col("kind") == "statement", fn.col("is_read")
+    writes = (fn.col("named") != "") | fn.col("is_unnamed")
+    tells = statement & (writes | (fn.col("observed") != "") | is_read)
+    return [
+        fn.when(statement, "connection"),
+        fn.when(is_read & (fn.col("owed_in") != "connection"), _JUDGED),
+        fn.when(tells, "user"),
+        fn.when(tells & (fn.col("application") != ""), "application"),
+        fn.when(tells, "proxy"),
+        fn.when(writes | fn.col("whole").isNotNull(), "cluster"),
+    ]
+
+
+def _order(clock_error_us: int) -> dict[str, Column]:
+    """Columns of a place: its key, what is done there, and when."""
+    kind, own, judged = fn.col("kind"), fn.col("kind") == "connection", fn.col("judged")
+    bounded = fn.col("level") == "BOUNDED_STALENESS"
+    arrived = fn.col("arrived_us") - fn.when(bounded, fn.coalesce("bound_us", fn.lit(0))).otherwise(
+        0
+    )
+    ended = fn.col("ended_us") + fn.when(kind == "cluster", clock_error_us).otherwise(0)
+    return {
+        "key": _key(),
+        "at": fn.when(own, fn.col("seq")).when(judged, arrived).otherwise(ended),
+        "turn": fn.when(judged, 1).otherwise(0),
+        "judges": judged | (own & fn.col("is_read") & (fn.col("owed_in") == "connection")),
+        "learns": ~judged,
+    }
+
+
+def _key() -> Column:
+    """Which group of its kind a record belongs to."""
+    kind = fn.col("kind")
+    return (
+        fn.when(kind == "connection", fn.concat_ws("\0", *SESSION))
+        .when(kind == "user", fn.concat_ws("\0", "proxy", "user"))
+        .when(kind == "application", fn.concat_ws("\0", "proxy", "application"))
+        .when(kind == "proxy", fn.col("proxy"))
+        .otherwise(fn.col("cluster"))
+    )
+
+
+def _wanted(records: DataFrame, history: History) -> DataFrame:
+    """The wider groups in which a read is judged; `deep`: also by what was seen in them."""
+    return (
+        records.where(fn.col("is_read") & (fn.col("owed_in") != "connection"))
+        .select(
+            fn.col("owed_in").alias("kind"),
+            clusters.column(history.clusters).alias("cluster"),
+            *(*SESSION, "user", "application", "level"),
+        )
+        .select("kind", _key().alias("key"), fn.col("level").isin(*SEEN_LEVELS).alias("deep"))
+        .groupBy(*GROUP)
+        .agg(fn.bool_or("deep").alias("deep"))
+    )

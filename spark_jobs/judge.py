@@ -1,0 +1,321 @@
+"""Goes through one group of statements and judges its reads.
+
+It adds up what was written and what was seen in the group, and holds each read against the sum that
+its level is owed. Neither the proxy's ``required`` nor its verdicts have a say in it.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Final, NamedTuple
+
+from pyspark.sql import Row
+
+from spark_jobs.gtid import GtidSet, MalformedGtidSetError, parse
+from spark_jobs.primary_history import Confirmation, Gaps, Term
+from spark_jobs.promise import OWN_LEVELS, PROMISES, SCOPES
+from spark_jobs.schema import READ
+from spark_jobs.sources import Source, Sources
+from spark_jobs.verdict import Finding, Verdict
+
+_MOST: Final = 16
+"""Missing intervals that a counter-example names."""
+
+_GIVEN_UP: Final = ("none", "wait_timeout")
+"""Proof and reason of a replica's answer under the timeout policy `stale`."""
+
+_NO_GAPS: Final = Gaps()
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A verdict, why, and what was missing."""
+
+    verdict: Verdict
+    finding: Finding
+    missing: GtidSet | None = None
+
+
+class Event(NamedTuple):
+    """`groups.COLUMNS`."""
+
+    kind: str
+    key: str
+    at: int
+    turn: int
+    judges: bool
+    learns: bool
+    cluster: str
+    proxy: str
+    worker: int
+    run: str
+    session: int
+    seq: int
+    ordinal: int
+    arrived_us: int
+    dispatched_us: int
+    ended_us: int
+    user: str
+    schema: str | None
+    digest: str | None
+    application: str | None
+    scope: str
+    level: str
+    bound_us: int | None
+    server: str | None
+    server_uuid: str | None
+    role: str | None
+    reason: str
+    proof: str
+    wait_us: int
+    outcome: str
+    required: str | None
+    proof_set: str | None
+    own_gtids: str
+    named: str
+    observed: str
+    hole: bool
+    unbacked: str | None
+    reached: int | None
+    mark: int | None
+    is_read: bool
+    is_unnamed: bool
+
+    @property
+    def read(self) -> tuple[object, ...]:
+        """READ."""
+        return self[_READ_FROM : _READ_FROM + len(READ)]
+
+
+_READ_FROM: Final = Event._fields.index(READ[0])
+
+
+class Judge:
+    """One group in its order.
+
+    Attributes:
+        terms: of each cluster's primaries.
+        confirmations: of each cluster's primaries.
+        gaps: in the log, by cluster and by proxy.
+    """
+
+    terms: ClassVar[Mapping[str, Sequence[Term]]] = {}
+    confirmations: ClassVar[Mapping[tuple[str, str | None], Sequence[Confirmation]]] = {}
+    gaps: ClassVar[Mapping[tuple[str, str], Gaps]] = {}
+
+    def __init__(self) -> None:
+        self._own = GtidSet()
+        self._all = GtidSet()
+        self._sources = Sources()
+        self._writers: dict[str | None, int] = {}
+        self._wrote_us: int | None = None
+        self._doubt: Finding | None = None
+        self._mark = 0
+        self._unbounded = False
+        self._begun: list[Term] = []
+        self._last_seen = ""
+
+    def eval(self, row: Row) -> Iterator[tuple[object, ...]]:
+        """Take the next event; JUDGED of a read that is judged here."""
+        it = Event._make(row)
+        self._begin_terms(it)
+        if it.hole and it.kind == "connection":
+            self._doubts(Finding.MISSING_RECORDS, it.mark)
+        if it.judges:
+            owed = self._owed(it)
+            said = self._judge(it, owed)
+            plain = said.verdict is Verdict.OK
+            yield (
+                *it.read,
+                said.verdict.value,
+                said.finding.value,
+                None if plain else it.required,
+                None if plain else it.proof_set,
+                said.missing.shortened(_MOST) if said.missing else None,
+                self._sources.of(said.missing) if said.missing else [],
+                _is_understated(it, owed),
+                self._since_write_us(it),
+            )
+        if it.learns:
+            self._learn(it)
+
+    # What a read is owed
+
+    def _owed(self, it: Event) -> GtidSet:
+        owed = self._own if it.level in OWN_LEVELS else self._all
+        for term in self._terms(it)[len(self._begun) :]:
+            # It asks for an older state, but of the primary that there is now.
+            if term.from_us < it.arrived_us:
+                owed = owed.common(parse(term.executed))
+        return owed
+
+    def _terms(self, it: Event) -> Sequence[Term]:
+        return self.terms.get(it.cluster, ())
+
+    def _begin_terms(self, it: Event) -> None:
+        """What a new primary does not have, nobody can be shown any more."""
+        terms = self._terms(it)
+        if len(self._begun) == len(terms):
+            return
+        now = it.arrived_us if it.kind == "connection" else it.at
+        while len(self._begun) < len(terms) and terms[len(self._begun)].from_us < now:
+            term = terms[len(self._begun)]
+            self._begun.append(term)
+            self._keep(term)
+
+    def _keep(self, term: Term) -> None:
+        executed = parse(term.executed)
+        for gtids in (self._own, self._all):
+            gtids.remove(gtids.minus(executed))
+
+    # The verdict
+
+    def _judge(self, it: Event, owed: GtidSet) -> Said:
+        if it.level == "BEST_EFFORT":
+            return Said(Verdict.NO_PROMISE, Finding.BEST_EFFORT)
+        if it.level not in PROMISES or it.scope not in SCOPES:
+            return Said(Verdict.NOT_JUDGED, Finding.UNKNOWN_LEVEL)
+        if it.level == "BOUNDED_STALENESS" and it.bound_us is None:
+            return Said(Verdict.NOT_JUDGED, Finding.NO_BOUND)
+        if it.server is None:
+            return Said(Verdict.NO_ANSWER, Finding.NO_SERVER)
+        if it.role == "primary":
+            if self._is_confirmed(it):
+                return Said(Verdict.OK, Finding.PRIMARY)
+            return Said(Verdict.NOT_JUDGED, Finding.PRIMARY_CHANGED)
+        return self._judge_replica(it, owed)
+
+    def _is_confirmed(self, it: Event) -> bool:
+        """Whether this primary acknowledged the writes, or was asked for its set after them."""
+        others = [at_us for uuid, at_us in self._writers.items() if uuid != it.server_uuid]
+        if not others:
+            return True
+        return any(
+            max(others) <= asked_us and answered_us <= it.dispatched_us
+            for asked_us, answered_us in self.confirmations.get((it.cluster, it.server_uuid), ())
+        )
+
+    def _judge_replica(self, it: Event, owed: GtidSet) -> Said:
+        doubt = self._doubt_of(it)
+        if not owed and doubt is None:
+            return Said(Verdict.OK, Finding.NOTHING_WRITTEN)
+        if (it.proof, it.reason) == _GIVEN_UP:
+            return Said(Verdict.GIVEN_UP, Finding.STALE_POLICY)
+        claim, finding = _claim(it)
+        missing = owed.minus(claim, _MOST)
+        if missing:
+            return Said(Verdict.VIOLATION, finding, missing)
+        if it.proof == "known" and it.unbacked != "":
+            unbacked = claim if it.unbacked is None else parse(it.unbacked)
+            missing = owed.common(unbacked, _MOST)
+            if missing:
+                return Said(Verdict.NOT_JUDGED, Finding.UNBACKED, missing)
+        if doubt is not None:
+            return Said(Verdict.NOT_JUDGED, doubt)
+        return Said(Verdict.OK, Finding.KNOWN if it.proof == "known" else Finding.WAITED)
+
+    def _doubt_of(self, it: Event) -> Finding | None:
+        """Why the server may lack what has no name; None if it has reached the marks."""
+        reached = it.reached or 0
+        if self._unbounded or self._mark > reached:
+            return self._doubt
+        if it.kind != "connection":
+            whose = ("cluster", it.cluster) if it.kind == "cluster" else ("proxy", it.proxy)
+            unbounded, mark = self.gaps.get(whose, _NO_GAPS).before(it.at)
+            if unbounded or mark > reached:
+                return Finding.MISSING_RECORDS
+        return None
+
+    # What a statement adds
+
+    def _learn(self, it: Event) -> None:
+        if it.named:
+            self._wrote(it)
+            try:
+                self._learn_named(parse(it.named), it)
+            except MalformedGtidSetError:
+                self._doubts(Finding.MALFORMED_WRITE, None)
+        if it.observed and (it.kind != "cluster" or it.role == "primary"):
+            self._saw(it.observed, it)
+        if it.kind != "cluster":
+            self._saw(_shown(it), it)
+        if it.is_unnamed:
+            self._doubts(Finding.UNNAMED_WRITE, it.mark)
+            if it.server_uuid is not None:
+                self._wrote(it)
+        for term in self._begun:
+            if it.ended_us <= term.until_us:
+                self._keep(term)
+
+    def _learn_named(self, named: GtidSet, it: Event) -> None:
+        self._wrote_us = it.ended_us
+        self._own.update(named)
+        if it.own_gtids:
+            self._all.update(named)
+            self._sources.add(named, _source("wrote", it, it.named))
+        else:
+            self._saw(it.named, it)
+
+    def _wrote(self, it: Event) -> None:
+        self._writers[it.server_uuid] = max(it.ended_us, self._writers.get(it.server_uuid, 0))
+
+    def _saw(self, text: str, it: Event) -> None:
+        if not text or text == self._last_seen:
+            return
+        try:
+            gtids = parse(text)
+        except MalformedGtidSetError:
+            return  # it shows nothing
+        self._last_seen = text
+        if not self._all.covers(gtids):
+            self._all.update(gtids)
+            self._sources.add_whole(gtids, _source("saw" if it.ordinal else "had", it, text))
+
+    def _doubts(self, finding: Finding, mark: int | None) -> None:
+        """From here on a replica must have reached the mark; without one nothing is enough."""
+        self._doubt = finding
+        if mark is None:
+            self._unbounded = True
+        else:
+            self._mark = max(self._mark, mark)
+
+    def _since_write_us(self, it: Event) -> int | None:
+        if it.proof != "waited" or self._wrote_us is None:
+            return None
+        return it.dispatched_us + it.wait_us - self._wrote_us
+
+
+def _claim(it: Event) -> tuple[GtidSet, Finding]:
+    """What the proof says that the server has, and what is wrong if that is too little."""
+    if it.proof not in ("known", "waited") or it.proof_set is None:
+        return GtidSet(), Finding.NO_PROOF
+    try:
+        claim = parse(it.proof_set)
+    except MalformedGtidSetError:
+        return GtidSet(), Finding.MALFORMED_PROOF
+    if it.proof == "known":
+        return claim, Finding.KNOWN_TOO_SMALL
+    return claim, Finding.WAITED_TOO_SMALL
+
+
+def _shown(it: Event) -> str:
+    """What a read's answer certainly showed: what its proof says, as far as evidence backs it."""
+    if not it.is_read or it.outcome != "ok" or it.role != "replica" or it.proof_set is None:
+        return ""
+    if it.proof == "waited" or (it.proof == "known" and it.unbacked == ""):
+        return it.proof_set
+    if it.proof == "known" and it.unbacked:
+        return parse(it.proof_set).minus(parse(it.unbacked)).text()
+    return ""
+
+
+def _is_understated(it: Event, owed: GtidSet) -> bool:
+    if it.required is None or it.role == "primary" or it.level not in PROMISES:
+        return False
+    try:
+        return not parse(it.required).covers(owed)
+    except MalformedGtidSetError:
+        return True
+
+
+def _source(how: str, it: Event, gtids: str) -> Source:
+    return Source(how, it.run, it.session, it.seq, it.ended_us, it.digest, gtids)

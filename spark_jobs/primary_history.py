@@ -1,0 +1,192 @@
+"""What the primary's whole sets tell of the time before they were asked for.
+
+A `gtid_executed` that the primary was asked for at a moment holds whatever had been acknowledged
+before. Three things follow from that, which `tides.Tides` finds in one pass through a cluster's
+records, in the order of their times.
+
+*Tide marks.* A command may commit without a word on what, and records may be missing. Nobody can
+name those GTIDs, but the next whole set of that primary holds them. Such a set is a tide mark, and
+marks are numbered.
+
+*Terms.* Another server, or another incarnation of it, has become the primary. Its first whole set
+tells what it has: nobody can be shown more than that any more.
+
+*Lost writes.* What had been acknowledged and is missing from that set is lost.
+"""
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as fn
+
+from spark_jobs import clusters
+from spark_jobs.ordered_pass import ordered_pass
+from spark_jobs.schema import LOST, NUMBERED, PAST, RUN
+from spark_jobs.tides import GAP, OPEN, REIGN, TIDE, WROTE, Event, Tides
+
+
+class Term(NamedTuple):
+    """A primary's first whole set after a change.
+
+    Attributes:
+        from_us: since when it may have been the primary: the last word of the one before it.
+        until_us: when it was asked; what was acknowledged before, and is not in its set, is lost.
+        executed: canonical text of its set.
+    """
+
+    from_us: int
+    until_us: int
+    executed: str
+
+
+class Confirmation(NamedTuple):
+    """A primary's whole set that holds what others had acknowledged before it was asked for."""
+
+    asked_us: int
+    answered_us: int
+
+
+class Gaps:
+    """Times from which on records are missing, and the marks that bound what they may tell."""
+
+    def __init__(self, gaps: Sequence[tuple[int, int | None]] = ()) -> None:
+        """Take pairs of a time and a mark, which is None where nothing bounds the gap."""
+        self._times: list[int] = []
+        self._marks: list[tuple[bool, int]] = []
+        unbounded, newest = False, 0
+        for time_us, mark in sorted(gaps, key=lambda gap: gap[0]):
+            unbounded = unbounded or mark is None
+            newest = max(newest, mark or 0)
+            self._times.append(time_us)
+            self._marks.append((unbounded, newest))
+
+    def before(self, time_us: int) -> tuple[bool, int]:
+        """Whether some gap that began by then is never bounded, and the newest mark of the rest."""
+        place = bisect_right(self._times, time_us)
+        return self._marks[place - 1] if place else (False, 0)
+
+
+@dataclass(frozen=True)
+class History:
+    """What was learned, as far as it is small, and all of it.
+
+    Attributes:
+        clusters: cluster of each proxy.
+        terms: of each cluster, in the order of `from_us`.
+        confirmations: of each cluster's primaries, by server_uuid, in the order of their times.
+        gaps: of each cluster and each proxy.
+        past: PAST.
+    """
+
+    clusters: Mapping[str, str]
+    terms: Mapping[str, Sequence[Term]]
+    confirmations: Mapping[tuple[str, str | None], Sequence[Confirmation]]
+    gaps: Mapping[tuple[str, str], Gaps]
+    past: DataFrame = field(repr=False)
+
+
+def learn(records: DataFrame, clock_error_us: int = 0) -> History:
+    """Go through the records; this runs jobs, and keeps what they find (`past.unpersist()`).
+
+    Args:
+        records: NUMBERED without repeats.
+        clock_error_us: by how much the clocks of proxies may differ, µs.
+    """
+    known = clusters.find(records)
+    past = transform(records, clusters.column(known), clock_error_us).persist()
+    terms: defaultdict[str, list[Term]] = defaultdict(list)
+    confirmations: defaultdict[tuple[str, str | None], list[Confirmation]] = defaultdict(list)
+    gaps: defaultdict[tuple[str, str], list[tuple[int, int | None]]] = defaultdict(list)
+    for row in past.where(fn.col("what").isin("term", "confirmed", "gap")).collect():
+        if row.what == "term":
+            terms[row.cluster].append(Term(row.at_us, row.until_us, row.gtids))
+        elif row.what == "confirmed":
+            confirmation = Confirmation(row.until_us, row.answered_us)
+            confirmations[row.cluster, row.server_uuid].append(confirmation)
+        else:
+            gaps["proxy", row.proxy].append((row.at_us, row.mark))
+            gaps["cluster", row.cluster].append((row.at_us, row.mark))
+    return History(
+        clusters=known,
+        terms={name: sorted(its) for name, its in terms.items()},
+        confirmations={key: sorted(its) for key, its in confirmations.items()},
+        gaps={key: Gaps(its) for key, its in gaps.items()},
+        past=past,
+    )
+
+
+def lost(past: DataFrame) -> DataFrame:
+    """Tell what was acknowledged and lost.
+
+    Args:
+        past: PAST.
+
+    Returns:
+        LOST.
+    """
+    return (
+        past.where(fn.col("what") == "lost")
+        .withColumn("asked_us", fn.col("until_us"))
+        .orderBy("asked_us", *RUN, "seq")
+        .select(LOST.names)
+    )
+
+
+def transform(records: DataFrame, cluster: Column, clock_error_us: int) -> DataFrame:
+    """Go through each cluster's records in the order of their times.
+
+    Args:
+        records: NUMBERED without repeats.
+        cluster: the cluster of a record.
+        clock_error_us: by how much the clocks of proxies may differ, µs.
+
+    Returns:
+        PAST.
+    """
+
+    def events(what: int, where: Column, at: Column, uuid: Column, gtids: Column) -> DataFrame:
+        return (
+            records.select(NUMBERED.names)
+            .where(where)
+            .select(
+                cluster.alias("cluster"),
+                *(*RUN, "session", "seq"),
+                at.alias("at_us"),
+                fn.lit(what).alias("what"),
+                uuid.alias("server_uuid"),
+                *("incarnation", "ended_us", "since_us", "digest"),
+                (fn.col("own_gtids") == "").alias("whole"),
+                gtids.alias("gtids"),
+            )
+            .select(*Event._fields)
+        )
+
+    reigns = (
+        records.where((fn.col("role") == "primary") & (fn.col("outcome") != "lost"))
+        .groupBy(cluster.alias("cluster"), *RUN, "server_uuid", "incarnation")
+        .agg(fn.min("dispatched_us").alias("at_us"), fn.max("dispatched_us").alias("ended_us"))
+        .withColumns({"session": fn.lit(0), "seq": fn.lit(0), "what": fn.lit(REIGN)})
+        .withColumns({"since_us": fn.lit(0), "whole": fn.lit(False)})
+        .withColumns({"digest": fn.lit(None), "gtids": fn.lit(None)})
+        .select(*Event._fields)
+    )
+
+    ended, uuid, none = fn.col("ended_us"), fn.col("server_uuid"), fn.lit(None).cast("string")
+    statement = fn.col("kind") == "statement"
+    wrote = statement & (fn.col("named") != "") & fn.col("role").eqNullSafe("primary")
+    left_open = statement & (fn.col("hole") | fn.col("is_unnamed"))
+    since = fn.when(fn.col("is_unnamed"), ended).otherwise(fn.col("arrived_us"))
+    # Missing records may be of writes on whatever was the primary then.
+    whose = fn.when(fn.col("is_unnamed"), uuid)
+    asked, whole = fn.col("dispatched_us"), fn.col("whole")
+    found = (
+        reigns.unionAll(events(WROTE, wrote, ended + fn.lit(clock_error_us), uuid, fn.col("named")))
+        .unionAll(events(OPEN, left_open, since, whose, none))
+        .unionAll(events(GAP, fn.col("missing") > 0, ended, none, none))
+        .unionAll(events(TIDE, whole.isNotNull(), asked, uuid, whole))
+    )
+    return ordered_pass(found, ("cluster",), ("at_us", "what", *RUN, "seq"), Tides, PAST)

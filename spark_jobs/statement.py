@@ -1,0 +1,47 @@
+"""What one record says by itself: whether it read, what it wrote, and in whose name."""
+
+from pyspark.sql import Column
+from pyspark.sql import functions as fn
+
+from spark_jobs.promise import CLUSTER_LEVELS, OWN_LEVELS, SCOPES, SEEN_LEVELS
+
+
+def facts() -> dict[str, Column]:
+    """Columns of NUMBERED that follow from a record alone.
+
+    is_read: it is a read to be judged. Whatever a replica answered counts as a read, since the
+    class is the proxy's conclusion. Only diagnostics are left out: they ask about the previous
+    statement, wherever it ran.
+
+    named: a GTID set that holds all that the statement is known to have committed; "" if that is
+    nothing. Where a session tracks ALL_GTIDS, the server tells no statement's own, but its whole
+    set at the statement's end, which has them.
+
+    is_unnamed: it may have committed what `named` does not name.
+
+    whole: a primary's whole ``gtid_executed``, if the record holds one.
+
+    owed_in: the kind of group in whose history a read must be seen (`groups`). A read in scope
+    `application` that names none is at least one of its connection.
+    """
+    kind, level, scope = fn.col("kind"), fn.col("level"), fn.col("scope")
+    own, observed = fn.col("own_gtids"), fn.col("observed")
+    statement, may_write, outcome = kind == "statement", fn.col("may_write"), fn.col("outcome")
+    primary, replica = (fn.col("role").eqNullSafe(role) for role in ("primary", "replica"))
+
+    told = fn.col("own_known") | ((observed != "") & (outcome == "ok"))
+    keyed = (scope != "application") | fn.coalesce(fn.col("application") != "", fn.lit(False))
+    probe = (kind == "proof") & (fn.col("proof") == "probed")
+    return {
+        "is_read": statement
+        & (fn.col("class") != "diagnostic")
+        & ((fn.col("class") == "read") | replica),
+        "is_unnamed": statement & (~told | (may_write & (outcome == "lost"))),
+        "named": fn.when(own != "", own).when(may_write & primary, observed).otherwise(""),
+        "whole": fn.when(primary & probe, fn.col("proof_set")).when(
+            primary & statement & (observed != ""), observed
+        ),
+        "owed_in": fn.when(level.isin(*CLUSTER_LEVELS), "cluster")
+        .when(level.isin(*OWN_LEVELS, *SEEN_LEVELS) & scope.isin(*SCOPES) & keyed, scope)
+        .otherwise("connection"),
+    }
