@@ -1,0 +1,358 @@
+"""Ways to get it wrong: each patches the routing code, or how the simulated proxy drives it.
+
+A mutant is a function of pytest's `monkeypatch`. That the simulation catches each shows that its
+silence about the real code means something.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from protocol.gtid import EMPTY, GtidSet
+from routing import policy
+from routing.decision import Level, Scope
+from routing.gathering import Gathering
+from routing.observations import Observations
+from routing.scope import Scopes, ScopeState
+from routing.session import Session
+from routing.topology import Server, Topology
+from tests.model.proxy import Link, Proxy, ProxySession
+from tests.model.simulation import WEIGHTS, Options
+
+if TYPE_CHECKING:
+    import pytest
+
+Patch = Callable[["pytest.MonkeyPatch"], None]
+
+_OFTEN: Final[dict[str, float]] = {
+    "hang_up": 0.4,
+    "restart_replica": 3,
+    "promote": 0.6,
+    "notice": 6,
+    "door": 8,
+    "delay": 20,
+    "apply": 30,
+}
+_SELDOM: Final[dict[str, float]] = {"apply": 2, "commit": 1.5, "answer": 15, "receive": 3}
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One way to get it wrong.
+
+    Attributes:
+        name: what is wrong.
+        patch: makes it wrong.
+        options: of a simulation where it matters.
+        seed: where to begin to look; the first that caught it when this was written.
+    """
+
+    name: str
+    patch: Patch
+    options: Options
+    seed: int
+
+
+ALL: list[Mutant] = []
+_REMEMBERING: Final = (Level.MONOTONIC_READS, Level.READ_ALL_WRITES)
+_DISORDER: Final = (False, False, False)
+
+
+def _mutant(
+    *,
+    levels: tuple[Level, ...] = (Level.READ_OWN_WRITES,),
+    scopes: tuple[Scope, ...] = (Scope.CONNECTION,),
+    often: tuple[str, ...] = (),
+    seldom: tuple[str, ...] = ("apply",),
+    seed: int = 0,
+    **options: Any,
+) -> Callable[[Patch], Patch]:
+    chosen_often = {kind: _OFTEN[kind] for kind in often}
+    chosen_seldom = {kind: _SELDOM[kind] for kind in seldom}
+    weights = {**WEIGHTS, **chosen_often, **chosen_seldom}
+
+    def decorated(patch: Patch) -> Patch:
+        chosen = Options(levels=levels, scopes=scopes, weights=weights, **options)
+        ALL.append(Mutant(patch.__name__, patch, chosen, seed))
+        return patch
+
+    return decorated
+
+
+# What is required.
+
+
+@_mutant(replicas=_DISORDER, clients=2, seed=41)
+def keep_only_the_last_tracker(patch: pytest.MonkeyPatch) -> None:
+    def wrote(self: ScopeState, gtids: GtidSet, primary: GtidSet, now: float = 0.0) -> None:
+        self.own = gtids
+        self.changed_at = self.used_at = now
+
+    patch.setattr(ScopeState, "wrote", wrote)
+
+
+@_mutant(replicas=_DISORDER, clients=2, seed=41)
+def keep_only_the_highest_number(patch: pytest.MonkeyPatch) -> None:
+    def wrote(self: ScopeState, gtids: GtidSet, primary: GtidSet, now: float = 0.0) -> None:
+        both = self.own | gtids
+        ends = {tsid: both.intervals(tsid)[-1][1] for tsid in both.tsids}
+        self.own = GtidSet({tsid: [(end - 1, end)] for tsid, end in ends.items()})
+        self.changed_at = self.used_at = now
+
+    patch.setattr(ScopeState, "wrote", wrote)
+
+
+@_mutant(seed=1)
+def forget_on_reset(patch: pytest.MonkeyPatch) -> None:
+    reset = Session.reset
+
+    def forget(self: Session) -> None:
+        reset(self)
+        self.own_scope = ScopeState(Scope.CONNECTION, "", self.own_scope.term, unknown=False)
+
+    patch.setattr(Session, "reset", forget)
+
+
+@_mutant(seed=5)
+def ignore_what_was_committed_before_an_error(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ProxySession, "failed", lambda self: None)
+
+
+@_mutant(levels=(Level.READ_OWN_WRITES, Level.BEST_EFFORT))
+def ignore_writes_that_nobody_tracks(patch: pytest.MonkeyPatch) -> None:
+    shown = ProxySession.shown
+
+    def only_reads(self: ProxySession, link: Link) -> None:
+        if not self.request.may_write:
+            shown(self, link)
+
+    patch.setattr(ProxySession, "shown", only_reads)
+
+
+@_mutant(levels=_REMEMBERING, seed=5)
+def forget_what_was_observed(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ScopeState, "saw", lambda self, executed, now=0.0: None)
+    patch.setattr(ScopeState, "showed", lambda self, server, epoch: None)
+
+
+@_mutant(levels=_REMEMBERING, seldom=("commit",), seed=20)
+def take_a_tracker_for_a_bound_of_what_was_seen(patch: pytest.MonkeyPatch) -> None:
+    """Rows are visible before their GTID is in any set."""
+    patch.setattr(ScopeState, "showed", lambda self, server, epoch: None)
+
+
+@_mutant(levels=_REMEMBERING, scopes=(Scope.PROXY,), seldom=("commit",), seed=23)
+def take_what_the_primary_has_executed_for_all_that_was_seen(patch: pytest.MonkeyPatch) -> None:
+    """A replica can show what the primary is still committing."""
+    probed = ScopeState.probed
+    patch.setattr(
+        ScopeState,
+        "probed",
+        lambda self, executed, doubts, owned=None: probed(self, executed, doubts),
+    )
+
+
+@_mutant(levels=_REMEMBERING, seldom=("commit",), seed=2)
+def take_the_primary_for_the_newest(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ProxySession, "older_than_seen", lambda self: False)
+
+
+@_mutant(levels=_REMEMBERING, seldom=("commit",), seed=2)
+def think_the_primary_has_what_a_probe_of_it_named(patch: pytest.MonkeyPatch) -> None:
+    """It named what it was committing, too."""
+
+    def older(self: ProxySession) -> bool:
+        topology, rules = self.proxy.topology, self.rules
+        scope = self.state.reading(rules, topology.term, self.proxy.now())
+        seen = scope.unseen or scope.seen_on not in (None, topology.primary)
+        return seen and rules.level in _REMEMBERING
+
+    patch.setattr(ProxySession, "older_than_seen", older)
+
+
+@_mutant(levels=(Level.READ_OWN_WRITES, Level.MONOTONIC_READS), scopes=(Scope.USER,), registers=1)
+def only_levels_that_remember_see(patch: pytest.MonkeyPatch) -> None:
+    """What a session is shown at another level counts in its scope, too."""
+    shown = ProxySession.shown
+
+    def remembered(self: ProxySession, link: Link) -> None:
+        if self.request.may_write or link.tracks_all:
+            shown(self, link)
+
+    patch.setattr(ProxySession, "shown", remembered)
+
+
+@_mutant(
+    levels=_REMEMBERING, scopes=(Scope.PROXY,), often=("hang_up",), registers=1, clients=2, seed=98
+)
+def forget_what_was_shown_in_part(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ProxySession, "partly_shown", lambda self, link: None)
+
+
+@_mutant(scopes=(Scope.USER,))
+def a_session_owes_nothing_to_its_user(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Session, "entered", lambda self, rules: [self.own_scope])
+
+
+@_mutant(scopes=(Scope.APPLICATION,), errors=5, seed=5)
+def a_failed_statements_application_is_its_sessions(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ProxySession, "failed", lambda self: self.state.may_have_written())
+
+
+@_mutant(scopes=(Scope.APPLICATION,))
+def who_names_no_application_is_entered_nowhere(patch: pytest.MonkeyPatch) -> None:
+    alive = Scopes.alive
+
+    def named(self: Scopes, user: str, application: str) -> list[ScopeState]:
+        found = alive(self, user, application)
+        return [one for one in found if one.kind is not Scope.APPLICATION or one.key]
+
+    patch.setattr(Scopes, "alive", named)
+
+
+# Scopes that come and go.
+
+
+@_mutant(scopes=(Scope.USER, Scope.PROXY), scope_limit=2, seed=1)
+def a_wide_scope_begins_empty(patch: pytest.MonkeyPatch) -> None:
+    make = ScopeState.__init__
+
+    def empty(self: ScopeState, *arguments: Any, **named: Any) -> None:
+        make(self, *arguments, **named)
+        self.unknown = self.unseen = False
+
+    patch.setattr(ScopeState, "__init__", empty)
+
+
+@_mutant(scopes=(Scope.USER,), scope_limit=1, clients=5, often=("delay",), registers=1, seed=101)
+def a_probe_of_a_dropped_scope_counts_for_the_next(patch: pytest.MonkeyPatch) -> None:
+    make = ScopeState.__init__
+
+    def from_zero(self: ScopeState, *arguments: Any, **named: Any) -> None:
+        make(self, *arguments, **{**named, "doubts": 0})
+
+    patch.setattr(ScopeState, "__init__", from_zero)
+
+
+# Probes.
+
+
+@_mutant(
+    levels=(Level.STRONG,), clients=6, often=("door", "delay"), seldom=("apply", "answer"), seed=10
+)
+def join_the_probe_in_flight(patch: pytest.MonkeyPatch) -> None:
+    arrive = Gathering.arrive
+
+    def join(self: Gathering[Any], reader: Any) -> None:
+        if self.asked:
+            self.asked.append(reader)
+        else:
+            arrive(self, reader)
+
+    patch.setattr(Gathering, "arrive", join)
+
+
+@_mutant(
+    scopes=(Scope.PROXY,),
+    errors=6,
+    clients=6,
+    often=("delay",),
+    seldom=("apply", "answer"),
+    seed=49,
+)
+def a_probe_ends_all_doubts(patch: pytest.MonkeyPatch) -> None:
+    probed = ScopeState.probed
+
+    def end_all(self: ScopeState, executed: GtidSet, doubts: int, owned: GtidSet = EMPTY) -> None:
+        probed(self, executed, self.doubts, owned)
+
+    patch.setattr(ScopeState, "probed", end_all)
+
+
+@_mutant(levels=(Level.STRONG,))
+def strong_takes_what_the_scope_knows(patch: pytest.MonkeyPatch) -> None:
+    required_by = policy.required_by
+
+    def known(scope: ScopeState, rules: Any, topology: Topology, *more: Any) -> GtidSet | None:
+        if rules.level is Level.STRONG and scope.is_known(Level.STRONG) and not scope.unknown:
+            return scope.own
+        return required_by(scope, rules, topology, *more)
+
+    patch.setattr(policy, "required_by", known)
+
+
+@_mutant(levels=(Level.BOUNDED_STALENESS,))
+def a_bound_is_as_good_as_any_observation(patch: pytest.MonkeyPatch) -> None:
+    since = Observations.since
+    patch.setattr(Observations, "since", lambda self, moment: since(self, moment - 3.0))
+
+
+# Proofs.
+
+
+@_mutant()
+def take_the_binlog_stream_for_proof(patch: pytest.MonkeyPatch) -> None:
+    def believe(self: Proxy, server: Server, gtids: GtidSet) -> None:
+        server.proved(gtids, server.epoch)
+
+    patch.setattr(Proxy, "hint", believe)
+
+
+@_mutant(replicas=(True,), registers=1, often=("restart_replica",), seed=7)
+def keep_an_applied_set_across_a_restart(patch: pytest.MonkeyPatch) -> None:
+    def observed(self: Server, uuid: str, started: Any, executed: GtidSet, before: GtidSet) -> int:
+        if not self.epoch:
+            self.epoch = 1
+        self.proved(executed, self.epoch)
+        return self.epoch
+
+    patch.setattr(Server, "observed", observed)
+
+
+@_mutant()
+def take_a_wait_that_ran_out_for_a_success(patch: pytest.MonkeyPatch) -> None:
+    waited = ProxySession.waited
+    patch.setattr(
+        ProxySession, "waited", lambda self, link, *, reached: waited(self, link, reached=True)
+    )
+
+
+@_mutant(levels=(Level.MONOTONIC_READS,), scopes=(Scope.USER,), replicas=_DISORDER, seed=7)
+def a_higher_number_proves_the_lower(patch: pytest.MonkeyPatch) -> None:
+    proved = Server.proved
+
+    def filled(self: Server, gtids: GtidSet, epoch: int) -> None:
+        ends = {tsid: gtids.intervals(tsid)[-1][1] for tsid in gtids.tsids}
+        proved(self, GtidSet({tsid: [(1, end)] for tsid, end in ends.items()}), epoch)
+
+    patch.setattr(Server, "proved", filled)
+
+
+@_mutant(levels=(Level.READ_ALL_WRITES,), replicas=_DISORDER, seed=2)
+def read_all_writes_from_replicas_in_any_order(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ProxySession, "learn_order", lambda self, server, mysql: None)
+
+
+# Another primary.
+
+
+@_mutant(scopes=(Scope.USER, Scope.PROXY), often=("promote",))
+def compare_nothing_with_a_new_primary(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Topology, "term", 0)
+
+
+@_mutant(
+    scopes=(Scope.USER, Scope.PROXY),
+    clients=6,
+    often=("promote", "notice", "delay"),
+    seldom=("answer",),
+    seed=58,
+)
+def hear_an_old_primary_out(patch: pytest.MonkeyPatch) -> None:
+    def promote(self: Proxy, server: Server) -> None:
+        self.topology.promote(server)
+        self.owe(server)
+
+    patch.setattr(Proxy, "promote", promote)

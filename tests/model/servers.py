@@ -1,0 +1,401 @@
+"""Servers as far as consistency is concerned: commits, binary logs, replication, answers.
+
+Nothing moves by itself: a server does one small step when the scheduler of the simulation says so.
+
+A commit has three moments (measured on MySQL 9.7):
+
+1. *flushed*: it has its GTID and its place in the binary log.
+2. *committed*: the engine shows it to others.
+3. *executed*: it stands in `gtid_executed`. Its client is told after that.
+
+`Physics` says which of them are apart. With an early dump, replicas may get a transaction, and show
+it, between 1 and 2. With a late set, a read may see a transaction between 2 and 3, although no set
+that the server reports at its end names it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from enum import Flag
+from typing import TYPE_CHECKING, Final, Literal
+
+from protocol.gtid import EMPTY, GtidSet
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+CommandKind = Literal[
+    "identify", "track", "write", "implicit", "refused", "read", "probe", "wait", "settle"
+]
+AnswerKind = Literal["identity", "ok", "error", "rows", "executed", "waited", "lost"]
+_WAITS: Final = ("wait", "settle")
+WRITES: Final = ("write", "implicit", "refused")
+
+
+class Physics(Flag):
+    """Which moments of a commit are apart."""
+
+    SIMPLE = 0
+    EARLY_DUMP = 1
+    LATE_EXECUTED = 2
+    REAL = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """A write to one register.
+
+    Attributes:
+        number: its place among all that were ever flushed on any primary.
+        gtid: a set of its GTID alone.
+        register: which register.
+        value: what was written.
+    """
+
+    number: int
+    gtid: GtidSet
+    register: int
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """What the proxy sends.
+
+    Attributes:
+        kind: `implicit` is a command that commits a write and then fails; `refused` fails without.
+        register: of a write or read.
+        value: of a write.
+        tracking: of `track`: the new session_track_gtids.
+        gtids: of `wait`; `settle` waits for what is being committed when it begins.
+        budget: of `wait` and `settle`, s.
+    """
+
+    kind: CommandKind
+    register: int = 0
+    value: int = 0
+    tracking: str = ""
+    gtids: GtidSet = EMPTY
+    budget: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a server sends.
+
+    A read has two answers: `rows` with the value, then `ok` with the tracker, made later.
+
+    Attributes:
+        kind: `lost` is not sent but noticed: the connection broke.
+        value: of `rows`: what was read; of `waited`: 0 or 1.
+        gtids: of `executed` and `identity`: @@GLOBAL.gtid_executed.
+        owned: of `executed`: @@GLOBAL.gtid_owned.
+        tracker: what SESSION_TRACK_GTIDS says; None if nothing.
+        uuid: of `identity`.
+        started: of `identity`, s.
+    """
+
+    kind: AnswerKind
+    value: int = 0
+    gtids: GtidSet = EMPTY
+    owned: GtidSet = EMPTY
+    tracker: GtidSet | None = None
+    uuid: str = ""
+    started: float = 0.0
+
+
+LOST: Final = Answer("lost")
+
+
+class Wire:
+    """One connection to a server, with what is on its way in both directions."""
+
+    def __init__(self, server: Mysql, receive: Callable[[Answer], None]) -> None:
+        self.server = server
+        self.receive = receive
+        self.to_server: deque[Command] = deque()
+        self.to_client: deque[Answer] = deque()
+        self.tracking = "OFF"
+        self.own = EMPTY
+        self.deadline: float | None = None
+        self.awaited = EMPTY
+        self.transaction: Transaction | None = None  # being committed
+        self.shown = False  # the rows of a read are out, its end is not
+        self.closed = False  # by the client's end
+        server.wires.append(self)
+
+    def send(self, *commands: Command) -> None:
+        """Put commands on the way, if there still is somebody to get them."""
+        if self in self.server.wires:
+            self.to_server.extend(commands)
+
+    def close(self) -> None:
+        """Hang up; what was sent is still executed, but nobody waits (fact 4.1)."""
+        self.closed = True
+        self.to_client.clear()
+        if self.to_server and self.to_server[0].kind in _WAITS:
+            self.to_server.clear()
+        if not self.to_server and self in self.server.wires:
+            self.server.wires.remove(self)
+        if self in self.server.broken:
+            self.server.broken.remove(self)
+
+    def deliver(self) -> None:
+        """Let the oldest answer arrive."""
+        answer = self.to_client.popleft()
+        if self in self.server.broken and not self.to_client:
+            self.server.broken.remove(self)
+        self.receive(answer)
+
+
+class Mysql:
+    """One server.
+
+    Attributes:
+        name: ``host:port``.
+        uuid: @@server_uuid.
+        ordered: replica_preserve_commit_order.
+        up: it runs.
+        started: when it started, s.
+        source: where it replicates from; None for the primary.
+        binlog: what it flushed, in order.
+        state: what a read sees, by register.
+        executed: @@GLOBAL.gtid_executed.
+        relay: received and not applied yet.
+        wires: open connections.
+        broken: connections that ended with a crash, which their clients have not noticed yet.
+    """
+
+    def __init__(self, name: str, uuid: str, *, ordered: bool, physics: Physics) -> None:
+        self.name = name
+        self.uuid = uuid
+        self.ordered = ordered
+        self.up = True
+        self.started = 0.0
+        self.source: Mysql | None = None
+        self.binlog: list[Transaction] = []
+        self.state: dict[int, int] = {}
+        self.executed = EMPTY
+        self.relay: list[Transaction] = []
+        self.wires: list[Wire] = []
+        self.broken: list[Wire] = []
+        self._physics = physics
+        self._flushed: deque[Transaction] = deque()
+        self._committed: deque[Transaction] = deque()
+        self._has: set[int] = set()  # numbers of what is in the binlog
+        self._position = 0  # in the source's binlog
+
+    # Commits
+
+    def flush(self, number: int, register: int, value: int) -> Transaction:
+        """Give a write its GTID, and go on with its commit as far as that is one step."""
+        last = self.executed.intervals(self.uuid)
+        behind = [one for one in (*self._flushed, *self._committed) if self.uuid in one.gtid.tsids]
+        following = (last[-1][1] if last else 1) + len(behind)
+        gtid = GtidSet({self.uuid: [(following, following + 1)]})
+        transaction = Transaction(number, gtid, register, value)
+        self._take(transaction)
+        return transaction
+
+    def _take(self, transaction: Transaction) -> None:
+        self.binlog.append(transaction)
+        self._has.add(transaction.number)
+        self._flushed.append(transaction)
+        if Physics.EARLY_DUMP not in self._physics or self.source is not None:
+            self._commit()
+
+    def _commit(self) -> None:
+        transaction = self._flushed.popleft()
+        self.state[transaction.register] = transaction.value
+        self._committed.append(transaction)
+        if Physics.LATE_EXECUTED not in self._physics:
+            self._settle()
+
+    def _settle(self) -> None:
+        transaction = self._committed.popleft()
+        self.executed |= transaction.gtid
+
+    @property
+    def owned(self) -> GtidSet:
+        """@@GLOBAL.gtid_owned: what is being committed."""
+        owned = EMPTY
+        for transaction in (*self._flushed, *self._committed):
+            owned |= transaction.gtid
+        return owned
+
+    def has(self, number: int) -> bool:
+        """Whether a transaction is in its binary log."""
+        return number in self._has
+
+    def has_all_of(self, other: Mysql) -> bool:
+        """Whether its binary log has whatever is in another server's."""
+        return other._has <= self._has
+
+    @property
+    def is_committing(self) -> bool:
+        """Whether `go_on` has something to do."""
+        return self.up and bool(self._flushed or self._committed)
+
+    def go_on(self, later: bool) -> None:
+        """One more step of a commit that is under way; `later` chooses where there is a choice."""
+        if self._committed and (later or not self._flushed):
+            self._settle()
+        else:
+            self._commit()
+
+    def is_pending(self, transaction: Transaction) -> bool:
+        """Whether a transaction of its own is not in `executed` yet."""
+        return transaction in self._flushed or transaction in self._committed
+
+    # Replication
+
+    @property
+    def can_receive(self) -> bool:
+        """Whether its source has more for it."""
+        source = self.source
+        if source is None or not self.up or not source.up:
+            return False
+        while self._position < len(source.binlog):
+            if source.binlog[self._position].number not in self._has:
+                return True
+            self._position += 1
+        return False
+
+    def receive(self) -> None:
+        """Take the next transaction from the source; `can_receive` must be true."""
+        if self.source is not None:
+            self.relay.append(self.source.binlog[self._position])
+            self._position += 1
+
+    def apply(self, which: int) -> None:
+        """Apply a transaction of the relay log: the first, or any that depends on none before."""
+        index = 0
+        if not self.ordered:
+            index = which % len(self.relay)
+            register = self.relay[index].register
+            for earlier in range(index):
+                if self.relay[earlier].register == register:
+                    index = earlier
+                    break
+        self._take(self.relay.pop(index))
+
+    def follow(self, source: Mysql | None) -> None:
+        """Replicate from another source, or from none."""
+        self.source = source
+        self.relay.clear()
+        self._position = 0
+
+    def clone(self, other: Mysql, uuid: str, now: float) -> None:
+        """Begin anew as another server, with the data of one that runs."""
+        self.uuid = uuid
+        self.binlog = list(other.binlog)
+        self.up = True
+        self._recover(now)
+        self.follow(other)
+
+    # Faults
+
+    def crash(self, cut: Callable[[int], int]) -> None:
+        """Stop at once; `cut` says how many of so many answers on their way still arrive."""
+        self.up = False
+        for wire in self.wires:
+            if not wire.closed:
+                for _ in range(len(wire.to_client) - cut(len(wire.to_client))):
+                    wire.to_client.pop()
+                wire.to_client.append(LOST)
+                self.broken.append(wire)
+            wire.to_server.clear()
+        self.wires.clear()
+
+    def restart(self, now: float, lost: int) -> None:
+        """Start again, without the last so many transactions, which were not on disk."""
+        self.up = True
+        if lost:
+            del self.binlog[-lost:]
+        self._recover(now)
+        self.follow(self.source)
+
+    def _recover(self, now: float) -> None:
+        self.started = now
+        self._flushed.clear()
+        self._committed.clear()
+        self._has = {transaction.number for transaction in self.binlog}
+        self.state = {one.register: one.value for one in self.binlog}
+        self.executed = EMPTY
+        for transaction in self.binlog:
+            self.executed |= transaction.gtid
+
+    # Commands
+
+    def is_ready(self, wire: Wire, now: float) -> bool:
+        """Whether the connection's next command can go on."""
+        if not wire.to_server:
+            return False
+        if wire.transaction is not None:
+            return not self.is_pending(wire.transaction)
+        command = wire.to_server[0]
+        if command.kind in ("write", "implicit"):
+            return all(one.register != command.register for one in self._flushed)  # its row's lock
+        if wire.deadline is not None:
+            return wire.awaited <= self.executed or now >= wire.deadline
+        return True
+
+    def execute(self, wire: Wire, now: float, number: Callable[[Command], int]) -> None:
+        """Go on with the connection's next command.
+
+        Args:
+            wire: whose.
+            now: s.
+            number: numbers the transaction of a write that is flushed.
+        """
+        command = wire.to_server[0]
+        if command.kind in ("write", "implicit") and wire.transaction is None:
+            wire.transaction = self.flush(number(command), command.register, command.value)
+            if self.is_pending(wire.transaction):
+                return
+        if command.kind in _WAITS and wire.deadline is None:
+            wire.awaited = self.owned if command.kind == "settle" else command.gtids
+            wire.deadline = now + command.budget
+            if not wire.awaited <= self.executed:
+                return
+        if command.kind == "read" and not wire.shown:
+            wire.shown = True
+            answer = Answer("rows", self.state.get(command.register, 0))
+        else:
+            wire.to_server.popleft()
+            answer = self._end(wire, command)
+        if not wire.closed:
+            wire.to_client.append(answer)
+        elif not wire.to_server:
+            self.wires.remove(wire)
+
+    def _end(self, wire: Wire, command: Command) -> Answer:
+        kind = command.kind
+        wire.shown = False
+        if kind == "identify":
+            return Answer("identity", gtids=self.executed, uuid=self.uuid, started=self.started)
+        if kind == "track":
+            wire.tracking = command.tracking
+            wire.own = EMPTY
+            return Answer("ok")
+        if wire.transaction is not None:
+            if kind == "write":
+                wire.own |= wire.transaction.gtid
+            wire.transaction = None  # behind an ERR packet no packet names it
+        if kind == "implicit" or kind == "refused":
+            return Answer("error")
+        if kind in _WAITS:
+            wire.deadline = None
+            timed_out = not wire.awaited <= self.executed
+            return Answer("waited", int(timed_out), tracker=self._tracker(wire))
+        if kind == "probe":
+            owned = self.owned
+            return Answer("executed", 0, self.executed, owned, self._tracker(wire))
+        return Answer("ok", tracker=self._tracker(wire))
+
+    def _tracker(self, wire: Wire) -> GtidSet | None:
+        own, wire.own = wire.own, EMPTY
+        if wire.tracking == "ALL_GTIDS":
+            return self.executed
+        return own if own and wire.tracking == "OWN_GTID" else None

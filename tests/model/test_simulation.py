@@ -1,0 +1,122 @@
+"""The simulation finds no read that breaks its promise, whatever is chosen; see `simulation`."""
+
+from collections import Counter
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, rule
+
+from routing.decision import Level
+from tests.model.servers import Physics
+from tests.model.simulation import Options, Simulation, some_options
+
+NUMBERS = st.integers(0, (1 << 32) - 1)
+
+
+def judged(options: Options, seed: int, steps: int) -> Simulation:
+    simulation = Simulation(options)
+    simulation.run(seed, steps)
+    assert [str(complaint) for complaint in simulation.judge()] == []
+    return simulation
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_random_steps(seed: int) -> None:
+    judged(some_options(seed), seed, 2000)
+
+
+@pytest.mark.parametrize("physics", [Physics.SIMPLE, *Physics, Physics.REAL])
+def test_it_does_not_matter_which_moments_of_a_commit_are_apart(physics: Physics) -> None:
+    judged(Options(physics=physics), 1, 5000)
+
+
+def test_all_kinds_of_things_happen() -> None:
+    counts: Counter[str] = Counter()
+    for seed in range(5):
+        counts += judged(Options(), seed, 4000).counts
+    reads = [f"read {level}" for level in Level]
+    writes = ["write ok", "write lost", "implicit error", "refused error"]
+    faults = ["replica crashed", "primary crashed", "promoted", "lost", "hang up"]
+    sessions = ["reset ok", "set ok", "read told", "read error", "read lost"]
+    missing = [what for what in (*reads, *writes, *faults, *sessions) if counts[what] < 3]
+    assert missing == []
+    assert sum(counts[read] for read in reads) > 400
+
+
+def test_a_run_depends_on_its_seed_alone() -> None:
+    first, second = (judged(some_options(7), 7, 2000) for _ in range(2))
+    assert first.history == second.history
+    assert first.history != judged(some_options(7), 8, 2000).history
+
+
+@pytest.mark.deep
+def test_a_hundred_thousand_steps() -> None:
+    counts = judged(Options(clients=6), 1, 100_000).counts
+    assert sum(counts[f"read {level}"] for level in Level) > 5000
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("seed", range(1000, 1500))
+def test_many_random_steps(seed: int) -> None:
+    judged(some_options(seed), seed, 4000)
+
+
+class SimulationMachine(RuleBasedStateMachine):
+    """Hypothesis chooses the steps, and finds the shortest list of them that goes wrong."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.simulation = Simulation(Options(clients=3, replicas=(True, False), registers=2))
+
+    @rule(number=NUMBERS)
+    def client_acts(self, number: int) -> None:
+        self.simulation.step("client", number)
+
+    @rule(number=NUMBERS)
+    def door_writes(self, number: int) -> None:
+        self.simulation.step("door", number)
+
+    @rule(number=NUMBERS)
+    def server_executes(self, number: int) -> None:
+        self.simulation.step("server", number)
+
+    @rule(number=NUMBERS)
+    def commit_goes_on(self, number: int) -> None:
+        self.simulation.step("commit", number)
+
+    @rule(number=NUMBERS)
+    def answer_arrives(self, number: int) -> None:
+        self.simulation.step("answer", number)
+
+    @rule(number=NUMBERS)
+    def replica_receives(self, number: int) -> None:
+        self.simulation.step("receive", number)
+
+    @rule(number=NUMBERS)
+    def replica_applies(self, number: int) -> None:
+        self.simulation.step("apply", number)
+
+    @rule(number=NUMBERS, kind=st.sampled_from(["timer", "time", "delay", "hint"]))
+    def time_passes(self, number: int, kind: str) -> None:
+        self.simulation.step(kind, number)
+
+    @rule(
+        number=NUMBERS,
+        kind=st.sampled_from(
+            ["hang_up", "restart_replica", "restart_primary", "promote", "notice"]
+        ),
+    )
+    def something_fails(self, number: int, kind: str) -> None:
+        self.simulation.step(kind, number)
+
+    @rule(seed=NUMBERS)
+    def much_happens(self, seed: int) -> None:
+        self.simulation.run(seed, 40)
+
+    def teardown(self) -> None:
+        assert [str(complaint) for complaint in self.simulation.judge()] == []
+
+
+class TestSimulation(SimulationMachine.TestCase):  # type: ignore[misc]
+    settings = settings(max_examples=120, stateful_step_count=80)
