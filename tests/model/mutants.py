@@ -18,8 +18,11 @@ from routing.observations import Observations
 from routing.scope import Scopes, ScopeState
 from routing.session import Session
 from routing.topology import Server, Topology
-from tests.model.proxy import Link, Proxy, ProxySession
-from tests.model.simulation import WEIGHTS, Options
+from tests.model.links import Link
+from tests.model.options import WEIGHTS, Options
+from tests.model.proxy import Proxy
+from tests.model.reads import Reads
+from tests.model.session import ProxySession
 
 if TYPE_CHECKING:
     import pytest
@@ -313,10 +316,8 @@ def keep_an_applied_set_across_a_restart(patch: pytest.MonkeyPatch) -> None:
 
 @_mutant()
 def take_a_wait_that_ran_out_for_a_success(patch: pytest.MonkeyPatch) -> None:
-    waited = ProxySession.waited
-    patch.setattr(
-        ProxySession, "waited", lambda self, link, *, reached: waited(self, link, reached=True)
-    )
+    waited = Reads.waited
+    patch.setattr(Reads, "waited", lambda self, link, *, reached: waited(self, link, reached=True))
 
 
 @_mutant(levels=(Level.MONOTONIC_READS,), scopes=(Scope.USER,), replicas=_DISORDER, seed=7)

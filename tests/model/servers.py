@@ -18,19 +18,13 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 from enum import Flag
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING
 
 from protocol.gtid import EMPTY, GtidSet
+from tests.model.wires import LOST, WAITS, Answer, Command, Wire
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-CommandKind = Literal[
-    "identify", "track", "write", "implicit", "refused", "read", "probe", "wait", "settle"
-]
-AnswerKind = Literal["identity", "ok", "error", "rows", "executed", "waited", "lost"]
-_WAITS: Final = ("wait", "settle")
-WRITES: Final = ("write", "implicit", "refused")
 
 
 class Physics(Flag):
@@ -57,96 +51,6 @@ class Transaction:
     gtid: GtidSet
     register: int
     value: int
-
-
-@dataclass(frozen=True, slots=True)
-class Command:
-    """What the proxy sends.
-
-    Attributes:
-        kind: `implicit` is a command that commits a write and then fails; `refused` fails without.
-        register: of a write or read.
-        value: of a write.
-        tracking: of `track`: the new session_track_gtids.
-        gtids: of `wait`; `settle` waits for what is being committed when it begins.
-        budget: of `wait` and `settle`, s.
-    """
-
-    kind: CommandKind
-    register: int = 0
-    value: int = 0
-    tracking: str = ""
-    gtids: GtidSet = EMPTY
-    budget: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What a server sends.
-
-    A read has two answers: `rows` with the value, then `ok` with the tracker, made later.
-
-    Attributes:
-        kind: `lost` is not sent but noticed: the connection broke.
-        value: of `rows`: what was read; of `waited`: 0 or 1.
-        gtids: of `executed` and `identity`: @@GLOBAL.gtid_executed.
-        owned: of `executed`: @@GLOBAL.gtid_owned.
-        tracker: what SESSION_TRACK_GTIDS says; None if nothing.
-        uuid: of `identity`.
-        started: of `identity`, s.
-    """
-
-    kind: AnswerKind
-    value: int = 0
-    gtids: GtidSet = EMPTY
-    owned: GtidSet = EMPTY
-    tracker: GtidSet | None = None
-    uuid: str = ""
-    started: float = 0.0
-
-
-LOST: Final = Answer("lost")
-
-
-class Wire:
-    """One connection to a server, with what is on its way in both directions."""
-
-    def __init__(self, server: Mysql, receive: Callable[[Answer], None]) -> None:
-        self.server = server
-        self.receive = receive
-        self.to_server: deque[Command] = deque()
-        self.to_client: deque[Answer] = deque()
-        self.tracking = "OFF"
-        self.own = EMPTY
-        self.deadline: float | None = None
-        self.awaited = EMPTY
-        self.transaction: Transaction | None = None  # being committed
-        self.shown = False  # the rows of a read are out, its end is not
-        self.closed = False  # by the client's end
-        server.wires.append(self)
-
-    def send(self, *commands: Command) -> None:
-        """Put commands on the way, if there still is somebody to get them."""
-        if self in self.server.wires:
-            self.to_server.extend(commands)
-
-    def close(self) -> None:
-        """Hang up; what was sent is still executed, but nobody waits (fact 4.1)."""
-        self.closed = True
-        self.to_client.clear()
-        if self.to_server and self.to_server[0].kind in _WAITS:
-            self.to_server.clear()
-        if not self.to_server and self in self.server.wires:
-            self.server.wires.remove(self)
-        if self in self.server.broken:
-            self.server.broken.remove(self)
-
-    def deliver(self) -> None:
-        """Let the oldest answer arrive."""
-        answer = self.to_client.popleft()
-        if self in self.server.broken and not self.to_client:
-            self.server.broken.remove(self)
-        self.receive(answer)
 
 
 class Mysql:
@@ -354,7 +258,7 @@ class Mysql:
             wire.transaction = self.flush(number(command), command.register, command.value)
             if self.is_pending(wire.transaction):
                 return
-        if command.kind in _WAITS and wire.deadline is None:
+        if command.kind in WAITS and wire.deadline is None:
             wire.awaited = self.owned if command.kind == "settle" else command.gtids
             wire.deadline = now + command.budget
             if not wire.awaited <= self.executed:
@@ -385,7 +289,7 @@ class Mysql:
             wire.transaction = None  # behind an ERR packet no packet names it
         if kind == "implicit" or kind == "refused":
             return Answer("error")
-        if kind in _WAITS:
+        if kind in WAITS:
             wire.deadline = None
             timed_out = not wire.awaited <= self.executed
             return Answer("waited", int(timed_out), tracker=self._tracker(wire))

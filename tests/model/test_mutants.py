@@ -3,7 +3,8 @@
 import pytest
 
 from tests.model.mutants import ALL, Mutant
-from tests.model.simulation import Options, Simulation
+from tests.model.options import Options
+from tests.model.simulation import Simulation
 
 MOST_RUNS = 400
 STEPS = 1000

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from routing.decision import Level
+from tests.model.options import Options, some_options
 from tests.model.servers import Physics
-from tests.model.simulation import Options, Simulation, some_options
+from tests.model.simulation import Simulation
 
 NUMBERS = st.integers(0, (1 << 32) - 1)
 
@@ -53,7 +54,7 @@ def test_a_run_depends_on_its_seed_alone() -> None:
 @pytest.mark.deep
 def test_a_hundred_thousand_steps() -> None:
     counts = judged(Options(clients=6), 1, 100_000).counts
-    assert sum(counts[f"read {level}"] for level in Level) > 5000
+    assert sum(counts[f"read {level}"] for level in Level) > 2000
 
 
 @pytest.mark.deep
@@ -118,5 +119,5 @@ class SimulationMachine(RuleBasedStateMachine):
         assert [str(complaint) for complaint in self.simulation.judge()] == []
 
 
-class TestSimulation(SimulationMachine.TestCase):  # type: ignore[misc]
-    settings = settings(max_examples=120, stateful_step_count=80)
+TestSimulation = SimulationMachine.TestCase
+TestSimulation.settings = settings(max_examples=120, stateful_step_count=80)

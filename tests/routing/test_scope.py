@@ -559,9 +559,9 @@ class _Crowd:
             session.reset()
         elif kind == 5:
             required = house.required(session, rules)
-            key = (wide, {Scope.USER: session.user, Scope.APPLICATION: rules.application}.get(wide))
             if required is not None:
-                assert self.truth.get((key[0], key[1] or ""), EMPTY) <= required <= self.executed
+                (key,) = (key for key in _keys(session) if key[0] is wide)
+                assert self.truth.get(key, EMPTY) <= required <= self.executed
                 self.judged += 1
 
 

@@ -1,0 +1,244 @@
+"""Clients of the proxy, and one that comes by another door: they write the history."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from routing.consistency import Rules
+from routing.decision import Level, Scope, TimeoutPolicy
+from tests.model.links import Reply, Request
+from tests.model.wires import Answer, Command, CommandKind, Wire
+from tests.support.history import Read, ScopeKey, Write
+
+if TYPE_CHECKING:
+    from tests.model.options import Chooser
+    from tests.model.session import ProxySession
+    from tests.model.simulation import Simulation
+
+TICK: Final = 0.005
+"""Seconds between two ticks of the clock."""
+STAMPS: Final = 1000
+"""Stamps in a tick; no step needs so many."""
+USERS: Final = ("ann", "bob")
+_FIRST_RULES: Final = Rules(Level.STRONG, Scope.CONNECTION, 0.2, TimeoutPolicy.PRIMARY)
+
+
+@dataclass(slots=True, eq=False)
+class Written:
+    """A write, as far as it has come."""
+
+    client: str
+    scopes: frozenset[ScopeKey]
+    register: int
+    value: int
+    invoked: int
+    acknowledged: int | None = None
+    number: int | None = None
+    aborted: bool = False
+    lost: bool = False
+
+    def as_write(self) -> Write:
+        """As the history has it."""
+        return Write(
+            self.client,
+            self.scopes,
+            self.register,
+            self.value,
+            self.invoked,
+            self.acknowledged,
+            self.number,
+            self.aborted,
+            self.lost,
+        )
+
+
+@dataclass(slots=True, eq=False)
+class _Op:
+    """What a client waits for."""
+
+    request: Request
+    invoked: int
+    rules: Rules
+    written: Written | None = None
+    rows: Reply | None = None
+
+
+class Client:
+    """Sends one statement at a time, and enters into the history what it did and saw."""
+
+    def __init__(self, simulation: Simulation, number: int) -> None:
+        self._simulation = simulation
+        self._number = number
+        self._user = USERS[number % len(USERS)]
+        self._session: ProxySession | None = None
+        self._replies: deque[Reply] = deque()
+        self._connections = 0
+        self._connecting = False
+        self._op: _Op | None = None
+        self._sent = True  # the request has arrived
+        self._initial_rules = self._rules = _FIRST_RULES
+
+    @property
+    def name(self) -> str:
+        """Its connection's name."""
+        return f"c{self._number}.{self._connections}"
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether `hang_up` does anything."""
+        return self._session is not None
+
+    @property
+    def has_a_part(self) -> bool:
+        """Whether it has rows of an answer, and not its end."""
+        return self._op is not None and self._op.rows is not None
+
+    @property
+    def can_act(self) -> bool:
+        """Whether `act` does anything."""
+        waits = self._connecting or self._op is not None
+        return bool(self._replies) or not self._sent or not waits
+
+    def act(self, choose: Chooser) -> None:
+        """Take a reply, or let the request arrive, or send the next."""
+        if self._replies:
+            self._take(self._replies.popleft())
+        elif not self._sent:
+            self._sent = True
+            if self._session is not None and self._op is not None:
+                self._session.command(self._op.request)
+        elif self._session is None:
+            self._connect(choose)
+        else:
+            self._begin(choose)
+
+    def hang_up(self) -> None:
+        """Leave, whatever was going on; the proxy sees it at once."""
+        if self._session is not None:
+            self._session.client_lost()
+        while self._replies:
+            self._take(self._replies.popleft())
+
+    # What it sends
+
+    def _connect(self, choose: Chooser) -> None:
+        simulation = self._simulation
+        self._connections += 1
+        self._connecting = True
+        self._initial_rules = self._rules = simulation.some_rules(choose)
+        self._session = simulation.proxy.connect(
+            self._rules, self._user, self._number, self._replies.append
+        )
+
+    def _begin(self, choose: Chooser) -> None:
+        simulation = self._simulation
+        what = choose.below(24)
+        rules = simulation.some_rules(choose) if choose.below(4) == 0 else None
+        register = choose.below(simulation.options.registers)
+        request = Request("read", register, rules=rules)
+        if what < 8:
+            errors = simulation.options.errors
+            fails = what < errors
+            kind: CommandKind = "implicit" if fails else "refused" if what == 7 else "write"
+            request.kind = kind
+            request.value = simulation.new_value()
+        elif what == 8:
+            request = Request("reset")
+        elif what == 9:
+            self._rules = simulation.some_rules(choose)
+            request = Request("set", rules=self._rules)
+        self._op = op = _Op(request, simulation.stamp(), request.rules or self._rules)
+        if request.may_write:
+            op.written = simulation.write(
+                self.name, self._memberships(op.rules), register, request.value, op.invoked
+            )
+            op.written.aborted = request.kind == "refused"
+        self._sent = False
+
+    def _memberships(self, rules: Rules) -> frozenset[ScopeKey]:
+        return frozenset(self._key(scope, rules) for scope in Scope)
+
+    def _key(self, scope: Scope, rules: Rules) -> ScopeKey:
+        keys = {
+            Scope.CONNECTION: self.name,
+            Scope.USER: self._user,
+            Scope.APPLICATION: rules.application,
+        }
+        return scope, keys.get(scope, "")
+
+    # What it gets
+
+    def _take(self, reply: Reply) -> None:
+        op = self._op
+        if reply.kind == "rows":
+            if op is not None:
+                op.rows = reply
+            return
+        self._op = None
+        self._connecting = False
+        if op is not None:
+            self._end(op, reply)
+        if reply.kind == "lost":
+            self._session = None
+            self._sent = True
+
+    def _end(self, op: _Op, reply: Reply) -> None:
+        simulation = self._simulation
+        request = op.request
+        if op.written is not None and not op.written.aborted and reply.kind in ("ok", "error"):
+            # The client knows: what fails behind an implicit commit has committed what was before.
+            op.written.acknowledged = simulation.stamp()
+        if request.kind == "reset" and reply.kind == "ok":
+            self._rules = self._initial_rules
+        if op.rows is not None:
+            rules = op.rules
+            stale = op.rows.stale
+            simulation.reads.append(
+                Read(
+                    self.name,
+                    self._key(rules.scope, rules),
+                    Level.BEST_EFFORT if stale else rules.level,
+                    request.register,
+                    op.rows.value,
+                    op.invoked,
+                    simulation.stamp(),
+                    # The clock itself is a tick wide.
+                    round(rules.staleness / TICK + 1) * STAMPS,
+                    self._memberships(rules),
+                )
+            )
+            simulation.count(f"read {rules.level}{' stale' if stale else ''}")
+        else:
+            simulation.count(f"{request.kind} {reply.kind}")
+
+
+class Door:
+    """A client that writes to the primary and does not come through the proxy."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self._simulation = simulation
+        self._wire: Wire | None = None
+        self._written: Written | None = None
+
+    def act(self, choose: Chooser) -> bool:
+        """Send a write, if none is under way."""
+        simulation = self._simulation
+        if self._written is not None or not simulation.primary.up:
+            return False
+        if self._wire is None:
+            self._wire = Wire(simulation.primary, self._receive)
+        register = choose.below(simulation.options.registers)
+        value = simulation.new_value()
+        stamp = simulation.stamp()
+        self._written = simulation.write("door", frozenset(), register, value, stamp)
+        self._wire.send(Command("write", register, value))
+        return True
+
+    def _receive(self, answer: Answer) -> None:
+        written, self._written = self._written, None
+        if answer.kind == "lost":
+            self._wire = None
+        elif written is not None:
+            written.acknowledged = self._simulation.stamp()

@@ -1,0 +1,128 @@
+"""What the simulated proxy gets from clients and gives them, and its links to servers."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from protocol.gtid import EMPTY, GtidSet
+from tests.model.wires import WRITES, Answer, Command, CommandKind, Wire
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from routing.consistency import Rules
+    from routing.decision import Decision
+    from routing.scope import ScopeState
+    from routing.topology import Server
+    from tests.model.servers import Mysql
+
+Purpose = Literal["identify", "track", "reset", "forward", "probe", "gather", "wait", "settle"]
+ReplyKind = Literal["ok", "rows", "error", "told", "lost"]
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a client gets.
+
+    Attributes:
+        kind: `rows` is a part, the others are an end; `told` is the error of lost writes, `error`
+            any other, `lost` the end of the connection.
+        value: what was read.
+        stale: the guarantee was given up, as the timeout policy says.
+        refused: the proxy gave the error: the statement did not run.
+    """
+
+    kind: ReplyKind
+    value: int = 0
+    stale: bool = False
+    refused: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Request:
+    """A client's statement, and what becomes of it."""
+
+    kind: CommandKind | Literal["reset", "set"]
+    register: int = 0
+    value: int = 0
+    rules: Rules | None = None  # the statement's own; of `set`: the session's from now on
+    arrived: float = 0.0
+    scope: ScopeState | None = None  # that it reads in
+    decision: Decision | None = None
+    probed: GtidSet | None = None
+    observed: GtidSet = EMPTY
+    started: bool = False  # rows were passed on
+    stale: bool = False
+    asked: GtidSet = EMPTY
+    doubts: int = 0
+    term: int = 0
+    sent_at: float = 0.0
+    waited: float = 0.0  # for other reads' WAITs, s
+
+    @property
+    def may_write(self) -> bool:
+        """Whether it is one of those that change data."""
+        return self.kind in WRITES
+
+
+class Link:
+    """The proxy's end of a connection to a server."""
+
+    def __init__(
+        self, server: Server, mysql: Mysql, answer: Callable[[Link, Answer], None]
+    ) -> None:
+        self.server = server
+        self.wire = Wire(mysql, self._receive)
+        self.epoch = -1
+        self.tracking = "OFF"
+        self.lost = False
+        self.purposes: deque[Purpose] = deque()
+        self._trackings: deque[str] = deque()
+        self.applied_before = EMPTY
+        self._answer = answer
+
+    def _receive(self, answer: Answer) -> None:
+        self._answer(self, answer)
+
+    @property
+    def busy(self) -> bool:
+        """Whether it has not answered all that it was sent."""
+        return bool(self.purposes)
+
+    @property
+    def tracks_all(self) -> bool:
+        """Whether each answer brings the server's whole set."""
+        return self.tracking == "ALL_GTIDS"
+
+    def send(self, purpose: Purpose, command: Command) -> None:
+        """Send a command, and remember what its answer is for."""
+        self.purposes.append(purpose)
+        self.wire.send(command)
+
+    def track(self, tracking: str, purpose: Purpose = "track") -> None:
+        """Set session_track_gtids."""
+        self._trackings.append(tracking)
+        self.send(purpose, Command("track", tracking=tracking))
+
+    def tracked(self) -> None:
+        """It is set, also for what answers come from now on."""
+        self.tracking = self._trackings.popleft()
+
+    def identify(self, tracking: str) -> None:
+        """Ask who is there, and set what is tracked."""
+        self.applied_before = self.server.applied
+        self.track(tracking)
+        self.send("identify", Command("identify"))
+
+    def identified(self, answer: Answer, slack: float) -> None:
+        """Take the answer; the start is known to be within `slack` of what it says, s."""
+        started = (answer.started - slack, answer.started + slack)
+        uuid, executed = answer.uuid, answer.gtids
+        self.epoch = self.server.observed(uuid, started, executed, self.applied_before)
+
+    def close(self) -> None:
+        """Hang up."""
+        self.lost = True
+        self.wire.close()

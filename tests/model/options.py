@@ -1,0 +1,105 @@
+"""What a simulation is made of, and how choices are taken out of a number."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+from routing.decision import Level, Scope
+from tests.model.servers import Physics
+
+WEIGHTS: Final = {
+    "client": 24,
+    "server": 40,
+    "answer": 40,
+    "receive": 12,
+    "apply": 9,
+    "commit": 8,
+    "timer": 1,
+    "time": 3,
+    "delay": 5,
+    "door": 1.5,
+    "hint": 2,
+    "hang_up": 0.25,
+    "restart_replica": 0.12,
+    "restart_primary": 0.05,
+    "promote": 0.04,
+    "notice": 1,
+}
+
+
+_STEADY: Final = ("client", "server", "answer", "notice")
+"""Kinds of steps without which nothing moves."""
+
+_Any = TypeVar("_Any")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a simulation is made of.
+
+    Attributes:
+        clients: how many.
+        replicas: for each, whether it preserves commit order.
+        registers: how many; few make more conflicts.
+        errors: of 24 statements, how many commit a write and then fail.
+        levels: those that clients ask for.
+        scopes: those that clients ask for.
+        scope_limit: wide scopes that the proxy keeps.
+        scope_age: how long it keeps one that nobody uses, s.
+        fallback_rate: reads per second that may leave late replicas.
+        physics: which moments of a commit are apart.
+        weights: of the kinds of steps.
+    """
+
+    clients: int = 4
+    replicas: tuple[bool, ...] = (True, True, False)
+    registers: int = 3
+    errors: int = 1
+    levels: tuple[Level, ...] = tuple(Level)
+    scopes: tuple[Scope, ...] = tuple(Scope)
+    scope_limit: int = 4
+    scope_age: float = 6.0
+    fallback_rate: float = 40.0
+    physics: Physics = Physics.REAL
+    weights: dict[str, float] = field(default_factory=lambda: dict(WEIGHTS))
+
+
+def some_options(seed: int) -> Options:
+    """Options chosen at random: with few clients, scopes and faults a run goes deeper."""
+    chance = random.Random(seed)
+
+    def some(all_of: Sequence[_Any], most: int) -> tuple[_Any, ...]:
+        return tuple(chance.sample(all_of, chance.randint(1, most)))
+
+    weights = {
+        kind: weight * (1 if kind in _STEADY else chance.choice((0.1, 0.3, 1, 1, 1, 3)))
+        for kind, weight in WEIGHTS.items()
+    }
+    return Options(
+        clients=chance.randint(2, 5),
+        replicas=tuple(chance.random() < 0.7 for _ in range(chance.randint(1, 3))),
+        registers=chance.randint(1, 3),
+        errors=chance.choice((1, 1, 4)),
+        levels=some(tuple(Level), 3),
+        scopes=some(tuple(Scope), 2),
+        scope_limit=chance.randint(1, 5),
+        scope_age=chance.choice((2.0, 6.0, 60.0)),
+        fallback_rate=chance.choice((5.0, 40.0, 1000.0)),
+        physics=chance.choice((Physics.REAL, Physics.REAL, *Physics, Physics.SIMPLE)),
+        weights=weights,
+    )
+
+
+class Chooser:
+    """Takes one choice after the other out of a number."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+
+    def below(self, count: int) -> int:
+        """One of 0..count-1."""
+        self._number, found = divmod(self._number, count)
+        return found

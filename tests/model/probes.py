@@ -1,0 +1,57 @@
+"""The shared probes of the simulated proxy, as `proxy.server.probe` has them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from routing.gathering import Gathering
+from tests.model.wires import Answer, Command
+
+if TYPE_CHECKING:
+    from tests.model.links import Link
+    from tests.model.proxy import Proxy
+    from tests.model.session import ProxySession
+
+
+class Probes:
+    """The shared probes of the primary."""
+
+    def __init__(self, proxy: Proxy) -> None:
+        self._proxy = proxy
+        self.gathering: Gathering[ProxySession] = Gathering()
+        self._asked_at = 0.0
+
+    def ask(self, session: ProxySession) -> None:
+        """Let a read have the answer to a question that is sent from now on."""
+        self.gathering.arrive(session)
+        self.begin()
+
+    def leave(self, session: ProxySession) -> None:
+        """A session ends."""
+        if self.gathering.leave(session):
+            self.begin()
+
+    def begin(self) -> None:
+        """Ask, if there is somebody who waits and no question in flight."""
+        while asked := self.gathering.begin():
+            link = asked[0].primary_for_probe()
+            if link is not None:
+                self._asked_at = self._proxy.now()
+                link.send("gather", Command("probe"))
+                return
+            leader = asked[0]
+            self.gathering.leave(leader)
+            leader.reads.probed(None)
+
+    def answered(self, link: Link, answer: Answer) -> None:
+        """What the primary has, over the leader's connection."""
+        asked = self.gathering.asked
+        if not asked or asked[0].primary_for_probe() is not link:
+            return
+        topology = self._proxy.topology
+        link.server.proved(answer.gtids, link.epoch)
+        if link.server is topology.primary:
+            topology.observations.add(self._asked_at, answer.gtids)
+        for session in self.gathering.end():
+            session.reads.probed(answer)
+        self.begin()

@@ -1,0 +1,334 @@
+"""One client's session in the simulated proxy, as `proxy.client.session` has it.
+
+Each method is one step that nothing can come between, as a callback of the event loop is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from routing.consistency import REMEMBERING
+from routing.decision import Decision, Level, Proof, Reason
+from routing.policy import on_primary
+from routing.session import Session
+from tests.model.links import Link, Reply, Request
+from tests.model.reads import Reads
+from tests.model.wires import Answer, Command
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from protocol.gtid import GtidSet
+    from routing.consistency import Rules
+    from routing.topology import Server
+    from tests.model.proxy import Proxy
+    from tests.model.servers import Mysql
+
+
+class ProxySession:
+    """One client's session, in the proxy."""
+
+    def __init__(
+        self, proxy: Proxy, rules: Rules, user: str, preferred: int, reply: Callable[[Reply], None]
+    ) -> None:
+        self.proxy = proxy
+        self._rules = rules
+        self._user = user
+        self._preferred = preferred
+        self._reply = reply
+        self.state = Session(rules, preferred, proxy.scopes, user, proxy.topology.term)
+        self.request = Request("set")
+        self.primary: Link | None = None
+        self._replicas: dict[Server, Link] = {}
+        self._active: Link | None = None
+        self._opening: Link | None = None
+        self.reads = Reads(proxy, self)
+        self._answered = True
+        self.ended = False
+
+    @property
+    def rules(self) -> Rules:
+        """What the request asks for."""
+        return self.request.rules or self.state.rules
+
+    # Login
+
+    def login(self) -> None:
+        """Open the connection to the primary."""
+        proxy = self.proxy
+        server = proxy.topology.primary
+        mysql = proxy.servers[server]
+        if not mysql.up:
+            self.end()
+            return
+        self.primary = Link(server, mysql, self.answer)
+        self._answered = False
+        self.primary.identify(self._rules.tracking)
+
+    def _logged_in(self, link: Link) -> None:
+        proxy = self.proxy
+        if link.server is not proxy.topology.primary:
+            self.end()  # it was one until a moment ago
+            return
+        self.state = Session(
+            self._rules, self._preferred, proxy.scopes, self._user, proxy.topology.term
+        )
+        self.done(Reply("ok"))
+
+    # A command
+
+    def command(self, request: Request) -> None:
+        """Serve a statement."""
+        self.request = request
+        self._answered = False
+        request.arrived = self.proxy.now()
+        if request.kind == "read":
+            self.reads.route()
+        elif request.kind == "set":
+            if request.rules is not None:
+                self._adjust(request.rules)
+            request.rules = None
+            self.done(Reply("ok"))
+        else:
+            self.dispatch(on_primary(self.proxy.topology, Reason.WRITE))
+
+    def _adjust(self, rules: Rules) -> None:
+        if self.state.adjust(rules):
+            self._drop_replicas()
+            self._restore_settings()
+
+    def _restore_settings(self) -> None:
+        if self.primary is not None:
+            self.primary.track(self.state.tracking)
+
+    def dispatch(self, decision: Decision) -> None:
+        """Write the request to the server that was decided on."""
+        request = self.request
+        request.decision = decision
+        if decision.server is self.proxy.topology.primary:
+            self._to_primary()
+            return
+        link = self._replicas.get(decision.server)
+        if link is not None and link.epoch != decision.server.epoch:
+            link.close()
+            link = None
+        if link is None:
+            self._open_replica(decision.server)
+        elif link.busy:
+            self.dispatch(on_primary(self.proxy.topology, Reason.REPLICA_BEHIND))
+        else:
+            self._active = link
+            if decision.proof is Proof.WAITED and decision.proof_set is not None:
+                self.reads.send_wait(link, decision.proof_set)
+            link.send("forward", Command("read", request.register))
+
+    def _to_primary(self) -> None:
+        request, state, link = self.request, self.state, self.primary
+        if link is None or link.lost:
+            self.end()
+            return
+        self._active = link
+        if request.kind == "reset":
+            link.track("OFF", "reset")
+            return
+        if self.older_than_seen():
+            link.send("settle", Command("settle", budget=self.rules.wait_budget))
+        guarded = self.rules.level is not Level.BEST_EFFORT
+        if state.wants_probe and request.kind == "read" and guarded:
+            link.send("probe", Command("probe"))
+        if request.kind != "set":
+            link.send("forward", Command(request.kind, request.register, request.value))
+
+    def older_than_seen(self) -> bool:
+        """Whether the primary may not show yet what a replica has shown."""
+        proxy, rules = self.proxy, self.rules
+        if rules.level not in REMEMBERING:
+            return False
+        primary = proxy.topology.primary
+        scope = self.state.reading(rules, proxy.topology.term, proxy.now())
+        seen = scope.unseen or scope.seen_on not in (None, primary)
+        return seen or not scope.everything <= primary.applied
+
+    def settled(self, link: Link, *, shows_all: bool) -> None:
+        """The WAIT on the primary was answered."""
+        if shows_all:
+            self.state.own_scope.settled(link.server, link.epoch)
+        else:
+            self.request.stale = True
+
+    def _open_replica(self, server: Server) -> None:
+        proxy = self.proxy
+        mysql = proxy.servers[server]
+        if not mysql.up:
+            server.unreachable(proxy.now())
+            self.reads.route()
+            return
+        self._opening = Link(server, mysql, self.answer)
+        self._opening.identify("ALL_GTIDS" if self.state.tracking == "ALL_GTIDS" else "OFF")
+
+    def primary_for_probe(self) -> Link | None:
+        """The primary connection, if it can ask the primary for what it has."""
+        link = self.primary
+        if link is None or link.lost or link.server is not self.proxy.topology.primary:
+            return None
+        return link
+
+    # Answers
+
+    def answer(self, link: Link, answer: Answer) -> None:
+        """An answer of a server, or the end of its connection, has arrived."""
+        if self.ended or link.lost:
+            return
+        if answer.kind == "lost":
+            self._link_lost(link)
+            return
+        if answer.kind == "rows":
+            if link is self._active:
+                self.request.started = True
+                self._reply(Reply("rows", answer.value, self.request.stale))
+            return
+        purpose = link.purposes.popleft()
+        if purpose == "identify":
+            self._identified(link, answer)
+        elif purpose == "track":
+            link.tracked()
+        elif purpose == "reset":
+            link.tracked()
+            self._reset()
+        elif purpose == "probe":
+            if answer.tracker is not None:
+                self.take_tracker(link, answer.tracker)
+            self.state.probed(answer.gtids, answer.owned)
+            link.server.proved(answer.gtids, link.epoch)
+        elif purpose == "gather":
+            self.proxy.probes.answered(link, answer)
+        elif purpose == "settle":
+            self.settled(link, shows_all=answer.value == 0)
+        elif link is self._active and purpose == "wait":
+            self.reads.waited(link, reached=answer.value == 0)
+        elif link is self._active and purpose == "forward":
+            if answer.tracker is not None:
+                self.take_tracker(link, answer.tracker)
+            self._finish(link, answer)
+
+    def _identified(self, link: Link, answer: Answer) -> None:
+        proxy = self.proxy
+        link.identified(answer, proxy.start_slack)
+        self.learn_order(link.server, proxy.servers[link.server])
+        if link is self.primary:
+            self._logged_in(link)
+            return
+        self._opening = None
+        link.server.reached()
+        self._replicas[link.server] = link
+        self.reads.route()
+
+    def learn_order(self, server: Server, mysql: Mysql) -> None:
+        """Take over whether a replica commits in its source's order."""
+        server.ordered = mysql.ordered
+
+    def take_tracker(self, link: Link, gtids: GtidSet) -> None:
+        """Learn from a tracker of the answer to the request."""
+        request, state, server, now = self.request, self.state, link.server, self.proxy.now()
+        server.proved(gtids, link.epoch)
+        if link.tracks_all:
+            request.observed |= gtids
+            state.saw(gtids, server, now, request.rules)
+            if not request.may_write:
+                return
+        state.wrote(gtids, server, now, request.rules)
+
+    def shown(self, link: Link) -> None:
+        """Take note of what showed the client something, and of writes that nobody tracks."""
+        request = self.request
+        if request.kind == "read":
+            self.state.showed(link.server, link.epoch, request.rules)
+        if request.may_write and link.tracking == "OFF":
+            self.state.may_have_written(request.rules)
+
+    def failed(self) -> None:
+        """A command that may write ended in an error: it may have committed before."""
+        self.state.may_have_written(self.request.rules)
+
+    def _finish(self, link: Link, answer: Answer) -> None:
+        """The answer is complete: take over what it changed, and tell the client of its end."""
+        error = answer.kind == "error"
+        if error and self.request.may_write:
+            self.failed()
+        self.shown(link)
+        if self.request.kind == "read":
+            self.proxy.judge_told(self.request)
+        self.done(Reply("error" if error else "ok", stale=self.request.stale))
+
+    def done(self, reply: Reply) -> None:
+        """End the request."""
+        self._answered = True
+        self._active = None
+        self._reply(reply)
+
+    def deactivate(self) -> None:
+        """What the active connection still answers to the request does not count."""
+        self._active = None
+
+    # The session as a whole
+
+    def _reset(self) -> None:
+        tracking = self.state.tracking
+        self.state.reset()
+        if self.state.tracking != tracking:
+            self._drop_replicas()
+        self._restore_settings()
+        self.done(Reply("ok"))
+
+    def _drop_replicas(self) -> None:
+        for link in self._replicas.values():
+            link.close()
+        self._replicas.clear()
+
+    def _link_lost(self, link: Link) -> None:
+        if link is self.primary:
+            self.leave_primary()
+            return
+        link.close()
+        if link is self._opening:
+            self._opening = None
+            link.server.unreachable(self.proxy.now())
+            self.reads.route()
+            return
+        if self._replicas.get(link.server) is link:
+            del self._replicas[link.server]
+        if link is self._active:
+            if self.request.started:
+                self.end()
+            else:
+                self.reads.fall_back(Reason.REPLICA_LOST)
+
+    def leave_primary(self) -> None:
+        """The primary, or the connection to it, is gone; the session was that connection."""
+        if self.request.may_write and not self._answered:
+            self.state.may_have_written(self.request.rules)
+        self.end()
+
+    def client_lost(self) -> None:
+        """The client is gone."""
+        self.end()
+
+    def end(self) -> None:
+        """Let go of all servers, and of the client."""
+        if self.ended:
+            return
+        self.ended = True
+        if self.request.started and not self._answered and self._active is not None:
+            self.partly_shown(self._active)
+        self.reads.leave()
+        for link in (self.primary, self._opening):
+            if link is not None:
+                link.close()
+        self._drop_replicas()
+        if self in self.proxy.sessions:
+            self.proxy.sessions.remove(self)
+        self._reply(Reply("lost"))
+
+    def partly_shown(self, link: Link) -> None:
+        """Rows went to the client, and their end will never come."""
+        self.state.showed(link.server, link.epoch, self.request.rules)
