@@ -139,8 +139,7 @@ class Client:
         register = choose.below(simulation.options.registers)
         request = Request("read", register, rules=rules)
         if what < 8:
-            errors = simulation.options.errors
-            fails = what < errors
+            fails = what < simulation.options.errors
             kind: CommandKind = "implicit" if fails else "refused" if what == 7 else "write"
             request.kind = kind
             request.value = simulation.new_value()
