@@ -472,7 +472,10 @@ class ClientSession:
             return False
         primary = self._proxy.topology.primary
         scope = state.reading(rules, self._proxy.topology.term, self._proxy.now())
-        return scope.unseen or scope.seen_on not in (None, primary)
+        if scope.unseen or scope.seen_on not in (None, primary):
+            return True
+        # What a probe named as being committed may not be there yet.
+        return not scope.everything <= primary.applied
 
     def _take_trackers(self, connection: ServerConnection) -> None:
         stream = connection.stream
@@ -627,6 +630,7 @@ class ClientSession:
             if not self.request.started:
                 self.reads.fall_back(connection, Reason.REPLICA_LOST)
                 return
+            self._showed_in_part(connection)
             self._account(server, Outcome.LOST, 0, None)
             self.connection.close()
             return
@@ -634,6 +638,8 @@ class ClientSession:
         pending = self._task is not None or self.reads.pending
         self.reads.leave()
         if pending or (self._active is not None and not self._answered):
+            if active:
+                self._showed_in_part(connection)
             if active and self.request.may_write:
                 self.state.may_have_written(self.request.rules)
                 proxy.metrics.required_unknown("lost")
@@ -647,6 +653,11 @@ class ClientSession:
             self.connection.close()
         else:
             self.connection.close()
+
+    def _showed_in_part(self, connection: ServerConnection) -> None:
+        """Some of an answer that will not be complete has reached the client."""
+        if self.request.started:
+            self.state.showed(connection.server, connection.epoch, self.request.rules)
 
     def _lose_client(self, message: str) -> None:
         code = ServerErrorCode.CR_SERVER_LOST
@@ -754,6 +765,8 @@ class ClientSession:
             self._task.cancel()
         self.reads.leave()
         active = self._active
+        if active is not None and not self._answered:
+            self._showed_in_part(active)
         if active is not None and not active.lost and active.awaiting is Purpose.WAIT:
             self._proxy.metrics.wait_killed()
             self._proxy.tasks.start(
