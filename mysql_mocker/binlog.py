@@ -43,10 +43,15 @@ class Transaction:
 
 
 class Binlog:
-    """Transactions in commit order, and who wants to hear of new ones."""
+    """Transactions in commit order, and who wants to hear of new ones.
+
+    Attributes:
+        resets: how often it began anew.
+    """
 
     def __init__(self) -> None:
         self.transactions: list[Transaction] = []
+        self.resets = 0
         self._listeners: set[Callable[[], None]] = set()
 
     def append(self, transaction: Transaction) -> None:
@@ -58,6 +63,7 @@ class Binlog:
     def reset(self) -> None:
         """Forgets all transactions."""
         self.transactions.clear()
+        self.resets += 1
 
     def listen(self, listener: Callable[[], None]) -> None:
         """Has `listener` called after each new transaction."""

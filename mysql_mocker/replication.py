@@ -29,6 +29,7 @@ class Applier:
         self._apply = apply
         self._delay = delay
         self._position = 0
+        self._resets = source.resets
         self._running = True
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -80,6 +81,7 @@ class Applier:
         await self.stop()
         self._source = source
         self._position = 0
+        self._resets = source.resets
         if was_started:
             self.start()
 
@@ -100,8 +102,9 @@ class Applier:
 
     def _next(self) -> Transaction | None:
         transactions = self._source.transactions
-        # A source that was reset has fewer transactions than were read from it.
-        self._position = min(self._position, len(transactions))
+        if self._resets != self._source.resets:
+            self._resets = self._source.resets
+            self._position = 0
         while self._position < len(transactions):
             transaction = transactions[self._position]
             if not transaction.gtid <= self._state.executed:

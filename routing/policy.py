@@ -156,7 +156,9 @@ def _guarded(
             index = 0
         server = replicas[index]
         index += 1
-        if now < server.down_until or not server.gtids or server in session.avoided:
+        if now < server.down_until or server in session.avoided:
+            continue
+        if not server.gtids or server.diverged:
             continue
         if seen_on is not None and server is not seen_on:
             continue  # it may be older, and nothing tells by how much

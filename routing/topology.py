@@ -50,6 +50,8 @@ class Server:
         opened: it was read only once, and then no more.
         lag: how far it is behind the primary, s, as the monitor measured it; None if unknown.
         errant: transactions that it has and the primary has not.
+        diverged: some of those have names that the primary itself gives: it lost them, and may have
+            given the names again. What this server has under them is not what the primary has.
     """
 
     def __init__(self, name: str, role: Role) -> None:
@@ -66,6 +68,7 @@ class Server:
         self.opened = False
         self.lag: float | None = None
         self.errant: GtidSet = EMPTY
+        self.diverged = False
         self._delay = 0.0
         self._delay_until = 0.0
         self._behind_backoff = _BACKOFF_FIRST_S
@@ -133,6 +136,8 @@ class Server:
             or not applied_before <= executed
         ):
             self.epoch += 1
+            if uuid != self.uuid or not applied_before <= executed:
+                self.diverged = False  # made anew
             self.uuid = uuid
             self._applied = executed
             self._pending.clear()
@@ -224,6 +229,8 @@ class Topology:
         """A replica has become the primary, and the primary a replica."""
         old = self.primary
         old.role, server.role = Role.REPLICA, Role.PRIMARY
+        old.opened = server.opened = False  # that counts once
+        server.diverged = False
         server.lag = None
         self.replicas = [old if replica is server else replica for replica in self.replicas]
         self.primary = server

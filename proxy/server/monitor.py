@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from protocol.constants import Capability
 from protocol.errors import ProtocolError
+from protocol.gtid import EMPTY
 from proxy import tasks
 from proxy.channel import ChannelClosedError
 from proxy.server.errors import ServerRefusedError, ServerUnreachableError
@@ -35,6 +36,8 @@ class Monitor:
     def __init__(self, proxy: Proxy) -> None:
         self._proxy = proxy
         self._tasks: list[asyncio.Task[None]] = []
+        self._opened: dict[Server, Opened] = {}
+        self._missing: dict[Server, GtidSet] = {}  # which of that the primary had not
         self._suspects: dict[Server, GtidSet] = {}  # what replicas had when they were last asked
         self._verified = 0  # the term in which all scopes were compared with the primary
 
@@ -48,23 +51,28 @@ class Monitor:
     async def stop(self) -> None:
         """Watch no more."""
         await tasks.stop(*self._tasks)
+        for server in list(self._opened):
+            self._drop(server)
+
+    def _drop(self, server: Server) -> None:
+        opened = self._opened.pop(server, None)
+        if opened is not None:
+            opened.channel.abort()
 
     async def _watch(self, server: Server) -> None:
         config = self._proxy.config
-        opened: Opened | None = None
         up: bool | None = None
         while True:
             try:
                 async with asyncio.timeout(config.connect_timeout):
-                    opened = await self._look(server, opened)
+                    await self._look(server)
                 cause = ""
             except (ServerUnreachableError, ServerRefusedError) as error:
                 cause = str(error)
             except (TimeoutError, ChannelClosedError, ProtocolError) as error:
                 cause = str(error) or "no answer in time"
-            if cause and opened is not None:
-                opened.channel.abort()
-                opened = None
+            if cause:
+                self._drop(server)
             if up is not (not cause):
                 up = not cause
                 if cause:
@@ -82,11 +90,12 @@ class Monitor:
                 self._follow_primary()
             await asyncio.sleep(config.monitor_interval)
 
-    async def _look(self, server: Server, opened: Opened | None) -> Opened:
+    async def _look(self, server: Server) -> None:
         proxy = self._proxy
         config = proxy.config
         asked_at = proxy.now()
         suspects = dict(self._suspects)
+        opened = self._opened.get(server)
         if opened is None:
             login = Login(
                 username=config.monitor_user or "",
@@ -94,6 +103,7 @@ class Monitor:
                 capabilities=Capability.CLIENT_DEPRECATE_EOF,
             )
             opened = await open_connection(server, login, config, proxy.materials, "OFF")
+            self._opened[server] = opened
             identity = opened.identity
         else:
             identity = await identify(opened.channel, opened.connection, server)
@@ -104,7 +114,7 @@ class Monitor:
         now = proxy.now()
         if server is proxy.topology.primary:
             proxy.topology.observations.add(asked_at, identity.executed)
-            self._look_for_errant(suspects, identity.executed)
+            self._look_for_errant(suspects, server, identity.executed)
             if self._verified != proxy.topology.term:
                 await self._verify(server, opened)
         else:
@@ -112,17 +122,31 @@ class Monitor:
             server.lag = proxy.topology.observations.age(identity.executed, now)
             proxy.metrics.lag(server.name, server.lag)
         proxy.metrics.scopes(len(proxy.scopes), proxy.scopes.evicted)
-        return opened
 
-    def _look_for_errant(self, suspects: dict[Server, GtidSet], executed: GtidSet) -> None:
-        """Compare what replicas had with what the primary had later."""
+    def _look_for_errant(
+        self, suspects: dict[Server, GtidSet], primary: Server, executed: GtidSet
+    ) -> None:
+        """Compare what replicas had with what the primary had later.
+
+        Twice: a replica may have what the primary is still committing.
+        """
         for server, had in suspects.items():
-            errant = had - executed
+            missing = had - executed
+            errant = missing & self._missing.get(server, EMPTY)
+            self._missing[server] = missing
             if errant and errant != server.errant:
                 _log.error(
                     "replica %s has transactions that the primary has not: %s",
                     server.name,
                     errant.text,
+                )
+            if not server.diverged and any(name.startswith(primary.uuid) for name in errant.tsids):
+                server.diverged = True
+                _log.error(
+                    "replica %s has other transactions than the primary under names that the"
+                    " primary gives (it lost its own); no guarded read goes there until it is made"
+                    " anew",
+                    server.name,
                 )
             server.errant = errant
             self._proxy.metrics.errant_gtids(server.name, errant.count())
@@ -136,7 +160,11 @@ class Monitor:
                 "server %s is the primary now, %s was", server.name, proxy.topology.primary.name
             )
             self._suspects.clear()
+            self._missing.clear()
             proxy.promote(server)
+            for server in proxy.topology.servers:
+                server.errant = EMPTY
+                proxy.metrics.errant_gtids(server.name, 0)
 
     async def _verify(self, primary: Server, opened: Opened) -> None:
         """Compare all scopes with what the primary of this term has: what is lost is named."""

@@ -130,6 +130,7 @@ async def before(
     monitor.start()
     try:
         yield stage
+        await monitor.stop()
         await stage.end()
     finally:
         listener.stop()
