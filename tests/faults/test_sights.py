@@ -27,7 +27,7 @@ async def test_the_primary_finishes_what_a_probe_saw_it_committing(level: str) -
             replica.timed_out(on.proxy.now() + 1000)
         assert await count(client) == 0
         told = asked(on.cluster.primary)
-        assert told[-3:-2] == [PROBE_SQL.decode()]
+        assert on.count("tidegate_probes_total") == 1
         assert told[-1] == COUNT
         assert "gtid_owned,'#" in told[-2]
 
