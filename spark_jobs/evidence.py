@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar, Final, NamedTuple
 
-from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as fn
 
 from spark_jobs import clusters
@@ -60,32 +60,30 @@ def transform(records: DataFrame, history: History) -> DataFrame:
 
 def _events(records: DataFrame, history: History) -> DataFrame:
     cluster = clusters.column(history.clusters).alias("cluster")
-
-    def events(rows: DataFrame, what: int, at: Column, gtids: Column) -> DataFrame:
-        return rows.select(
-            *RUN,
-            "seq",
-            cluster,
-            at.alias("at_us"),
-            fn.lit(what).alias("what"),
-            "server_uuid",
-            "incarnation",
-            gtids.alias("gtids"),
-        ).select(*_Event._fields)
-
-    proof, proof_set = fn.col("proof"), fn.col("proof_set")
+    proof, proof_set, kind = fn.col("proof"), fn.col("proof_set"), fn.col("kind")
     ended, dispatched = fn.col("ended_us"), fn.col("dispatched_us")
-    statements = records.where(fn.col("kind") == "statement")
-    waited = dispatched + fn.col("wait_us")
-    probes = events(records.where(fn.col("kind") == "proof"), _SHOWN, ended, proof_set)
-    waits = events(statements.where(proof == "waited"), _SHOWN, waited, proof_set)
-    reports = events(statements.where(fn.col("observed") != ""), _SHOWN, ended, fn.col("observed"))
+    statement, told = kind == "statement", fn.col("told")
+    on_replica = fn.col("role").eqNullSafe("replica")
+    tellings = (
+        fn.when(kind == "proof", "proof"),
+        fn.when(statement & (proof == "waited"), "wait"),
+        fn.when(statement & (fn.col("observed") != ""), "report"),
+        fn.when(fn.col("is_read") & on_replica, "read"),
+    )
     # A read that waited ran after its own WAIT, which then counts for it.
-    reads = events(
-        statements.where(fn.col("is_read") & (fn.col("role") == "replica")),
-        _READ,
-        fn.when(proof == "waited", waited).otherwise(dispatched),
-        fn.when(proof == "known", proof_set),
+    waited = dispatched + fn.when(proof == "waited", fn.col("wait_us")).otherwise(0)
+    shown = (
+        records.withColumn("told", fn.explode(fn.array_compact(fn.array(*tellings))))
+        .select(
+            *(*RUN, "seq", cluster),
+            fn.when(told.isin("wait", "read"), waited).otherwise(ended).alias("at_us"),
+            fn.when(told == "read", _READ).otherwise(_SHOWN).alias("what"),
+            *("server_uuid", "incarnation"),
+            fn.when(told == "report", fn.col("observed"))
+            .when((told != "read") | (proof == "known"), proof_set)
+            .alias("gtids"),
+        )
+        .select(*_Event._fields)
     )
     nothing = fn.lit(None)
     marks = (
@@ -93,17 +91,14 @@ def _events(records: DataFrame, history: History) -> DataFrame:
         .select("cluster", "at_us", "mark", "gtids")
         .join(fn.broadcast(records.select(*RUN, cluster).distinct()), "cluster")
         .select(
-            *RUN,
-            fn.col("mark").alias("seq"),
-            "cluster",
-            "at_us",
+            *(*RUN, fn.col("mark").alias("seq"), "cluster", "at_us"),
             fn.lit(_MARK).alias("what"),
             nothing.cast("string").alias("server_uuid"),
             nothing.cast("long").alias("incarnation"),
             "gtids",
         )
     )
-    return probes.unionAll(waits).unionAll(reports).unionAll(reads).unionAll(marks)
+    return shown.unionAll(marks)
 
 
 class _Event(NamedTuple):

@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from spark_jobs.counter_example import counter_example
+from spark_jobs.counter_example import counter_example, lost_writes
 from spark_jobs.findings import UNDECIDED, Findings, Row
 from spark_jobs.report import render
 from spark_jobs.spark_session import start_spark, what_is_missing
@@ -74,6 +74,8 @@ def _run(log: Path, out: Path, clock_error_us: int) -> int:
     report.write_text(render(findings), encoding="utf-8")
     for read in findings.violations:
         print(counter_example(read), end="\n\n")
+    for row in findings.lost[:_EXAMPLES]:
+        print(lost_writes(row), end="\n\n")
     print(findings.verdict, findings.explanation)
     print(f"Report: {report}")
     return findings.exit_code

@@ -25,7 +25,7 @@ from pyspark.sql import functions as fn
 
 from spark_jobs import clusters
 from spark_jobs.ordered_pass import ordered_pass
-from spark_jobs.schema import LOST, NUMBERED, PAST, RUN
+from spark_jobs.schema import LOST, PAST, RUN
 from spark_jobs.tides import GAP, OPEN, REIGN, TIDE, WROTE, Event, Tides
 
 
@@ -147,46 +147,47 @@ def transform(records: DataFrame, cluster: Column, clock_error_us: int) -> DataF
     Returns:
         PAST.
     """
-
-    def events(what: int, where: Column, at: Column, uuid: Column, gtids: Column) -> DataFrame:
-        return (
-            records.select(NUMBERED.names)
-            .where(where)
-            .select(
-                cluster.alias("cluster"),
-                *(*RUN, "session", "seq"),
-                at.alias("at_us"),
-                fn.lit(what).alias("what"),
-                uuid.alias("server_uuid"),
-                *("incarnation", "ended_us", "since_us", "digest"),
-                (fn.col("own_gtids") == "").alias("whole"),
-                gtids.alias("gtids"),
-            )
-            .select(*Event._fields)
-        )
-
+    statement, what = fn.col("kind") == "statement", fn.col("what")
+    unnamed, ended = fn.col("is_unnamed"), fn.col("ended_us")
+    wrote = statement & (fn.col("named") != "") & fn.col("role").eqNullSafe("primary")
+    happened = (
+        fn.when(wrote, WROTE),
+        fn.when(statement & (fn.col("hole") | unnamed), OPEN),
+        fn.when(fn.col("missing") > 0, GAP),
+        fn.when(fn.col("whole").isNotNull(), TIDE),
+    )
+    # Missing records may be of writes on whatever was the primary then.
+    nobodys = (what == GAP) | ((what == OPEN) & ~unnamed)
+    at = (
+        fn.when(what == WROTE, ended + fn.lit(clock_error_us))
+        .when(what == TIDE, fn.col("dispatched_us"))
+        .when((what == OPEN) & ~unnamed, fn.col("arrived_us"))
+        .otherwise(ended)
+    )
+    found = (
+        records.withColumn("what", fn.explode(fn.array_compact(fn.array(*happened))))
+        .withColumns({"at_us": at, "cluster": cluster, "is_whole": fn.col("own_gtids") == ""})
+        .withColumn("server_uuid", fn.when(~nobodys, fn.col("server_uuid")))
+        .withColumn("gtids", fn.when(what == TIDE, fn.col("whole")).otherwise(fn.col("named")))
+        .select(*Event._fields)
+    )
+    zero, none = fn.lit(0), fn.lit(None)
     reigns = (
         records.where((fn.col("role") == "primary") & (fn.col("outcome") != "lost"))
         .groupBy(cluster.alias("cluster"), *RUN, "server_uuid", "incarnation")
         .agg(fn.min("dispatched_us").alias("at_us"), fn.max("dispatched_us").alias("ended_us"))
-        .withColumns({"session": fn.lit(0), "seq": fn.lit(0), "what": fn.lit(REIGN)})
-        .withColumns({"since_us": fn.lit(0), "whole": fn.lit(False)})
-        .withColumns({"digest": fn.lit(None), "gtids": fn.lit(None)})
+        .withColumns(
+            {
+                "session": zero,
+                "seq": zero,
+                "what": fn.lit(REIGN),
+                "since_us": zero,
+                "digest": none,
+                "is_whole": fn.lit(False),
+                "gtids": none,
+            }
+        )
         .select(*Event._fields)
     )
-
-    ended, uuid, none = fn.col("ended_us"), fn.col("server_uuid"), fn.lit(None).cast("string")
-    statement = fn.col("kind") == "statement"
-    wrote = statement & (fn.col("named") != "") & fn.col("role").eqNullSafe("primary")
-    left_open = statement & (fn.col("hole") | fn.col("is_unnamed"))
-    since = fn.when(fn.col("is_unnamed"), ended).otherwise(fn.col("arrived_us"))
-    # Missing records may be of writes on whatever was the primary then.
-    whose = fn.when(fn.col("is_unnamed"), uuid)
-    asked, whole = fn.col("dispatched_us"), fn.col("whole")
-    found = (
-        reigns.unionAll(events(WROTE, wrote, ended + fn.lit(clock_error_us), uuid, fn.col("named")))
-        .unionAll(events(OPEN, left_open, since, whose, none))
-        .unionAll(events(GAP, fn.col("missing") > 0, ended, none, none))
-        .unionAll(events(TIDE, whole.isNotNull(), asked, uuid, whole))
-    )
-    return ordered_pass(found, ("cluster",), ("at_us", "what", *RUN, "seq"), Tides, PAST)
+    order = ("at_us", "what", *RUN, "seq")
+    return ordered_pass(found.unionAll(reigns), ("cluster",), order, Tides, PAST)

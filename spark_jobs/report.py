@@ -1,6 +1,6 @@
 """The audit's report: Markdown for a reader who asks one thing first."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Final
@@ -22,6 +22,9 @@ _OTHERS: Final = {
 
 _RUNS: Final = 20
 """Runs beyond which only those with something to tell are listed."""
+
+_LOST: Final = 20
+"""Answers of primaries that lacked something beyond which the rest is only counted."""
 
 _QUANTILES: Final = ("p50", "p95", "p99", "max")
 
@@ -68,48 +71,42 @@ def _verdicts(findings: Findings) -> Iterable[str]:
     if not findings.verdicts:
         yield "None."
         return
-    counts = Counter[tuple[str, ...]]()
+    promises: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    pairs: Counter[tuple[str, str]] = Counter()
     for row in findings.verdicts:
-        promise, verdict = (row.text("level"), row.text("scope")), row.text("verdict")
-        counts[*promise, verdict] += row.number("reads")
-        counts[verdict, row.text("finding")] += row.number("reads")
-    promises = sorted({key[:2] for key in counts if len(key) == 3}, key=_place_of)
+        verdict, reads = row.text("verdict"), row.number("reads")
+        promises[row.text("level"), row.text("scope")][verdict] += reads
+        pairs[verdict, row.text("finding")] += reads
     yield table(
         ("Level", "Scope", "Reads", "Judged", "Clean", *_OTHERS.values()),
         (
             (
-                *promise,
-                sum(counts[*promise, it] for it in Verdict),
-                counts[*promise, Verdict.OK] + counts[*promise, Verdict.VIOLATION],
-                *(counts[*promise, it] for it in (Verdict.OK, *_OTHERS)),
+                *(*promise, sum(counts.values())),
+                counts[Verdict.OK] + counts[Verdict.VIOLATION],
+                *(counts[verdict] for verdict in (Verdict.OK, *_OTHERS)),
             )
-            for promise in promises
+            for promise, counts in sorted(promises.items(), key=lambda item: _place_of(*item[0]))
         ),
     )
-    why = [row for row in findings.verdicts if row.text("verdict") == Verdict.NOT_JUDGED]
+    why = [
+        (row.text("level"), row.text("scope"), row.text("finding"), row.number("reads"))
+        for row in findings.verdicts
+        if row.text("verdict") == Verdict.NOT_JUDGED
+    ]
     if why:
         yield "Why reads were not judged:"
-        yield table(
-            ("Level", "Scope", "Finding", "Reads"),
-            (
-                (
-                    *(row.text("level"), row.text("scope"), row.text("finding")),
-                    row.number("reads"),
-                )
-                for row in sorted(
-                    why, key=lambda row: _place_of((row.text("level"), row.text("scope")))
-                )
-            ),
-        )
-    order = list(Verdict)
-    pairs = sorted(
-        (key for key in counts if len(key) == 2),
-        key=lambda pair: (order.index(Verdict(pair[0])), -counts[pair]),
-    )
+        why.sort(key=lambda row: _place_of(row[0], row[1]))
+        yield table(("Level", "Scope", "Finding", "Reads"), why)
     yield "What the verdicts rest on:"
+    order = list(Verdict)
     yield table(
         ("Verdict", "Finding", "Reads", "Meaning"),
-        ((*pair, counts[pair], _meaning(pair[1])) for pair in pairs),
+        (
+            (*pair, reads, _meaning(pair[1]))
+            for pair, reads in sorted(
+                pairs.items(), key=lambda item: (order.index(Verdict(item[0][0])), -item[1])
+            )
+        ),
     )
     if findings.understated:
         yield (
@@ -127,7 +124,9 @@ def _lost(findings: Findings) -> Iterable[str]:
         "Clients were told that these transactions had committed, and a later primary does not "
         "have them. That is no fault of the reads: from then on, they are not held to see them."
     )
-    for row in findings.lost:
+    if len(findings.lost) > _LOST:
+        yield f"The first {_LOST} of {len(findings.lost):,} times that a primary lacked something:"
+    for row in findings.lost[:_LOST]:
         yield f"```text\n{lost_writes(row)}\n```"
 
 
@@ -291,6 +290,8 @@ def _meaning(finding: str) -> str:
     return next(it.meaning for it in Finding if it == finding)
 
 
-def _place_of(promise: tuple[str, ...]) -> tuple[int, ...]:
-    orders = zip(promise, (LEVELS, SCOPES), strict=True)
-    return tuple(order.index(name) if name in order else len(order) for name, order in orders)
+def _place_of(level: str, scope: str) -> tuple[int, int]:
+    """Where a level and a scope stand in a table; what is not known comes last."""
+    places = ((level, LEVELS), (scope, SCOPES))
+    first, second = (order.index(it) if it in order else len(order) for it, order in places)
+    return first, second

@@ -42,7 +42,7 @@ class Event(NamedTuple):
     ended_us: int
     since_us: int
     digest: str | None
-    whole: bool
+    is_whole: bool
     gtids: str | None
 
 
@@ -194,9 +194,9 @@ class Tides:
         self._reigns[run] = _Reign((it.server_uuid, it.incarnation), it.ended_us, earlier_us)
 
     def _acknowledge(self, gtids: GtidSet, it: Event) -> None:
-        how = "saw" if it.whole else "wrote"
+        how = "saw" if it.is_whole else "wrote"
         source = Source(how, it.run, it.session, it.seq, it.ended_us, it.digest, it.gtids)
-        if not it.whole:
+        if not it.is_whole:
             self._sources.add(gtids, source)
         elif not self._acknowledged.covers(gtids):
             self._sources.add_whole(gtids, source)

@@ -1,5 +1,6 @@
 """One Spark for all audit tests. They are skipped, in plain sight, only where it cannot run."""
 
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
     missing = what_is_missing()
     if missing:
         pytest.skip(missing)
+    # Short jobs: the JVM's second compiler would cost more than it saves.
+    os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
     session = start_spark(tmp_path_factory.mktemp("spark") / "spark.log")
     yield session
     session.stop()

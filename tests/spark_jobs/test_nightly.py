@@ -63,11 +63,17 @@ def test_a_violation(
     run = clean()
     run.write(7, f"{P}:8:10")
     run.known(7, "r1", f"{P}:1-8", required=f"{P}:8")
+    # By clocks that may differ, the write of another proxy was perhaps not yet acknowledged.
+    other = Run("b2", proxy="gate2", clock=run.clock)
+    write = run.write(7, f"{P}:11")
+    arrived = int(str(write["ended_us"])) + 99
+    other.waited(8, "r1", f"{P}:6-10", arrived_us=arrived, level="STRONG")
     run.unnamed(8)
     run.waited(8, "r1", f"{P}:1")
+    run.probe("r1", f"{P}:1-10", role="primary")
     out = tmp_path / "here" / "out"
-    save(tmp_path / "log", run)
-    assert nightly.run(tmp_path / "log", out) == 1
+    save(tmp_path / "log", run, other)
+    assert nightly.run(tmp_path / "log", out, clock_error_us=100) == 1
     assert capsys.readouterr().out == (
         "2026-11-30 00:00:00.005000  session 7, statement 5  (gate, worker 0, run a1, seq 6)\n"
         "  read      0000000000000005 by app, answered by r1:3306 (replica): read, proof known\n"
@@ -78,8 +84,13 @@ def test_a_violation(
         f"  required  {P}:8 (the proxy's word)\n"
         f"  shown     {P}:1-8\n"
         "\n"
-        "1 violation. Of 4 reads with a promise, 1 met a server not shown to have what it had to "
-        "see. Not judged: 1 read.\n"
+        f"2026-11-30 00:00:00.010020  primary {UUID['r1']}  (gate, worker 0, run a1, seq 10)\n"
+        f"  lost      {P}:11\n"
+        f"  wrote     {P}:11, acknowledged 3.12 ms earlier by 0000000000000006 (session 7, run a1, "
+        "seq 7)\n"
+        "\n"
+        "1 violation. Acknowledged writes are lost. Of 5 reads with a promise, 1 met a server not "
+        "shown to have what it had to see. Not judged: 1 read.\n"
         f"Report: {out}/report.md\n"
     )
     assert not (tmp_path / "log" / "_audit").exists()
@@ -88,10 +99,20 @@ def test_a_violation(
         (3, "ok"),
         (4, "ok"),
         (6, "violation"),
-        (8, "not judged"),
+        (1, "ok"),
+        (9, "not judged"),
     }
     verdicts = spark.read.parquet(str(out / "verdicts")).collect()
-    assert sum(row.reads for row in verdicts) == 4
+    assert sum(row.reads for row in verdicts) == 5
+    assert {(row.level, row.scope) for row in verdicts} == {
+        ("READ_OWN_WRITES", "connection"),
+        ("STRONG", "connection"),
+    }
+    (lost,) = spark.read.parquet(str(out / "lost")).collect()
+    assert (lost.seq, lost.gtids, lost.writes[0].seq) == (10, f"{P}:11", 7)
+    report = (out / "report.md").read_text()
+    assert "| STRONG | connection | 1 | 1 | 1 | 0 | 0 | 0 | 0 | 0 |" in report
+    assert "## Acknowledged and lost" in report
 
 
 @spark_test

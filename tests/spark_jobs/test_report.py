@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from spark_jobs.counter_example import counter_example
 from spark_jobs.findings import Findings, Row
 from spark_jobs.markdown import brief, counted, moment, span, table
 from spark_jobs.report import render
@@ -60,6 +61,12 @@ def read(finding: Finding, **columns: object) -> Row:
         "bound_us": None,
     }
     return Row(plain | columns)
+
+
+def lost(**columns: object) -> Row:
+    plain = {"proxy": "gate", "worker": 0, "run": "a1", "seq": 9, "server_uuid": GTID}
+    writes = {"asked_us": 1_002_500, "gtids": f"{GTID}:7", "writes": [missed()]}
+    return Row(plain | writes | columns)
 
 
 def findings(**parts: object) -> Findings:
@@ -128,6 +135,19 @@ def test_a_clean_night_says_so_first() -> None:
         ({"runs": [run(statements=0)], "verdicts": []}, 2, "No verdict."),
         ({"runs": [run(conflicting=1)]}, 2, "1 record under a number"),
         ({"faults": [Row({"file": "f", "fault": "foreign", "lines": 3})]}, 2, "3 lines of a"),
+        (
+            {"lost": [lost()]},
+            1,
+            "Acknowledged writes are lost. Of 1,000 reads with a promise, every",
+        ),
+        (
+            {
+                "lost": [lost()],
+                "verdicts": [verdict(Verdict.VIOLATION, Finding.NO_PROOF, 2)],
+            },
+            1,
+            "2 violations. Acknowledged writes are lost. Of 2 reads with a promise, 2 met",
+        ),
         ({"faults": [Row({"file": "f", "fault": "torn", "lines": 3})]}, 0, "Clean."),
         ({"faults": [Row({"file": "f", "fault": "damaged", "lines": 3})]}, 0, "Clean."),
         ({"runs": [run(missing=9, declared=9, repeated=4)]}, 0, "Clean."),
@@ -165,6 +185,88 @@ def test_a_counter_example_names_the_write_and_the_gtids() -> None:
     assert report.index("## Counter-examples") < report.index("## Not judged")
 
 
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        (missed(), f"  wrote     {GTID}:7, acknowledged 2.50 ms earlier by no digest (seq 4)\n"),
+        (
+            missed(session=8, digest="0f"),
+            f"  wrote     {GTID}:7, acknowledged 2.50 ms earlier by 0f (session 8, seq 4)\n",
+        ),
+        (
+            missed("saw", run="b2"),
+            f"  saw       {GTID}:7, answered 2.50 ms earlier by no digest (session 7, run b2, "
+            "seq 4)\n",
+        ),
+        (missed("had"), f"  had       {GTID}:7, told by the primary 2.50 ms earlier (seq 4)\n"),
+        (
+            missed("had", run="b2", session=0),
+            f"  had       {GTID}:7, told by the primary 2.50 ms earlier (run b2, seq 4)\n",
+        ),
+    ],
+)
+def test_a_counter_example_tells_who_named_what_is_missing(
+    source: dict[str, object], told: str
+) -> None:
+    assert told in counter_example(read(Finding.KNOWN_TOO_SMALL, missed=[source]))
+
+
+@pytest.mark.parametrize(
+    ("promise", "told"),
+    [
+        ({"level": "MONOTONIC_READS", "scope": "user"}, "MONOTONIC_READS, scope user"),
+        ({"level": "STRONG", "scope": "user"}, "STRONG"),
+        ({"level": "BOUNDED_STALENESS", "bound_us": 2500}, "BOUNDED_STALENESS of 2.50 ms"),
+        ({"level": "BOUNDED_STALENESS"}, "BOUNDED_STALENESS, scope connection"),
+    ],
+)
+def test_a_counter_example_tells_the_promise(promise: dict[str, object], told: str) -> None:
+    assert f"  promised  {told}\n" in counter_example(read(Finding.NO_PROOF, **promise))
+
+
+def test_verdicts_are_counted_by_level_and_scope() -> None:
+    proxy = ("READ_ALL_WRITES", "proxy")
+    report = render(
+        findings(
+            verdicts=[
+                verdict(Verdict.NOT_JUDGED, Finding.UNBACKED, 3, *proxy),
+                verdict(Verdict.OK, Finding.KNOWN, 1000),
+                verdict(Verdict.OK, Finding.WAITED, 10, *proxy),
+                verdict(Verdict.VIOLATION, Finding.NO_PROOF, 2, *proxy),
+                verdict(Verdict.GIVEN_UP, Finding.STALE_POLICY, 4, *proxy),
+                verdict(Verdict.OK, Finding.WAITED, 5),
+                verdict(Verdict.NO_PROMISE, Finding.BEST_EFFORT, 6, "BEST_EFFORT", "galaxy"),
+            ]
+        )
+    )
+    assert (
+        "| BEST_EFFORT | galaxy | 6 | 0 | 0 | 0 | 0 | 0 | 0 | 6 |\n"
+        "| READ_OWN_WRITES | connection | 1,005 | 1,005 | 1,005 | 0 | 0 | 0 | 0 | 0 |\n"
+        "| READ_ALL_WRITES | proxy | 19 | 12 | 10 | 2 | 3 | 4 | 0 | 0 |\n"
+    ) in report
+    assert "| READ_ALL_WRITES | proxy | unbacked | 3 |\n" in report
+    assert "| ok | waited | 15 | " in report
+
+
+def test_what_is_lost_is_told() -> None:
+    report = render(findings(lost=[lost()]))
+    assert (
+        "## Acknowledged and lost\n"
+        "\n"
+        "Clients were told that these transactions had committed, and a later primary does not "
+        "have them. That is no fault of the reads: from then on, they are not held to see them.\n"
+        "\n"
+        "```text\n"
+        f"1970-01-01 00:00:01.002500  primary {GTID}  (gate, worker 0, run a1, seq 9)\n"
+        f"  lost      {GTID}:7\n"
+        f"  wrote     {GTID}:7, acknowledged 2.50 ms earlier by no digest (session 7, run a1, "
+        "seq 4)\n"
+        "```\n"
+    ) in report
+    assert "The first 20 of 30 times" in render(findings(lost=[lost()] * 30))
+    assert "Acknowledged and lost" not in render(findings())
+
+
 def test_only_runs_with_something_to_tell_are_listed_when_there_are_many() -> None:
     runs = [run(run=f"run{number}") for number in range(30)]
     assert "run29" in render(findings(runs=[*runs[:1], run(run="run29")]))
@@ -186,6 +288,7 @@ def test_every_table_is_one() -> None:
     report = render(
         findings(
             verdicts=[verdict(Verdict.OK, finding, 1) for finding in Finding],
+            lost=[lost()],
             understated=3,
             lag=[Row(lag)],
             mix=[Row(mix | {"dimension": name}) for name in ("level", "role")],
