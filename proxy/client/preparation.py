@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 from protocol.command import com_query
 from protocol.packet import frame
 from proxy.server.connection import AUDIT, PREPARE, SETTLE, WAIT
-from proxy.server.login import replica_settings
 
 if TYPE_CHECKING:
     from protocol.gtid import GtidSet
@@ -30,8 +29,7 @@ def prepare(connection: ServerConnection, state: Session) -> bytes:
     """Packets that give the connection the session's variables; registers their answers."""
     packets = []
     if connection.needs_reset:
-        settings = replica_settings("ALL_GTIDS" if connection.tracks_all else "")
-        packets += [RESET_CONNECTION, statement_packet(connection, settings)]
+        packets += [RESET_CONNECTION, statement_packet(connection, connection.settings)]
         connection.expect(PREPARE)
         connection.expect(PREPARE)
         connection.needs_reset = False

@@ -107,6 +107,7 @@ class Replicas:
             character_set=login.character_set,
             database=None,
             attributes=login.attributes,
+            sql_mode=self._session.sql_mode,
         )
 
     def reset(self, variables_version: int) -> None:

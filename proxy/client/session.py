@@ -88,6 +88,7 @@ class ClientSession:
         was_reset: the primary's session no longer has what the login asked for.
         prepared: classification of the statements that the client prepared, by statement id.
         query_attributes: the client's statements begin with attributes (CLIENT_QUERY_ATTRIBUTES).
+        sql_mode: that of the primary's session when it began.
         ordinal: statements so far.
         last_answer: what the statement before those to the proxy was given.
         log_fragment: the session's part of its routing records; empty when it must be made anew.
@@ -126,6 +127,7 @@ class ClientSession:
         self._closed = False
         self._new_rules = False  # another schema, so perhaps other rules
         self.query_attributes = bool(connection.capabilities & Capability.CLIENT_QUERY_ATTRIBUTES)
+        self.sql_mode = ""
         self.ordinal = 0
         self.log_fragment = ""
         self.last_answer: LastAnswer | None = None
@@ -155,6 +157,7 @@ class ClientSession:
         self._primary = connection
         self._status = connection.stream.status
         identity = opened.identity
+        self.sql_mode = identity.sql_mode
         self.state.connected(identity.sql_mode, identity.autocommit, identity.character_set)
         self.state.schema = connection.schema
         self._proxy.metrics.server_connected(connection.server.name)

@@ -105,6 +105,7 @@ class ServerConnection:
         server: which server it leads to.
         epoch: the server's incarnation that it was opened to.
         thread_id: the server's id of it.
+        settings: the SET statement that made it fit for its purpose.
         stream: where the response stands that is being read.
         translation: set where the client negotiated less than this connection did.
         schema: the default schema it has.
@@ -121,6 +122,7 @@ class ServerConnection:
         self.capabilities = capabilities
         self.thread_id = thread_id
         self.epoch = 0
+        self.settings = b""
         self.schema = ""
         self.variables_version = 0
         self.needs_reset = False

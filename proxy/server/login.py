@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from dataclasses import dataclass, field
 from ssl import SSLError
 from typing import TYPE_CHECKING, Final
@@ -48,6 +49,7 @@ TRACKER_SETTINGS: Final = b"SET SESSION session_track_schema=ON,session_track_st
 _REPLICA_SETTINGS: Final = b"SET SESSION autocommit=1,transaction_read_only=1"
 """No read leaves a snapshot open for the next one, whatever the server's own default is; and a
 statement that writes after all is refused (1792), also to those who may write there."""
+_SQL_MODE: Final = re.compile("[A-Z0-9_,]*")
 
 
 def primary_settings(tracking: str) -> bytes:
@@ -59,11 +61,17 @@ def primary_settings(tracking: str) -> bytes:
     return TRACKER_SETTINGS + b",session_track_gtids=" + tracking.encode("ascii")
 
 
-def replica_settings(tracking: str) -> bytes:
-    """The settings of a connection to a replica; ALL_GTIDS is the only tracking of use there."""
-    if tracking != "ALL_GTIDS":
-        return _REPLICA_SETTINGS
-    return _REPLICA_SETTINGS + b",session_track_gtids=ALL_GTIDS"
+def replica_settings(tracking: str, sql_mode: str | None) -> bytes:
+    """The settings of a connection to a replica.
+
+    Args:
+        tracking: a value of session_track_gtids; ALL_GTIDS is the only one of use there.
+        sql_mode: the primary's, since clients escape by it; None leaves the replica's own.
+    """
+    settings = _REPLICA_SETTINGS
+    if sql_mode is not None and _SQL_MODE.fullmatch(sql_mode):
+        settings += b",sql_mode='" + sql_mode.encode("ascii") + b"'"
+    return settings + b",session_track_gtids=ALL_GTIDS" if tracking == "ALL_GTIDS" else settings
 
 
 NONE: Final = Capability(0)
@@ -80,6 +88,7 @@ class Login:
         character_set: collation id of the handshake.
         database: default schema, or None.
         attributes: connection attributes.
+        sql_mode: what a session on a replica begins with; None is the replica's own default.
     """
 
     username: str
@@ -88,6 +97,7 @@ class Login:
     character_set: int = 255
     database: str | None = None
     attributes: Mapping[str, str] = field(default_factory=dict)
+    sql_mode: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,8 +211,10 @@ async def _open(
             )
         await _authenticate(channel, greeting, login, capabilities, config)
         connection = ServerConnection(server, capabilities, greeting.thread_id)
-        settings = primary_settings(tracking) if primary else replica_settings(tracking)
-        await query(channel, connection, settings)
+        connection.settings = (
+            primary_settings(tracking) if primary else replica_settings(tracking, login.sql_mode)
+        )
+        await query(channel, connection, connection.settings)
         connection.tracks_all = tracking == "ALL_GTIDS"
         identity = await identify(channel, connection, server)
         connection.schema = login.database or ""

@@ -16,6 +16,7 @@ from tests.faults.table import (
     COUNT,
     IN_TRANS,
     LEVELS,
+    apply,
     count,
     does,
     probes,
@@ -303,3 +304,19 @@ async def test_bounded_staleness() -> None:
         assert await count(client, "/* tidegate consistency='BOUNDED_STALENESS(60m)' */") == 0
         await does(client, "SET tidegate_consistency = 'BOUNDED_STALENESS(0.001)'")
         assert await count(client) == 1
+
+
+async def test_a_replica_reads_statements_as_the_primary_does() -> None:
+    """By the sql_mode that the session began with, whatever the replica's own default is."""
+    async with table() as on:
+        on.cluster.primary.set_variable("sql_mode", "ANSI_QUOTES")
+        door = await on.door()
+        await does(door, "INSERT INTO t VALUES (1)")
+        apply(on, True)
+        await on.caught_up()
+        client = await on.session()
+        for _ in range(2):
+            assert (await client.query('SELECT "id" FROM t')).value == b"1"
+            assert on.statements("primary", "read") == 0
+            assert (await client.command(b"\x1f")).ok
+        assert on.statements("replica", "read") == 2
