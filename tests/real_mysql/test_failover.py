@@ -7,10 +7,15 @@ import pymysql
 import pytest
 from pymysql.connections import Connection
 
+from routing.decision import Scope
 from tests.real_mysql.cluster import Cluster
 from tests.real_mysql.conftest import StartProxy
+from tests.real_mysql.disturbances import PROMOTED
+from tests.real_mysql.doors import ThroughTidegate, clients
 from tests.real_mysql.running_proxy import RunningProxy
 from tests.real_mysql.server import RealServer
+from tests.real_mysql.workload import Workload
+from tests.support.history_checker import check
 
 
 def _value(connection: "Connection[pymysql.cursors.Cursor]", sql: str) -> object:
@@ -117,3 +122,24 @@ def test_a_replica_that_was_writable_all_along_is_no_primary(
     with pytest.raises(pymysql.err.OperationalError):
         running.connect()
     assert "is the primary now" not in running.stderr
+
+
+def test_promises_hold_across_a_promotion(cluster: Cluster, proxy: StartProxy) -> None:
+    """In good order, so that nothing is lost: clients write and read on, and see nothing stale."""
+    levels = ["READ_OWN_WRITES", "MONOTONIC_READS", "READ_ALL_WRITES", "STRONG"]
+    workload = Workload(cluster, clients([*levels, "BOUNDED_STALENESS(500ms)"], list(Scope)))
+    running = _watched(cluster, proxy, "error")
+    seen = workload.run(
+        lambda client, name: ThroughTidegate(running, client, name), 2_000, PROMOTED.during
+    )
+    violations = check(seen.history)
+    assert not violations, "\n".join(map(str, violations[:5]))
+    codes = {int(error[1:].partition(",")[0]) for error in seen.errors if error[0] == "("}
+    # A write that the old primary would not take any more, and the ends of sessions.
+    assert codes <= {1290, 1053, 2013, 2003}, seen.errors
+    assert 1053 in codes or 2013 in codes
+    assert running.metric("tidegate_promotions_total") == 1
+    assert running.metric("tidegate_lost_transactions_total") == 0
+    new = cluster.replicas[0].address
+    assert running.metric("tidegate_statements_total", server=new, role="primary", reason="write")
+    assert running.metric("tidegate_statements_total", role="replica", reason="read") > 500
