@@ -23,7 +23,7 @@ GROUP: Final = ("kind", "key")
 ORDER: Final = ("at", "turn", *RUN, "seq")
 
 _CONTEXT: Final = (
-    *("required", "proof_set", "own_gtids", "named", "observed", "hole"),
+    *("required", "proof_set", "own_gtids", "named", "observed", "incarnation", "hole"),
     *("unbacked", "reached", "mark", "is_read", "is_unnamed"),
 )
 """What a judgement needs beyond READ."""

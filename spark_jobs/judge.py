@@ -4,16 +4,17 @@ It adds up what was written and what was seen in the group, and holds each read 
 its level is owed. Neither the proxy's ``required`` nor its verdicts have a say in it.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final, NamedTuple
+from typing import ClassVar, Final
 
 from pyspark.sql import Row
 
+from spark_jobs.event import Event, claim_of, shown_by
 from spark_jobs.gtid import GtidSet, MalformedGtidSetError, parse
 from spark_jobs.primary_history import Confirmation, Gaps, Term
-from spark_jobs.promise import OWN_LEVELS, PROMISES, SCOPES
-from spark_jobs.schema import READ
+from spark_jobs.promise import OWN_LEVELS, PROMISES, SCOPES, SEEN_LEVELS
 from spark_jobs.sources import Source, Sources
 from spark_jobs.verdict import Finding, Verdict
 
@@ -35,60 +36,6 @@ class Said:
     missing: GtidSet | None = None
 
 
-class Event(NamedTuple):
-    """`groups.COLUMNS`."""
-
-    kind: str
-    key: str
-    at: int
-    turn: int
-    judges: bool
-    learns: bool
-    cluster: str
-    proxy: str
-    worker: int
-    run: str
-    session: int
-    seq: int
-    ordinal: int
-    arrived_us: int
-    dispatched_us: int
-    ended_us: int
-    user: str
-    schema: str | None
-    digest: str | None
-    application: str | None
-    scope: str
-    level: str
-    bound_us: int | None
-    server: str | None
-    server_uuid: str | None
-    role: str | None
-    reason: str
-    proof: str
-    wait_us: int
-    outcome: str
-    required: str | None
-    proof_set: str | None
-    own_gtids: str
-    named: str
-    observed: str
-    hole: bool
-    unbacked: str | None
-    reached: int | None
-    mark: int | None
-    is_read: bool
-    is_unnamed: bool
-
-    @property
-    def read(self) -> tuple[object, ...]:
-        """READ."""
-        return self[_READ_FROM : _READ_FROM + len(READ)]
-
-
-_READ_FROM: Final = Event._fields.index(READ[0])
-
-
 class Judge:
     """One group in its order.
 
@@ -105,6 +52,7 @@ class Judge:
     def __init__(self) -> None:
         self._own = GtidSet()
         self._all = GtidSet()
+        self._shown_by: defaultdict[tuple[object, ...], GtidSet] = defaultdict(GtidSet)
         self._sources = Sources()
         self._writers: dict[str | None, int] = {}
         self._wrote_us: int | None = None
@@ -112,7 +60,7 @@ class Judge:
         self._mark = 0
         self._unbounded = False
         self._begun: list[Term] = []
-        self._last_seen = ""
+        self._last_seen: tuple[str, object] = ("", None)
 
     def eval(self, row: Row) -> Iterator[tuple[object, ...]]:
         """Take the next event; JUDGED of a read that is judged here."""
@@ -132,7 +80,7 @@ class Judge:
                 None if plain else it.proof_set,
                 said.missing.shortened(_MOST) if said.missing else None,
                 self._sources.of(said.missing) if said.missing else [],
-                _is_understated(it, owed),
+                self._is_understated(it, owed),
                 self._since_write_us(it),
             )
         if it.learns:
@@ -200,18 +148,51 @@ class Judge:
             return Said(Verdict.OK, Finding.NOTHING_WRITTEN)
         if (it.proof, it.reason) == _GIVEN_UP:
             return Said(Verdict.GIVEN_UP, Finding.STALE_POLICY)
-        claim, finding = _claim(it)
-        missing = owed.minus(claim, _MOST)
+        claim, finding = claim_of(it)
+        missing = self._missing(it, owed, claim)
         if missing:
             return Said(Verdict.VIOLATION, finding, missing)
         if it.proof == "known" and it.unbacked != "":
             unbacked = claim if it.unbacked is None else parse(it.unbacked)
-            missing = owed.common(unbacked, _MOST)
+            missing = self._unbacked(it, owed, unbacked)
             if missing:
                 return Said(Verdict.NOT_JUDGED, Finding.UNBACKED, missing)
         if doubt is not None:
             return Said(Verdict.NOT_JUDGED, doubt)
         return Said(Verdict.OK, Finding.KNOWN if it.proof == "known" else Finding.WAITED)
+
+    def _missing(self, it: Event, owed: GtidSet, shown: GtidSet) -> GtidSet:
+        """What of it neither the proof nor the server's past shows; the first few."""
+        missing = owed.minus(shown, _MOST)
+        earlier = self._shown_earlier(it) if missing else None
+        return missing if earlier is None else self._beyond(owed.minus(shown), earlier)
+
+    def _unbacked(self, it: Event, owed: GtidSet, unbacked: GtidSet) -> GtidSet:
+        """What of it rests on a part of the proof that nothing backs; the first few."""
+        missing = owed.common(unbacked, _MOST)
+        earlier = self._shown_earlier(it) if missing else None
+        return missing if earlier is None else self._beyond(owed.common(unbacked), earlier)
+
+    def _shown_earlier(self, it: Event) -> GtidSet | None:
+        if it.answerer is None or it.level not in SEEN_LEVELS:
+            return None
+        return self._shown_by.get(it.answerer)
+
+    def _beyond(self, missing: GtidSet, earlier: GtidSet) -> GtidSet:
+        """Leave out what the very server showed in the group: its later states are no older.
+
+        That is enough for what was seen; what was written in the group needs a proof.
+        """
+        missing.remove(missing.minus(self._own).common(earlier))
+        return missing
+
+    def _is_understated(self, it: Event, owed: GtidSet) -> bool:
+        if it.required is None or it.role == "primary" or it.level not in PROMISES:
+            return False
+        try:
+            return bool(self._missing(it, owed, parse(it.required)))
+        except MalformedGtidSetError:
+            return True
 
     def _doubt_of(self, it: Event) -> Finding | None:
         """Why the server may lack what has no name; None if it has reached the marks."""
@@ -237,7 +218,7 @@ class Judge:
         if it.observed and (it.kind != "cluster" or it.role == "primary"):
             self._saw(it.observed, it)
         if it.kind != "cluster":
-            self._saw(_shown(it), it)
+            self._saw(shown_by(it), it)
         if it.is_unnamed:
             self._doubts(Finding.UNNAMED_WRITE, it.mark)
             if it.server_uuid is not None:
@@ -259,13 +240,15 @@ class Judge:
         self._writers[it.server_uuid] = max(it.ended_us, self._writers.get(it.server_uuid, 0))
 
     def _saw(self, text: str, it: Event) -> None:
-        if not text or text == self._last_seen:
+        if not text or (text, it.answerer) == self._last_seen:
             return
         try:
             gtids = parse(text)
         except MalformedGtidSetError:
             return  # it shows nothing
-        self._last_seen = text
+        self._last_seen = text, it.answerer
+        if it.answerer:
+            self._shown_by[it.answerer].update(gtids)
         if not self._all.covers(gtids):
             self._all.update(gtids)
             self._sources.add_whole(gtids, _source("saw" if it.ordinal else "had", it, text))
@@ -282,39 +265,6 @@ class Judge:
         if it.proof != "waited" or self._wrote_us is None:
             return None
         return it.dispatched_us + it.wait_us - self._wrote_us
-
-
-def _claim(it: Event) -> tuple[GtidSet, Finding]:
-    """What the proof says that the server has, and what is wrong if that is too little."""
-    if it.proof not in ("known", "waited") or it.proof_set is None:
-        return GtidSet(), Finding.NO_PROOF
-    try:
-        claim = parse(it.proof_set)
-    except MalformedGtidSetError:
-        return GtidSet(), Finding.MALFORMED_PROOF
-    if it.proof == "known":
-        return claim, Finding.KNOWN_TOO_SMALL
-    return claim, Finding.WAITED_TOO_SMALL
-
-
-def _shown(it: Event) -> str:
-    """What a read's answer certainly showed: what its proof says, as far as evidence backs it."""
-    if not it.is_read or it.outcome != "ok" or it.role != "replica" or it.proof_set is None:
-        return ""
-    if it.proof == "waited" or (it.proof == "known" and it.unbacked == ""):
-        return it.proof_set
-    if it.proof == "known" and it.unbacked:
-        return parse(it.proof_set).minus(parse(it.unbacked)).text()
-    return ""
-
-
-def _is_understated(it: Event, owed: GtidSet) -> bool:
-    if it.required is None or it.role == "primary" or it.level not in PROMISES:
-        return False
-    try:
-        return not parse(it.required).covers(owed)
-    except MalformedGtidSetError:
-        return True
 
 
 def _source(how: str, it: Event, gtids: str) -> Source:

@@ -13,6 +13,8 @@ Place = tuple[str, str]
 
 Record = dict[str, object]
 
+_ANSWERER = ("run", "server", "incarnation", "role")
+
 
 @dataclass
 class _Read:
@@ -63,20 +65,32 @@ class Owed:
 
     def owed(self, read: _Read) -> GtidSet:
         """What a read had to see, except for what only earlier proofs tell."""
-        wide = read.level in ("STRONG", "BOUNDED_STALENESS")
-        before = int(str(read.record["arrived_us"])) - read.bound_us
-        owed = EMPTY
+        if read.level in ("STRONG", "BOUNDED_STALENESS"):
+            return self._owed_by_all(int(str(read.record["arrived_us"])) - read.bound_us)
+        own = seen = same = EMPTY
         for record, places in self._ended:
-            if int(str(record["ended_us"])) > before or not (wide or read.place in places):
+            if int(str(record["ended_us"])) > int(str(read.record["arrived_us"])):
+                continue
+            if read.place not in places:
                 continue
             observed = GtidSet.parse(str(record["observed"]))
-            owed |= GtidSet.parse(str(record["own_gtids"]))
-            on_primary = record["role"] == "primary"
-            if on_primary and (wide or record["may_write"]):
-                owed |= observed
-            if not wide and read.level != "READ_OWN_WRITES":
-                owed |= observed
+            own |= GtidSet.parse(str(record["own_gtids"]))
+            if record["role"] == "primary" and record["may_write"]:
+                own |= observed
+            seen |= observed
+            if all(record[name] == read.record[name] for name in _ANSWERER):
+                # Later states of one server are no older.
+                same |= observed | GtidSet.parse(str(record["proof_set"] or ""))
+        return own if read.level == "READ_OWN_WRITES" else own | (seen - same)
+
+    def _owed_by_all(self, before: int) -> GtidSet:
+        owed = EMPTY
+        for record, _ in self._ended:
+            if int(str(record["ended_us"])) <= before:
+                owed |= GtidSet.parse(str(record["own_gtids"]))
+                if record["role"] == "primary":
+                    owed |= GtidSet.parse(str(record["observed"]))
         for record, executed in self._probes:
-            if wide and int(str(record["ended_us"])) <= before:
+            if int(str(record["ended_us"])) <= before:
                 owed |= executed
         return owed

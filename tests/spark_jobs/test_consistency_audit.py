@@ -545,6 +545,28 @@ def a_state_older_than_the_one_proved(run: Plan) -> None:
 
 
 @scenario
+def a_server_that_showed_it_itself(run: Plan) -> None:
+    monotonic: Record = {"level": "MONOTONIC_READS"}
+    seen = run.waited(7, "r1", f"{P}:20", observed=f"{P}:1-21")
+    run.expect(seen, OK, Finding.NOTHING_WRITTEN)
+    # Its later states are no older, whatever the proxy asks of it.
+    run.expect(run.waited(7, "r1", "", required="", **monotonic), OK, Finding.WAITED)
+    run.expect(run.known(7, "r1", f"{P}:1-20", **monotonic), OK, Finding.KNOWN)
+    # Those of another server are, and those of another incarnation may be.
+    for server in (on("r2"), on("r1", incarnation=2)):
+        read = run.waited(7, "r1", "", **server, **monotonic)
+        run.expect(read, VIOLATION, Finding.WAITED_TOO_SMALL, f"{P}:1-21", saw=[seen])
+    # What was written is another matter.
+    write = run.write(7, f"{P}:22")
+    own = run.waited(8, "r1", f"{P}:22")
+    run.expect(own, OK, Finding.NOTHING_WRITTEN)
+    run.waited(7, "r1", f"{P}:22", level="BEST_EFFORT")
+    run.expect(run.records[-1], Verdict.NO_PROMISE, Finding.BEST_EFFORT)
+    read = run.waited(7, "r1", "", **monotonic)
+    run.expect(read, VIOLATION, Finding.WAITED_TOO_SMALL, f"{P}:22", [write])
+
+
+@scenario
 def a_write_inside_the_whole_set(run: Plan) -> None:
     whole = {"own_known": False, "observed": f"{P}:1-10", "level": "MONOTONIC_READS"}
     for session, own in ((7, ""), (8, f"{P}:1-10")):

@@ -44,7 +44,7 @@ def test_the_schema_is_the_writers() -> None:
 def test_the_rows_of_the_judge_are_the_schemas() -> None:
     pytest.importorskip("pyspark")
     from spark_jobs import groups, schema
-    from spark_jobs.judge import Event
+    from spark_jobs.event import Event
     from spark_jobs.sources import Source
     from spark_jobs.tides import _Past
 

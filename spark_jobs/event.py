@@ -1,0 +1,93 @@
+"""One record in one group of statements, as `groups` places it."""
+
+from typing import Final, NamedTuple
+
+from spark_jobs.gtid import GtidSet, MalformedGtidSetError, parse
+from spark_jobs.schema import READ
+from spark_jobs.verdict import Finding
+
+
+class Event(NamedTuple):
+    """`groups.COLUMNS`."""
+
+    kind: str
+    key: str
+    at: int
+    turn: int
+    judges: bool
+    learns: bool
+    cluster: str
+    proxy: str
+    worker: int
+    run: str
+    session: int
+    seq: int
+    ordinal: int
+    arrived_us: int
+    dispatched_us: int
+    ended_us: int
+    user: str
+    schema: str | None
+    digest: str | None
+    application: str | None
+    scope: str
+    level: str
+    bound_us: int | None
+    server: str | None
+    server_uuid: str | None
+    role: str | None
+    reason: str
+    proof: str
+    wait_us: int
+    outcome: str
+    required: str | None
+    proof_set: str | None
+    own_gtids: str
+    named: str
+    observed: str
+    incarnation: int | None
+    hole: bool
+    unbacked: str | None
+    reached: int | None
+    mark: int | None
+    is_read: bool
+    is_unnamed: bool
+
+    @property
+    def answerer(self) -> tuple[object, ...] | None:
+        """The incarnation of a replica that answered, as its run counts them."""
+        if self.role != "replica" or self.server_uuid is None:
+            return None
+        return self.proxy, self.worker, self.run, self.server_uuid, self.incarnation
+
+    @property
+    def read(self) -> tuple[object, ...]:
+        """READ."""
+        return self[_READ_FROM : _READ_FROM + len(READ)]
+
+
+_READ_FROM: Final = Event._fields.index(READ[0])
+
+
+def claim_of(it: Event) -> tuple[GtidSet, Finding]:
+    """What the proof says that the server has, and what is wrong if that is too little."""
+    if it.proof not in ("known", "waited") or it.proof_set is None:
+        return GtidSet(), Finding.NO_PROOF
+    try:
+        claim = parse(it.proof_set)
+    except MalformedGtidSetError:
+        return GtidSet(), Finding.MALFORMED_PROOF
+    if it.proof == "known":
+        return claim, Finding.KNOWN_TOO_SMALL
+    return claim, Finding.WAITED_TOO_SMALL
+
+
+def shown_by(it: Event) -> str:
+    """What a read's answer certainly showed: what its proof says, as far as evidence backs it."""
+    if not it.is_read or it.outcome != "ok" or it.role != "replica" or it.proof_set is None:
+        return ""
+    if it.proof == "waited" or (it.proof == "known" and it.unbacked == ""):
+        return it.proof_set
+    if it.proof == "known" and it.unbacked:
+        return parse(it.proof_set).minus(parse(it.unbacked)).text()
+    return ""
