@@ -99,6 +99,7 @@ class Config:
     handshake_timeout: float = 10.0
     connect_timeout: float = 5.0
     max_allowed_packet: int = 64 << 20
+    max_prepared_statements: int = 4096
     log_level: LogLevel = "info"
     users: Mapping[str, Adjustment] = Table[str]()
     schemas: Mapping[str, Adjustment] = Table[str]()

@@ -218,6 +218,13 @@ OPTIONS: Final[tuple[Option, ...]] = (
         _CLIENTS,
     ),
     Option(
+        "max-prepared-statements",
+        values.integer(1, 1 << 20),
+        "N",
+        "most prepared statements of one client at a time (default 4096)",
+        _CLIENTS,
+    ),
+    Option(
         "connect-timeout",
         values.duration(600),
         "TIME",

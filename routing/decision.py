@@ -73,7 +73,10 @@ class Reason(Word):
     TRANSACTION = "transaction"
     """Starts, ends or runs inside a transaction."""
     PREPARED = "prepared"
-    """The binary prepared statement protocol."""
+    """A prepared statement that only the primary knows, or is to know: none was looked at that is
+    too long, and one whose text is read under other settings now was prepared there before."""
+    CURSOR = "cursor"
+    """The prepared statement's cursor is open there."""
     COMMAND = "command"
     """A command that is no statement (COM_PING, COM_INIT_DB, …)."""
     PINNED = "pinned"

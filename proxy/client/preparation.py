@@ -33,6 +33,7 @@ def prepare(connection: ServerConnection, state: Session) -> bytes:
         connection.expect(PREPARE)
         connection.expect(PREPARE)
         connection.needs_reset = False
+        connection.statements.clear()
     if connection.variables_version != state.variables_version:
         connection.variables_version = state.variables_version
         for sql in _assignments(state.variables):

@@ -34,6 +34,11 @@ class Replicas:
         return len(self._connections)
 
     @property
+    def connections(self) -> list[ServerConnection]:
+        """All that are open."""
+        return list(self._connections.values())
+
+    @property
     def busy(self) -> bool:
         """Whether one of them awaits an answer."""
         return any(connection.busy for connection in self._connections.values())

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from protocol.gtid import GtidSet
-    from protocol.response_stream import ResponseStream
+    from proxy.client.prepared import PreparedStatement
+    from proxy.server.connection import ServerConnection
     from routing.consistency import Rules
     from routing.decision import Decision, Proof, Reason
     from routing.statement import Statement
@@ -35,13 +36,19 @@ class Request:
         own: GTIDs that the server reported as its own.
         observed: the server's whole set at its end, where that is tracked.
         waited: a WAIT for it returned 0.
+        prepared: the prepared statement that it is about.
+        number: the client's id of the statement that it prepares, or 0.
+        prepared_anew: a server had forgotten the statement, and was asked to prepare it again.
+        bound: it can run on no other server than the one it was sent to.
         started: bytes of the answer went to the client.
-        effect: run when the response ended, before the client is told.
+        effect: run when the response ended well, before the client is told; is given the
+            connection that answered.
         resume: what a probe of the primary is followed by, if that is not routing.
     """
 
     __slots__ = (
         "arrived_us",
+        "bound",
         "command",
         "decision",
         "dispatched_us",
@@ -49,9 +56,12 @@ class Request:
         "fallbacks",
         "held",
         "may_write",
+        "number",
         "observed",
         "own",
         "packet",
+        "prepared",
+        "prepared_anew",
         "probed",
         "proof",
         "reason",
@@ -93,6 +103,10 @@ class Request:
         self.rules: Rules | None = None
         self.probed: GtidSet | None = None
         self.required: GtidSet | None = EMPTY
+        self.prepared: PreparedStatement | None = None
+        self.number = 0
+        self.prepared_anew = False
+        self.bound = False
         self.started = False
         self.held = b""
         self.received = 0
@@ -102,7 +116,7 @@ class Request:
         self.own: GtidSet = EMPTY
         self.observed: GtidSet = EMPTY
         self.state_changed = False
-        self.effect: Callable[[ResponseStream], None] | None = None
+        self.effect: Callable[[ServerConnection], None] | None = None
         self.resume: Callable[[], None] | None = None
 
     @property

@@ -28,15 +28,25 @@ from protocol.packet import frame
 from protocol.response import ErrPacket, OkPacket
 from protocol.response_stream import SIMPLE
 from protocol.response_translation import ResponseTranslation
+from protocol.statement_execution import with_statement_id
 from proxy.channel import ChannelClosedError
 from proxy.client import effects, preparation
 from proxy.client.change_user import change_user
 from proxy.client.forwarders import forward, forward_long
+from proxy.client.long_command import LongCommand
+from proxy.client.prepared import READING, PreparedStatements, prepare_on
 from proxy.client.reads import Reads
 from proxy.client.replicas import Replicas
 from proxy.client.request import Request
 from proxy.observe.show import LastAnswer
-from proxy.server.connection import FORWARD, PROBE, RESTORE, Purpose, ServerConnection
+from proxy.server.connection import (
+    FORWARD,
+    PROBE,
+    RESTORE,
+    PreparedHandle,
+    Purpose,
+    ServerConnection,
+)
 from proxy.server.kill import kill
 from proxy.server.login import TRACKER_SETTINGS, Login, primary_settings
 from proxy.server.probe import PROBE_SQL, parsed
@@ -52,6 +62,7 @@ if TYPE_CHECKING:
 
     from protocol.response_stream import ResponseStream
     from proxy.client.connection import ClientConnection
+    from proxy.client.prepared import PreparedStatement
     from proxy.client.session_rules import SessionRules
     from proxy.proxy import Proxy
     from proxy.server.login import Opened
@@ -70,6 +81,9 @@ _LASTING: Final = 0x2200
 _REFUSALS: Final = frozenset({1290, 1792, 1836})
 """Errors by which a server says that it may not run a statement that writes."""
 
+_FORGOTTEN: Final = frozenset({1243, 1615})
+"""Errors by which a server says that it does not have a prepared statement any more."""
+
 _FAREWELLS: Final = frozenset({1053, 3032})
 """Errors by which a server says that it goes away, or serves nobody for now."""
 
@@ -86,7 +100,7 @@ class ClientSession:
         replicas: its connections to replicas.
         reads: what becomes of its reads before they are answered.
         was_reset: the primary's session no longer has what the login asked for.
-        prepared: classification of the statements that the client prepared, by statement id.
+        prepared: the statements that the client prepared.
         query_attributes: the client's statements begin with attributes (CLIENT_QUERY_ATTRIBUTES).
         sql_mode: that of the primary's session when it began.
         ordinal: statements so far.
@@ -111,14 +125,14 @@ class ClientSession:
         self.rules = rules
         self.classifier = proxy.classifier
         self.request = Request()
-        self.prepared: dict[int, Statement] = {}
+        self.prepared = PreparedStatements()
         self._primary: ServerConnection | None = None
         self.replicas = Replicas(proxy, self)
         self.reads = Reads(proxy, self)
         self._active: ServerConnection | None = None  # answers, or is being sent, the request
         self._answered = True
         self._status = 0  # the primary's last
-        self._sending = False  # the command is still passed on in parts
+        self.long_command = LongCommand(self)
         self._paused = False  # the client takes no more for now
         self._task: asyncio.Task[None] | None = None
         self._restoring = ""  # the session_track_gtids that is being set
@@ -171,6 +185,17 @@ class ClientSession:
         self._proxy.metrics.server_disconnected(connection.server.name)
 
     @property
+    def primary(self) -> ServerConnection | None:
+        """The connection to the primary; None when it is lost."""
+        return self._primary
+
+    @property
+    def connections(self) -> list[ServerConnection]:
+        """All that are open."""
+        others = self.replicas.connections
+        return others if self._primary is None else [self._primary, *others]
+
+    @property
     def primary_thread_id(self) -> int:
         """The primary's id of this session, or 0."""
         return 0 if self._primary is None else self._primary.thread_id
@@ -192,26 +217,16 @@ class ClientSession:
 
         What is that long is not classified: it goes to the primary, and may do anything.
         """
-        self._sending = True
+        self.long_command.begin()
         if not forward_long(self, prefix):
-            self._sending = False
+            self.long_command.going = False
 
     def stream(self, data: bytes, done: bool) -> None:
         """Pass on a part of a long command or of a local file."""
+        self.long_command.part(data, done)
         primary = self._primary
-        if primary is None or self._active is not primary:
-            return
-        primary.write(data)
-        if done:
-            self._sending = False
-            if self._answered and not primary.busy:
-                self.settled(primary)
-
-    def stream_unanswered(self) -> None:
-        """A command without an answer will come in parts."""
-        self._active = self._primary
-        self._answered = True
-        self._sending = True
+        if done and primary is not None and self._answered and not primary.busy:
+            self.settled(primary)  # it was answered before it had come whole
 
     def abandon(self) -> None:
         """The client broke off a command that was passed on in part."""
@@ -227,7 +242,7 @@ class ClientSession:
         statement: Statement | None = None,
         *,
         may_write: bool = False,
-        effect: Callable[[ResponseStream], None] | None = None,
+        effect: Callable[[ServerConnection], None] | None = None,
     ) -> None:
         """Start the request that the forwarders fill in."""
         self.request.begin(packet, command, shape, statement, may_write, time.time_ns() // 1000)
@@ -241,6 +256,21 @@ class ClientSession:
         """Dispatch the request to the primary."""
         self.dispatch(on_primary(self._proxy.topology, reason))
 
+    def to_connection(self, connection: ServerConnection, reason: Reason) -> None:
+        """Send the request where something of the session's is, that no other server has."""
+        request = self.request
+        request.bound = True
+        if connection is self._primary:
+            self.to_primary(reason)
+        elif connection.lost:
+            self._end_lost("it held an open cursor")
+        else:
+            request.reason = reason
+            request.proof = Proof.NONE
+            request.decision = Decision(connection.server, reason, Proof.NONE)
+            self._activate(connection)
+            connection.write(self._own_packet(connection))
+
     def dispatch(self, decision: Decision) -> None:
         """Write the request to the server that was decided on."""
         request = self.request
@@ -253,22 +283,33 @@ class ClientSession:
             if primary is None or primary.lost:
                 self._lose_client("Lost connection to MySQL server during query")
                 return
+            if not self._can_know(primary):
+                self.refuse(
+                    ServerErrorCode.ER_UNKNOWN_STMT_HANDLER,
+                    "Unknown prepared statement handler: sql_mode or character set have changed"
+                    " since it was prepared; prepare it again",
+                    reason=Reason.PREPARED,
+                )
+                return
             self._activate(primary)
-            data = b""
+            data = self._prepare_before(primary)
             if self._older_than_seen():
-                data = preparation.settle(primary, self._rules().wait_budget)
+                data += preparation.settle(primary, self._rules().wait_budget)
             # Only before a read: behind a probe, ROW_COUNT() and the like would tell of the probe.
             if state.wants_probe and request.is_read and self._guarded():
                 primary.expect(PROBE)
                 data += preparation.statement_packet(primary, PROBE_SQL)
-            primary.expect(FORWARD[request.shape])
-            data += request.packet
+            data += self._own_packet(primary)
             if data:
                 primary.write(data)
+            if not request.packet and self._knows(primary):
+                self._pass_parts(primary)
             return
         replica = self.replicas.get(decision.server)
         if replica is not None and replica.busy:
             self.to_primary(Reason.REPLICA_BEHIND)  # it still drains an answer that came too late
+        elif replica is not None and not self._can_know(replica):
+            self.to_primary(Reason.PREPARED)
         elif replica is None:
             if decision.reason is Reason.DIAGNOSTIC:
                 self.to_primary(Reason.DIAGNOSTIC)  # what it asks about is gone
@@ -310,7 +351,7 @@ class ClientSession:
         request = self.request
         state = self.state
         self._activate(replica)
-        data = request.packet
+        data = b""
         waits = decision.proof is Proof.WAITED and decision.proof_set is not None
         schema = state.schema if replica.schema != state.schema else ""
         audits = decision.proof is not Proof.NONE and self.reads.audits()
@@ -331,9 +372,100 @@ class ClientSession:
                 parts += preparation.audit(replica, request.required)
             if schema:
                 parts += preparation.choose_schema(replica, schema)
-            data = parts + data
-        replica.expect(FORWARD[request.shape])
-        replica.write(data)
+            data = parts
+        replica.write(data + self._own_packet(replica))
+
+    def _own_packet(self, connection: ServerConnection) -> bytes:
+        """The client's command as this server is to get it; registers its answer.
+
+        Where the server must be told of a prepared statement first, that is all for now.
+        """
+        request = self.request
+        prepared = request.prepared
+        if prepared is None:
+            connection.expect(FORWARD[request.shape])
+            return request.packet
+        handle = connection.statements.get(prepared.number)
+        if handle is None:
+            if connection is self._primary:
+                connection.schema = self.state.schema
+            if not request.packet:
+                self.long_command.hold()
+            return prepare_on(connection, prepared, self.state.schema)
+        connection.expect(FORWARD[request.shape])
+        if not request.packet:
+            return b""  # its parts follow
+        packet = prepared.command(request.packet, handle, self.query_attributes)
+        return prepared.long_data_for(handle) + packet if prepared.long_data else packet
+
+    def _prepared(self, connection: ServerConnection, stream: ResponseStream, active: bool) -> None:
+        """A server was asked to prepare a statement that it did not know; perhaps it did."""
+        number = connection.preparing.popleft()
+        if stream.head is not None:
+            connection.statements[number] = PreparedHandle.of(stream.head)
+        prepared = self.request.prepared
+        if not active or self._answered or prepared is None or prepared.number != number:
+            return
+        if stream.error is None:
+            connection.write(self._own_packet(connection))
+            self._pass_parts(connection)
+        elif connection is not self._primary:
+            self.reads.fall_back(connection, Reason.REPLICA_REFUSED)
+        else:
+            if self.long_command.going:
+                self.long_command.give(_nowhere)
+            self._finish(connection, stream)
+            self.connection.write(frame(stream.error, 1))
+
+    def _can_know(self, connection: ServerConnection) -> bool:
+        """As `_knows`, or it can be told."""
+        prepared = self.request.prepared
+        return self._knows(connection) or prepared is None or prepared.is_read_alike(self.state)
+
+    def holder(self, prepared: PreparedStatement) -> ServerConnection | None:
+        """A server that knows the statement: where its cursor is open, if it has one."""
+        if prepared.cursor is not None:
+            return prepared.cursor
+        for connection in self.connections:
+            if prepared.number in connection.statements and not connection.busy:
+                return connection
+        return None
+
+    def _prepare_before(self, primary: ServerConnection) -> bytes:
+        """What must be prepared before the request changes how statements are read."""
+        statement = self.request.statement
+        if (
+            not len(self.prepared)
+            or statement is None
+            or READING.isdisjoint([assignment.name for assignment in statement.assignments])
+        ):
+            return b""
+        primary.schema = schema = self.state.schema
+        return b"".join(
+            [
+                prepare_on(primary, prepared, schema)
+                for prepared in self.prepared.missing_on(primary)
+                if prepared.is_read_alike(self.state)
+            ]
+        )
+
+    def _knows(self, connection: ServerConnection) -> bool:
+        """Whether the server knows the prepared statement that the request is about, if it is."""
+        prepared = self.request.prepared
+        return prepared is None or prepared.number in connection.statements
+
+    def _pass_parts(self, connection: ServerConnection) -> None:
+        """Let the parts of a long command go to the server that has been told what they are of."""
+        request = self.request
+        prepared = request.prepared
+        if prepared is None:
+            self.long_command.give(connection.write)
+            return
+        handle = connection.statements[prepared.number]
+        self.long_command.give(
+            connection.write,
+            lambda part: prepared.command(part, handle, self.query_attributes),
+        )
 
     async def _open_replica(self, server: Server) -> None:
         """Open this session's connection to a replica, then decide again."""
@@ -359,21 +491,22 @@ class ClientSession:
         request.received += received
         if stream.session_states:
             self._take_trackers(connection)
-        if connection is not self._primary and not request.started:
+        if not request.started and (
+            connection is not self._primary or request.number or request.prepared is not None
+        ):
             data = request.held + data
             request.held = b""
-            if len(data) < 5 or (data[4] == 0xFF and not stream.done):
+            if len(data) < 9 if request.number else len(data) < 5:
                 request.held = data
                 return
-            if stream.error is not None:
-                code = _code(stream.error)
-                if code in _REFUSALS:
-                    self.reads.fall_back(connection, Reason.REPLICA_REFUSED)
+            if data[4] == 0xFF:
+                if not stream.done:
+                    request.held = data
                     return
-                if code in _FAREWELLS:
-                    self.reads.fall_back(connection, Reason.REPLICA_LOST)
-                    self.replicas.give_up(connection)
+                if stream.error is not None and self._does_not_count(connection, stream.error):
                     return
+            elif request.number:
+                data = with_statement_id(data, request.number)
         if stream.infile and connection is not self._primary:
             raise MalformedPacketError("a replica asked for a local file")
         if stream.done:
@@ -382,9 +515,32 @@ class ClientSession:
             request.started = True
             self.connection.write(data)
         if stream.infile:
-            self._sending = True
+            self.long_command.begin()
+            self.long_command.give(connection.write)
             stream.infile_sent()
             self.connection.expect_infile()
+
+    def _does_not_count(self, connection: ServerConnection, error: bytes) -> bool:
+        """Whether a server's error is not for the client: the command runs again, or elsewhere."""
+        request = self.request
+        code = _code(error)
+        prepared = request.prepared
+        if code in _FORGOTTEN and prepared is not None and prepared.moves:
+            if not request.prepared_anew and request.packet:
+                request.prepared_anew = True
+                connection.statements.pop(prepared.number, None)
+                connection.write(self._own_packet(connection))
+                return True
+        elif connection is self._primary or request.bound:
+            return False
+        elif code in _REFUSALS:
+            self.reads.fall_back(connection, Reason.REPLICA_REFUSED)
+            return True
+        elif code in _FAREWELLS:
+            self.reads.fall_back(connection, Reason.REPLICA_LOST)
+            self.replicas.give_up(connection)
+            return True
+        return False
 
     def aside(self, connection: ServerConnection, purpose: Purpose) -> None:
         """Judge the answer to a statement of the proxy's own."""
@@ -406,6 +562,8 @@ class ClientSession:
             self._proxy.probes.answered(connection, stream)
         elif purpose is Purpose.SETTLE:
             self.reads.settled(connection, stream)
+        elif purpose is Purpose.STATEMENT:
+            self._prepared(connection, stream, active)
         elif purpose is Purpose.AUDIT:
             if active:
                 self.reads.audited(connection, stream)
@@ -416,6 +574,11 @@ class ClientSession:
             connection.close()
             self._lose_client(
                 "the primary did not take the settings that consistency needs: "
+                f"{ErrPacket.parse(stream.error)}"
+            )
+        elif connection is self._primary:
+            self._lose_client(
+                "the primary did not go back to the session's schema: "
                 f"{ErrPacket.parse(stream.error)}"
             )
         else:
@@ -431,7 +594,7 @@ class ClientSession:
 
     def settled(self, connection: ServerConnection) -> None:
         """Take the next command, if the answer to this one is complete."""
-        if connection is self._active and self._answered and not self._sending:
+        if connection is self._active and self._answered and not self.long_command.going:
             self._active = None
             if self._paused:
                 connection.resume_reading()
@@ -516,8 +679,6 @@ class ClientSession:
                     state.autocommit = status & 0x0002 != 0
                 state.one_shot = False
                 restore = effects.succeeded(request, state)
-                if request.effect is not None:
-                    request.effect(stream)
                 if self._untracked:
                     state.may_have_written(request.rules)
                     restore = restore or not state.in_transaction
@@ -533,6 +694,10 @@ class ClientSession:
                     state.in_transaction = True  # by the first table that it came to
                 if effects.failed(request, state):
                     self.restore_settings()
+        if request.effect is not None and stream.error is None:
+            request.effect(connection)
+        if request.prepared is not None:
+            request.prepared.ended(request.command, connection)
         effects.shown(request, state, connection, stream.rows)
         if self._new_rules:
             self._new_rules = False
@@ -581,6 +746,8 @@ class ClientSession:
         self._account(None, Outcome.ERROR, code.code, None)
         self._answered = True
         self._active = None
+        if request.prepared is not None:
+            request.prepared.forget_long_data()  # as an execution that fails
         self.connection.send_error(ErrPacket(code.code, code.sqlstate, message))
         self.connection.ready()
 
@@ -611,12 +778,6 @@ class ClientSession:
         if self.request.reason is not None and self.request.reason is not Reason.PROXY:
             self.last_answer = LastAnswer.of(self)
 
-    def no_answer(self, packet: bytes) -> None:
-        """Pass a command on that has no answer."""
-        if self._primary is not None:
-            self._primary.write(packet)
-        self.connection.ready()
-
     def server_lost(self, connection: ServerConnection, cause: str, error: bytes | None) -> None:
         """Run the statement elsewhere if that is safe, else end the session as a server would."""
         proxy = self._proxy
@@ -630,12 +791,12 @@ class ClientSession:
                 self.settled(connection)  # it may have broken right behind its answer
                 return
             _log.info("replica %s was lost during a statement: %s", server.name, cause)
-            if not self.request.started:
+            if not self.request.started and not self.request.bound:
                 self.reads.fall_back(connection, Reason.REPLICA_LOST)
                 return
             self._showed_in_part(connection)
             self._account(server, Outcome.LOST, 0, None)
-            self.connection.close()
+            self._end_lost(cause)
             return
         self._primary = None
         pending = self._task is not None or self.reads.pending
@@ -647,15 +808,19 @@ class ClientSession:
                 self.state.may_have_written(self.request.rules)
                 proxy.metrics.required_unknown("lost")
             self._account(server, Outcome.LOST, 0, None)
-            if self.request.started:
-                self.connection.close()
-            else:
-                self._lose_client(f"Lost connection to MySQL server during query ({cause})")
+            self._end_lost(cause)
         elif error is not None:
             self.connection.write(frame(error, 0))
             self.connection.close()
         else:
             self.connection.close()
+
+    def _end_lost(self, cause: str) -> None:
+        """The server is gone that the session cannot do without: as if the client's own were."""
+        if self.request.started:
+            self.connection.close()
+        else:
+            self._lose_client(f"Lost connection to MySQL server during query ({cause})")
 
     def _showed_in_part(self, connection: ServerConnection) -> None:
         """Some of an answer that will not be complete has reached the client."""
@@ -800,6 +965,10 @@ class ClientSession:
     def server_resumed(self, connection: ServerConnection) -> None:
         """The server reads again."""
         self.connection.resume_reading()
+
+
+def _nowhere(data: bytes) -> None:
+    """What is wrong with it is told when it has come whole."""
 
 
 def _code(error: bytes) -> int:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from protocol.errors import MalformedPacketError, ProtocolError
 from protocol.response import ErrPacket
-from protocol.response_stream import RESULTS, SIMPLE, ResponseStream
+from protocol.response_stream import PREPARED, RESULTS, SIMPLE, ResponseStream
 
 if TYPE_CHECKING:
     from protocol.constants import Capability
@@ -46,6 +46,8 @@ class Purpose(Enum):
     """The server's own GTID_SUBSET on what the read behind it must see."""
     SETTLE = "settle"
     """A WAIT on the primary for what it is committing, so that it shows what replicas show."""
+    STATEMENT = "statement"
+    """A COM_STMT_PREPARE of a statement that the client prepared elsewhere."""
     RESTORE = "restore"
     """Follows a client's command that undid the proxy's settings; must succeed."""
 
@@ -70,7 +72,28 @@ PROBE = Exchange(Purpose.PROBE, RESULTS)
 GATHER = Exchange(Purpose.GATHER, RESULTS)
 AUDIT = Exchange(Purpose.AUDIT, RESULTS)
 SETTLE = Exchange(Purpose.SETTLE, RESULTS)
+STATEMENT = Exchange(Purpose.STATEMENT, PREPARED)
 RESTORE = Exchange(Purpose.RESTORE, SIMPLE)
+
+
+class PreparedHandle:
+    """A prepared statement as one server knows it.
+
+    Attributes:
+        server_id: the server's id of it.
+        types: those of its values that the server was told last, as they came.
+    """
+
+    __slots__ = ("server_id", "types")
+
+    def __init__(self, server_id: int) -> None:
+        self.server_id = server_id
+        self.types = b""
+
+    @classmethod
+    def of(cls, head: bytes) -> PreparedHandle:
+        """The one that the first packet of an answer to COM_STMT_PREPARE tells of."""
+        return cls(int.from_bytes(head[1:5], "little"))
 
 
 class Owner(Protocol):
@@ -111,6 +134,8 @@ class ServerConnection:
         schema: the default schema it has.
         variables_version: the version of the session's variables that it has.
         needs_reset: the session was reset and this connection not yet.
+        statements: the prepared statements that the server knows, by the client's ids.
+        preparing: the client's ids of those that it was asked to prepare, in order.
         drained: bytes of an answer that nobody waits for any more.
         tracks_all: its session_track_gtids is ALL_GTIDS.
         overdue: it owes the answer to a probe that nobody waits for any more.
@@ -126,6 +151,8 @@ class ServerConnection:
         self.schema = ""
         self.variables_version = 0
         self.needs_reset = False
+        self.statements: dict[int, PreparedHandle] = {}
+        self.preparing: deque[int] = deque()
         self.tracks_all = False
         self.overdue = False
         self.lost = False

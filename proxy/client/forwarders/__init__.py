@@ -28,7 +28,7 @@ _FORWARDERS: Final[dict[int, Callable[[ClientSession, bytes], None]]] = {
     Command.COM_CLONE: refused.refuse_replication,
     Command.COM_STMT_PREPARE: prepared.forward_prepare,
     Command.COM_STMT_EXECUTE: prepared.forward_execute,
-    Command.COM_STMT_SEND_LONG_DATA: prepared.forward_unanswered,
+    Command.COM_STMT_SEND_LONG_DATA: prepared.forward_long_data,
     Command.COM_STMT_CLOSE: prepared.forward_close,
     Command.COM_STMT_RESET: prepared.forward_reset,
     Command.COM_STMT_FETCH: prepared.forward_fetch,

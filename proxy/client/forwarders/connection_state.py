@@ -9,8 +9,8 @@ from protocol.response_stream import SIMPLE
 from routing.decision import Reason
 
 if TYPE_CHECKING:
-    from protocol.response_stream import ResponseStream
     from proxy.client.session import ClientSession
+    from proxy.server.connection import ServerConnection
 
 
 def forward_quit(session: ClientSession, packet: bytes) -> None:
@@ -27,7 +27,7 @@ def forward_init_db(session: ClientSession, packet: bytes) -> None:
 def forward_set_option(session: ClientSession, packet: bytes) -> None:
     """COM_SET_OPTION turns multi-statements on or off, on this one connection."""
 
-    def pin(stream: ResponseStream) -> None:
+    def pin(connection: ServerConnection) -> None:
         session.state.pin = session.state.pin or "COM_SET_OPTION"
 
     session.begin(packet, Command.COM_SET_OPTION, SIMPLE, effect=pin)
@@ -37,7 +37,7 @@ def forward_set_option(session: ClientSession, packet: bytes) -> None:
 def forward_reset_connection(session: ClientSession, packet: bytes) -> None:
     """COM_RESET_CONNECTION also undoes the proxy's settings, so they are made again behind it."""
 
-    def reset(stream: ResponseStream) -> None:
+    def reset(connection: ServerConnection) -> None:
         session.reset()
 
     session.begin(packet, Command.COM_RESET_CONNECTION, SIMPLE, effect=reset, may_write=False)

@@ -1,22 +1,35 @@
-"""The binary prepared statement protocol; for now all of it runs on the primary."""
+"""The binary protocol of prepared statements: reads run where text reads would."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from protocol.command import ComStmtExecute
 from protocol.constants import Command
-from protocol.errors import ServerErrorCode
+from protocol.errors import MalformedPacketError, ServerErrorCode
+from protocol.packet import frame
+from protocol.prepared_statement import PARAMETER_COUNT_AVAILABLE
 from protocol.response_stream import FETCHED, PREPARED, RESULTS, SIMPLE
+from protocol.statement_execution import statement_id, with_statement_id
+from proxy.client.prepared import PreparedStatement, close_on
+from proxy.client.statement_rules import adjust
+from proxy.server.connection import PreparedHandle
 from routing.decision import Reason
 
 if TYPE_CHECKING:
-    from protocol.response_stream import ResponseStream
+    from collections.abc import Callable
+
     from proxy.client.session import ClientSession
+    from proxy.server.connection import ServerConnection
     from routing.statement import Statement
+
+_ID_END: Final = 9
+_FLAGS: Final = 9
+"""Places in a framed command about a statement."""
 
 
 def forward_prepare(session: ClientSession, packet: bytes) -> None:
-    """Remember what the statement is, for when it is executed."""
+    """A read is prepared where it would run, all else on the primary."""
     statement = session.classifier.classify(packet[5:], session.state.mode_flags)
     if statement.own is not None:
         session.begin(b"", Command.COM_STMT_PREPARE, PREPARED, statement)
@@ -36,60 +49,198 @@ def forward_long_prepare(session: ClientSession, prefix: bytes) -> None:
 
 
 def _prepare(session: ClientSession, packet: bytes, statement: Statement | None) -> None:
-    def remember(stream: ResponseStream) -> None:
-        if stream.head is not None and statement is not None:
-            session.prepared[int.from_bytes(stream.head[1:5], "little")] = statement
+    prepared = PreparedStatement(session.prepared.number(), statement, packet[5:], session.state)
 
-    session.begin(packet, Command.COM_STMT_PREPARE, PREPARED, effect=remember)
-    session.to_primary(Reason.PREPARED)
+    def remember(connection: ServerConnection) -> None:
+        head = connection.stream.head
+        if head is not None:
+            prepared.parameters = head[7] | head[8] << 8
+            session.prepared.add(prepared)
+            connection.statements[prepared.number] = PreparedHandle.of(head)
+
+    moves = statement if prepared.moves else None
+    session.begin(packet, Command.COM_STMT_PREPARE, PREPARED, moves, effect=remember)
+    if len(session.prepared) >= session.config.max_prepared_statements:
+        _refuse(
+            session,
+            ServerErrorCode.ER_MAX_PREPARED_STMT_COUNT_REACHED,
+            "Can't create more than max_prepared_stmt_count statements (current value:"
+            f" {session.config.max_prepared_statements}, Tidegate's max-prepared-statements)",
+        )
+        return
+    session.request.number = prepared.number
+    if moves is None:
+        session.to_primary(Reason.PREPARED)
+    elif adjust(session, moves, ()):
+        session.route()
 
 
 def forward_execute(session: ClientSession, packet: bytes) -> None:
     """Execute; what the statement does to the session is known from its text."""
-    statement = _statement(session, packet)
-    may_write = statement is None or statement.may_write
-    session.begin(packet, Command.COM_STMT_EXECUTE, RESULTS, statement, may_write=may_write)
-    session.to_primary(Reason.PREPARED)
+    prepared = _begin(session, packet, packet, Command.COM_STMT_EXECUTE, RESULTS)
+    if prepared is None:
+        return
+    if prepared.spoilt:
+        _refuse(
+            session,
+            ServerErrorCode.ER_UNKNOWN_ERROR,
+            "Parameter of prepared statement which is set through mysql_send_long_data() is longer"
+            f" than 'max_allowed_packet' bytes ({session.config.max_allowed_packet})",
+        )
+        return
+    statement = prepared.statement
+    if statement is None:
+        session.to_primary(Reason.PREPARED)
+    elif _adjusted(session, prepared, statement, packet):
+        session.route()
+
+
+def _adjusted(
+    session: ClientSession, prepared: PreparedStatement, statement: Statement, packet: bytes
+) -> bool:
+    """Let an execution have rules of its own, by its attributes or its comment; or refuse it."""
+    attributed = len(packet) > _FLAGS and packet[_FLAGS] & PARAMETER_COUNT_AVAILABLE
+    if not (attributed and session.query_attributes):
+        return statement.directive is None or adjust(session, statement, ())
+    try:
+        command = ComStmtExecute.parse(packet[4:], prepared.parameters, True)
+        attributes = command.decode(long_data=prepared.long_parameters)
+    except MalformedPacketError:
+        attributes = ()  # the server says what is wrong
+    named = [attribute for attribute in attributes if attribute.name]
+    return adjust(session, statement, named)
 
 
 def forward_long_execute(session: ClientSession, prefix: bytes) -> None:
-    """Execute with parameters that come in parts."""
-    statement = _statement(session, prefix)
-    may_write = statement is None or statement.may_write
-    session.begin(b"", Command.COM_STMT_EXECUTE, RESULTS, statement, may_write=may_write)
-    session.to_primary(Reason.PREPARED)
+    """Execute with parameters that come in parts: on the primary."""
+    prepared = _begin(session, prefix, b"", Command.COM_STMT_EXECUTE, RESULTS)
+    if prepared is not None:
+        session.to_primary(Reason.PREPARED)
 
 
 def forward_fetch(session: ClientSession, packet: bytes) -> None:
-    """Rows of a cursor."""
-    session.begin(packet, Command.COM_STMT_FETCH, FETCHED)
-    session.to_primary(Reason.PREPARED)
+    """Rows of a cursor, from where it is open."""
+    prepared = _begin(session, packet, packet, Command.COM_STMT_FETCH, FETCHED)
+    if prepared is None:
+        return
+    holder = session.holder(prepared)
+    if holder is None:
+        _refuse(
+            session,
+            ServerErrorCode.ER_STMT_HAS_NO_OPEN_CURSOR,
+            f"The statement ({prepared.number}) has no open cursor.",
+        )
+        return
+    session.to_connection(holder, Reason.CURSOR)
 
 
 def forward_reset(session: ClientSession, packet: bytes) -> None:
     """Drop long data and cursor."""
-    session.begin(packet, Command.COM_STMT_RESET, SIMPLE)
+    prepared = _begin(session, packet, packet, Command.COM_STMT_RESET, SIMPLE)
+    if prepared is None:
+        return
+    prepared.forget_long_data()
+    holder = session.holder(prepared)
+    if holder is None:
+        session.answer_itself(session.ok())  # no server has anything of it
+    else:
+        session.to_connection(holder, Reason.CURSOR if prepared.cursor else Reason.PREPARED)
+
+
+def _begin(
+    session: ClientSession, beginning: bytes, packet: bytes, command: Command, shape: int
+) -> PreparedStatement | None:
+    """Start the request about a prepared statement; None if there is none, which was answered."""
+    prepared = session.prepared.of(beginning)
+    executes = command is Command.COM_STMT_EXECUTE
+    statement = prepared.statement if prepared is not None and executes else None
+    may_write = executes and (statement is None or statement.may_write)
+
+    session.begin(packet, command, shape, statement, may_write=may_write)
+    if prepared is not None:
+        session.request.prepared = prepared
+        return prepared
+    if session.long_command.going:
+        session.long_command.give(_drop, then=lambda: _unknown(session, beginning))
+    else:
+        _unknown(session, beginning)
+    return None
+
+
+def _unknown(session: ClientSession, beginning: bytes) -> None:
+    """The primary says that it does not know it either, and notes that for SHOW WARNINGS.
+
+    What the client takes for a statement's id may be that of another one there: 0 is none.
+    """
+    packet = beginning[: _ID_END + 1 + 4]
+    primary = session.primary
+    known = () if primary is None else primary.statements.values()
+    if any(handle.server_id == statement_id(packet) for handle in known):
+        packet = with_statement_id(packet, 0)
+    session.request.packet = frame(packet[4:], 0)
     session.to_primary(Reason.PREPARED)
+
+
+def _refuse(session: ClientSession, code: ServerErrorCode, message: str) -> None:
+    session.refuse(code, message, reason=Reason.PREPARED)
 
 
 def forward_close(session: ClientSession, packet: bytes) -> None:
     """Forget the statement; there is no answer."""
-    if len(packet) == 9:
-        session.prepared.pop(int.from_bytes(packet[5:9], "little"), None)
-    session.no_answer(packet)
+    prepared = session.prepared.of(packet)
+    if prepared is not None:
+        session.prepared.close(prepared)
+        for connection in session.connections:
+            close_on(connection, prepared)
+    session.connection.ready()
 
 
-def forward_unanswered(session: ClientSession, packet: bytes) -> None:
-    """COM_STMT_SEND_LONG_DATA; there is no answer."""
-    session.no_answer(packet)
+def forward_long_data(session: ClientSession, packet: bytes) -> None:
+    """COM_STMT_SEND_LONG_DATA, whole or the beginning of it; there is no answer."""
+    prepared = session.prepared.of(packet)
+    ready = session.connection.ready
+    take: Callable[[bytes], None] = _drop  # as a server does
+    if prepared is not None and len(packet) >= _ID_END + 2:
+        take = _kept(session, prepared) if prepared.moves else _passed_on(session, prepared)
+    if session.long_command.going:
+        session.long_command.give(take, then=ready)
+    else:
+        take(packet)
+        ready()
 
 
-def forward_long_data(session: ClientSession, prefix: bytes) -> None:
-    """COM_STMT_SEND_LONG_DATA in parts; there is no answer."""
-    session.stream_unanswered()
+def _kept(session: ClientSession, prepared: PreparedStatement) -> Callable[[bytes], None]:
+    """Takes the parts of one packet, for whichever server will execute the statement."""
+    room = session.config.max_allowed_packet - session.prepared.long_size
+    packet = prepared.new_long_data()
+
+    def take(data: bytes) -> None:
+        nonlocal room
+        room -= len(data)
+        if room < 0:
+            prepared.spoil_long_data()
+        else:
+            packet.append(data)
+
+    return take
 
 
-def _statement(session: ClientSession, packet: bytes) -> Statement | None:
-    if len(packet) < 9:
-        return None
-    return session.prepared.get(int.from_bytes(packet[5:9], "little"))
+def _passed_on(session: ClientSession, prepared: PreparedStatement) -> Callable[[bytes], None]:
+    """Takes the parts of one packet, for the primary, which alone knows the statement."""
+    primary = session.primary
+    handle = None if primary is None else primary.statements.get(prepared.number)
+    if primary is None or handle is None:
+        return _drop
+    connection, number = primary, handle.server_id
+    begun = False
+
+    def take(data: bytes) -> None:
+        nonlocal begun
+        connection.write(data if begun else with_statement_id(data, number))
+        begun = True
+
+    return take
+
+
+def _drop(data: bytes) -> None:
+    """Nobody is to have it."""

@@ -11,15 +11,11 @@ from protocol.errors import MalformedPacketError, ServerErrorCode
 from protocol.packet import frame
 from protocol.response_stream import RESULTS
 from proxy.client.forwarders.own import forward_own
-from proxy.client.session_rules import PREFIX, adjustment_of
-from routing.consistency import NO_ADJUSTMENT, SettingError
+from proxy.client.statement_rules import adjust
 from routing.decision import Reason
-from routing.own_statement import WrongOwn
 
 if TYPE_CHECKING:
     from proxy.client.session import ClientSession
-    from routing.consistency import Adjustment
-    from routing.statement import Statement
 
 _NO_ATTRIBUTES: Final = 7
 """Where the text begins in a framed COM_QUERY without attributes, under CLIENT_QUERY_ATTRIBUTES."""
@@ -45,44 +41,11 @@ def forward_query(session: ClientSession, packet: bytes) -> None:
         forward_own(session, packet, statement)
         return
     session.begin(packet, Command.COM_QUERY, RESULTS, statement, may_write=statement.may_write)
-    if (statement.directive is not None or offset > _NO_ATTRIBUTES) and not _adjust(
-        session, packet, statement
-    ):
-        return
+    if statement.directive is not None or offset > _NO_ATTRIBUTES:
+        attributes = ComQuery.parse(packet[4:], True).attributes if session.query_attributes else ()
+        if not adjust(session, statement, attributes):
+            return
     session.route()
-
-
-def _adjust(session: ClientSession, packet: bytes, statement: Statement) -> bool:
-    """Let a statement have rules of its own, by its attributes or its comment; or refuse it."""
-    try:
-        adjustment = _adjustment(session, packet, statement)
-        if adjustment is not NO_ADJUSTMENT:
-            rules = adjustment.applied_to(session.state.rules)
-            session.rules.check(rules)
-            session.request.rules = rules
-    except SettingError as error:
-        session.refuse(
-            ServerErrorCode.ER_WRONG_VALUE_FOR_VAR, f"Tidegate: {error}", reason=Reason.PROXY
-        )
-        return False
-    return True
-
-
-def _adjustment(session: ClientSession, packet: bytes, statement: Statement) -> Adjustment:
-    adjustment = NO_ADJUSTMENT
-    if session.query_attributes:
-        settings = {
-            attribute.name: attribute.text or ""
-            for attribute in ComQuery.parse(packet[4:], True).attributes
-            if attribute.name.startswith(PREFIX)
-        }
-        if settings:
-            adjustment = adjustment_of(settings)
-    if isinstance(statement.directive, WrongOwn):
-        raise SettingError(statement.directive.message)
-    if statement.directive is not None:
-        adjustment = adjustment.and_then(statement.directive)
-    return adjustment
 
 
 def forward_long_query(session: ClientSession, prefix: bytes) -> None:

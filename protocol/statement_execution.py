@@ -1,0 +1,105 @@
+"""COM_STMT_EXECUTE as bytes: what must change so that another server takes it (fact 7.4).
+
+A statement has another id on each server. And a client declares the types of its values once, and
+leaves them out when it executes the statement again: a server that has not seen them must be told.
+"""
+
+from typing import Final, NamedTuple
+
+from protocol.constants import MAX_PACKET_PAYLOAD
+from protocol.prepared_statement import PARAMETER_COUNT_AVAILABLE
+
+_HEADER: Final = 4
+_ID: Final = _HEADER + 1
+_FLAGS: Final = _ID + 4
+_PARAMETERS: Final = _FLAGS + 1 + 4
+
+READ_ONLY_CURSOR: Final = 0x01
+"""Flag of COM_STMT_EXECUTE: open a cursor."""
+
+
+class BoundTypes(NamedTuple):
+    """Where a packet declares types, or leaves them out.
+
+    Attributes:
+        values: how many there are.
+        flag: position of the byte that says whether types follow.
+        types: what follows, as it came; empty if they are left out.
+    """
+
+    values: int
+    flag: int
+    types: bytes
+
+
+def statement_id(packet: bytes) -> int:
+    """The id in a framed command about a prepared statement; 0, which is none, if it is cut off."""
+    return int.from_bytes(packet[_ID:_FLAGS], "little") if len(packet) >= _FLAGS else 0
+
+
+def with_statement_id(packet: bytes, number: int) -> bytes:
+    """The framed command about another id, or the framed answer to a COM_STMT_PREPARE with it."""
+    return packet[:_ID] + number.to_bytes(4, "little") + packet[_FLAGS:]
+
+
+def bound_types(packet: bytes, parameters: int, query_attributes: bool) -> BoundTypes | None:
+    """Find the types in a framed packet, or in the beginning of one.
+
+    Args:
+        packet: header and payload.
+        parameters: how many the statement has.
+        query_attributes: CLIENT_QUERY_ATTRIBUTES is negotiated.
+
+    Returns:
+        None if there are no values, or if the packet is malformed, which its server tells.
+    """
+    at = _PARAMETERS
+    if len(packet) < at:
+        return None
+    if query_attributes and (parameters or packet[_FLAGS] & PARAMETER_COUNT_AVAILABLE):
+        if len(packet) <= at or packet[at] >= 0xFB:
+            return _many(packet, parameters)
+        if packet[at] < parameters:
+            return None
+        parameters = packet[at]
+        at += 1
+    return _types_at(packet, at, parameters, query_attributes)
+
+
+def _many(packet: bytes, parameters: int) -> BoundTypes | None:
+    """As `bound_types`, for a count of more than a byte; a statement has at most 65,535."""
+    at = _PARAMETERS + 3
+    if packet[_PARAMETERS : _PARAMETERS + 1] != b"\xfc" or len(packet) < at:
+        return None
+    given = packet[at - 2] | packet[at - 1] << 8
+    return None if given < parameters else _types_at(packet, at, given, True)
+
+
+def _types_at(packet: bytes, at: int, count: int, named: bool) -> BoundTypes | None:
+    flag = at + (count + 7) // 8
+    if not count or len(packet) <= flag:
+        return None
+    if packet[flag] == 0:
+        return BoundTypes(count, flag, b"")
+    begin = end = flag + 1
+    for _ in range(count):
+        end += 2
+        if named:
+            if end >= len(packet) or packet[end] >= 0xFB:
+                return None  # no name is that long
+            end += 1 + packet[end]
+    if end > len(packet):
+        return None
+    return BoundTypes(count, flag, packet[begin:end])
+
+
+def with_types(packet: bytes, bound: BoundTypes, types: bytes) -> bytes:
+    """The framed packet, or the beginning of one, with types that it left out.
+
+    A frame that would grow beyond 16 MiB stays as it is: its server refuses it.
+    """
+    length = int.from_bytes(packet[:3], "little") + len(types)
+    if length >= MAX_PACKET_PAYLOAD:
+        return packet
+    flag = bound.flag
+    return length.to_bytes(3, "little") + packet[3:flag] + b"\x01" + types + packet[flag + 1 :]

@@ -1,0 +1,90 @@
+"""A command that is too long to be gathered, or a local file: what becomes of its parts.
+
+They go to the primary as they come, wait until it is ready for them, are kept (long data of a
+statement that may run anywhere), or go nowhere (what is wrong is told when all of it has come).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from proxy.client.session import ClientSession
+
+
+class LongCommand:
+    """The one that is being sent, if one is.
+
+    Attributes:
+        going: more parts are to come.
+    """
+
+    def __init__(self, session: ClientSession) -> None:
+        self._session = session
+        self.going = False
+        self._held: list[bytes] | None = None
+        self._change: Callable[[bytes], bytes] | None = None
+        self._to: Callable[[bytes], None] | None = None
+        self._then: Callable[[], None] | None = None
+
+    def begin(self) -> None:
+        """Parts will come; until it is said what becomes of them they wait."""
+        self.going = True
+        self._held = []
+        self._change = None
+        self._to = None
+        self._then = None
+
+    def hold(self) -> None:
+        """Let the client wait, too."""
+        self._session.connection.pause_reading()
+
+    def give(
+        self,
+        to: Callable[[bytes], None],
+        change: Callable[[bytes], bytes] | None = None,
+        then: Callable[[], None] | None = None,
+    ) -> None:
+        """Say what becomes of the parts.
+
+        Args:
+            to: takes each.
+            change: makes of the first what is to be taken.
+            then: follows the last.
+        """
+        held = self._held
+        self._to = to
+        self._change = change
+        self._then = then
+        if held is not None:
+            self._held = None
+            if held:
+                self._give(b"".join(held))
+            self._session.connection.resume_reading()
+            self._ended()
+
+    def part(self, data: bytes, done: bool) -> None:
+        """A part came."""
+        if done:
+            self.going = False
+        if self._held is not None:
+            self._held.append(data)
+        else:
+            self._give(data)
+        self._ended()
+
+    def _give(self, data: bytes) -> None:
+        if self._change is not None:
+            data = self._change(data)
+            self._change = None
+        if self._to is not None:
+            self._to(data)
+
+    def _ended(self) -> None:
+        """All of it was taken."""
+        if not self.going and self._held is None and self._then is not None:
+            then = self._then
+            self._then = None
+            then()
