@@ -20,12 +20,14 @@ class Prepared:
 
     Attributes:
         columns: of its result, as far as they are known before it runs.
+        schema: the default schema when it was prepared, which is that of its executions.
         types: of the parameters in the last execution that brought them.
         long_data: what COM_STMT_SEND_LONG_DATA brought, by parameter.
     """
 
     statement: Statement
     columns: Sequence[ColumnDefinition41]
+    schema: str | None = None
     types: tuple[ParameterType, ...] | None = None
     long_data: dict[int, bytes] = field(default_factory=dict)
 
@@ -70,7 +72,7 @@ class PreparedStatements:
             statement.parse()
         number = self._next
         self._next += 1
-        self._statements[number] = Prepared(statement, columns)
+        self._statements[number] = Prepared(statement, columns, self._session.schema)
         return number, self._statements[number]
 
     def find(self, number: int) -> Prepared:

@@ -78,8 +78,9 @@ _DRAIN_LIMIT: Final = 1 << 20
 _LASTING: Final = 0x2200
 """Status flags that last: SERVER_STATUS_IN_TRANS_READONLY and _NO_BACKSLASH_ESCAPES."""
 
-_REFUSALS: Final = frozenset({1290, 1792, 1836})
-"""Errors by which a server says that it may not run a statement that writes."""
+_REFUSALS: Final = frozenset({1290, 1461, 1792, 1836})
+"""Errors by which a server says that it may not run a statement that writes, or has no room for a
+prepared one."""
 
 _FORGOTTEN: Final = frozenset({1243, 1615})
 """Errors by which a server says that it does not have a prepared statement any more."""

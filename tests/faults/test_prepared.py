@@ -1,0 +1,350 @@
+"""Prepared statements: where reads run, what a server must be told first, and what goes wrong."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from protocol.command import ComStmtExecute, ComStmtSendLongData
+from protocol.constants import Capability, Command, FieldType
+from protocol.packet import frame
+from protocol.parameter import QueryAttribute
+from protocol.response import StmtPrepareOk
+from protocol.response_stream import PREPARED, RESULTS, SIMPLE
+from tests.faults.client import MODERN, Answer, Client
+from tests.faults.peers import err
+from tests.faults.stage import Stage, asked, eventually, stage
+from tests.faults.table import apply, table
+
+ATTRIBUTES = MODERN | Capability.CLIENT_QUERY_ATTRIBUTES
+SELECT = "SELECT COUNT(*) FROM t WHERE id >= ?"
+
+
+def number(value: int) -> QueryAttribute:
+    return QueryAttribute("", FieldType.MYSQL_TYPE_LONGLONG, value.to_bytes(8, "little"))
+
+
+async def prepare(client: Client, sql: str) -> int:
+    answer = await client.command(bytes((Command.COM_STMT_PREPARE,)) + sql.encode(), PREPARED)
+    assert answer.packets[0][0] == 0, answer.error
+    return StmtPrepareOk.parse(answer.packets[0], client.capabilities).statement_id
+
+
+async def execute(
+    client: Client, statement: int, *values: QueryAttribute, typed: bool = True, flags: int = 0
+) -> Answer:
+    attributes = bool(client.capabilities & Capability.CLIENT_QUERY_ATTRIBUTES)
+    payload = ComStmtExecute.of(statement, values, flags).serialise(attributes)
+    if not typed:
+        bare = ComStmtExecute.parse(payload, len(values), attributes)
+        payload = ComStmtExecute(
+            statement, flags, bare.parameters, bare.nulls, None, bare.values
+        ).serialise(attributes)
+    client.send(payload)
+    return await client.answer(RESULTS, text=False)
+
+
+def counted(answer: Answer) -> int:
+    """The one BIGINT of an answer in binary."""
+    rows = [packet for packet in answer.packets[2:-1] if packet[0] == 0]
+    assert answer.packets[-1][0] != 0xFF, answer.error
+    return int.from_bytes(rows[0][2:10], "little")
+
+
+def ran_on_replicas(on: Stage, text: str = "SELECT COUNT") -> int:
+    return sum(sql.startswith(text) for replica in on.cluster.replicas for sql in asked(replica))
+
+
+def ran_on_primary(on: Stage, text: str = "SELECT COUNT") -> int:
+    return sum(sql.startswith(text) for sql in asked(on.cluster.primary))
+
+
+@pytest.mark.parametrize("capabilities", [MODERN, ATTRIBUTES], ids=["plain", "attributes"])
+async def test_a_read_is_prepared_and_executed_on_a_replica_alone(
+    capabilities: Capability,
+) -> None:
+    async with stage() as on:
+        client = await on.session(capabilities=capabilities)
+        await client.query("CREATE TABLE t (id INT)")
+        statement = await prepare(client, SELECT)
+        assert counted(await execute(client, statement, number(1))) == 0
+        assert counted(await execute(client, statement, number(2), typed=False)) == 0
+        assert (ran_on_replicas(on), ran_on_primary(on)) == (3, 0)
+        assert on.statements("replica", "read") == 3
+
+
+async def test_an_execution_waits_for_the_session_s_own_write_in_the_same_breath() -> None:
+    async with table(wait_budget=10.0) as on:
+        client = await on.session()
+        apply(on, True)
+        statement = await prepare(client, SELECT)
+        apply(on, False)
+        assert (await client.query("INSERT INTO t VALUES (1)")).ok
+        client.send(ComStmtExecute.of(statement, (number(0),)).serialise(False))
+        replica = on.cluster.replicas[0]
+        await eventually(lambda: any("WAIT_FOR" in sql for sql in asked(replica)))
+        apply(on, True)
+        assert counted(await client.answer(RESULTS, text=False)) == 1
+        assert ran_on_primary(on) == 0
+        assert on.statements("replica", "waited") == 1
+
+
+async def test_a_replica_that_is_late_gives_the_execution_to_the_primary_with_its_types() -> None:
+    async with table() as on:
+        client = await on.session()
+        statement = await prepare(client, SELECT)
+        assert counted(await execute(client, statement, number(0))) == 0
+        assert (await client.query("INSERT INTO t VALUES (7)")).ok
+        assert counted(await execute(client, statement, number(7), typed=False)) == 1
+        assert ran_on_primary(on) == 2  # PREPARE and EXECUTE
+        apply(on, True)
+        await on.caught_up()
+
+
+async def test_ids_are_the_client_s_own() -> None:
+    async with stage() as on:
+        client = await on.session()
+        await client.query("CREATE TABLE t (id INT)")
+        found = [
+            await prepare(client, sql)
+            for sql in ("INSERT INTO t VALUES (?)", SELECT, "INSERT INTO t VALUES (1)", SELECT)
+        ]
+        assert found == [1, 2, 3, 4]
+        assert (await execute(client, 3)).ok.affected_rows == 1
+        assert (await execute(client, 1, number(5))).ok.affected_rows == 1
+        assert counted(await execute(client, 4, number(0))) == 2
+        assert counted(await execute(client, 2, number(5))) == 1
+        assert ran_on_primary(on, "SELECT COUNT") == 0
+
+
+async def test_a_failed_prepare_spends_an_id() -> None:
+    async with stage() as on:
+        client = await on.session()
+        answer = await client.command(b"\x16SELECT FROM WHERE", PREPARED)
+        assert answer.error.code == 1064
+        assert await prepare(client, "SELECT 1") == 2
+
+
+@pytest.mark.parametrize("code", [1243, 1615])
+async def test_a_server_that_forgot_the_statement_is_told_again(code: int) -> None:
+    async with stage() as on:
+        client = await on.session()
+        await client.query("CREATE TABLE t (id INT)")
+        statement = await prepare(client, SELECT)
+        await on.caught_up()
+        on.cluster.replicas[0].faults.raw_reply(err(code), matching=b"\x17\x01\0\0\0")
+        assert counted(await execute(client, statement, number(0))) == 0
+        assert ran_on_replicas(on) == 3  # two PREPAREs, and an EXECUTE that ran
+        on.cluster.replicas[0].faults.raw_reply(err(code), matching=b"\x17", times=2)
+        assert (await execute(client, statement, number(0))).error.code == code
+        assert counted(await execute(client, statement, number(0))) == 0
+
+
+async def test_a_replica_that_cannot_prepare_leaves_it_to_the_primary() -> None:
+    async with stage(replicas=2) as on:
+        client = await on.session()
+        await client.query("CREATE TABLE t (id INT)")
+        await on.caught_up()
+        for replica in on.cluster.replicas:
+            replica.faults.raw_reply(err(1461, "too many"), matching=b"\x16", times=None)
+        statement = await prepare(client, SELECT)
+        assert counted(await execute(client, statement, number(0))) == 0
+        assert ran_on_replicas(on) == 0
+        assert ran_on_primary(on) == 2
+
+
+async def test_long_data_of_a_read_follows_it_to_whichever_server_runs_it() -> None:
+    async with table() as on:
+        client = await on.session()
+        statement = await prepare(client, "SELECT COUNT(*) FROM t WHERE ? = 'abcdef'")
+        for piece in (b"abc", b"def"):
+            client.send(ComStmtSendLongData(statement, 0, piece).serialise())
+        assert (await client.query("INSERT INTO t VALUES (1)")).ok  # the replica is late now
+        text = QueryAttribute("", FieldType.MYSQL_TYPE_STRING, b"")
+        payload = ComStmtExecute(
+            statement, 0, 1, b"\0", ComStmtExecute.of(statement, (text,)).types, b""
+        ).serialise(False)
+        client.send(payload)
+        assert counted(await client.answer(RESULTS, text=False)) == 1
+        assert ran_on_primary(on) == 2
+        # It is gone with the execution: the next one has no value for its parameter.
+        client.send(payload)
+        assert (await client.answer(RESULTS, text=False)).error.code in (1210, 1835)
+
+
+async def test_reset_forgets_long_data() -> None:
+    async with table() as on:
+        client = await on.session()
+        statement = await prepare(client, "SELECT COUNT(*) FROM t WHERE ? = 'x'")
+        client.send(ComStmtSendLongData(statement, 0, b"abc").serialise())
+        reset = bytes((Command.COM_STMT_RESET,)) + statement.to_bytes(4, "little")
+        assert (await client.command(reset, SIMPLE)).ok
+        value = QueryAttribute("", FieldType.MYSQL_TYPE_STRING, b"x")
+        assert counted(await execute(client, statement, value)) == 0
+        assert ran_on_replicas(on) == 2
+
+
+async def test_long_data_beyond_the_limit_fails_the_execution_and_nothing_more() -> None:
+    async with table(max_allowed_packet=4096) as on:
+        client = await on.session()
+        statement = await prepare(client, "SELECT COUNT(*) FROM t WHERE ? = 'x'")
+        for _ in range(3):
+            client.send(ComStmtSendLongData(statement, 0, bytes(3000)).serialise())
+        value = QueryAttribute("", FieldType.MYSQL_TYPE_STRING, b"x")
+        error = (await execute(client, statement, value)).error
+        assert error.code == 1105
+        assert "max_allowed_packet" in error.message
+        assert counted(await execute(client, statement, value)) == 0
+
+
+async def test_there_is_a_limit() -> None:
+    async with stage(max_prepared_statements=2) as on:
+        client = await on.session()
+        first = await prepare(client, "SELECT 1")
+        await prepare(client, "SELECT 2")
+        answer = await client.command(b"\x16SELECT 3", PREPARED)
+        assert (answer.error.code, answer.error.sqlstate) == (1461, "42000")
+        client.send(bytes((Command.COM_STMT_CLOSE,)) + first.to_bytes(4, "little"))
+        assert await prepare(client, "SELECT 4") == 4
+
+
+@pytest.mark.parametrize("command", [Command.COM_STMT_EXECUTE, Command.COM_STMT_RESET])
+@pytest.mark.parametrize("known", [False, True], ids=["none", "closed"])
+async def test_unknown_ids(command: Command, known: bool) -> None:
+    async with stage() as on:
+        client = await on.session()
+        statement = await prepare(client, "SELECT 1") if known else 77
+        client.send(bytes((Command.COM_STMT_CLOSE,)) + statement.to_bytes(4, "little"))
+        rest = b"\0\x01\0\0\0" if command is Command.COM_STMT_EXECUTE else b""
+        payload = bytes((command,)) + statement.to_bytes(4, "little") + rest
+        error = (await client.command(payload)).error
+        assert error.code == 1243
+        assert f"({statement})" in error.message
+
+
+async def test_an_unknown_id_is_not_another_statement_on_the_primary() -> None:
+    async with stage() as on:
+        client = await on.session()
+        await client.query("CREATE TABLE t (id INT)")
+        await prepare(client, SELECT)  # 1, on the replica alone
+        insert = await prepare(client, "INSERT INTO t VALUES (1)")  # 2; the primary's 1
+        read = bytes((Command.COM_STMT_CLOSE,)) + (1).to_bytes(4, "little")
+        client.send(read)
+        assert (await client.command(b"\x17\x01\0\0\0\0\x01\0\0\0")).error.code == 1243
+        assert (await client.query("SELECT COUNT(*) FROM t")).value == b"0"
+        assert (await execute(client, insert)).ok
+
+
+@pytest.mark.parametrize("reset", ["COM_RESET_CONNECTION"])
+async def test_a_reset_drops_them_everywhere(reset: str) -> None:
+    async with stage() as on:
+        client = await on.session()
+        await client.query("CREATE TABLE t (id INT)")
+        statement = await prepare(client, SELECT)
+        assert (await client.command(bytes((Command[reset],)), SIMPLE)).ok
+        assert (await execute(client, statement, number(0))).error.code == 1243
+        again = await prepare(client, SELECT)
+        assert again != statement
+        assert counted(await execute(client, again, number(0))) == 0
+
+
+async def test_a_statement_keeps_the_schema_it_was_prepared_in() -> None:
+    async with stage() as on:
+        client = await on.session()
+        for sql in ("CREATE TABLE t (id INT)", "CREATE TABLE second.t (id INT)"):
+            assert (await client.query(sql)).ok
+        assert (await client.query("INSERT INTO second.t VALUES (1)")).ok
+        statement = await prepare(client, SELECT)
+        assert (await client.query("USE second")).ok
+        assert (await client.query("BEGIN")).ok  # so that it must run on the primary
+        assert counted(await execute(client, statement, number(0))) == 0
+        assert (await client.query("SELECT COUNT(*) FROM t")).value == b"1"
+        assert (await client.query("COMMIT")).ok
+        assert counted(await execute(client, statement, number(0))) == 0
+        assert (await client.query("SELECT COUNT(*) FROM t")).value == b"1"
+
+
+async def test_a_statement_is_prepared_on_the_primary_before_sql_mode_changes() -> None:
+    async with stage() as on:
+        client = await on.session()
+        await client.query("CREATE TABLE t (id INT)")
+        statement = await prepare(client, 'SELECT COUNT(*) FROM t WHERE "a" = ?')
+        assert (await client.query("SET sql_mode = 'ANSI_QUOTES'")).ok
+        texts = asked(on.cluster.primary)
+        assert texts[-2:] == ['SELECT COUNT(*) FROM t WHERE "a" = ?', texts[-1]]
+        value = QueryAttribute("", FieldType.MYSQL_TYPE_STRING, b"a")
+        assert counted(await execute(client, statement, value)) == 0
+
+
+async def test_the_comment_to_tidegate_counts() -> None:
+    async with table() as on:
+        client = await on.session()
+        assert (await client.query("INSERT INTO t VALUES (1)")).ok
+        comment = "/* tidegate consistency=BEST_EFFORT */ "
+        statement = await prepare(client, comment + SELECT)
+        assert counted(await execute(client, statement, number(0))) == 0  # not yet applied
+        assert on.statements("replica", "read", "none") == 2
+
+
+async def test_attributes_of_an_execution_count() -> None:
+    async with table() as on:
+        client = await on.session(capabilities=ATTRIBUTES)
+        statement = await prepare(client, SELECT)
+        assert (await client.query("INSERT INTO t VALUES (1)")).ok
+        level = QueryAttribute("tidegate.consistency", FieldType.MYSQL_TYPE_STRING, b"BEST_EFFORT")
+        assert counted(await execute(client, statement, number(0), level, flags=8)) == 0
+        wrong = QueryAttribute("tidegate.consistency", FieldType.MYSQL_TYPE_STRING, b"BEST")
+        error = (await execute(client, statement, number(0), wrong, flags=8)).error
+        assert error.code == 1231
+
+
+async def test_a_replica_that_dies_before_the_answer_is_passed_on() -> None:
+    async with stage() as on:
+        client = await on.session()
+        await client.query("CREATE TABLE t (id INT)")
+        statement = await prepare(client, SELECT)
+        on.cluster.replicas[0].faults.drop_connection_after(0, matching=b"\x17")
+        assert counted(await execute(client, statement, number(0))) == 0
+        assert on.statements("primary", "replica_lost") == 1
+
+
+LONG: Mapping[str, Any] = {"a write": "INSERT INTO t VALUES (LENGTH(?))", "a read": SELECT}
+
+
+@pytest.mark.parametrize("case", LONG)
+async def test_executions_that_come_in_parts(case: str) -> None:
+    async with stage() as on:
+        client = await on.session()
+        await client.query("CREATE TABLE t (id INT)")
+        statement = await prepare(client, LONG[case])
+        value = QueryAttribute("", FieldType.MYSQL_TYPE_STRING, b"1" * (3 << 20))
+        answer = await execute(client, statement, value)
+        assert answer.packets[-1][0] != 0xFF, answer.error
+        small = await execute(client, statement, number(1))
+        assert small.packets[-1][0] != 0xFF, small.error
+
+
+async def test_an_unknown_execution_that_comes_in_parts() -> None:
+    async with stage() as on:
+        client = await on.session()
+        payload = b"\x17\x63\0\0\0\0\x01\0\0\0" + bytes(3 << 20)
+        client.send_bytes(frame(payload, 0))
+        assert (await client.answer(RESULTS)).error.code == 1243
+        assert (await client.ping()).ok
+
+
+@pytest.mark.parametrize("case", LONG)
+async def test_long_data_that_comes_in_parts(case: str) -> None:
+    async with stage() as on:
+        client = await on.session()
+        await client.query("CREATE TABLE t (id INT)")
+        statement = await prepare(client, LONG[case])
+        client.send(ComStmtSendLongData(statement, 0, b"1" * (3 << 20)).serialise())
+        text = QueryAttribute("", FieldType.MYSQL_TYPE_STRING, b"")
+        payload = ComStmtExecute(
+            statement, 0, 1, b"\0", ComStmtExecute.of(statement, (text,)).types, b""
+        ).serialise(False)
+        client.send(payload)
+        answer = await client.answer(RESULTS, text=False)
+        assert answer.packets[-1][0] != 0xFF, answer.error
+        assert (await client.ping()).ok
