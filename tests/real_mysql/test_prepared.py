@@ -1,0 +1,126 @@
+"""Prepared statements through the proxy, before real servers."""
+
+import contextlib
+
+import pytest
+
+from protocol.constants import Capability, Command
+from protocol.prepared_statement import ComStmtExecute, ComStmtFetch
+from protocol.response import ErrPacket, StmtPrepareOk
+from protocol.response_stream import FETCHED, PREPARED, RESULTS
+from tests.real_mysql.cluster import Cluster
+from tests.real_mysql.conftest import StartProxy
+from tests.real_mysql.raw_client import Packet, RawClient
+from tests.real_mysql.running_proxy import RunningProxy
+from tests.real_mysql.template import APP_PASSWORD, APP_USER
+
+CAPABILITIES = Capability.CLIENT_DEPRECATE_EOF | Capability.CLIENT_SESSION_TRACK
+CURSOR_EXISTS, LAST_ROW_SENT = 0x40, 0x80
+
+
+def connect(running: RunningProxy) -> RawClient:
+    return RawClient(running.address, APP_USER, APP_PASSWORD, CAPABILITIES, "app")
+
+
+def prepare(client: RawClient, sql: str) -> int:
+    answer = client.command(Command.COM_STMT_PREPARE, sql.encode(), PREPARED)
+    assert answer[0][1][0] == 0, ErrPacket.parse(answer[0][1])
+    return StmtPrepareOk.parse(answer[0][1], client.capabilities).statement_id
+
+
+def execute(client: RawClient, statement: int, flags: int = 0) -> list[Packet]:
+    payload = ComStmtExecute(statement, flags).serialise(False)
+    return client.command(Command.COM_STMT_EXECUTE, payload[1:], RESULTS)
+
+
+def fetch(client: RawClient, statement: int, rows: int) -> list[Packet]:
+    payload = ComStmtFetch(statement, rows).serialise()
+    return client.command(Command.COM_STMT_FETCH, payload[1:], FETCHED)
+
+
+def status(packet: Packet) -> int:
+    """Of an OK whose counts are small."""
+    return packet[1][3] | packet[1][4] << 8
+
+
+@pytest.fixture
+def words(cluster: Cluster) -> Cluster:
+    cluster.primary.query("DROP TABLE IF EXISTS app.words")
+    cluster.primary.query("CREATE TABLE app.words (id INT PRIMARY KEY, word VARCHAR(20))")
+    cluster.primary.query("INSERT INTO app.words VALUES (1,'a'),(2,'b'),(3,'c'),(4,'d'),(5,'e')")
+    cluster.wait_caught_up()
+    return cluster
+
+
+def test_prepared_reads_see_what_was_written_before(words: Cluster, proxy: StartProxy) -> None:
+    running = proxy()
+    with connect(running) as client:
+        statement = prepare(client, "SELECT COUNT(*) FROM words")
+        for number in range(6, 206):
+            assert client.query(f"INSERT INTO words VALUES ({number}, 'x')")[0][1][0] == 0
+            row = execute(client, statement)[2][1]
+            assert int.from_bytes(row[2:10], "little") == number
+    assert running.metric("tidegate_statements_total", role="replica", proof="waited") > 100
+    assert running.metric("tidegate_statements_total", role="replica") > 190
+
+
+def test_a_cursor_stays_where_it_was_opened(words: Cluster, proxy: StartProxy) -> None:
+    running = proxy()
+    with connect(running) as client:
+        statement = prepare(client, "SELECT id FROM words ORDER BY id")
+        opened = execute(client, statement, 1)
+        assert status(opened[-1]) & CURSOR_EXISTS
+        assert len(fetch(client, statement, 2)) == 3
+        assert client.query("DELETE FROM words")[0][1][0] == 0
+        assert client.query("SELECT COUNT(*) FROM words")[2][1] == b"\x010"
+        rest = fetch(client, statement, 9)
+        assert [packet[1][2] for packet in rest[:-1]] == [3, 4, 5]
+        assert status(rest[-1]) & LAST_ROW_SENT
+        assert ErrPacket.parse(fetch(client, statement, 1)[-1][1]).code == 1421
+    assert running.metric("tidegate_statements_total", role="replica", reason="cursor") == 3
+
+
+def test_a_cursor_dies_with_its_server(words: Cluster, proxy: StartProxy) -> None:
+    running = proxy()
+    with connect(running) as client:
+        statement = prepare(client, "SELECT id FROM words ORDER BY id")
+        assert status(execute(client, statement, 1)[-1]) & CURSOR_EXISTS
+        for replica in words.replicas:
+            replica.end_other_connections()
+        with contextlib.suppress(ConnectionResetError):
+            while True:  # the monitor's connections come back; the session's cursor does not
+                answer = fetch(client, statement, 1)
+                if answer[-1][1][0] == 0xFF:
+                    assert ErrPacket.parse(answer[-1][1]).code == 2013
+                    break
+                assert not status(answer[-1]) & LAST_ROW_SENT
+
+
+def test_a_changed_table_is_prepared_anew(words: Cluster, proxy: StartProxy) -> None:
+    running = proxy()
+    with connect(running) as client:
+        statement = prepare(client, "SELECT * FROM words ORDER BY id LIMIT 1")
+        assert len(execute(client, statement)) == 5
+        assert client.query("ALTER TABLE words ADD more INT DEFAULT 9")[0][1][0] == 0
+        answer = execute(client, statement)
+        assert len(answer) == 6
+        assert answer[4][1].endswith((9).to_bytes(4, "little"))
+
+
+def test_statements_keep_their_schema(words: Cluster, proxy: StartProxy) -> None:
+    for sql in (
+        "CREATE DATABASE IF NOT EXISTS app_other",
+        f"GRANT ALL ON app_other.* TO '{APP_USER}'@'%'",
+        "CREATE OR REPLACE VIEW app_other.words AS SELECT 1 FROM DUAL WHERE FALSE",
+    ):
+        words.primary.query(sql)
+    words.wait_caught_up()
+    running = proxy()
+    with connect(running) as client:
+        statement = prepare(client, "SELECT COUNT(*) FROM words")
+        for sql in ("USE app_other", "BEGIN"):
+            answer = client.query(sql)
+            assert answer[0][1][0] == 0, ErrPacket.parse(answer[0][1])
+        row = execute(client, statement)[2][1]
+        assert int.from_bytes(row[2:10], "little") == 5
+        assert client.query("SELECT COUNT(*) FROM words")[2][1] == b"\x010"
