@@ -22,7 +22,8 @@ from protocol.wire import Reader, lenenc_bytes
 
 _CURSOR: Final = 0x0040
 _SESSION_STATE_CHANGED: Final = 0x4000
-_STATUS_BEFORE_ROWS: Final = ~(_SESSION_STATE_CHANGED | 0x0008)
+_LASTING_STATUS: Final = 0x2203
+"""The flags that hold beyond one statement: of the transaction, autocommit and backslashes."""
 
 
 class ResponseTranslation:
@@ -106,8 +107,10 @@ class ResponseTranslation:
         self._eof_due = False
         if following[:1] == b"\xfe" and _behind_counts(following).u16() & _CURSOR:
             return
-        status = self._stream.status & _STATUS_BEFORE_ROWS
-        eof = b"\xfe\x00\x00" + status.to_bytes(2, "little")
+        status = self._stream.status & _LASTING_STATUS
+        head = self._stream.head  # that of a prepared statement tells its warnings
+        warnings = b"\x00\x00" if head is None else head[10:12]
+        eof = b"\xfe" + warnings + status.to_bytes(2, "little")
         out.append(_frame(eof, self._sequence_id + self.shift))
         self.shift = (self.shift + 1) & 0xFF
 

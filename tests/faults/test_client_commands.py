@@ -21,8 +21,7 @@ async def test_unknown_commands(command: int) -> None:
     async with stage() as on:
         client = await on.session()
         error = (await client.command(bytes((command,)) + b"whatever")).error
-        assert (error.code, error.sqlstate) == (1047, "08S01")
-        assert f"0x{command:02x}" in error.message
+        assert (error.code, error.sqlstate, error.message) == (1047, "08S01", "Unknown command")
         assert (await client.ping()).ok
         assert not asked(on.cluster.primary)
 

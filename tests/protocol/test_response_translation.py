@@ -133,16 +133,31 @@ def test_a_cursors_definitions_end_with_one_eof(cuts: Sequence[int]) -> None:
     assert translate(response, OLD, RESULTS, cuts) == expected
 
 
+@pytest.mark.parametrize("warnings", [0, 0x102])
 @pytest.mark.parametrize(("parameters", "columns"), [(0, 0), (2, 0), (0, 3), (2, 3)])
-def test_prepared(parameters: int, columns: int) -> None:
-    head = b"\x00\x07\x00\x00\x00" + bytes([columns, 0, parameters, 0, 0, 0, 0])
-    eof = EofPacket(warnings=0, status=2).serialise()
+def test_prepared(parameters: int, columns: int, warnings: int) -> None:
+    head = b"\x00\x07\x00\x00\x00" + bytes([columns, 0, parameters, 0, 0])
+    head += warnings.to_bytes(2, "little")
+    eof = EofPacket(warnings=warnings, status=2).serialise()
     expected = [head]
     for count in (parameters, columns):
         expected += [column()] * count + [eof] * bool(count)
     response = packets([head] + [column()] * (parameters + columns))
     assert translate(response, OLD, PREPARED) == packets(expected)
     assert translate(response, OLD, PREPARED, range(1, len(response))) == packets(expected)
+
+
+def test_an_eof_of_the_proxys_own_tells_nothing_of_the_statement_before() -> None:
+    stream = ResponseStream(deprecate_eof=True, session_track=True)
+    translation = ResponseTranslation(stream, OLD, frozenset())
+    no_index_used, in_read_only_transaction = 0x0020, 0x2001
+    for before, lasting in ((2 | no_index_used, 2), (2 | in_read_only_transaction, 0x2003)):
+        translation.begin(SIMPLE)
+        translation.feed(packets([ok(SERVER, before)]), 0)
+        translation.begin(RESULTS)
+        _, seen = translation.feed(packets([b"\x01", column(), text_row([b"1"])]), 0)
+        eof = EofPacket(warnings=0, status=lasting).serialise()
+        assert seen == packets([b"\x01", column(), eof, text_row([b"1"])])
 
 
 def test_field_list_and_set_option() -> None:
