@@ -210,7 +210,8 @@ class ResponseStream:
                     if end > size:
                         return position
                     if self._marking:
-                        self.marks.append((position, MARK_CONTROL))
+                        kept = self._state == _ROWS and data[position + 4] < 0xFE
+                        self.marks.append((position, MARK_FRAME if kept else MARK_CONTROL))
                     self._control(data[position + 4 : end], end)
                     position = end
                     if self.done:

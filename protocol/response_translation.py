@@ -51,9 +51,9 @@ class ResponseTranslation:
         self._eof_due = False
         self._sequence_id = 0
 
-    def begin(self, shape: int) -> None:
+    def begin(self, shape: int, keep_row: bool = False) -> None:
         """Expect the response to a new command; begins the stream, too."""
-        self._stream.begin(shape, marking=True)
+        self._stream.begin(shape, marking=True, keep_row=keep_row)
         self._shape = shape
         self.shift = 0
         self._eof_due = False

@@ -11,7 +11,13 @@ MAX_KEY: Final = 1024
 """Longer texts, and longer skeletons, are not kept. Bytes."""
 GENERATION: Final = 2048
 """Entries in each half of a cache."""
-_LITERAL: Final = (Touch.KILL, Touch.UNREADABLE, Touch.PROXY)
+_LITERAL: Final = (
+    Touch.KILL,
+    Touch.UNREADABLE,
+    Touch.PROXY,
+    Touch.PREPARED_STATEMENT,
+    Touch.EXECUTED,
+)
 """Reasons of statements that are not what others of their skeleton are."""
 
 
@@ -42,7 +48,7 @@ class _Cache:
 def _depends_on_literals(statement: Statement) -> bool:
     """Whether another text of the same skeleton may give something else."""
     # What is unreadable is judged by words anywhere in it.
-    return bool(statement.assignments) or statement.reason in _LITERAL
+    return bool(statement.assignments or statement.holds) or statement.reason in _LITERAL
 
 
 def _shared_key(sql: bytes, mode_flags: int) -> bytes | None:

@@ -8,8 +8,11 @@ from collections.abc import Callable
 from typing import Final
 
 from routing import query
+from routing.holding import altered, created_table, dropped_tables, handled, lock_holds
 from routing.lexer import LITERAL, QUOTED, VARIABLE, WORD, Tokens
+from routing.pins import UNKNOWN_HOLD, Act, Hold, PinReason
 from routing.set_statement import set_verdict
+from routing.user_variables import assigned
 from routing.verdict import StatementClass, Touch, Verdict
 
 READ: Final = StatementClass.READ
@@ -27,14 +30,17 @@ _ADMINISTRATION: Final = Verdict(WRITE, Touch.ADMINISTRATION, may_write=True)
 _DATA: Final = Verdict(WRITE, Touch.DATA, may_write=True)
 _COMMITS: Final = Verdict(TRANSACTION, Touch.TRANSACTION, may_write=True)
 _IN_TRANSACTION: Final = Verdict(TRANSACTION, Touch.TRANSACTION)
-_LOCKS_TABLES: Final = Verdict(PIN, Touch.TABLE_LOCK, may_write=True, pins=True)
-_UNLOCKS: Final = Verdict(SESSION, Touch.TABLE_LOCK, may_write=True)
+_BEGINS: Final = Verdict(
+    TRANSACTION,
+    Touch.TRANSACTION,
+    may_write=True,
+    holds=(Hold(Act.GIVE_ALL, PinReason.TABLE_LOCK),),
+)
 _METADATA: Final = Verdict(READ, Touch.NOTHING)
 _SERVER_STATE: Final = Verdict(SESSION, Touch.SERVER_STATE)
 _DIAGNOSTICS: Final = Verdict(DIAGNOSTIC, Touch.DIAGNOSTICS)
 
 _FIXED: Final[dict[bytes, Verdict]] = {
-    b"ALTER": _DEFINITION,
     b"RENAME": _DEFINITION,
     b"TRUNCATE": _DEFINITION,
     b"GRANT": _ACCOUNT,
@@ -47,17 +53,13 @@ _FIXED: Final[dict[bytes, Verdict]] = {
         ),
         _ADMINISTRATION,
     ),
-    b"XA": _COMMITS,
     b"COMMIT": _COMMITS,
     b"ROLLBACK": _IN_TRANSACTION,
     b"SAVEPOINT": _IN_TRANSACTION,
     b"RELEASE": _IN_TRANSACTION,
-    b"UNLOCK": _UNLOCKS,
-    b"LOCK": _LOCKS_TABLES,
-    b"HANDLER": Verdict(PIN, Touch.HANDLER, pins=True),
-    b"PREPARE": Verdict(PIN, Touch.PREPARED_STATEMENT, pins=True),
+    b"PREPARE": Verdict(SESSION, Touch.PREPARED_STATEMENT),
     # What it executes may be anything.
-    b"EXECUTE": Verdict(PIN, Touch.PREPARED_STATEMENT, may_write=True, pins=True),
+    b"EXECUTE": Verdict(SESSION, Touch.EXECUTED, may_write=True, holds=(UNKNOWN_HOLD,)),
     b"DEALLOCATE": Verdict(SESSION, Touch.PREPARED_STATEMENT),
     b"USE": Verdict(SESSION, Touch.DEFAULT_SCHEMA),
     b"HELP": _SERVER_STATE,
@@ -100,10 +102,19 @@ _DML_WORDS: Final = (b"INSERT", b"REPLACE", b"UPDATE", b"DELETE")
 
 def verdict(tokens: Tokens) -> Verdict:
     """The verdict on one statement, without what follows a semicolon."""
-    rule = _RULES.get(tokens.words[0])
-    if rule is not None:
-        return rule(tokens)
-    return _FIXED.get(tokens.words[0], UNKNOWN)
+    words = tokens.words
+    rule = _RULES.get(words[0])
+    found = _FIXED.get(words[0], UNKNOWN) if rule is None else rule(tokens)
+    if found.reason is Touch.DEFINITION and words[1] != b"TABLE":
+        return found  # a stored program runs nothing of its body yet
+    holds = lock_holds(tokens)
+    if holds:
+        found = found._replace(holds=found.holds + holds)
+    if words[0] != b"SET":
+        variables = assigned(tokens)
+        if variables:
+            found = found._replace(assignments=found.assignments + variables)
+    return found
 
 
 def _query(tokens: Tokens) -> Verdict:
@@ -117,9 +128,8 @@ def _parenthesised(tokens: Tokens) -> Verdict:
     return _query(tokens) if tokens.words[first] in _QUERY_WORDS else UNKNOWN
 
 
-def _data(tokens: Tokens) -> Verdict:
-    pins = query.scan(tokens, 1, len(tokens)) & query.PINNING != 0
-    return _DATA._replace(pins=True) if pins else _DATA
+def _data(_: Tokens) -> Verdict:
+    return _DATA
 
 
 def _load(tokens: Tokens) -> Verdict:
@@ -140,7 +150,10 @@ def _do(tokens: Tokens) -> Verdict:
 def _create(tokens: Tokens) -> Verdict:
     words = tokens.words
     if b"TEMPORARY" in words[1:4]:
-        return Verdict(PIN, Touch.TEMPORARY_TABLE, may_write=True, pins=True)
+        start = next((words.index(word) for word in _QUERY_WORDS[:2] if word in words), len(tokens))
+        calls = query.scan(tokens, start, len(tokens)) & query.UNKNOWN_FUNCTION
+        reason = Touch.UNKNOWN_FUNCTION if calls else Touch.TEMPORARY_TABLE
+        return Verdict(PIN, reason, may_write=True, holds=created_table(tokens))
     if words[1] == b"TABLE":  # perhaps from a SELECT
         return _data(tokens)._replace(reason=Touch.DEFINITION)
     return _ACCOUNT if words[1] in (b"USER", b"ROLE") else _DEFINITION
@@ -151,28 +164,62 @@ def _drop(tokens: Tokens) -> Verdict:
     if second == b"PREPARE":
         return _FIXED[b"DEALLOCATE"]
     if second == b"TEMPORARY":
-        return Verdict(WRITE, Touch.TEMPORARY_TABLE, may_write=True)
-    return _ACCOUNT if second in (b"USER", b"ROLE") else _DEFINITION
+        return Verdict(WRITE, Touch.TEMPORARY_TABLE, may_write=True, holds=dropped_tables(tokens))
+    if second in (b"USER", b"ROLE"):
+        return _ACCOUNT
+    return _DEFINITION._replace(holds=dropped_tables(tokens))
+
+
+def _alter(tokens: Tokens) -> Verdict:
+    return _DEFINITION._replace(holds=altered(tokens))
+
+
+def _handler(tokens: Tokens) -> Verdict:
+    return Verdict(PIN, Touch.HANDLER, holds=handled(tokens))
 
 
 def _begin(tokens: Tokens) -> Verdict:
     alone = len(tokens) == 1 or (len(tokens) == 2 and tokens.words[1] == b"WORK")
-    return _COMMITS if alone else UNKNOWN  # before it begins, it ends what is open
+    return _BEGINS if alone else UNKNOWN  # before it begins, it ends what is open
 
 
 def _start(tokens: Tokens) -> Verdict:
-    return _COMMITS if tokens.words[1] == b"TRANSACTION" else _ADMINISTRATION
+    return _BEGINS if tokens.words[1] == b"TRANSACTION" else _ADMINISTRATION
+
+
+def _xa(tokens: Tokens) -> Verdict:
+    if tokens.words[1] not in (b"START", b"BEGIN"):
+        return _COMMITS
+    # What ends it shows in the server's status flags.
+    return _COMMITS._replace(holds=(Hold(Act.TAKE, PinReason.XA_TRANSACTION),))
+
+
+def _lock(tokens: Tokens) -> Verdict:
+    instance = tokens.words[1] == b"INSTANCE"
+    reason = PinReason.BACKUP_LOCK if instance else PinReason.TABLE_LOCK
+    return Verdict(PIN, Touch.TABLE_LOCK, may_write=True, holds=(Hold(Act.TAKE, reason),))
+
+
+def _unlock(tokens: Tokens) -> Verdict:
+    if tokens.words[1] == b"INSTANCE":
+        gives: tuple[PinReason, ...] = (PinReason.BACKUP_LOCK,)
+    else:
+        gives = (PinReason.TABLE_LOCK, PinReason.GLOBAL_READ_LOCK)
+    holds = tuple(Hold(Act.GIVE_ALL, reason) for reason in gives)
+    return Verdict(SESSION, Touch.TABLE_LOCK, may_write=True, holds=holds)
 
 
 def _flush(tokens: Tokens) -> Verdict:
-    locks = b"LOCK" in tokens.words or b"EXPORT" in tokens.words
-    return _LOCKS_TABLES if locks else _ADMINISTRATION
+    if b"LOCK" not in tokens.words and b"EXPORT" not in tokens.words:
+        return _ADMINISTRATION
+    holds = (Hold(Act.TAKE, PinReason.GLOBAL_READ_LOCK),)
+    return Verdict(PIN, Touch.TABLE_LOCK, may_write=True, holds=holds)
 
 
 def _get(tokens: Tokens) -> Verdict:
     if b"DIAGNOSTICS" not in tokens.words[1:3]:
         return UNKNOWN
-    return Verdict(DIAGNOSTIC, Touch.DIAGNOSTICS, pins=True)  # sets user variables
+    return _DIAGNOSTICS
 
 
 def _kill(tokens: Tokens) -> Verdict:
@@ -205,14 +252,14 @@ def _show(tokens: Tokens) -> Verdict:
     touched = query.scan(tokens, index, len(tokens))
     if touched & query.UNKNOWN_FUNCTION or (found.kind is READ and touched & ~query.TABLE):
         return query.query_verdict(touched)
-    return found._replace(pins=True) if touched & query.PINNING else found
+    return found
 
 
 def _explain(tokens: Tokens) -> Verdict:
     words = tokens.words
     index = 1
     analyze = False
-    pins = False
+    into = False
     while True:
         if words[index] == b"ANALYZE":
             analyze = True
@@ -220,7 +267,7 @@ def _explain(tokens: Tokens) -> Verdict:
         elif words[index] == b"FORMAT" and words[index + 1] == b"=":
             index += 3
         elif words[index] == b"INTO" and tokens.kinds[index + 1] == VARIABLE:
-            pins = True
+            into = True
             index += 2
         elif words[index] == b"FOR" and words[index + 1] in (b"SCHEMA", b"DATABASE"):
             index += 3
@@ -236,9 +283,9 @@ def _explain(tokens: Tokens) -> Verdict:
         found = query.query_verdict(query.scan(tokens, index, len(tokens)))
     else:
         found = _describe(tokens, index)
-    if pins and found.kind is not WRITE:
-        return Verdict(PIN, Touch.USER_VARIABLE, found.may_write, True)
-    return found._replace(pins=True) if pins else found
+    if into and found.kind is not WRITE:
+        return Verdict(SESSION, Touch.USER_VARIABLE, found.may_write)
+    return found
 
 
 def _explain_dml(tokens: Tokens, index: int, analyze: bool) -> Verdict:
@@ -280,6 +327,11 @@ _RULES: Final[dict[bytes, Callable[[Tokens], Verdict]]] = {
     b"DESC": _explain,
     b"CREATE": _create,
     b"DROP": _drop,
+    b"ALTER": _alter,
+    b"HANDLER": _handler,
+    b"XA": _xa,
+    b"LOCK": _lock,
+    b"UNLOCK": _unlock,
     b"BEGIN": _begin,
     b"START": _start,
     b"FLUSH": _flush,

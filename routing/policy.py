@@ -47,7 +47,7 @@ def choose(
         return _read(session, rules or session.rules, topology, now, probed, crowded)
     if kind is StatementClass.DIAGNOSTIC:
         last = session.last
-        if last is None or last is topology.primary or session.pin:
+        if last is None or last is topology.primary or session.pins.reasons:
             return on_primary(topology, Reason.DIAGNOSTIC)
         # What the previous statement left there needs no newer data.
         return Decision(last, Reason.DIAGNOSTIC, Proof.NONE)
@@ -103,7 +103,7 @@ def _read(
         return on_primary(topology, Reason.UNKNOWN_REQUIRED)
     if session.in_transaction or not session.autocommit or session.one_shot:
         return on_primary(topology, Reason.TRANSACTION)
-    if session.pin:
+    if session.pins.reasons:
         return on_primary(topology, Reason.PINNED)
     if session.schema in SERVER_SCHEMAS:
         return on_primary(topology, Reason.SESSION)

@@ -27,7 +27,6 @@ DIAGNOSTICS: Final = 1024
 TABLE: Final = 2048
 """Reads from a table (or has another FROM)."""
 
-PINNING: Final = LOCK_FUNCTION | ASSIGNS
 IN_SESSION: Final = USER_VARIABLE | SYSTEM_VARIABLE | SESSION_FUNCTION | SERVER_STATE
 
 _EFFECTS: Final[dict[bytes, int]] = {
@@ -200,20 +199,17 @@ def _variable(word: bytes) -> int:
 
 def query_verdict(touched: int) -> Verdict:
     """The verdict on a query that touches this (a sum of flags)."""
-    pins = touched & PINNING != 0
     if touched & UNKNOWN_FUNCTION:
-        return Verdict(StatementClass.WRITE, Touch.UNKNOWN_FUNCTION, True, pins)
+        return Verdict(StatementClass.WRITE, Touch.UNKNOWN_FUNCTION, True)
     if touched & DATA:
-        return Verdict(StatementClass.WRITE, Touch.DATA, True, pins)
+        return Verdict(StatementClass.WRITE, Touch.DATA, True)
     if touched & FILE:
-        return Verdict(StatementClass.WRITE, Touch.FILE, True, pins)
+        return Verdict(StatementClass.WRITE, Touch.FILE, True)
     if touched & LOCKING:
-        return Verdict(StatementClass.WRITE, Touch.LOCKING_READ, False, pins)
+        return Verdict(StatementClass.WRITE, Touch.LOCKING_READ)
     if touched & LOCK_FUNCTION:
-        return Verdict(StatementClass.PIN, Touch.LOCK_FUNCTION, False, True)
-    if touched & ASSIGNS:
-        return Verdict(StatementClass.PIN, Touch.USER_VARIABLE, False, True)
-    if touched & USER_VARIABLE:
+        return Verdict(StatementClass.PIN, Touch.LOCK_FUNCTION)
+    if touched & (ASSIGNS | USER_VARIABLE):
         return Verdict(StatementClass.SESSION, Touch.USER_VARIABLE)
     if touched & SYSTEM_VARIABLE:
         return Verdict(StatementClass.SESSION, Touch.SYSTEM_VARIABLE)

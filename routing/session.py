@@ -11,7 +11,9 @@ from routing.lexer import (
     MODE_UTF8,
     UTF8_COMPATIBLE,
 )
+from routing.pins import Pins
 from routing.scope import Scopes, ScopeState
+from routing.statement import Statement
 from routing.topology import Role, Server
 
 
@@ -50,7 +52,8 @@ class Session:
         autocommit: of the primary connection.
         status_tells: SERVER_STATUS_AUTOCOMMIT is true to it. Where autocommit is off by a server's
             default, the flag says on until the client sets the variable.
-        pin: why all statements go to the primary; empty if they need not.
+        pins: what keeps it on the primary.
+        text_prepared: statements that are prepared by text, by name; what is not here, is unknown.
         schema: the default schema; empty if none is chosen.
         variables: session variables that the client set, name to SQL literal; NAMES is one of them.
         variables_version: changes whenever `variables` does.
@@ -82,7 +85,8 @@ class Session:
         self.autocommit = True
         self.status_tells = True
         self._initial_autocommit = True
-        self.pin = ""
+        self.pins = Pins()
+        self.text_prepared: dict[str, Statement] = {}
         self.schema = ""
         self.variables: dict[str, str] = {}
         self.variables_version = 0
@@ -238,7 +242,8 @@ class Session:
         """COM_RESET_CONNECTION or COM_CHANGE_USER: state goes, what was written stays written."""
         self.in_transaction = False
         self.autocommit = self.status_tells = self._initial_autocommit
-        self.pin = ""
+        self.pins.clear()
+        self.text_prepared.clear()
         self.variables.clear()
         self.variables_version += 1
         self.mode_flags = self._initial_modes

@@ -5,6 +5,7 @@ from typing import Final
 
 from routing import query
 from routing.lexer import END, LITERAL, QUOTED, VARIABLE, WORD, Tokens
+from routing.user_variables import mentioned, name_of
 from routing.verdict import Assignment, StatementClass, Touch, Verdict
 
 _SCOPES: Final = {
@@ -104,6 +105,9 @@ def _assignments(tokens: Tokens) -> Verdict:
         if kinds[stop] == END:
             break
         index = stop + 1
+    if touched & query.ASSIGNS:
+        for name in mentioned(tokens):
+            assignments.append(Assignment("user", name, None))
     return _verdict(tuple(assignments), touched)
 
 
@@ -111,7 +115,7 @@ def _verdict(assignments: tuple[Assignment, ...], touched: int) -> Verdict:
     # Switching autocommit on commits.
     commits = any(assignment.name == "autocommit" for assignment in assignments)
     found = query.query_verdict(touched)
-    if found.kind is StatementClass.WRITE or found.pins:
+    if found.kind in (StatementClass.WRITE, StatementClass.PIN):
         return found._replace(may_write=found.may_write or commits, assignments=assignments)
     return Verdict(StatementClass.SESSION, Touch.SETTING, commits, assignments=assignments)
 
@@ -148,8 +152,7 @@ def _target(tokens: Tokens, start: int, stop: int, scope: str) -> tuple[str, str
         return None
     first = tokens.raws[start]
     if tokens.kinds[start] == VARIABLE and not first.startswith(b"@@"):
-        name = _unquoted(first[1:])
-        return None if stop != start + 1 or name is None else ("user", name)
+        return ("user", name_of(first)) if stop == start + 1 else None
     for index in range(start + 1, stop):
         if tokens.words[index] != b"." and not tokens.words[index - 1].endswith(b"."):
             return None

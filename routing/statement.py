@@ -28,6 +28,8 @@ from routing.own_statement import (
     mentions_tidegate,
     own_statement,
 )
+from routing.pins import UNKNOWN_HOLD, Act, Hold
+from routing.text_prepared import SEVERAL, TextPrepared, text_prepared
 from routing.token_patterns import BLANK
 from routing.verdict import Assignment, StatementClass, Touch, Verdict
 
@@ -50,11 +52,11 @@ class Statement:
         digest: 16 hex digits; the same for texts that differ in literals, comments, blanks or the
             case of words only. A list of literals counts as one.
         assignments: what it sets, in order.
-        pins: it leaves state on its connection that later statements need and that `assignments`
-            do not tell.
+        holds: what it takes or gives back that no other connection can be given, in order.
         multi: something follows a semicolon; `kind` is then WRITE.
         touches_tracking: it sets session_track_gtids.
         kill_target: the connection that it kills, if it is a KILL with a plain number.
+        text_prepared: what it does with statements that are prepared by text.
         own: what it asks of Tidegate itself, if it does; its class is then PROXY.
         directive: what the comment to Tidegate asks for that the text begins with.
     """
@@ -64,12 +66,18 @@ class Statement:
     may_write: bool
     digest: str
     assignments: tuple[Assignment, ...] = ()
-    pins: bool = False
+    holds: tuple[Hold, ...] = ()
     multi: bool = False
     touches_tracking: bool = False
     kill_target: int | None = None
+    text_prepared: TextPrepared | None = None
     own: OwnStatement | None = None
     directive: Adjustment | WrongOwn | None = None
+
+    @property
+    def pins(self) -> bool:
+        """Whether it may leave something on its connection that no other can be given."""
+        return any(hold.act is Act.TAKE for hold in self.holds)
 
 
 _SEVERITY: Final = {
@@ -92,8 +100,8 @@ _BEFORE_STATEMENT: Final = frozenset(
 )
 
 _FIRST_WORD: Final = re.compile(rb"%b[(\s]*+([a-z]*+)" % BLANK)
-_PINNING_FIRST: Final = frozenset(b"execute flush get handler lock prepare set".split())
-_PINNING_TEXTS: Final = (b"get_lock", b"service_get_", b":=", b"temporary", b" into @")
+_PINNING_FIRST: Final = frozenset(b"execute flush handler lock set xa".split())
+_PINNING_TEXTS: Final = (b"get_lock", b"service_get_", b"temporary")
 
 
 def classify(
@@ -161,19 +169,27 @@ def _statement(tokens: Tokens, mode_flags: int, ours: bool) -> Statement:
                     return _own(NOT_ALONE, tokens.normalised())
                 return _own(own, part.normalised())
     if len(parts) == 1:
-        return _made(grammar.verdict(parts[0]), parts[0].normalised())
+        prepared = text_prepared(parts[0], mode_flags)
+        return _made(grammar.verdict(parts[0]), parts[0].normalised(), prepared)
     verdicts = [grammar.verdict(part) for part in parts]
     together = Verdict(
         StatementClass.WRITE,
         Touch.MULTIPLE,
         may_write=any(verdict.may_write for verdict in verdicts),
-        pins=any(verdict.pins for verdict in verdicts),
+        holds=tuple(hold for verdict in verdicts for hold in verdict.holds),
         assignments=tuple(one for verdict in verdicts for one in verdict.assignments),
     )
-    return _made(together, tokens.normalised(), multi=True)
+    several = any(text_prepared(part, mode_flags) is not None for part in parts)
+    return _made(together, tokens.normalised(), SEVERAL if several else None, multi=True)
 
 
-def _made(verdict: Verdict, normalised: bytes, *, multi: bool = False) -> Statement:
+def _made(
+    verdict: Verdict,
+    normalised: bytes,
+    prepared: TextPrepared | None = None,
+    *,
+    multi: bool = False,
+) -> Statement:
     assignments = verdict.assignments
     return Statement(
         kind=verdict.kind,
@@ -181,11 +197,12 @@ def _made(verdict: Verdict, normalised: bytes, *, multi: bool = False) -> Statem
         may_write=verdict.may_write,
         digest=blake2b(normalised, digest_size=8).hexdigest(),
         assignments=assignments,
-        pins=verdict.pins,
+        holds=verdict.holds,
         multi=multi,
         touches_tracking=bool(assignments)
         and any(one.name == "session_track_gtids" for one in assignments),
         kill_target=verdict.kill_target,
+        text_prepared=prepared,
     )
 
 
@@ -202,16 +219,20 @@ def _worse(one: Statement, other: Statement) -> Statement:
     assignments = other.assignments
     if one.assignments != assignments:
         assignments = one.assignments + assignments
+    holds = other.holds
+    if one.holds != holds:
+        holds = tuple(hold for hold in one.holds + holds if hold.act in (Act.TAKE, Act.BLUR))
     return Statement(
         kind=chosen.kind,
         reason=chosen.reason,
         may_write=one.may_write or other.may_write,
         digest=other.digest,
         assignments=assignments,
-        pins=one.pins or other.pins,
+        holds=holds,
         multi=one.multi or other.multi,
         touches_tracking=one.touches_tracking or other.touches_tracking,
         kill_target=one.kill_target if one.kill_target == other.kill_target else None,
+        text_prepared=one.text_prepared if one.text_prepared == other.text_prepared else SEVERAL,
     )
 
 
@@ -244,8 +265,6 @@ def _unseen(sql: bytes, reason: Touch) -> Statement:
     text = sql.lower()
     first = _FIRST_WORD.match(text)
     pins = any(word in text for word in _PINNING_TEXTS)
-    if reason is Touch.UNREADABLE:  # a long text is more likely to have these two in its data
-        pins = pins or (b"into" in text and b"@" in text)
     tracking = b"session_track_gtids" in text
     return Statement(
         kind=StatementClass.WRITE,
@@ -253,7 +272,8 @@ def _unseen(sql: bytes, reason: Touch) -> Statement:
         may_write=True,
         digest=blake2b(first[0] if first else b"", digest_size=8).hexdigest(),
         assignments=(Assignment("session", "session_track_gtids", None),) if tracking else (),
-        pins=pins or (first is not None and first[1] in _PINNING_FIRST),
+        holds=(UNKNOWN_HOLD,) if pins or (first and first[1] in _PINNING_FIRST) else (),
         multi=b";" in text,
         touches_tracking=tracking,
+        text_prepared=SEVERAL if b"prepare" in text or b"execute" in text else None,
     )

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from routing.pins import Hold
 from routing.word import Word
 
 
@@ -57,6 +58,8 @@ class Touch(Word):
     TABLE_LOCK = "table lock"
     HANDLER = "handler"
     PREPARED_STATEMENT = "prepared statement"
+    EXECUTED = "executed statement"
+    """EXECUTE of a statement whose text is not known."""
     DIAGNOSTICS = "diagnostics"
     KILL = "kill"
     PROXY = "proxy"
@@ -72,7 +75,8 @@ class Assignment:
         name: in lower case and without quotes or @. "names" and "character set" stand for
             SET NAMES and SET CHARACTER SET.
         value: the SQL text as written, if it means the same on every server: a literal, a bare
-            word, for "names" also a COLLATE clause. Otherwise None.
+            word, for "names" also a COLLATE clause. Otherwise None; so for a user variable that is
+            assigned in another way than by SET.
     """
 
     scope: str
@@ -86,6 +90,6 @@ class Verdict(NamedTuple):
     kind: StatementClass
     reason: Touch
     may_write: bool = False
-    pins: bool = False
+    holds: tuple[Hold, ...] = ()
     assignments: tuple[Assignment, ...] = ()
     kill_target: int | None = None

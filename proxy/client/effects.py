@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from protocol.response_stream import FETCHED, RESULTS
 from protocol.session_track import Gtids, Schema, StateChange, UnknownGtidEncoding, decode, entries
+from routing.pins import Act, PinReason
 from routing.statement import StatementClass, Touch
 from routing.topology import Role
 
@@ -49,13 +50,16 @@ _RAISING: Final = (Touch.DEFAULT_SCHEMA, Touch.PREPARED_STATEMENT)
 
 _PROGRAMS: Final = (
     Touch.PROCEDURE,
-    Touch.PREPARED_STATEMENT,
+    Touch.EXECUTED,
     Touch.UNKNOWN_FUNCTION,
     Touch.UNKNOWN_STATEMENT,
     Touch.UNREADABLE,
     Touch.TOO_LONG,
 )
 """What may run statements that nobody has looked at."""
+
+_TAKEN_ON_THE_WAY: Final = (PinReason.NAMED_LOCK, PinReason.UNKNOWN)
+"""What a statement may have taken before it failed."""
 
 SHOWING: Final = (RESULTS, FETCHED)
 """Shapes of answers that may show data."""
@@ -134,24 +138,31 @@ def _only_writes(request: Request) -> bool:
     )
 
 
-def succeeded(request: Request, state: Session) -> bool:
+def succeeded(request: Request, state: Session, row: bytes | None = None) -> bool:
     """Take over what a statement that ended well did to the session.
+
+    Args:
+        request: the command, which has ended.
+        state: routing's view of the session.
+        row: the first row of its answer, as the server sent it, if that was kept.
 
     Returns:
         Whether the proxy's own settings of the primary connection must be made again.
     """
     statement = request.statement
     suspect = state.suspect
+    if not state.in_transaction:
+        state.pins.give(PinReason.XA_TRANSACTION)
     if statement is None:
         # A statement that was not looked at, or one before it, changed something.
         return (
             request.state_changed and (request.may_write or suspect) and _mistrust(request, state)
         )
     state.suspect = False
-    if statement.pins:
-        state.pin = state.pin or statement.reason.value
-    elif statement.reason is Touch.SETTING and not statement.assignments:
-        state.pin = state.pin or "SET ROLE"  # no tracker tells of it (fact 1.7)
+    if statement.holds:
+        _hold(request, statement, state, row)
+    if statement.reason is Touch.SETTING and not statement.assignments:
+        state.pins.take(PinReason.VARIABLE, "role")  # no tracker tells of it (fact 1.7)
     restore = statement.touches_tracking
     for assignment in statement.assignments:
         restore = _assigned(assignment, state) or restore
@@ -173,8 +184,12 @@ def failed(request: Request, state: Session) -> bool:
     """
     statement = request.statement
     several = statement is not None and statement.multi
-    if statement is not None and several and (statement.assignments or statement.pins):
-        return _mistrust(request, state)
+    if statement is not None:
+        if several and (statement.assignments or statement.pins):
+            return _mistrust(request, state)
+        for hold in statement.holds:
+            if hold.act is Act.TAKE and hold.reason in _TAKEN_ON_THE_WAY:
+                state.pins.apply(hold, state.schema)
     if request.state_changed:  # before one of several results
         return _mistrust(request, state)
     if request.may_write and (statement is None or several or statement.reason in _PROGRAMS):
@@ -192,9 +207,24 @@ def told_late(request: Request, state: Session) -> bool:
     return request.state_changed and _mistrust(request, state)
 
 
+def _hold(request: Request, statement: Statement, state: Session, row: bytes | None) -> None:
+    """Take over what a statement took and gave back."""
+    worked: bool | None = None
+    if row is not None and not statement.multi:
+        # The value of GET_LOCK() or RELEASE_LOCK(), in text or behind a bitmap of NULLs.
+        worked = row[2:3] == b"\x01" if row[:1] == b"\0" else row == b"\x011"
+    for hold in statement.holds:
+        if statement.multi and hold.name.startswith("."):
+            # The default schema may be another one by now: what was taken has no name.
+            if hold.act is Act.TAKE:
+                state.pins.take(hold.reason)
+        else:
+            state.pins.apply(hold, state.schema, worked)
+
+
 def _mistrust(request: Request, state: Session) -> bool:
     """Something changed the session, perhaps tracking itself; True, for settings to be restored."""
-    state.pin = state.pin or "session state"
+    state.pins.take(PinReason.UNKNOWN)
     state.suspect = False
     state.may_have_written(request.rules)
     return True
@@ -202,6 +232,10 @@ def _mistrust(request: Request, state: Session) -> bool:
 
 def _explained(request: Request, statement: Statement) -> bool:
     """Whether it is known what changed in the session's state (fact 1.7)."""
+    if statement.reason is Touch.TEMPORARY_TABLE:
+        return True
+    if statement.reason is Touch.DEFINITION and not statement.multi and statement.holds:
+        return True  # DROP TABLE, of a temporary one
     if statement.kind not in _HARMLESS:
         return False
     if statement.assignments or statement.reason in _RAISING:
@@ -230,11 +264,12 @@ def _assigned(assignment: Assignment, state: Session) -> bool:
     if name == "sql_mode":
         state.set_sql_mode(value)
     if name in _UNLOGGED or anonymous or not state.modes_known:
-        state.pin = state.pin or f"SET {name}"
+        state.pins.take(PinReason.VARIABLE, name)
     elif name in _NOT_CARRIED:
         return False
     elif value is None:
-        state.pin = state.pin or f"SET {name}"
+        state.pins.take(PinReason.VARIABLE, name)
     else:
+        state.pins.give(PinReason.VARIABLE, name)
         state.set_variable(name, value)
     return False

@@ -41,6 +41,7 @@ from proxy.client.request import Request
 from proxy.observe.show import LastAnswer
 from proxy.server.connection import (
     FORWARD,
+    FORWARD_ROW,
     PROBE,
     RESTORE,
     PreparedHandle,
@@ -139,6 +140,7 @@ class ClientSession:
         self._restoring = ""  # the session_track_gtids that is being set
         self._untracked = False  # GTID tracking may be off until the transaction ends
         self.was_reset = False
+        self._pins = state.pins.reasons  # as the metrics have them
         self._closed = False
         self._new_rules = False  # another schema, so perhaps other rules
         self.query_attributes = bool(connection.capabilities & Capability.CLIENT_QUERY_ATTRIBUTES)
@@ -383,8 +385,10 @@ class ClientSession:
         """
         request = self.request
         prepared = request.prepared
+        held = request.statement is not None and request.statement.holds
+        expected = FORWARD_ROW if held else FORWARD[request.shape]
         if prepared is None:
-            connection.expect(FORWARD[request.shape])
+            connection.expect(expected)
             return request.packet
         handle = connection.statements.get(prepared.number)
         if handle is None:
@@ -393,7 +397,7 @@ class ClientSession:
             if not request.packet:
                 self.long_command.hold()
             return prepare_on(connection, prepared, self.state.schema)
-        connection.expect(FORWARD[request.shape])
+        connection.expect(expected)
         if not request.packet:
             return b""  # its parts follow
         packet = prepared.command(request.packet, handle, self.query_attributes)
@@ -679,7 +683,7 @@ class ClientSession:
                 if state.status_tells:
                     state.autocommit = status & 0x0002 != 0
                 state.one_shot = False
-                restore = effects.succeeded(request, state)
+                restore = effects.succeeded(request, state, stream.row)
                 if self._untracked:
                     state.may_have_written(request.rules)
                     restore = restore or not state.in_transaction
@@ -700,6 +704,7 @@ class ClientSession:
         if request.prepared is not None:
             request.prepared.ended(request.command, connection)
         effects.shown(request, state, connection, stream.rows)
+        self._count_pins()
         if self._new_rules:
             self._new_rules = False
             self._follow_rules(self.rules.present(state.schema))
@@ -707,6 +712,13 @@ class ClientSession:
             state.last = connection.server
         error = 0 if stream.error is None else _code(stream.error)
         self._account(connection.server, Outcome.ERROR if error else Outcome.OK, error, stream.rows)
+
+    def _count_pins(self) -> None:
+        """Let the metrics know why the session is pinned, if that has changed."""
+        reasons = self.state.pins.reasons
+        if reasons is not self._pins:
+            self._proxy.metrics.pins(self._pins, reasons)
+            self._pins = reasons
 
     def restore_settings(self) -> None:
         """Make the proxy's settings of the primary connection again, behind the command."""
@@ -851,6 +863,7 @@ class ClientSession:
         self.rules.chosen = NO_ADJUSTMENT
         self.log_fragment = ""
         self.state.reset()
+        self._count_pins()
         self.was_reset = True
         self.prepared.clear()
         self.replicas.reset(self.state.variables_version)
@@ -874,6 +887,7 @@ class ClientSession:
         self.state.user = login.username
         self.state.initial_rules = rules.initial(login.database or "")
         self.state.reset()
+        self._count_pins()
         self.state.avoided = frozenset()
         self.prepared.clear()
         self.replicas.drop_all()
@@ -930,6 +944,8 @@ class ClientSession:
         if self._closed:
             return
         self._closed = True
+        self.state.pins.clear()
+        self._count_pins()
         if self._task is not None:
             self._task.cancel()
         self.reads.leave()

@@ -134,6 +134,16 @@ UNKNOWN_ENCODINGS: Final = Definition(
     "tidegate_unknown_gtid_encodings_total",
     "GTID trackers in an encoding that this version cannot read.",
 )
+PINS: Final = Definition(
+    "tidegate_pins_total",
+    "Times that a session came to be kept on the primary, by what it held there.",
+    ("reason",),
+)
+PINNED: Final = Definition(
+    "tidegate_pinned_sessions",
+    "Sessions that are kept on the primary now, by what they hold there; one may have several.",
+    ("reason",),
+)
 CLIENTS: Final = Definition(
     "tidegate_clients_connected",
     "Clients that are connected now.",
@@ -207,7 +217,7 @@ DEFINITIONS: Final = (
     *(PROBES, PROBED_READS, AUDITED, STALE_PROVEN),
     *(LOST_GTIDS, ERRANT_GTIDS, SCOPES, SCOPES_EVICTED, PROMOTIONS),
     *(GTIDS_TRACKED, REQUIRED_UNKNOWN, UNKNOWN_ENCODINGS),
-    *(CLIENTS, CLIENT_CONNECTIONS, CLIENTS_REFUSED),
+    *(PINS, PINNED, CLIENTS, CLIENT_CONNECTIONS, CLIENTS_REFUSED),
     *(SERVERS, SERVER_CONNECTIONS, CONNECT_FAILURES, SERVER_UP, LAG),
     *(ERRORS, PROTOCOL_ERRORS, LOG_WRITTEN, LOG_DROPPED, LOG_ERRORS, CPU, MEMORY),
 )

@@ -16,6 +16,7 @@ from typing import Final, Literal, TypedDict
 
 from proxy.observe import families
 from proxy.observe.families import LATENCY_BUCKETS_US, WAIT_BUCKETS_US, Definition
+from routing.pins import PinReason
 
 Side = Literal["client", "server", "proxy"]
 WaitResult = Literal["reached", "timeout", "failed", "shared"]
@@ -161,6 +162,14 @@ class Metrics:
     def unknown_gtid_encoding(self) -> None:
         """Count a GTID tracker in an unknown encoding."""
         self._add(families.UNKNOWN_ENCODINGS, ())
+
+    def pins(self, before: frozenset[PinReason], after: frozenset[PinReason]) -> None:
+        """Count why a session is kept on the primary now, and why it was so far."""
+        for reason in after - before:
+            self._add(families.PINS, (reason.value,))
+            self._add(families.PINNED, (reason.value,))
+        for reason in before - after:
+            self._add(families.PINNED, (reason.value,), -1)
 
     def client_connected(self) -> None:
         """Count a client that connected."""

@@ -93,7 +93,7 @@ def _session(session: ClientSession) -> _Rows:
         ("session_track_gtids", state.tracking),
         ("in_transaction", _yes(state.in_transaction)),
         ("autocommit", _yes(state.autocommit)),
-        ("pin", state.pin or None),
+        ("pins", state.pins.text or None),
         ("primary", session.topology.primary.name),
     ]
 

@@ -57,15 +57,17 @@ class Exchange:
 
     __slots__ = ("forwarded", "keeps_row", "purpose", "shape")
 
-    def __init__(self, purpose: Purpose, shape: int) -> None:
+    def __init__(self, purpose: Purpose, shape: int, keeps_row: bool = False) -> None:
         self.purpose = purpose
         self.shape = shape
         self.forwarded = purpose is Purpose.FORWARD
-        self.keeps_row = not self.forwarded and shape == RESULTS
+        self.keeps_row = keeps_row or (not self.forwarded and shape == RESULTS)
 
 
 FORWARD = tuple(Exchange(Purpose.FORWARD, shape) for shape in range(6))
 """By the shape of the response (`protocol.response_stream`)."""
+FORWARD_ROW = Exchange(Purpose.FORWARD, RESULTS, keeps_row=True)
+"""Where the answer's one row tells what the statement did."""
 PREPARE = Exchange(Purpose.PREPARE, SIMPLE)
 WAIT = Exchange(Purpose.WAIT, RESULTS)
 PROBE = Exchange(Purpose.PROBE, RESULTS)
@@ -222,7 +224,7 @@ class ServerConnection:
     def _begin(self, exchange: Exchange) -> None:
         self._current = exchange
         if exchange.forwarded and self.translation is not None:
-            self.translation.begin(exchange.shape)
+            self.translation.begin(exchange.shape, exchange.keeps_row)
         else:
             self.stream.begin(exchange.shape, keep_row=exchange.keeps_row)
 

@@ -284,7 +284,7 @@ async def test_show_session() -> None:
         assert found["schema"] == "test"
         assert found["application"] == "shop"
         assert found["session_track_gtids"] == "OWN_GTID"
-        assert (found["in_transaction"], found["autocommit"], found["pin"]) == ("no", "yes", None)
+        assert (found["in_transaction"], found["autocommit"], found["pins"]) == ("no", "yes", None)
         assert found["primary"] == on.cluster.primary.address
         assert client.greeting
         assert found["connection_id"] == str(client.greeting.thread_id)
@@ -294,7 +294,7 @@ async def test_show_session() -> None:
         await does(client, "SET tidegate_consistency = 'READ_ALL_WRITES'")
         found = await shown()
         assert (found["in_transaction"], found["autocommit"]) == ("yes", "no")
-        assert found["pin"] is not None
+        assert found["pins"] is not None
         assert found["session_track_gtids"] == "ALL_GTIDS"
         await does(client, "ROLLBACK")
 

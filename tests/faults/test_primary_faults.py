@@ -382,7 +382,7 @@ async def test_what_a_failed_program_changed_comes_with_the_probe() -> None:
         assert on.statements("primary", "read") == 0
         assert on.statements("replica") == 0
         (session,) = on.proxy.sessions.values()
-        assert session.state.pin
+        assert session.state.pins.reasons
 
 
 @pytest.mark.parametrize(
@@ -401,7 +401,7 @@ async def test_tracking_that_was_turned_off_before_the_error_is_on_again(turn_of
         await client.query("COMMIT")
         await client.query("INSERT INTO t VALUES (2)")
         (session,) = on.proxy.sessions.values()
-        assert session.state.pin
+        assert session.state.pins.reasons
         assert (await client.query("SELECT COUNT(*) FROM t")).value == b"2"
         assert on.cluster.primary.gtids.executed <= session.state.required
         assert (await client.command(b"\x1f")).ok

@@ -144,9 +144,8 @@ def test_malformed_trackers(on: On, block: bytes) -> None:
         "LOCK TABLES t READ",
         "SELECT GET_LOCK('a', 1)",
         "HANDLER t OPEN",
-        "PREPARE s FROM 'SELECT 1'",
-        "SELECT @a := 1",
-        "SELECT 1 INTO @a",
+        "EXECUTE s",
+        "XA START 'a'",
         "SET ROLE r",
         "SET sql_log_bin = 0",
         "SET SESSION pseudo_replica_mode = 1",
@@ -162,9 +161,9 @@ def test_malformed_trackers(on: On, block: bytes) -> None:
 )
 def test_what_a_replica_cannot_be_told_pins(on: On, sql: str) -> None:
     on.succeed(sql)
-    assert on.state.pin
+    assert on.state.pins.reasons
     on.state.reset()
-    assert not on.state.pin
+    assert not on.state.pins.reasons
 
 
 @pytest.mark.parametrize(
@@ -187,7 +186,7 @@ def test_what_a_replica_cannot_be_told_pins(on: On, sql: str) -> None:
 )
 def test_what_concerns_no_read_on_a_replica(on: On, sql: str) -> None:
     assert not on.succeed(sql)
-    assert not on.state.pin
+    assert not on.state.pins.reasons
     assert on.state.variables == {}
 
 
@@ -200,7 +199,7 @@ def test_literals_are_carried_over(on: On) -> None:
         "sort_buffer_size": "1024",
         "sql_mode": "'ANSI'",
     }
-    assert not on.state.pin
+    assert not on.state.pins.reasons
     assert on.state.modes_known
 
 
@@ -226,7 +225,7 @@ def test_autocommit_is_told_by_the_statement_where_the_status_lies(on: On) -> No
 @pytest.mark.parametrize("value", ["OFF", "OWN_GTID", "'ALL_GTIDS'", "DEFAULT", "@x"])
 def test_what_touches_tracking_is_restored(on: On, value: str) -> None:
     assert on.succeed(f"SET session_track_gtids = {value}", CHANGED)
-    assert not on.state.pin
+    assert not on.state.pins.reasons
     assert not on.state.unknown
     assert on.succeed(f"SET SESSION session_track_schema = {value}")
     assert on.succeed("SET @@session_track_state_change = OFF")
@@ -254,7 +253,7 @@ def test_what_was_written_behind_it_in_the_same_command_is_unknown(on: On) -> No
 )
 def test_a_state_change_that_the_statement_explains(on: On, sql: str) -> None:
     assert not on.succeed(sql, CHANGED)
-    assert not on.state.pin
+    assert not on.state.pins.reasons
     assert not on.state.unknown
 
 
@@ -277,13 +276,13 @@ def test_a_state_change_that_the_statement_explains(on: On, sql: str) -> None:
 def test_a_state_change_that_nothing_explains(on: On, sql: str | None) -> None:
     """A procedure, a trigger or what failed before may have changed anything."""
     assert on.succeed(sql, CHANGED)
-    assert on.state.pin
+    assert on.state.pins.reasons
     assert on.state.unknown
 
 
 def test_a_command_that_writes_nothing_may_change_the_state(on: On) -> None:
     assert not on.succeed(None, CHANGED, may_write=False)  # COM_INIT_DB
-    assert not on.state.pin
+    assert not on.state.pins.reasons
 
 
 # Failures.
@@ -294,10 +293,10 @@ def test_a_command_that_writes_nothing_may_change_the_state(on: On) -> None:
 )
 def test_a_statement_that_failed_changed_nothing(on: On, sql: str) -> None:
     assert not on.fail(sql)
-    assert not on.state.pin
+    assert not on.state.pins.reasons
     assert on.state.variables == {}
     assert not on.succeed("SET time_zone = '+05:00'", CHANGED)
-    assert not on.state.pin
+    assert not on.state.pins.reasons
 
 
 @pytest.mark.parametrize(
@@ -310,26 +309,26 @@ def test_a_statement_that_failed_changed_nothing(on: On, sql: str) -> None:
 )
 def test_of_several_statements_some_may_have_been_executed(on: On, sql: str) -> None:
     assert on.fail(sql)
-    assert on.state.pin
+    assert on.state.pins.reasons
     assert on.state.unknown
 
 
 def test_a_state_change_before_the_error(on: On) -> None:
     assert on.fail("CALL p()", CHANGED)
-    assert on.state.pin
+    assert on.state.pins.reasons
 
 
-@pytest.mark.parametrize("sql", ["CALL p()", "EXECUTE s", "SELECT f()", "gibberish", None])
+@pytest.mark.parametrize("sql", ["CALL p()", "SELECT f()", "gibberish", None])
 @pytest.mark.parametrize("following", ["SET @a = 1", "ROLLBACK", "SELECT 1", None])
 def test_what_a_program_changed_before_it_failed_comes_with_the_next_ok(
     on: On, sql: str | None, following: str | None
 ) -> None:
     """ERR packets have no trackers, and a SET would explain a change that is not its own."""
     assert not on.fail(sql)
-    assert not on.state.pin
+    assert not on.state.pins.reasons
     on.state.own_scope.unknown = False
     assert on.succeed(following, CHANGED, may_write=False)
-    assert on.state.pin
+    assert on.state.pins.reasons
     assert on.state.unknown
 
 
@@ -337,14 +336,14 @@ def test_a_program_that_failed_and_changed_nothing(on: On) -> None:
     assert not on.fail("CALL p()")
     assert not on.succeed("ROLLBACK")
     assert not on.succeed("SET time_zone = '+05:00'", CHANGED)
-    assert not on.state.pin
+    assert not on.state.pins.reasons
 
 
 def test_a_reset_ends_the_suspicion(on: On) -> None:
     on.fail("CALL p()")
     on.state.reset()
     assert not on.succeed("SET time_zone = '+05:00'", CHANGED)
-    assert not on.state.pin
+    assert not on.state.pins.reasons
 
 
 # What no tracker told of.
@@ -397,3 +396,47 @@ def test_a_write_that_is_not_tracked_is_not_forgotten() -> None:
     on.begin("UPDATE t SET a = 1")
     effects.shown(on.request, on.state, on.connection, 1)
     assert not on.state.unknown
+
+
+# What is held.
+
+
+def test_a_row_tells_whether_a_lock_was_taken(on: On) -> None:
+    for row, held in ((b"\x010", False), (b"\xfb", False), (b"\x011", True)):
+        on.begin("SELECT GET_LOCK('a', 1)")
+        effects.succeeded(on.request, on.state, row)
+        assert bool(on.state.pins.reasons) is held
+    on.begin("SELECT RELEASE_LOCK('a')")
+    effects.succeeded(on.request, on.state, b"\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00")
+    assert not on.state.pins.reasons
+
+
+def test_several_statements_and_their_first_row(on: On) -> None:
+    on.begin("SELECT GET_LOCK('a', 1); SELECT GET_LOCK('b', 1)")
+    effects.succeeded(on.request, on.state, b"\x010")
+    assert on.state.pins.text == "named lock a, named lock b"
+
+
+def test_a_schema_may_change_between_several_statements(on: On) -> None:
+    on.state.schema = "app"
+    on.succeed("CREATE TEMPORARY TABLE t (a INT); USE app")
+    on.succeed("DROP TABLE app.t")
+    assert on.state.pins.text == "temporary table"
+
+
+def test_a_lock_that_was_taken_before_the_statement_failed_is_held(on: On) -> None:
+    assert not on.fail("SELECT GET_LOCK('a', 1)")
+    assert on.state.pins.text == "named lock a"
+    on.fail("SELECT RELEASE_LOCK('a')")
+    on.fail("CREATE TEMPORARY TABLE t (a INT)")
+    assert on.state.pins.text == "named lock a"
+
+
+def test_an_xa_transaction_ends_with_the_status_flag(on: On) -> None:
+    on.state.in_transaction = True
+    on.succeed("XA START 'a'")
+    on.succeed("XA END 'a'")
+    assert on.state.pins.text == "xa transaction"
+    on.state.in_transaction = False
+    on.succeed("XA PREPARE 'a'")
+    assert not on.state.pins.reasons

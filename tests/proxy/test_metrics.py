@@ -22,6 +22,7 @@ from proxy.observe.families import (
 from proxy.observe.metrics import MAX_CAUSES, Metrics, Snapshot
 from proxy.observe.metrics_server import MetricsServer, WorkersCollector
 from routing.decision import Outcome, Proof, Reason, Role
+from routing.pins import PinReason
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs" / "metrics.md"
@@ -85,6 +86,7 @@ def exercise(metrics: Metrics) -> None:
     metrics.gtids_tracked(2)
     metrics.required_unknown("error")
     metrics.unknown_gtid_encoding()
+    metrics.pins(frozenset(), frozenset({PinReason.HANDLER}))
     metrics.client_connected()
     metrics.client_refused("timeout")
     metrics.server_connected("db2:1")

@@ -159,14 +159,14 @@ MANUAL: dict[str, list[tuple[str, str]]] = {
     ],
     "HANDLER": [
         ("HANDLER t OPEN", "pin+"),
-        ("HANDLER t READ FIRST", "pin+"),
-        ("HANDLER t CLOSE", "pin+"),
+        ("HANDLER t READ FIRST", "pin"),
+        ("HANDLER t CLOSE", "pin"),
     ],
     "IMPORT TABLE": [("IMPORT TABLE FROM '/tmp/t.sdi'", "write!")],
     "INSERT": [
         ("INSERT INTO t (a, b) VALUES (1, 2), (3, 4)", "write!"),
         ("INSERT IGNORE t SET a = 1 ON DUPLICATE KEY UPDATE a = VALUES(a)", "write!"),
-        ("INSERT INTO t VALUES (@a := 1)", "write!+"),
+        ("INSERT INTO t VALUES (@a := 1)", "write!"),
     ],
     "INSERT DELAYED": [("INSERT DELAYED INTO t VALUES (1)", "write!")],
     "INSERT SELECT": [
@@ -182,7 +182,7 @@ MANUAL: dict[str, list[tuple[str, str]]] = {
     "PARENTHESIZED QUERY EXPRESSIONS": [
         ("(SELECT 1)", "read"),
         ("((SELECT a FROM t LIMIT 1) UNION SELECT 2) ORDER BY a", "read"),
-        ("(SELECT 1) INTO @a", "pin+"),
+        ("(SELECT 1) INTO @a", "session"),
         ("(UPDATE t SET a = 1)", "write!"),
     ],
     "REPLACE": [("REPLACE INTO t VALUES (1)", "write!"), ("REPLACE t SELECT 1", "write!")],
@@ -196,8 +196,8 @@ MANUAL: dict[str, list[tuple[str, str]]] = {
         ("SELECT * FROM t FOR SHARE NOWAIT", "write"),
         ("SELECT * FROM t LOCK IN SHARE MODE", "write"),
         ("SELECT * FROM (SELECT * FROM t FOR UPDATE) x", "write"),
-        ("SELECT a INTO @x FROM t", "pin+"),
-        ("SELECT a FROM t INTO @x", "pin+"),
+        ("SELECT a INTO @x FROM t", "session"),
+        ("SELECT a FROM t INTO @x", "session"),
         ("SELECT * FROM t INTO OUTFILE '/tmp/t'", "write!"),
         ("SELECT * INTO DUMPFILE '/tmp/t' FROM t", "write!"),
     ],
@@ -208,7 +208,7 @@ MANUAL: dict[str, list[tuple[str, str]]] = {
     "UPDATE": [
         ("UPDATE t, u SET t.a = u.a WHERE t.b = u.b", "write!"),
         ("WITH c AS (SELECT 1 AS a) UPDATE t, c SET t.a = c.a", "write!"),
-        ("UPDATE t SET a = (@n := @n + 1)", "write!+"),
+        ("UPDATE t SET a = (@n := @n + 1)", "write!"),
     ],
     "VALUES STATEMENT": [("VALUES ROW(1, 2), ROW(3, 4) ORDER BY column_0", "read")],
     "WITH": [
@@ -241,8 +241,8 @@ MANUAL: dict[str, list[tuple[str, str]]] = {
         ("SET GLOBAL TRANSACTION ISOLATION LEVEL SERIALIZABLE", "transaction"),
     ],
     "XA": [
-        ("XA START 'a', 'b', 1", "transaction!"),
-        ("XA BEGIN 'a'", "transaction!"),
+        ("XA START 'a', 'b', 1", "transaction!+"),
+        ("XA BEGIN 'a'", "transaction!+"),
         ("XA END 'a'", "transaction!"),
         ("XA PREPARE 'a'", "transaction!"),
         ("XA COMMIT 'a' ONE PHASE", "transaction!"),
@@ -266,10 +266,10 @@ MANUAL: dict[str, list[tuple[str, str]]] = {
     "STOP GROUP_REPLICATION": [("STOP GROUP_REPLICATION", "write!")],
     # Prepared statements
     "PREPARE": [
-        ("PREPARE s FROM 'SELECT ?'", "pin+"),
-        ("PREPARE s FROM @sql", "pin+"),
+        ("PREPARE s FROM 'SELECT ?'", "session"),
+        ("PREPARE s FROM @sql", "session"),
     ],
-    "EXECUTE STATEMENT": [("EXECUTE s USING @a", "pin!+")],
+    "EXECUTE STATEMENT": [("EXECUTE s USING @a", "session!+")],
     "DEALLOCATE PREPARE": [("DEALLOCATE PREPARE s", "session")],
     "DROP PREPARE": [("DROP PREPARE s", "session")],
     # Compound statements: but for diagnostics and signals, errors outside stored programs
@@ -291,9 +291,9 @@ MANUAL: dict[str, list[tuple[str, str]]] = {
     "FETCH": [("FETCH NEXT FROM c INTO a", "write!")],
     "CLOSE": [("CLOSE c", "write!")],
     "GET DIAGNOSTICS": [
-        ("GET DIAGNOSTICS @n = ROW_COUNT", "diagnostic+"),
-        ("GET CURRENT DIAGNOSTICS CONDITION 1 @m = MESSAGE_TEXT", "diagnostic+"),
-        ("GET STACKED DIAGNOSTICS @n = NUMBER", "diagnostic+"),
+        ("GET DIAGNOSTICS @n = ROW_COUNT", "diagnostic"),
+        ("GET CURRENT DIAGNOSTICS CONDITION 1 @m = MESSAGE_TEXT", "diagnostic"),
+        ("GET STACKED DIAGNOSTICS @n = NUMBER", "diagnostic"),
     ],
     "SIGNAL": [("SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'x'", "session")],
     "RESIGNAL": [("RESIGNAL", "session")],
@@ -355,7 +355,7 @@ MANUAL: dict[str, list[tuple[str, str]]] = {
         ("SET @a = (SELECT COUNT(*) FROM t)", "session"),
         ("SET @a = f(1)", "write!"),
         ("SET @a = GET_LOCK('a', 1)", "pin+"),
-        ("SET @a = (@b := 1)", "pin+"),
+        ("SET @a = (@b := 1)", "session"),
         ("SET @a = (SELECT 1 FROM t FOR UPDATE)", "write"),
         ("SET autocommit = 1", "session!"),
         ("SET STATEMENT max_statement_time = 1 FOR SELECT 1", "write!"),
@@ -449,7 +449,7 @@ MANUAL: dict[str, list[tuple[str, str]]] = {
         ("EXPLAIN UPDATE t SET a = f(1)", "write!"),
         ("EXPLAIN ANALYZE UPDATE t SET a = 1", "write!"),
         ("EXPLAIN FOR CONNECTION 5", "session"),
-        ("EXPLAIN FORMAT=JSON INTO @x SELECT 1", "pin+"),
+        ("EXPLAIN FORMAT=JSON INTO @x SELECT 1", "session"),
         ("EXPLAIN", "write!"),
         ("EXPLAIN FORMAT =", "write!"),
         ("EXPLAIN t SET a = 1", "write!"),

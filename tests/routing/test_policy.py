@@ -7,6 +7,7 @@ import pytest
 from protocol.gtid import EMPTY, GtidSet
 from routing.consistency import Rules
 from routing.decision import Decision, Level, Proof, Reason, Scope, TimeoutPolicy
+from routing.pins import PinReason
 from routing.policy import choose, on_primary
 from routing.scope import PROBE_ABOVE
 from routing.session import Session
@@ -241,7 +242,6 @@ def test_where_no_replica_can_be_asked_the_primary_answers(level: Level) -> None
         ("in_transaction", True, Reason.TRANSACTION),
         ("autocommit", False, Reason.TRANSACTION),
         ("one_shot", True, Reason.TRANSACTION),
-        ("pin", "table lock", Reason.PINNED),
     ],
 )
 def test_a_session_that_is_bound_reads_from_the_primary(
@@ -251,6 +251,16 @@ def test_a_session_that_is_bound_reads_from_the_primary(
     session = session_at(level)
     setattr(session, state, value)
     assert choose_read(session, topology) == Decision(topology.primary, reason, Proof.PRIMARY)
+
+
+def test_a_session_that_holds_something_reads_from_the_primary() -> None:
+    topology = topology_of(f"{U}:1-1000")
+    session = session_at()
+    session.pins.take(PinReason.TEMPORARY_TABLE, "`app`.`t`")
+    decision = choose_read(session, topology)
+    assert decision == Decision(topology.primary, Reason.PINNED, Proof.PRIMARY)
+    session.pins.give(PinReason.TEMPORARY_TABLE, "`app`.`t`")
+    assert choose_read(session, topology).server is not topology.primary
 
 
 def test_an_unknown_required_set_is_a_reason_for_the_primary() -> None:
@@ -311,17 +321,18 @@ def test_diagnostics_follow_the_previous_statement() -> None:
     topology = topology_of("", "")
     diagnostic = statement(StatementClass.DIAGNOSTIC)
     primary, replica = topology.primary, topology.replicas[1]
-    expected: list[tuple[Server | None, str, Server, Proof]] = [
-        (None, "", primary, Proof.PRIMARY),
-        (primary, "", primary, Proof.PRIMARY),
-        (replica, "", replica, Proof.NONE),
-        (replica, "table lock", primary, Proof.PRIMARY),
+    expected: list[tuple[Server | None, bool, Server, Proof]] = [
+        (None, False, primary, Proof.PRIMARY),
+        (primary, False, primary, Proof.PRIMARY),
+        (replica, False, replica, Proof.NONE),
+        (replica, True, primary, Proof.PRIMARY),
     ]
-    for last, pin, server, proof in expected:
+    for last, pinned, server, proof in expected:
         session = session_at()
         session.own_scope.own = gtids(f"{U}:9")  # nothing newer needs to be there
         session.last = last
-        session.pin = pin
+        if pinned:
+            session.pins.take(PinReason.TABLE_LOCK)
         decision = choose(session, diagnostic, topology, NOW)
         assert decision == Decision(server, Reason.DIAGNOSTIC, proof)
 

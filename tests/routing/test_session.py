@@ -8,6 +8,7 @@ from protocol.gtid import EMPTY, GtidSet
 from routing.consistency import Rules
 from routing.decision import Level, Scope, TimeoutPolicy
 from routing.lexer import MODE_ANSI_QUOTES, MODE_NO_BACKSLASH_ESCAPES
+from routing.pins import PinReason
 from routing.scope import COMPACT_ABOVE, PROBE_ABOVE, Scopes
 from routing.session import Session, lexer_modes
 from routing.topology import Role, Server
@@ -152,7 +153,7 @@ def test_a_reset_forgets_the_state_and_never_a_write(session: Session, primary: 
     session.avoided = frozenset({primary})
     session.in_transaction = True
     session.autocommit = False
-    session.pin = "table lock"
+    session.pins.take(PinReason.TABLE_LOCK)
     session.one_shot = True
     session.last = primary
     session.set_variable("time_zone", "'+00:00'")
@@ -167,7 +168,7 @@ def test_a_reset_forgets_the_state_and_never_a_write(session: Session, primary: 
     assert session.avoided == frozenset({primary})
     assert not session.in_transaction
     assert session.autocommit
-    assert session.pin == ""
+    assert not session.pins.reasons
     assert not session.one_shot
     assert session.last is None
     assert session.variables == {}

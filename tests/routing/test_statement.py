@@ -70,14 +70,14 @@ def test_the_unknown_is_a_write(text: str) -> None:
         ("SET a = 1", "session", Touch.SETTING),
         ("USE d", "session", Touch.DEFAULT_SCHEMA),
         ("SELECT @a", "session", Touch.USER_VARIABLE),
-        ("SELECT @a := 1", "pin", Touch.USER_VARIABLE),
+        ("SELECT @a := 1", "session", Touch.USER_VARIABLE),
         ("SELECT @@sql_mode", "session", Touch.SYSTEM_VARIABLE),
         ("SELECT LAST_INSERT_ID()", "session", Touch.SESSION_FUNCTION),
         ("SELECT GET_LOCK('a', 1)", "pin", Touch.LOCK_FUNCTION),
         ("SHOW STATUS", "session", Touch.SERVER_STATE),
         ("LOCK TABLES t READ", "pin", Touch.TABLE_LOCK),
         ("HANDLER t OPEN", "pin", Touch.HANDLER),
-        ("PREPARE s FROM 'x'", "pin", Touch.PREPARED_STATEMENT),
+        ("PREPARE s FROM 'x'", "session", Touch.PREPARED_STATEMENT),
         ("SHOW WARNINGS", "diagnostic", Touch.DIAGNOSTICS),
         ("KILL 5", "session", Touch.KILL),
     ],
@@ -173,7 +173,7 @@ AROUND_EXPRESSIONS = (
         ("@a", "session"),
         ("@`a b`", "session"),
         ("@", "session"),
-        ("@a := 1", "pin+"),
+        ("@a := 1", "session"),
         ("@@autocommit", "session"),
         ("@@GLOBAL.gtid_executed", "session"),
         ("(SELECT a FROM t FOR SHARE)", "write"),
@@ -274,7 +274,7 @@ def assigned(text: str) -> list[tuple[str, str, str | None]]:
         ("SET validate_password.length=8", [("session", "validate_password.length", "8")]),
         ("SET @@GLOBAL.hot.key_buffer_size=5", [("global", "hot.key_buffer_size", "5")]),
         ("SET @A=1, @`b c`='x', @'d'=NULL",
-         [("user", "a", "1"), ("user", "b c", "'x'"), ("user", "d", "NULL")]),
+         [("user", "a", "1"), ("user", "*", "'x'"), ("user", "d", "NULL")]),
         ("SET a=CONCAT(@@a, ',x'), b=(SELECT 1, 2), c=1+1, d='x' 'y', e=@x",
          [("session", name, None) for name in "abcde"]),
         ("SET timestamp=CURRENT_TIMESTAMP", [("session", "timestamp", None)]),
@@ -304,7 +304,15 @@ def assigned(text: str) -> list[tuple[str, str, str | None]]:
         ("SET a=1,", []),
         ("SET =1", []),
         ("SET @@=1", []),
-        ("SELECT @a := 1", []),
+        ("SELECT @a := 1, @B", [("user", "a", None), ("user", "b", None)]),
+        ("SELECT 1 INTO @`A b`", [("user", "*", None)]),
+        ("CALL p(@a, 1)", [("user", "a", None)]),
+        ("LOAD DATA INFILE 'x' INTO TABLE t (a, @a)", [("user", "a", None)]),
+        ("GET DIAGNOSTICS @n = NUMBER", [("user", "n", None)]),
+        ("SET @a = (@b := 2)", [("user", "a", None), ("user", "a", None), ("user", "b", None)]),
+        ("INSERT INTO t VALUES (@a := 1)", [("user", "a", None)]),
+        ("SELECT @a", []),
+        ("CREATE PROCEDURE p() SELECT 1 INTO @a", []),
     ],
 )  # fmt: skip
 def test_assignments(text: str, expected: list[tuple[str, str, str | None]]) -> None:
@@ -398,7 +406,7 @@ def test_bodies_of_stored_programs_are_no_statements() -> None:
 def test_executable_comments_take_the_less_safe_reading() -> None:
     assert short(of("SELECT 1 /*!99999 , f(1) */")) == "write!"
     assert short(of("SELECT 1 /*!99999 FOR UPDATE */")) == "write"
-    assert short(of("SELECT 1 /*!99999 INTO @a */")) == "pin+"
+    assert short(of("SELECT 1 /*!99999 INTO @a */")) == "session"
     assert short(of("SELECT f(1 /*!99999 ) - ABS(1 */)")) == "write!"
     assert short(of("/*!99999 SELECT f(1); */ SELECT 1")) == "write!"
     assert short(of("/*!80000 SET NAMES utf8mb4 */")) == "session"
@@ -434,10 +442,10 @@ def test_what_is_not_read_to_its_end_may_do_anything(start: str) -> None:
         if plain.reason is Touch.TOO_LONG:
             assert short(plain) == "write!"
             assert not plain.multi
-        for hidden in ("get_lock('a',1)", "@a:=1", "1 into @a", "; create temporary table t"):
+        for hidden in ("get_lock('a',1)", "; create temporary table t"):
             assert of(f"{start}{end}, {hidden.upper()}").pins
         assert of(f"{start}{end}; SELECT 1").multi
-    assert of("PREPARE s FROM 'a").pins
+    assert of("EXECUTE s USING 'a").pins
     assert of("  /* a */ Lock Tables `t").pins
 
 

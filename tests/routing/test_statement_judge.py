@@ -62,9 +62,9 @@ def verdicts(tree: exp.Expression) -> Iterator[str]:
         if isinstance(node, exp.Lock):
             yield "write"
         elif isinstance(node, exp.Into):
-            yield "pin" if node.find(exp.Parameter) else "write"
+            yield "session" if node.find(exp.Parameter) else "write"
         elif isinstance(node, exp.PropertyEQ) and isinstance(node.this, exp.Parameter):
-            yield "pin"
+            yield "session"
         elif isinstance(node, exp.SessionParameter):
             yield "diagnostic" if node.name.lower() == "warning_count" else "session"
         elif isinstance(

@@ -25,12 +25,8 @@ def forward_init_db(session: ClientSession, packet: bytes) -> None:
 
 
 def forward_set_option(session: ClientSession, packet: bytes) -> None:
-    """COM_SET_OPTION turns multi-statements on or off, on this one connection."""
-
-    def pin(connection: ServerConnection) -> None:
-        session.state.pin = session.state.pin or "COM_SET_OPTION"
-
-    session.begin(packet, Command.COM_SET_OPTION, SIMPLE, effect=pin)
+    """COM_SET_OPTION turns multi-statements on or off; replicas are given single ones only."""
+    session.begin(packet, Command.COM_SET_OPTION, SIMPLE)
     session.to_primary(Reason.COMMAND)
 
 

@@ -11,6 +11,7 @@ from protocol.errors import MalformedPacketError, ServerErrorCode
 from protocol.packet import frame
 from protocol.response_stream import RESULTS
 from proxy.client.forwarders.own import forward_own
+from proxy.client.forwarders.text_prepared import resolved
 from proxy.client.statement_rules import adjust
 from routing.decision import Reason
 
@@ -40,7 +41,17 @@ def forward_query(session: ClientSession, packet: bytes) -> None:
     if statement.own is not None:
         forward_own(session, packet, statement)
         return
-    session.begin(packet, Command.COM_QUERY, RESULTS, statement, may_write=statement.may_write)
+    effect = None
+    if statement.text_prepared is not None:
+        statement, effect = resolved(session, statement, statement.text_prepared)
+    session.begin(
+        packet,
+        Command.COM_QUERY,
+        RESULTS,
+        statement,
+        may_write=statement.may_write,
+        effect=effect,
+    )
     if statement.directive is not None or offset > _NO_ATTRIBUTES:
         attributes = ComQuery.parse(packet[4:], True).attributes if session.query_attributes else ()
         if not adjust(session, statement, attributes):

@@ -1,0 +1,51 @@
+"""PREPARE, EXECUTE and DEALLOCATE PREPARE by text: EXECUTE has the effects of what it executes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from routing.statement import StatementClass, Touch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from proxy.client.session import ClientSession
+    from proxy.server.connection import ServerConnection
+    from routing.statement import Statement
+    from routing.text_prepared import TextPrepared
+
+
+def resolved(
+    session: ClientSession, statement: Statement, prepared: TextPrepared
+) -> tuple[Statement, Callable[[ServerConnection], None] | None]:
+    """The statement with the effects of what it executes, and what to do when it has succeeded."""
+    known = session.state.text_prepared
+    if prepared.verb == "several":
+        known.clear()
+        return statement, None
+    if prepared.verb == "execute":
+        inner = known.get(prepared.name)
+        return statement if inner is None else _executing(statement, inner), None
+    # Also a PREPARE that fails removes the statement that had the name.
+    known.pop(prepared.name, None)
+    if prepared.verb == "deallocate" or prepared.text is None or not prepared.name:
+        return statement, None
+    inner = session.classifier.classify(prepared.text.encode(), session.state.mode_flags)
+
+    def remember(connection: ServerConnection) -> None:
+        known[prepared.name] = inner
+
+    return statement, remember
+
+
+def _executing(statement: Statement, inner: Statement) -> Statement:
+    """An EXECUTE of a statement that is known; all statements of text run on the primary."""
+    read = inner.kind in (StatementClass.READ, StatementClass.DIAGNOSTIC)
+    return replace(
+        inner,
+        kind=StatementClass.SESSION if read else inner.kind,
+        reason=Touch.PREPARED_STATEMENT if read else inner.reason,
+        digest=statement.digest,
+        directive=statement.directive,
+    )

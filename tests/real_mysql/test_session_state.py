@@ -1,0 +1,133 @@
+"""State of a session that an application cannot tell from one server's, wherever its reads go."""
+
+from __future__ import annotations  # Connection is generic for the type checker only
+
+from collections.abc import Iterator
+from contextlib import closing
+
+import pymysql
+import pytest
+from pymysql.connections import Connection
+from pymysql.constants import CLIENT
+from pymysql.cursors import Cursor
+
+from tests.real_mysql.cluster import Cluster
+from tests.real_mysql.running_proxy import RunningProxy
+from tests.real_mysql.template import APP_PASSWORD, APP_USER
+
+Rows = list[tuple[object, ...]]
+PLAIN = "SELECT a FROM app.state ORDER BY a"
+
+
+@pytest.fixture(scope="module")
+def running(cluster: Cluster) -> Iterator[RunningProxy]:
+    with closing(cluster.primary.connect()) as door:
+        run(door, "CREATE TABLE app.state (a INT PRIMARY KEY, b VARCHAR(20))")
+        run(door, "INSERT INTO app.state VALUES (1, 'one'), (2, 'two'), (3, 'three')")
+    proxy = RunningProxy(cluster, "state", {"wait_budget": "10s"})
+    try:
+        yield proxy
+    finally:
+        proxy.stop()
+        assert "Traceback" not in proxy.stderr, proxy.stderr
+
+
+@pytest.fixture
+def session(running: RunningProxy) -> Iterator[Connection[Cursor]]:
+    with pymysql.connect(
+        host="127.0.0.1",
+        port=running.port,
+        user=APP_USER,
+        password=APP_PASSWORD,
+        database="app",
+        autocommit=True,
+        client_flag=CLIENT.MULTI_STATEMENTS,
+    ) as connection:
+        yield connection
+
+
+def run(session: Connection[Cursor], sql: str) -> Rows:
+    with session.cursor() as cursor:
+        cursor.execute(sql)
+        rows = list(cursor.fetchall())
+        while cursor.nextset():
+            rows += cursor.fetchall()
+        return rows
+
+
+def role(session: Connection[Cursor], sql: str = PLAIN) -> str:
+    """Who answers a statement."""
+    run(session, sql)
+    with session.cursor(pymysql.cursors.DictCursor) as cursor:
+        cursor.execute("SHOW TIDEGATE LAST")
+        (last,) = cursor.fetchall()
+    return str(last["role"])
+
+
+def pins(session: Connection[Cursor]) -> str | None:
+    found = dict(run(session, "SHOW TIDEGATE SESSION"))["pins"]
+    return None if found is None else str(found)
+
+
+@pytest.mark.parametrize(
+    ("take", "give"),
+    [
+        ("CREATE TEMPORARY TABLE mine (a INT)", "DROP TABLE mine"),
+        ("CREATE TEMPORARY TABLE app.mine AS SELECT 1", "DROP TEMPORARY TABLE IF EXISTS mine"),
+        ("LOCK TABLES state READ", "UNLOCK TABLES"),
+        ("LOCK TABLES state READ", "START TRANSACTION; COMMIT"),
+        ("SELECT GET_LOCK('state', 1) AS l", "SELECT RELEASE_LOCK('STATE')"),
+        ("SELECT GET_LOCK(CONCAT('sta', 'te'), 1)", "SELECT RELEASE_LOCK('state') r"),
+        ("DO GET_LOCK('state', 1)", "DO RELEASE_LOCK('state')"),
+        ("SELECT GET_LOCK('a', 1), GET_LOCK('b', 1)", "DO RELEASE_ALL_LOCKS()"),
+        ("HANDLER state OPEN AS h", "HANDLER h CLOSE"),
+        ("XA START 'state'", "XA END 'state'; XA ROLLBACK 'state'"),
+    ],
+)
+def test_what_is_held_pins_until_it_is_given_back(
+    session: Connection[Cursor], running: RunningProxy, take: str, give: str
+) -> None:
+    assert role(session) == "replica"
+    run(session, take)
+    assert pins(session) is not None
+    assert running.metric("tidegate_pinned_sessions") == 1
+    assert role(session) == "primary"
+    for part in give.split("; "):
+        run(session, part)
+    assert pins(session) is None
+    assert running.metric("tidegate_pinned_sessions") == 0
+    assert role(session) == "replica"
+
+
+def test_a_lock_that_another_session_holds_pins_nobody(
+    session: Connection[Cursor], running: RunningProxy
+) -> None:
+    with running.connect() as other:
+        assert run(other, "SELECT GET_LOCK('state', 1)") == [(1,)]
+        assert run(session, "SELECT GET_LOCK('state', 0)") == [(0,)]
+        assert pins(session) is None
+        assert run(other, "SELECT GET_LOCK('state', 1)") == [(1,)]
+        assert run(other, "SELECT RELEASE_LOCK('state')") == [(1,)]
+        assert role(other) == "primary"
+        assert run(other, "SELECT RELEASE_LOCK('state')") == [(1,)]
+        assert role(other) == "replica"
+
+
+def test_what_was_prepared_by_text_has_the_effects_of_its_text(
+    session: Connection[Cursor],
+) -> None:
+    run(session, "PREPARE s FROM 'SELECT b FROM app.state WHERE a = ?'")
+    run(session, "SET @a = 2")
+    assert run(session, "EXECUTE s USING @a") == [("two",)]
+    assert pins(session) is None
+    assert role(session) == "replica"
+    run(session, "PREPARE s FROM 'CREATE TEMPORARY TABLE mine (a INT)'")
+    run(session, "EXECUTE S")
+    assert pins(session) == "temporary table `app`.`mine`"
+    run(session, "PREPARE s FROM 'DROP TABLE mine'")
+    run(session, "EXECUTE s")
+    assert pins(session) is None
+    run(session, "SET @sql = 'SELECT 1'")
+    run(session, "PREPARE s FROM @sql")
+    run(session, "EXECUTE s")
+    assert pins(session) == "unknown"
