@@ -75,9 +75,14 @@ class PacketChannel(asyncio.BufferedProtocol):
             ChannelClosedError: it is gone.
         """
         # A TLS handshake that failed closes the transport and does not tell.
-        if self._transport is None or self._closed or self._transport.is_closing():
+        if self._transport is None or self.closed:
             raise ChannelClosedError("the connection is closed")
         return self._transport
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing more can come."""
+        return self._transport is None or self._closed or self._transport.is_closing()
 
     @property
     def secure(self) -> bool:

@@ -100,6 +100,13 @@ class Proxy:
         self._session_base = _FIRST_SESSION_ID + worker * 0x0100_0000
         self._session_count = secrets.randbelow(0x0001_0000)
 
+    def session_of(self, connection_id: int) -> ClientSession | None:
+        """The session that a client knows by this connection id, or None."""
+        for session in self.sessions.values():
+            if session.connection_id == connection_id:
+                return session
+        return None
+
     def next_session_id(self) -> int:
         """An id that no live session of this worker has."""
         while True:

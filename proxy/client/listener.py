@@ -26,7 +26,8 @@ from proxy.client.login import (
 )
 from proxy.client.session import ClientSession
 from proxy.client.session_rules import SessionRules
-from proxy.server.login import Login
+from proxy.server.errors import ServerRefusedError, ServerUnreachableError
+from proxy.server.login import Greeted, Login, be_greeted
 from routing.consistency import SettingError
 from routing.session import Session
 
@@ -68,6 +69,10 @@ _OFFERED: Final = (
 )
 
 _UTF8MB4: Final = 255
+
+_GREETED_AT_ONCE: Final = 64
+"""Clients in the midst of their login for which the primary holds a connection: whoever connects
+and says nothing cannot take all that it has."""
 
 
 class Listener:
@@ -151,13 +156,21 @@ class Welcome:
         self._proxy = proxy
         self._channel = channel
         self._nonce = bytes(byte % 127 + 1 for byte in secrets.token_bytes(20))
-        self._session_id = proxy.next_session_id()
+        self._session_id = self._connection_id = proxy.next_session_id()
+        self._greeted: Greeted | None = None
         self._offered = _OFFERED & proxy.server_capabilities
         if proxy.materials.client_ssl is not None:
             self._offered |= Capability.CLIENT_SSL
 
     async def run(self) -> None:
         """Do it all; what fails is answered, or raised for the listener to answer."""
+        try:
+            await self._run()
+        finally:
+            if self._greeted is not None:
+                self._greeted.leave()
+
+    async def _run(self) -> None:
         proxy = self._proxy
         channel = self._channel
         response = await self._hello()
@@ -186,7 +199,8 @@ class Welcome:
             refuse(channel, ServerErrorCode.ER_WRONG_VALUE_FOR_VAR, f"Tidegate: {error}")
             return
         tracking = rules.initial(login.database or "").tracking
-        opened = await open_primary(proxy, channel, login, tracking)
+        greeted, self._greeted = self._greeted, None
+        opened = await open_primary(proxy, channel, login, tracking, greeted)
         if opened is None:
             return
         self._serve(login, opened, capabilities, rules)
@@ -195,9 +209,10 @@ class Welcome:
         """Greet, go over to TLS if the client wants it, and return its response."""
         proxy = self._proxy
         channel = self._channel
+        await self._be_greeted()
         greeting = HandshakeV10(
             server_version=proxy.server_version,
-            thread_id=self._session_id,
+            thread_id=self._connection_id,
             nonce=self._nonce,
             capabilities=self._offered,
             character_set=_UTF8MB4,
@@ -227,6 +242,22 @@ class Welcome:
             return None
         return response
 
+    async def _be_greeted(self) -> None:
+        """Let the primary say hello first, unless too many clients take their time to log in.
+
+        So the client's connection id is the primary's, and CONNECTION_ID(), process lists and KILL
+        mean what they mean at a server.
+        """
+        proxy = self._proxy
+        primary = proxy.topology.primary
+        if proxy.accepting > _GREETED_AT_ONCE or proxy.now() < primary.down_until:
+            return
+        try:
+            self._greeted = await be_greeted(primary, proxy.config)
+            self._connection_id = self._greeted.greeting.thread_id
+        except (ServerUnreachableError, ServerRefusedError):
+            return  # it is asked again, and the client told, when the client is known
+
     def _serve(
         self, login: Login, opened: Opened, capabilities: Capability, rules: SessionRules
     ) -> None:
@@ -245,7 +276,9 @@ class Welcome:
             proxy.topology.term,
         )
         connection = ClientConnection(capabilities, proxy.config.max_allowed_packet)
-        session = ClientSession(proxy, connection, login, self._session_id, state, rules)
+        session = ClientSession(
+            proxy, connection, login, self._session_id, self._connection_id, state, rules
+        )
         try:
             session.take_primary(opened)
         except ChannelClosedError as error:

@@ -11,7 +11,7 @@ from protocol.response import ErrPacket, OkPacket
 from protocol.session_track import schema_entry
 from proxy.channel import ChannelClosedError, PacketChannel
 from proxy.server.errors import ServerRefusedError, ServerUnreachableError
-from proxy.server.login import Login, Opened, open_connection
+from proxy.server.login import Greeted, Login, Opened, open_connection
 
 if TYPE_CHECKING:
     from proxy.proxy import Proxy
@@ -28,12 +28,29 @@ _NO_BACKSLASH_ESCAPES: Final = 0x0200
 
 
 async def open_primary(
-    proxy: Proxy, channel: PacketChannel, login: Login, tracking: str
+    proxy: Proxy,
+    channel: PacketChannel,
+    login: Login,
+    tracking: str,
+    greeted: Greeted | None = None,
 ) -> Opened | None:
-    """Log in at the primary; a refusal goes to the client as it is, and closes its connection."""
+    """Log in at the primary; a refusal goes to the client as it is, and closes its connection.
+
+    Args:
+        proxy: whose primary.
+        channel: to the client.
+        login: as whom.
+        tracking: the value of session_track_gtids.
+        greeted: a connection to the primary that may still be good.
+    """
     primary = proxy.topology.primary
+    if greeted is not None and (greeted.server is not primary or greeted.channel.closed):
+        greeted.leave()
+        greeted = None
     try:
-        opened = await open_connection(primary, login, proxy.config, proxy.materials, tracking)
+        opened = await open_connection(
+            primary, login, proxy.config, proxy.materials, tracking, greeted
+        )
     except ServerRefusedError as error:
         proxy.metrics.client_refused("login")
         proxy.metrics.error("server", error.error.code)

@@ -94,7 +94,8 @@ class ClientSession:
     """Serves one client; the owner of its server connections (`proxy.server.connection.Owner`).
 
     Attributes:
-        session_id: the connection id that the client was given.
+        session_id: names it in logs; no other session of this worker has it.
+        connection_id: what the client was given for one: the primary's, if all went well.
         state: what routing knows of it.
         rules: where its rules come from.
         classifier: knows statements by their text.
@@ -116,6 +117,7 @@ class ClientSession:
         connection: ClientConnection,
         login: Login,
         session_id: int,
+        connection_id: int,
         state: Session,
         rules: SessionRules,
     ) -> None:
@@ -123,6 +125,7 @@ class ClientSession:
         self.connection = connection
         self.login = login
         self.session_id = session_id
+        self.connection_id = connection_id
         self.state = state
         self.rules = rules
         self.classifier = proxy.classifier
@@ -899,9 +902,9 @@ class ClientSession:
         self._account(opened.connection.server, Outcome.OK, 0, None)
         self._answered = True
 
-    def server_thread_id(self, session_id: int) -> int | None:
+    def server_thread_id(self, connection_id: int) -> int | None:
         """The primary's id of the session that a client knows by this one, or None."""
-        target = self._proxy.sessions.get(session_id)
+        target = self._proxy.session_of(connection_id)
         if target is None:
             return None
         replica = target.waiting_replica
@@ -915,7 +918,7 @@ class ClientSession:
                     self._proxy.materials,
                     query_only=True,
                 ),
-                f"session {session_id}: kill its query",
+                f"session {target.session_id}: kill its query",
             )
         return target.primary_thread_id
 

@@ -82,7 +82,7 @@ def _session(session: ClientSession) -> _Rows:
     state = session.state
     rules = state.rules
     return [
-        ("connection_id", str(session.session_id)),
+        ("connection_id", str(session.connection_id)),
         ("user", session.login.username),
         ("schema", state.schema or None),
         ("consistency", rules.consistency),

@@ -101,6 +101,45 @@ class Login:
 
 
 @dataclass(frozen=True, slots=True)
+class Greeted:
+    """A connection whose server has said hello, and waits for a login.
+
+    Attributes:
+        server: which it leads to.
+        channel: the connection.
+        greeting: what the server said.
+    """
+
+    server: Server
+    channel: PacketChannel
+    greeting: HandshakeV10
+
+    def leave(self) -> None:
+        """Nobody will log in.
+
+        A server counts connections that end without a word, and after some blocks their host
+        (max_connect_errors): so it gets a login, of nobody.
+        """
+        capabilities = ALWAYS & self.greeting.capabilities
+        nobody = HandshakeResponse41(
+            capabilities=capabilities & ~Capability.CLIENT_CONNECT_ATTRS,
+            max_packet_size=LOGIN_PACKET_LIMIT,
+            character_set=255,
+            username="",
+            auth_response=b"",
+            database=None,
+            auth_plugin=self.greeting.auth_plugin,
+            attributes={},
+            zstd_level=0,
+        )
+        try:
+            self.channel.write_packet(nobody.serialise())
+        except ChannelClosedError:
+            return
+        self.channel.close()
+
+
+@dataclass(frozen=True, slots=True)
 class Opened:
     """A connection that is ready for statements.
 
@@ -115,12 +154,8 @@ class Opened:
     identity: Identity
 
 
-async def open_connection(
-    server: Server, login: Login, config: Config, materials: Materials, tracking: str = "OWN_GTID"
-) -> Opened:
-    """Connect, log in, apply the settings that routing needs, and learn the server's incarnation.
-
-    `tracking` is the value of session_track_gtids; on a replica only ALL_GTIDS makes a difference.
+async def be_greeted(server: Server, config: Config) -> Greeted:
+    """Connect, and wait for the server to say hello.
 
     Raises:
         ServerUnreachableError: no connection, or it broke, or it took too long.
@@ -128,7 +163,43 @@ async def open_connection(
     """
     try:
         async with asyncio.timeout(config.connect_timeout):
-            return await _open(server, login, config, materials, tracking)
+            channel = await _connect(server)
+            try:
+                return Greeted(server, channel, _greeting(await channel.read_packet()))
+            except BaseException:
+                channel.abort()
+                raise
+    except (OSError, TimeoutError, ChannelClosedError, ProtocolError) as error:
+        raise ServerUnreachableError(str(error) or type(error).__name__) from error
+
+
+async def open_connection(
+    server: Server,
+    login: Login,
+    config: Config,
+    materials: Materials,
+    tracking: str = "OWN_GTID",
+    greeted: Greeted | None = None,
+) -> Opened:
+    """Connect, log in, apply the settings that routing needs, and learn the server's incarnation.
+
+    Args:
+        server: where to.
+        login: as whom.
+        config: with which limits.
+        materials: for TLS.
+        tracking: the value of session_track_gtids; on a replica only ALL_GTIDS makes a difference.
+        greeted: a connection to that server which was opened before; it is used up.
+
+    Raises:
+        ServerUnreachableError: no connection, or it broke, or it took too long.
+        ServerRefusedError: the server said no.
+    """
+    try:
+        async with asyncio.timeout(config.connect_timeout):
+            if greeted is None:
+                greeted = await be_greeted(server, config)
+            return await _open(greeted, login, config, materials, tracking)
     except TimeoutError as error:
         raise ServerUnreachableError(
             f"no answer within {config.connect_timeout:g} s (connect-timeout)"
@@ -162,14 +233,11 @@ async def greet(server: Server, config: Config) -> HandshakeV10:
         ServerUnreachableError: no connection, or no greeting.
     """
     try:
-        async with asyncio.timeout(config.connect_timeout):
-            channel = await _connect(server)
-            try:
-                return _greeting(await channel.read_packet())
-            finally:
-                channel.close()
-    except (OSError, TimeoutError, ChannelClosedError, ProtocolError, ServerRefusedError) as error:
-        raise ServerUnreachableError(str(error) or type(error).__name__) from error
+        greeted = await be_greeted(server, config)
+    except ServerRefusedError as error:
+        raise ServerUnreachableError(str(error)) from error
+    greeted.leave()
+    return greeted.greeting
 
 
 async def _connect(server: Server) -> PacketChannel:
@@ -190,11 +258,10 @@ def _greeting(payload: bytes) -> HandshakeV10:
 
 
 async def _open(
-    server: Server, login: Login, config: Config, materials: Materials, tracking: str
+    greeted: Greeted, login: Login, config: Config, materials: Materials, tracking: str
 ) -> Opened:
-    channel = await _connect(server)
+    server, channel, greeting = greeted.server, greeted.channel, greeted.greeting
     try:
-        greeting = _greeting(await channel.read_packet())
         server.version = greeting.server_version
         primary = server.role is Role.PRIMARY
         tracks = primary or tracking == "ALL_GTIDS"

@@ -377,3 +377,21 @@ async def test_a_command_right_behind_the_login_waits_for_it() -> None:
         assert (await client.read_packet())[0] == 0x00
         assert (await client.answer()).value == b"42"
         assert (await client.answer()).ok
+
+
+async def test_the_connection_id_is_the_primary_s() -> None:
+    async with stage() as on:
+        client = await on.connect()
+        assert (await client.log_in())[0] == 0x00
+        assert client.greeting is not None
+        identity = (await client.query("SELECT CONNECTION_ID()")).value
+        assert identity == str(client.greeting.thread_id).encode()
+
+
+async def test_clients_that_say_nothing_hold_few_connections_to_the_primary() -> None:
+    async with stage() as on:
+        silent = [await on.connect() for _ in range(100)]
+        for client in silent:
+            await client.greet()
+        assert on.cluster.primary.connections < 80
+        assert (await (await on.session()).ping()).ok

@@ -8,6 +8,7 @@ from protocol.constants import Capability
 from protocol.gtid import GtidSet
 from protocol.packet import frame
 from protocol.response import ErrPacket, OkPacket
+from protocol.response_stream import PREPARED
 from protocol.session_track import entry, gtids_entry, state_change_entry
 from proxy.server.probe import PROBE_SQL
 from tests.faults.client import Client, query
@@ -332,12 +333,16 @@ async def test_the_server_reads_slower_than_the_client_sends() -> None:
             writer.write(part)
             await read_packet(reader)
         writer.write(identity())
+        await read_packet(reader)
+        writer.write(frame(b"\0\1\0\0\0" + bytes(7), 1))
         await gate.wait()
         while await reader.read(1 << 20):
             pass
 
     async with peer(slow) as server, before(server.address) as on:
         client = await on.session()
+        prepared = await client.command(b"\x16INSERT INTO t VALUES ('')", PREPARED)
+        assert prepared.packets[0][0] == 0
         data = frame(b"\x18\x01\0\0\0\0\0" + bytes(100_000), 0)
         for _ in range(400):
             client.send_bytes(data)
