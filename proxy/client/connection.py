@@ -173,7 +173,8 @@ class ClientConnection:
         self._transport = cast("asyncio.Transport", transport)
 
     def eof_received(self) -> bool:
-        """Let the transport close."""
+        """Let the transport close; it would log each write of an answer that comes yet."""
+        self.closed = True
         return False
 
     def connection_lost(self, error: Exception | None) -> None:

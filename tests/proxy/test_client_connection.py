@@ -419,3 +419,12 @@ def test_the_packet_end_is_that_of_the_stream() -> None:
     assert PacketEnd().feed(long + ping) == len(long)
     on.answer()
     assert on.commands == [ping]
+
+
+def test_a_client_that_has_left_gets_nothing_more() -> None:
+    on = Recorder()
+    on.connection.data_received(frame(b"\x03SELECT 1", 0))
+    on.connection.write(b"a row")
+    assert on.connection.eof_received() is False
+    on.connection.write(b"another row")
+    assert on.transport.written == b"a row"
