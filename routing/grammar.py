@@ -30,6 +30,7 @@ _ADMINISTRATION: Final = Verdict(WRITE, Touch.ADMINISTRATION, may_write=True)
 _DATA: Final = Verdict(WRITE, Touch.DATA, may_write=True)
 _COMMITS: Final = Verdict(TRANSACTION, Touch.TRANSACTION, may_write=True)
 _IN_TRANSACTION: Final = Verdict(TRANSACTION, Touch.TRANSACTION)
+_SAVEPOINT: Final = Verdict(TRANSACTION, Touch.SAVEPOINT)
 _BEGINS: Final = Verdict(
     TRANSACTION,
     Touch.TRANSACTION,
@@ -54,9 +55,8 @@ _FIXED: Final[dict[bytes, Verdict]] = {
         _ADMINISTRATION,
     ),
     b"COMMIT": _COMMITS,
-    b"ROLLBACK": _IN_TRANSACTION,
-    b"SAVEPOINT": _IN_TRANSACTION,
-    b"RELEASE": _IN_TRANSACTION,
+    b"SAVEPOINT": _SAVEPOINT,
+    b"RELEASE": _SAVEPOINT,
     b"PREPARE": Verdict(SESSION, Touch.PREPARED_STATEMENT),
     # What it executes may be anything.
     b"EXECUTE": Verdict(SESSION, Touch.EXECUTED, may_write=True, holds=(UNKNOWN_HOLD,)),
@@ -181,6 +181,10 @@ def _handler(tokens: Tokens) -> Verdict:
 def _begin(tokens: Tokens) -> Verdict:
     alone = len(tokens) == 1 or (len(tokens) == 2 and tokens.words[1] == b"WORK")
     return _BEGINS if alone else UNKNOWN  # before it begins, it ends what is open
+
+
+def _rollback(tokens: Tokens) -> Verdict:
+    return _SAVEPOINT if b"TO" in tokens.words[1:3] else _IN_TRANSACTION
 
 
 def _start(tokens: Tokens) -> Verdict:
@@ -334,6 +338,7 @@ _RULES: Final[dict[bytes, Callable[[Tokens], Verdict]]] = {
     b"UNLOCK": _unlock,
     b"BEGIN": _begin,
     b"START": _start,
+    b"ROLLBACK": _rollback,
     b"FLUSH": _flush,
     b"GET": _get,
     b"KILL": _kill,

@@ -6,6 +6,7 @@ from routing.decision import Decision, Level, Proof, Reason, Scope, TimeoutPolic
 from routing.query import SERVER_SCHEMAS
 from routing.scope import ScopeState
 from routing.session import Session
+from routing.snapshot import allows_snapshot
 from routing.statement import Statement, StatementClass
 from routing.topology import Server, Topology
 
@@ -99,9 +100,17 @@ def _read(
     guarded = level is not Level.BEST_EFFORT
     remembers = guarded and level is not Level.BOUNDED_STALENESS
     alone = remembers and rules.scope is Scope.CONNECTION and probed is None
+    snapshot = session.snapshot
+    shares = snapshot is not None and allows_snapshot(rules)
+    if snapshot is not None and snapshot.server is not None:
+        if not snapshot.is_replicas or not shares:
+            return on_primary(topology, Reason.TRANSACTION)
+        proof = Proof.KNOWN if guarded else Proof.NONE
+        return Decision(snapshot.server, Reason.TRANSACTION, proof, snapshot.gtids)
     if alone and own.unknown and own.term == topology.term:
         return on_primary(topology, Reason.UNKNOWN_REQUIRED)
-    if session.in_transaction or not session.autocommit or session.one_shot:
+    begins = shares and rules is session.rules
+    if (session.in_transaction and not begins) or not session.autocommit or session.one_shot:
         return on_primary(topology, Reason.TRANSACTION)
     if session.pins.reasons:
         return on_primary(topology, Reason.PINNED)

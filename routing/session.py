@@ -13,6 +13,7 @@ from routing.lexer import (
 )
 from routing.pins import Pins
 from routing.scope import Scopes, ScopeState
+from routing.snapshot import Snapshot
 from routing.statement import Statement
 from routing.topology import Role, Server
 
@@ -60,8 +61,10 @@ class Session:
         mode_flags: lexer modes by the session's sql_mode and character set.
         modes_known: False after a SET sql_mode whose value cannot be read off the statement.
         suspect: what failed may have changed the session, which the next OK packet tells.
+        snapshot: of the open READ ONLY transaction; None while there is none.
         one_shot: a SET TRANSACTION waits for the next transaction.
         tracking: session_track_gtids of the primary connection (WL#6972 maps it from the level).
+        tracks_transactions: the client wants to be told of its transactions' state.
         shown_trackers: tracker types that the client is to see.
         avoided: replicas that do not let this user in.
         last: the server that ran the previous statement.
@@ -94,6 +97,8 @@ class Session:
         self.modes_known = True
         self.suspect = False
         self.one_shot = False
+        self.snapshot: Snapshot | None = None
+        self.tracks_transactions = False
         self.tracking = self._level_tracking = rules.tracking
         self._client_tracking = ""
         self.shown_trackers = _SHOWN_BY_DEFAULT
@@ -233,6 +238,8 @@ class Session:
             hidden = hidden or (value == "DEFAULT" and kind not in _SHOWN_BY_DEFAULT)
             shown = self.shown_trackers - {kind}
             self.shown_trackers = shown if hidden else shown | {kind}
+        if name == "session_track_transaction_info":
+            self.tracks_transactions = value not in ("OFF", "0", "DEFAULT")
         if name == "session_track_gtids":
             # What a server would show it: a level that needs more than OWN_GTID then has to ask.
             self._client_tracking = value if value in ("ALL_GTIDS", "OWN_GTID") else ""
@@ -250,6 +257,8 @@ class Session:
         self.modes_known = True
         self.suspect = False
         self.one_shot = False
+        self.snapshot = None
+        self.tracks_transactions = False
         self._client_tracking = ""
         self.adjust(self.initial_rules)
         self.shown_trackers = _SHOWN_BY_DEFAULT

@@ -46,6 +46,7 @@ class Touch(Word):
     TOO_LONG = "too long"
     MULTIPLE = "multiple statements"
     TRANSACTION = "transaction"
+    SAVEPOINT = "savepoint"
     SETTING = "setting"
     DEFAULT_SCHEMA = "default schema"
     USER_VARIABLE = "user variable"

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from protocol.gtid import GtidSet
     from proxy.server.connection import ServerConnection
     from routing.session import Session
+    from routing.snapshot import Snapshot
 
 _SETTLE_SQL: Final = (
     b"SELECT WAIT_FOR_EXECUTED_GTID_SET(REGEXP_REPLACE(REGEXP_REPLACE(@@GLOBAL.gtid_owned,"
@@ -34,6 +35,7 @@ def prepare(connection: ServerConnection, state: Session) -> bytes:
         connection.expect(PREPARE)
         connection.needs_reset = False
         connection.statements.clear()
+        connection.snapshot = None
     if connection.variables_version != state.variables_version:
         connection.variables_version = state.variables_version
         for sql in _assignments(state.variables):
@@ -69,6 +71,21 @@ def settle(connection: ServerConnection, budget: float) -> bytes:
     connection.expect(SETTLE)
     sql = _SETTLE_SQL % f"{max(budget, 0.001):.3f}".encode("ascii")
     return statement_packet(connection, sql)
+
+
+def begin_transaction(connection: ServerConnection, snapshot: Snapshot) -> bytes:
+    """A START TRANSACTION READ ONLY; registers its answer."""
+    connection.expect(PREPARE)
+    connection.snapshot = snapshot
+    return statement_packet(connection, b"START TRANSACTION READ ONLY")
+
+
+def end_transaction(connection: ServerConnection) -> None:
+    """Let a replica's READ ONLY transaction end; what it still answers comes first."""
+    if connection.snapshot is not None and not connection.lost:
+        connection.expect(PREPARE)
+        connection.write(statement_packet(connection, b"COMMIT"))
+    connection.snapshot = None
 
 
 def choose_schema(connection: ServerConnection, schema: str) -> bytes:

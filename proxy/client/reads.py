@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from protocol.errors import ServerErrorCode
 from protocol.gtid import EMPTY
+from proxy.client.preparation import end_transaction
 from proxy.client.replica_wait import ReplicaWait
 from routing.consistency import REMEMBERING
 from routing.decision import Decision, Level, LostPolicy, Proof, Reason, Scope, TimeoutPolicy
@@ -251,7 +252,8 @@ class Reads:
         """Whether this read is one of those that are audited."""
         proxy = self._proxy
         share = proxy.config.self_audit
-        if not share or not self._session.request.required:
+        request = self._session.request
+        if not share or not request.required or request.bound:
             return False
         proxy.audit_credit += share
         if proxy.audit_credit < 1:
@@ -302,6 +304,11 @@ class Reads:
                 request.dispatched_us + request.wait_us,
             )
         request.waited = False
+        snapshot = session.state.snapshot
+        if snapshot is not None and snapshot is connection.snapshot:
+            # It was to be taken by this very read.
+            snapshot.server = None
+            end_transaction(connection)
         request.received = 0
         request.held = b""
         session.deactivate()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from protocol.response_translation import ResponseTranslation
 from proxy.channel import ChannelClosedError
+from proxy.client import preparation
 from proxy.server.errors import ServerRefusedError, ServerUnreachableError
 from proxy.server.login import Login, open_connection
 from routing.decision import Reason
@@ -139,6 +140,11 @@ class Replicas:
                 self.give_up(connection)
             elif connection.translation is not None:
                 connection.translation.trackers = state.shown_trackers
+
+    def end_transactions(self) -> None:
+        """The client's READ ONLY transaction has ended."""
+        for connection in self._connections.values():
+            preparation.end_transaction(connection)
 
     def drop_all(self) -> None:
         """Close all; they are opened again, as another user's."""

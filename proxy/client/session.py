@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Final
 
 from protocol.constants import Capability, Command
 from protocol.errors import MalformedPacketError, ServerErrorCode
+from protocol.gtid import EMPTY
 from protocol.packet import frame
 from protocol.response import ErrPacket, OkPacket
 from protocol.response_stream import SIMPLE
@@ -55,6 +56,7 @@ from routing.consistency import NO_ADJUSTMENT, REMEMBERING
 from routing.decision import Decision, Level, Outcome, Proof, Reason
 from routing.policy import on_primary
 from routing.session import Session
+from routing.snapshot import Snapshot, ends_transaction, reads_data
 from routing.statement import StatementClass
 
 if TYPE_CHECKING:
@@ -82,6 +84,9 @@ _LASTING: Final = 0x2200
 _REFUSALS: Final = frozenset({1290, 1461, 1792, 1836})
 """Errors by which a server says that it may not run a statement that writes, or has no room for a
 prepared one."""
+
+_IN_TRANS_READONLY: Final = 0x2001
+"""Status flags of an open READ ONLY transaction."""
 
 _FORGOTTEN: Final = frozenset({1243, 1615})
 """Errors by which a server says that it does not have a prepared statement any more."""
@@ -312,7 +317,13 @@ class ClientSession:
                 self._pass_parts(primary)
             return
         replica = self.replicas.get(decision.server)
-        if replica is not None and replica.busy:
+        if decision.reason is Reason.TRANSACTION:
+            request.bound = True
+            if replica is None or replica.snapshot is not state.snapshot:
+                self._end_lost("a READ ONLY transaction ran there")
+            else:
+                self._to_replica(replica, decision)
+        elif replica is not None and replica.busy:
             self.to_primary(Reason.REPLICA_BEHIND)  # it still drains an answer that came too late
         elif replica is not None and not self._can_know(replica):
             self.to_primary(Reason.PREPARED)
@@ -379,6 +390,10 @@ class ClientSession:
             if schema:
                 parts += preparation.choose_schema(replica, schema)
             data = parts
+        snapshot = state.snapshot
+        if snapshot is not None and replica.snapshot is not snapshot:
+            data += preparation.begin_transaction(replica, snapshot)
+            snapshot.taken_on(replica.server, decision.proof_set or EMPTY)
         replica.write(data + self._own_packet(replica))
 
     def _own_packet(self, connection: ServerConnection) -> bytes:
@@ -417,7 +432,7 @@ class ClientSession:
         if stream.error is None:
             connection.write(self._own_packet(connection))
             self._pass_parts(connection)
-        elif connection is not self._primary:
+        elif connection is not self._primary and not self.request.bound:
             self.reads.fall_back(connection, Reason.REPLICA_REFUSED)
         else:
             if self.long_command.going:
@@ -683,6 +698,7 @@ class ClientSession:
             if stream.error is None:
                 self._status = status = stream.status
                 state.in_transaction = status & 0x0001 != 0
+                self._follow_snapshot(connection, status)
                 if state.status_tells:
                     state.autocommit = status & 0x0002 != 0
                 state.one_shot = False
@@ -722,6 +738,27 @@ class ClientSession:
         if reasons is not self._pins:
             self._proxy.metrics.pins(self._pins, reasons)
             self._pins = reasons
+
+    def _follow_snapshot(self, primary: ServerConnection, status: int) -> None:
+        """See whether a READ ONLY transaction has begun or ended, or reads from the primary."""
+        state = self.state
+        request = self.request
+        statement = request.statement
+        snapshot = state.snapshot
+        if snapshot is not None and ends_transaction(statement):
+            state.snapshot = snapshot = None
+            self.replicas.end_transactions()
+        if status & _IN_TRANS_READONLY != _IN_TRANS_READONLY:
+            return
+        if snapshot is None:
+            state.snapshot = snapshot = Snapshot()
+            text = request.packet.upper()
+            if state.one_shot or state.tracks_transactions or b"SNAPSHOT" in text or not text:
+                snapshot.taken_on(primary.server)
+        elif snapshot.server is None and reads_data(statement, request.packet):
+            snapshot.taken_on(primary.server)
+        elif snapshot.is_replicas and reads_data(statement, request.packet):
+            self._proxy.metrics.snapshot_split()
 
     def restore_settings(self) -> None:
         """Make the proxy's settings of the primary connection again, behind the command."""

@@ -117,6 +117,11 @@ STALE: Final = Definition(
     "tidegate_stale_reads_total",
     "Reads that were given although they may be stale, since on-timeout is stale.",
 )
+SNAPSHOTS_SPLIT: Final = Definition(
+    "tidegate_snapshots_split_total",
+    "Statements that read data on the primary in a READ ONLY transaction whose reads are a"
+    " replica's.",
+)
 WAITS_KILLED: Final = Definition(
     "tidegate_waits_killed_total",
     "Waits on a replica that were ended by KILL QUERY, since their client had left.",
@@ -213,7 +218,7 @@ MEMORY: Final = Definition(
     "Memory of the worker's process.",
 )
 DEFINITIONS: Final = (
-    *(STATEMENTS, LATENCY, READS, WAITS, FALLBACKS, CROWDED, STALE, WAITS_KILLED),
+    *(STATEMENTS, LATENCY, READS, WAITS, FALLBACKS, CROWDED, STALE, SNAPSHOTS_SPLIT, WAITS_KILLED),
     *(PROBES, PROBED_READS, AUDITED, STALE_PROVEN),
     *(LOST_GTIDS, ERRANT_GTIDS, SCOPES, SCOPES_EVICTED, PROMOTIONS),
     *(GTIDS_TRACKED, REQUIRED_UNKNOWN, UNKNOWN_ENCODINGS),

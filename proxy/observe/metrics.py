@@ -147,6 +147,10 @@ class Metrics:
         """Count a read that was given although it may be stale."""
         self._add(families.STALE, ())
 
+    def snapshot_split(self) -> None:
+        """Count a statement that read from another snapshot than its transaction's reads."""
+        self._add(families.SNAPSHOTS_SPLIT, ())
+
     def wait_killed(self) -> None:
         """Count a wait that was ended since its client had left."""
         self._add(families.WAITS_KILLED, ())

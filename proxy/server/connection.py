@@ -26,6 +26,7 @@ from protocol.response_stream import PREPARED, RESULTS, SIMPLE, ResponseStream
 if TYPE_CHECKING:
     from protocol.constants import Capability
     from protocol.response_translation import ResponseTranslation
+    from routing.snapshot import Snapshot
     from routing.topology import Server
 
 
@@ -138,6 +139,7 @@ class ServerConnection:
         needs_reset: the session was reset and this connection not yet.
         statements: the prepared statements that the server knows, by the client's ids.
         preparing: the client's ids of those that it was asked to prepare, in order.
+        snapshot: that of the READ ONLY transaction that is open there.
         drained: bytes of an answer that nobody waits for any more.
         tracks_all: its session_track_gtids is ALL_GTIDS.
         overdue: it owes the answer to a probe that nobody waits for any more.
@@ -155,6 +157,7 @@ class ServerConnection:
         self.needs_reset = False
         self.statements: dict[int, PreparedHandle] = {}
         self.preparing: deque[int] = deque()
+        self.snapshot: Snapshot | None = None
         self.tracks_all = False
         self.overdue = False
         self.lost = False
