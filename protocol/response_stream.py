@@ -73,6 +73,7 @@ class ResponseStream:
         infile: the server waits for the content of a LOCAL INFILE.
         error: payload of the ERR packet that ended the response, else None.
         status: server status of the newest OK or EOF packet.
+        warnings: its count of warnings.
         session_states: `session_state_info` of every OK packet of the response, in order.
         rows: rows passed, of all results.
         row: payload of the first row, if `begin` was asked to keep it.
@@ -108,6 +109,7 @@ class ResponseStream:
         "rows",
         "session_states",
         "status",
+        "warnings",
     )
 
     def __init__(
@@ -118,6 +120,7 @@ class ResponseStream:
         self._session_track = session_track
         self._metadata_flag = optional_metadata
         self.status = 0x0002
+        self.warnings = 0
         self.marks: list[tuple[int, int]] = []
         self.begin(RESULTS)
 
@@ -310,11 +313,13 @@ class ResponseStream:
     def _terminator(self, payload: bytes) -> None:
         """OK or EOF: the end of one result."""
         if payload[0] == 0xFE and len(payload) == 5:
+            self.warnings = payload[1] | payload[2] << 8
             self.status = payload[3] | payload[4] << 8
         elif payload[0] == 0xFE and not self._deprecate_eof:
             raise MalformedPacketError("an EOF packet has not 5 bytes")
         elif len(payload) == 7 and payload[1] < 0xFB and payload[2] < 0xFB:
             self.status = payload[3] | payload[4] << 8
+            self.warnings = payload[5] | payload[6] << 8
         else:
             self._ok(payload)
         if self.status & _MORE_RESULTS and self._shape == RESULTS:
@@ -328,7 +333,7 @@ class ResponseStream:
         reader.lenenc_int()
         reader.lenenc_int()
         self.status = reader.u16()
-        reader.u16()
+        self.warnings = reader.u16()
         if self._session_track and self.status & _SESSION_STATE_CHANGED and reader.remaining:
             reader.lenenc_bytes()
             self.session_states.append(reader.lenenc_bytes())

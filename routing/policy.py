@@ -45,6 +45,8 @@ def choose(
     """
     kind = statement.kind
     if kind is StatementClass.READ:
+        if len(topology.refusals) and topology.refusals.holds(statement.digest, now):
+            return on_primary(topology, Reason.REPLICA_REFUSED)
         return _read(session, rules or session.rules, topology, now, probed, crowded)
     if kind is StatementClass.DIAGNOSTIC:
         last = session.last

@@ -4,6 +4,7 @@ from typing import Final
 
 from protocol.gtid import EMPTY, GtidSet
 from routing.observations import Observations
+from routing.refusals import Refusals
 from routing.token_bucket import TokenBucket
 from routing.word import Word
 
@@ -202,6 +203,7 @@ class Topology:
         primary: takes the writes.
         replicas: all others.
         observations: what the primary had at moments of the past.
+        refusals: statements that replicas refuse.
         fallbacks: lets so many reads per second leave late replicas for the primary.
     """
 
@@ -213,6 +215,7 @@ class Topology:
         self.replicas = [Server(name, Role.REPLICA) for name in replicas]
         self.observations = Observations()
         self.fallbacks = TokenBucket(fallback_rate)
+        self.refusals = Refusals()
         self._promotions = 0
 
     @property

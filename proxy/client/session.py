@@ -81,9 +81,14 @@ _DRAIN_LIMIT: Final = 1 << 20
 _LASTING: Final = 0x2200
 """Status flags that last: SERVER_STATUS_IN_TRANS_READONLY and _NO_BACKSLASH_ESCAPES."""
 
-_REFUSALS: Final = frozenset({1290, 1461, 1792, 1836})
-"""Errors by which a server says that it may not run a statement that writes, or has no room for a
-prepared one."""
+_WRITES: Final = frozenset({1290, 1792, 1836})
+"""Errors by which a server says that it may not run a statement that writes."""
+
+_REFUSALS: Final = _WRITES | {1461}
+"""These, and that it has no room for another prepared statement."""
+
+_QUERY_TIMEOUT: Final = 3024
+"""ER_QUERY_TIMEOUT: max_execution_time has passed."""
 
 _IN_TRANS_READONLY: Final = 0x2001
 """Status flags of an open READ ONLY transaction."""
@@ -556,7 +561,10 @@ class ClientSession:
                 return True
         elif connection is self._primary or request.bound:
             return False
-        elif code in _REFUSALS:
+        elif code in _REFUSALS or (code == _QUERY_TIMEOUT and self._unlimited()):
+            statement = request.statement
+            if code in _WRITES and statement is not None:
+                self._proxy.topology.refusals.add(statement.digest, self._proxy.now())
             self.reads.fall_back(connection, Reason.REPLICA_REFUSED)
             return True
         elif code in _FAREWELLS:
@@ -564,6 +572,11 @@ class ClientSession:
             self.replicas.give_up(connection)
             return True
         return False
+
+    def _unlimited(self) -> bool:
+        """Whether a limit of execution time is the replica's own, and none that the client set."""
+        hinted = b"MAX_EXECUTION_TIME" in self.request.packet.upper()
+        return "max_execution_time" not in self.state.variables and not hinted
 
     def aside(self, connection: ServerConnection, purpose: Purpose) -> None:
         """Judge the answer to a statement of the proxy's own."""
@@ -815,6 +828,26 @@ class ClientSession:
     def ok(self) -> bytes:
         """An OK packet of the proxy's own, framed."""
         packet = OkPacket(status=self.status)
+        return frame(packet.serialise(self.connection.capabilities), 1)
+
+    def fresh_ok(self, within_us: int) -> bytes | None:
+        """The OK that the primary would give, framed, if it answered the last command so lately.
+
+        None if that was an error, or another server, or too long ago.
+        """
+        primary = self._primary
+        last = self.request
+        decision = last.decision
+        if (
+            primary is None
+            or decision is None
+            or decision.server is not primary.server
+            or primary.busy
+            or primary.stream.error is not None
+            or time.time_ns() // 1000 - last.arrived_us > within_us
+        ):
+            return None
+        packet = OkPacket(status=self.status, warnings=primary.stream.warnings)
         return frame(packet.serialise(self.connection.capabilities), 1)
 
     def answer_itself(self, data: bytes) -> None:

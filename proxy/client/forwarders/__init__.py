@@ -20,7 +20,7 @@ _FORWARDERS: Final[dict[int, Callable[[ClientSession, bytes], None]]] = {
     Command.COM_FIELD_LIST: utility.forward_field_list,
     Command.COM_STATISTICS: utility.forward_statistics,
     Command.COM_DEBUG: utility.forward_simple,
-    Command.COM_PING: utility.forward_simple,
+    Command.COM_PING: utility.forward_ping,
     Command.COM_CHANGE_USER: connection_state.forward_change_user,
     Command.COM_BINLOG_DUMP: refused.refuse_replication,
     Command.COM_BINLOG_DUMP_GTID: refused.refuse_replication,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from protocol.constants import Command
 from protocol.response_stream import FIELDS, SIMPLE, STRING
@@ -12,8 +12,25 @@ if TYPE_CHECKING:
     from proxy.client.session import ClientSession
 
 
+PING_TRUST_US: Final = 1_000_000
+"""How long ago the primary may have spoken for a COM_PING to be answered without it."""
+
+
+def forward_ping(session: ClientSession, packet: bytes) -> None:
+    """COM_PING asks whether the server is there, and keeps the connection from idling.
+
+    Where the primary has just answered a command, it is there, and nothing has idled.
+    """
+    answer = session.fresh_ok(PING_TRUST_US)
+    session.begin(packet, Command.COM_PING, SIMPLE)
+    if answer is None:
+        session.to_primary(Reason.COMMAND)
+    else:
+        session.answer_itself(answer)
+
+
 def forward_simple(session: ClientSession, packet: bytes) -> None:
-    """COM_PING, COM_DEBUG: one OK, EOF or ERR."""
+    """COM_DEBUG: one OK, EOF or ERR."""
     session.begin(packet, Command(packet[4]), SIMPLE)
     session.to_primary(Reason.COMMAND)
 

@@ -1,0 +1,38 @@
+"""Statements that replicas refuse, since they write although they look like reads.
+
+A view may call a function that writes. That is found out once, by a replica's error; from then on
+statements of the same digest go to the primary at once, until they are tried again some time later.
+"""
+
+from typing import Final
+
+MOST: Final = 1024
+"""Digests that are remembered; one more, and the oldest is forgotten."""
+TRIED_AGAIN_AFTER_S: Final = 600.0
+
+
+class Refusals:
+    """The digests of one proxy's refused statements."""
+
+    def __init__(self) -> None:
+        self._until: dict[str, float] = {}
+
+    def __len__(self) -> int:
+        return len(self._until)
+
+    def add(self, digest: str, now: float) -> None:
+        """A replica refused a statement; `now` is monotonic, s."""
+        self._until.pop(digest, None)
+        if len(self._until) >= MOST:
+            del self._until[next(iter(self._until))]
+        self._until[digest] = now + TRIED_AGAIN_AFTER_S
+
+    def holds(self, digest: str, now: float) -> bool:
+        """Whether statements with this digest are not to be tried on replicas."""
+        until = self._until.get(digest)
+        if until is None:
+            return False
+        if now >= until:
+            del self._until[digest]
+            return False
+        return True
