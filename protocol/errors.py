@@ -19,6 +19,7 @@ class ServerErrorCode(Enum):
     ER_UNKNOWN_ERROR = (1105, "HY000")
     ER_NET_PACKET_TOO_LARGE = (1153, "08S01")
     ER_NET_PACKETS_OUT_OF_ORDER = (1156, "08S01")
+    ER_NET_UNCOMPRESS_ERROR = (1157, "08S01")
     ER_NET_READ_ERROR = (1158, "08S01")
     ER_NET_READ_INTERRUPTED = (1159, "08S01")
     ER_UNKNOWN_SYSTEM_VARIABLE = (1193, "HY000")
@@ -39,6 +40,8 @@ class ServerErrorCode(Enum):
     ER_WRONG_VALUE_FOR_VAR = (1231, "42000")
     ER_QUERY_TIMEOUT = (3024, "HY000")
     ER_SECURE_TRANSPORT_REQUIRED = (3159, "HY000")
+    ER_WRONG_COMPRESSION_ALGORITHM_CLIENT = (3922, "HY000")
+    ER_WRONG_COMPRESSION_LEVEL_CLIENT = (3923, "HY000")
     ER_CLIENT_INTERACTION_TIMEOUT = (4031, "HY000")
     CR_CONN_HOST_ERROR = (2003, "HY000")
     CR_SERVER_LOST = (2013, "HY000")
@@ -78,6 +81,12 @@ class PacketTooLargeError(ProtocolError):
     """A packet is longer than the reader allows (fact 7.7: the server answers 1153)."""
 
     error = ServerErrorCode.ER_NET_PACKET_TOO_LARGE
+
+
+class UncompressError(ProtocolError):
+    """A compressed packet does not hold what it claims."""
+
+    error = ServerErrorCode.ER_NET_UNCOMPRESS_ERROR
 
 
 class MalformedGtidSetError(ProtocolError, ValueError):

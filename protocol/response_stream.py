@@ -76,6 +76,7 @@ class ResponseStream:
         warnings: its count of warnings.
         session_states: `session_state_info` of every OK packet of the response, in order.
         rows: rows passed, of all results.
+        sequence_id: of the newest packet that was read whole, such as a LOCAL INFILE's request.
         row: payload of the first row, if `begin` was asked to keep it.
         head: payload of a PREPARE's first packet.
         chunk: what the last `feed` walked from `chunk_start` to `chunk_end`: the bytes held back
@@ -107,6 +108,7 @@ class ResponseStream:
         "marks",
         "row",
         "rows",
+        "sequence_id",
         "session_states",
         "status",
         "warnings",
@@ -121,6 +123,7 @@ class ResponseStream:
         self._metadata_flag = optional_metadata
         self.status = 0x0002
         self.warnings = 0
+        self.sequence_id = 0
         self.marks: list[tuple[int, int]] = []
         self.begin(RESULTS)
 
@@ -215,6 +218,7 @@ class ResponseStream:
                     if self._marking:
                         kept = self._state == _ROWS and data[position + 4] < 0xFE
                         self.marks.append((position, MARK_FRAME if kept else MARK_CONTROL))
+                    self.sequence_id = data[position + 3]
                     self._control(data[position + 4 : end], end)
                     position = end
                     if self.done:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable
 
+    from protocol.errors import ProtocolError
+
 _HEADER = 4
 _CHUNK = 1 << 14
 
@@ -65,6 +67,7 @@ class PacketChannel(asyncio.BufferedProtocol):
         self._wanted = _HEADER
         self._enough: asyncio.Future[None] | None = None
         self._closed = False
+        self._broken: ProtocolError | None = None
         self._tls = False
 
     @property
@@ -96,6 +99,7 @@ class PacketChannel(asyncio.BufferedProtocol):
             ChannelClosedError: no more will come.
             PacketOutOfOrderError: its sequence id is not the next one.
             PacketTooLargeError: it is longer than allowed.
+            ProtocolError: it cannot be decompressed.
         """
         payload = bytearray()
         while True:
@@ -186,6 +190,8 @@ class PacketChannel(asyncio.BufferedProtocol):
     async def _take(self, size: int) -> bytes:
         self._wanted = size
         while len(self._received) < size:
+            if self._broken is not None:
+                raise self._broken
             self.transport.resume_reading()
             self._enough = asyncio.get_running_loop().create_future()
             try:
@@ -229,7 +235,12 @@ class PacketChannel(asyncio.BufferedProtocol):
         cause = "the peer closed the connection" if error is None else str(error)
         self._wake(ChannelClosedError(cause))
 
-    def _wake(self, error: ChannelClosedError | None) -> None:
+    def protocol_broken(self, error: ProtocolError) -> None:
+        """Tell the reader."""
+        self._broken = error
+        self._wake(error)
+
+    def _wake(self, error: Exception | None) -> None:
         if self._enough is None or self._enough.done():
             return
         if error is None:

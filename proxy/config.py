@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from protocol.compression import Algorithm
 from proxy import cross_checks, secret_files, tables, toml_text
 from proxy.address import Address
 from proxy.options import (
@@ -95,6 +96,8 @@ class Config:
     rsa_key: Path | None = None
     server_tls: ServerTls = "preferred"
     server_tls_ca: Path | None = None
+    server_compression: tuple[Algorithm, ...] = ()
+    client_compression: tuple[Algorithm, ...] = tuple(Algorithm)
     max_connections: int = 10_000
     handshake_timeout: float = 10.0
     connect_timeout: float = 5.0

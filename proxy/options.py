@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
+from protocol.compression import Algorithm
 from proxy import values
 from proxy.address import Address
 from routing.decision import Level, LostPolicy, Scope, TimeoutPolicy
@@ -19,7 +20,16 @@ ServerTls = Literal["disabled", "preferred", "required", "verify_ca", "verify_id
 LogLevel = Literal["debug", "info", "warning", "error"]
 Failover = Literal["off", "read_only"]
 
-Value = tuple[Level, float] | Address | tuple[Address, ...] | Path | str | int | float
+Value = (
+    tuple[Level, float]
+    | Address
+    | tuple[Address, ...]
+    | tuple[Algorithm, ...]
+    | Path
+    | str
+    | int
+    | float
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +207,13 @@ OPTIONS: Final[tuple[Option, ...]] = (
         _CLIENTS,
     ),
     Option(
+        "client-compression",
+        values.algorithms,
+        "ALGORITHM[,…]",
+        "what clients may choose (default zlib,zstd,uncompressed)",
+        _CLIENTS,
+    ),
+    Option(
         "max-connections",
         values.integer(1, 1_000_000),
         "N",
@@ -244,6 +261,13 @@ OPTIONS: Final[tuple[Option, ...]] = (
         values.path,
         "FILE",
         "PEM certificates of the CAs that verify_* trusts",
+        _SERVERS,
+    ),
+    Option(
+        "server-compression",
+        values.algorithms_or_off,
+        "ALGORITHM[,…]",
+        "zlib, zstd, uncompressed or several in order of preference, or off (default off)",
         _SERVERS,
     ),
     Option(

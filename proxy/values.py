@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, cast, get_args
 
+from protocol.compression import Algorithm
 from proxy.address import Address
 from routing.consistency import MAX_WAIT_BUDGET, read_application, read_level
 from routing.decision import Level, LostPolicy, Scope, TimeoutPolicy
@@ -141,6 +142,26 @@ def consistency(raw: object) -> tuple[Level, float]:
     if bound <= 0:
         raise ValueError("want a bound of at least 1us")
     return level, bound
+
+
+def algorithms(raw: object) -> tuple[Algorithm, ...]:
+    """Read compression algorithms, with commas between them, or an array of such."""
+    items = raw.split(",") if isinstance(raw, str) else raw
+    one = choice(tuple(Algorithm))
+    found = [one(item) for item in items] if isinstance(items, list) and items else [one(None)]
+    if len(set(found)) < len(found):
+        raise ValueError("want each algorithm once")
+    return tuple(Algorithm(word) for word in found)
+
+
+def algorithms_or_off(raw: object) -> tuple[Algorithm, ...]:
+    """Read the same, or that there are none."""
+    if raw == [] or (isinstance(raw, str) and raw.strip().lower() == "off"):
+        return ()
+    try:
+        return algorithms(raw)
+    except ValueError as error:
+        raise ValueError(f"{error}, or off") from error
 
 
 def scope(raw: object) -> Scope:

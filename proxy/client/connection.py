@@ -21,12 +21,14 @@ import asyncio
 from typing import TYPE_CHECKING, Final, cast
 
 from protocol.errors import ServerErrorCode
+from protocol.frame_numbers import FrameNumbers
 from protocol.packet import frame
 from protocol.packet_end import PacketEnd
 from protocol.response import ErrPacket
 
 if TYPE_CHECKING:
     from protocol.constants import Capability
+    from protocol.errors import ProtocolError
     from proxy.client.session import ClientSession
 
 STREAM_ABOVE: Final = 1 << 20
@@ -43,11 +45,15 @@ class ClientConnection:
 
     Attributes:
         capabilities: what client and proxy agreed on.
+        numbers: what numbers the packets of answers, where servers may not do so.
+        compressed: the transport compresses.
         closed: nothing more can be sent.
     """
 
     def __init__(self, capabilities: Capability, max_allowed_packet: int) -> None:
         self.capabilities = capabilities
+        self.numbers: FrameNumbers | None = None
+        self.compressed = False
         self.closed = False
         self._max_allowed_packet = max_allowed_packet
         self._most_at_once = min(STREAM_ABOVE, max_allowed_packet)
@@ -79,6 +85,8 @@ class ClientConnection:
     def write(self, data: bytes) -> None:
         """Send bytes of an answer."""
         if self._transport is not None and not self.closed:
+            if self.numbers is not None and self._busy:
+                data = self.numbers.renumber(data)
             self._transport.write(data)
 
     def send_error(self, error: ErrPacket, sequence_id: int = 1) -> None:
@@ -129,7 +137,10 @@ class ClientConnection:
         most = STREAM_ABOVE if self._crowded else _BUFFER_LIMIT
         self._crowded = waits and len(self._buffer) > most
         if self._transport is not None and not self.closed:
-            if self._crowded or self._server_full:
+            # Over compression a command must not be taken in before the last one's answer is out:
+            # the two would get each other's sequence ids.
+            commands = self._busy and not self._streaming and not self._infile
+            if self._crowded or self._server_full or (self.compressed and commands):
                 self._transport.pause_reading()
             else:
                 self._transport.resume_reading()
@@ -139,13 +150,15 @@ class ClientConnection:
         self._infile = True
         self._end.begin()
         self._pump()
+        if self.compressed:
+            self._regulate()
 
     def ready(self) -> None:
         """The command is done; take the next one."""
         self._busy = self._streaming = self._infile = False
         if self._buffer:
             self._pump()
-        if self._crowded:
+        if self._crowded or self.compressed:
             self._regulate()
 
     # asyncio.Protocol
@@ -160,7 +173,7 @@ class ClientConnection:
             if size > 4:
                 length = data[0] | data[1] << 8 | data[2] << 16
                 if length + 4 == size and length <= self._most_at_once and data[3] == 0:
-                    self._busy = True
+                    self._begin_command()
                     session.command(data)
                     return
         self._buffer += data
@@ -171,6 +184,10 @@ class ClientConnection:
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the transport; only a connection that changes its protocol object gets here."""
         self._transport = cast("asyncio.Transport", transport)
+
+    def protocol_broken(self, error: ProtocolError) -> None:
+        """What the client sends cannot be decompressed."""
+        self.fail(error.error, f"Got a bad compressed packet: {error}")
 
     def eof_received(self) -> bool:
         """Let the transport close; it would log each write of an answer that comes yet."""
@@ -200,6 +217,13 @@ class ClientConnection:
             self._session.client_resumed()
         self._pump()
         if self._crowded:
+            self._regulate()
+
+    def _begin_command(self) -> None:
+        self._busy = True
+        if self.numbers is not None:
+            self.numbers.begin(1)
+        if self.compressed and not self._streaming:
             self._regulate()
 
     # What is not one whole packet per chunk
@@ -234,19 +258,21 @@ class ClientConnection:
             self.fail(ServerErrorCode.ER_UNKNOWN_COM_ERROR, "Unknown command: an empty packet")
             return False
         if length > self._max_allowed_packet:
-            self._busy = self._streaming = self._overlong = True
+            self._streaming = self._overlong = True
+            self._begin_command()
             self._end.begin()
             return True
         session = self._session
         if session is None or len(buffer) < min(length, STREAM_ABOVE) + 4:
             return False
-        self._busy = True
         if length <= STREAM_ABOVE:
+            self._begin_command()
             packet = bytes(buffer[: length + 4])
             del buffer[: length + 4]
             session.command(packet)
         else:
             self._streaming = True
+            self._begin_command()
             self._end.begin()
             session.begin_stream(bytes(buffer))
         return True
@@ -261,6 +287,8 @@ class ClientConnection:
         if too_long and not self._overlong:
             self._overlong = True
             session.abandon()
+        if self._end.done and self.numbers is not None:
+            self.numbers.begin(self._end.sequence_id + 1)
         if self._overlong:
             if self._end.done:
                 self.fail(
@@ -276,6 +304,8 @@ class ClientConnection:
             done = not self._infile or self._end.length == 0
             if done:
                 self._streaming = self._infile = False
+                if self.compressed:
+                    self._regulate()
             self._end.begin()
             session.stream(data[:end], done)
         else:

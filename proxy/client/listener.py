@@ -8,8 +8,17 @@ import ssl
 from typing import TYPE_CHECKING, Final
 
 from protocol.authentication import CACHING_SHA2
+from protocol.compression import (
+    CAPABILITY,
+    ZLIB_LEVEL,
+    ZSTD_LEVELS,
+    Algorithm,
+    Compression,
+    agreed,
+)
 from protocol.constants import Capability
 from protocol.errors import ProtocolError, ServerErrorCode
+from protocol.frame_numbers import FrameNumbers
 from protocol.handshake import HandshakeResponse41, HandshakeV10, SSLRequest, is_ssl_request
 from proxy import tasks
 from proxy.channel import ChannelClosedError, PacketChannel
@@ -26,6 +35,7 @@ from proxy.client.login import (
 )
 from proxy.client.session import ClientSession
 from proxy.client.session_rules import SessionRules
+from proxy.compressed import compress
 from proxy.server.errors import ServerRefusedError, ServerUnreachableError
 from proxy.server.login import Greeted, Login, be_greeted
 from routing.consistency import SettingError
@@ -161,6 +171,9 @@ class Welcome:
         self._offered = _OFFERED & proxy.server_capabilities
         if proxy.materials.client_ssl is not None:
             self._offered |= Capability.CLIENT_SSL
+        for algorithm in proxy.config.client_compression:
+            self._offered |= CAPABILITY[algorithm]
+        self._compression: Compression | None = None
 
     async def run(self) -> None:
         """Do it all; what fails is answered, or raised for the listener to answer."""
@@ -240,7 +253,33 @@ class Welcome:
                 " required)",
             )
             return None
-        return response
+        return response if self._agree_on_compression(response) else None
+
+    def _agree_on_compression(self, response: HandshakeResponse41) -> bool:
+        """Choose the algorithm; False if none can be, of which the client was told."""
+        algorithm = agreed(response.capabilities & self._offered)
+        level = ZLIB_LEVEL
+        if algorithm not in self._proxy.config.client_compression:
+            self._proxy.metrics.client_refused("compression")
+            refuse(
+                self._channel,
+                ServerErrorCode.ER_WRONG_COMPRESSION_ALGORITHM_CLIENT,
+                f"Invalid compression algorithm '{algorithm}'.",
+            )
+            return False
+        if algorithm is Algorithm.ZSTD:
+            level = response.zstd_level
+            if level not in ZSTD_LEVELS:
+                self._proxy.metrics.client_refused("compression")
+                refuse(
+                    self._channel,
+                    ServerErrorCode.ER_WRONG_COMPRESSION_LEVEL_CLIENT,
+                    "Invalid zstd compression level for algorithm 'zstd'.",
+                )
+                return False
+        if algorithm is not Algorithm.UNCOMPRESSED:
+            self._compression = Compression(algorithm, level, server=True)
+        return True
 
     async def _be_greeted(self) -> None:
         """Let the primary say hello first, unless too many clients take their time to log in.
@@ -276,6 +315,8 @@ class Welcome:
             proxy.topology.term,
         )
         connection = ClientConnection(capabilities, proxy.config.max_allowed_packet)
+        if proxy.config.server_compression:
+            connection.numbers = FrameNumbers(1)
         session = ClientSession(
             proxy, connection, login, self._session_id, self._connection_id, state, rules
         )
@@ -288,8 +329,17 @@ class Welcome:
             return
         try:
             channel.write_packet(login_ok(login, capabilities, opened))
-            connection.attach(channel.hand_over(connection), session)
+            if self._compression is None:
+                connection.attach(channel.hand_over(connection), session)
+            else:
+                transport = compress(channel, self._compression, self._broken)
+                transport.set_protocol(connection)
+                connection.compressed = True
+                connection.attach(transport, session)
         except ChannelClosedError:
             session.client_lost()
             raise
         proxy.add(session)
+
+    def _broken(self) -> None:
+        self._proxy.metrics.protocol_error("client")

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Final
 
 from protocol.constants import Capability, Command
 from protocol.errors import MalformedPacketError, ServerErrorCode
+from protocol.frame_numbers import FrameNumbers
 from protocol.gtid import EMPTY
 from protocol.packet import frame
 from protocol.response import ErrPacket, OkPacket
@@ -543,8 +544,9 @@ class ClientSession:
             request.started = True
             self.connection.write(data)
         if stream.infile:
+            numbers = FrameNumbers(stream.sequence_id + 1)
             self.long_command.begin()
-            self.long_command.give(connection.write)
+            self.long_command.give(lambda data: connection.write(numbers.renumber(data)))
             stream.infile_sent()
             self.connection.expect_infile()
 

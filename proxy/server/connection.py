@@ -301,6 +301,10 @@ class ServerConnection:
         if self._owner is not None:
             self._owner.server_resumed(self)
 
+    def protocol_broken(self, error: ProtocolError) -> None:
+        """What the server sends cannot be decompressed."""
+        self._fail(f"it broke the protocol: {error}", None)
+
     def _unsolicited(self, data: bytes) -> None:
         """A server says why before it closes an idle connection (fact 7.1: ERR 4031)."""
         payload = data[4:]

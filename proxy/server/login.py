@@ -9,11 +9,13 @@ from ssl import SSLError
 from typing import TYPE_CHECKING, Final
 
 from protocol.authentication import ClientAuthentication
+from protocol.compression import CAPABILITY, ZLIB_LEVEL, ZSTD_LEVEL, Algorithm, Compression
 from protocol.constants import MAX_PACKET_PAYLOAD, Capability
 from protocol.errors import ProtocolError
 from protocol.handshake import HandshakeResponse41, HandshakeV10, SSLRequest
 from protocol.response import ErrPacket
 from proxy.channel import ChannelClosedError, PacketChannel
+from proxy.compressed import compress
 from proxy.server.connection import ServerConnection
 from proxy.server.errors import ServerRefusedError, ServerUnreachableError
 from proxy.server.query import Identity, identify, query
@@ -266,6 +268,8 @@ async def _open(
         primary = server.role is Role.PRIMARY
         tracks = primary or tracking == "ALL_GTIDS"
         capabilities = _agree(login, greeting.capabilities, tracks)
+        algorithm = _algorithm(greeting.capabilities, config)
+        capabilities |= CAPABILITY[algorithm]
         if materials.server_ssl is not None and _offers_tls(greeting, config):
             capabilities |= Capability.CLIENT_SSL
             request = SSLRequest(capabilities, config.max_allowed_packet, login.character_set)
@@ -277,6 +281,12 @@ async def _open(
                 within=config.connect_timeout,
             )
         await _authenticate(channel, greeting, login, capabilities, config)
+        if algorithm is not Algorithm.UNCOMPRESSED:
+            level = ZSTD_LEVEL if algorithm is Algorithm.ZSTD else ZLIB_LEVEL
+            transport = compress(channel, Compression(algorithm, level, server=False))
+            secure = channel.secure
+            channel = PacketChannel(LOGIN_PACKET_LIMIT)
+            channel.adopt(transport, 0, secure=secure)
         connection = ServerConnection(server, capabilities, greeting.thread_id)
         connection.settings = (
             primary_settings(tracking) if primary else replica_settings(tracking, login.sql_mode)
@@ -303,6 +313,18 @@ def _agree(login: Login, offered: Capability, tracks: bool) -> Capability:
     if login.database is not None:
         capabilities |= Capability.CLIENT_CONNECT_WITH_DB
     return capabilities
+
+
+def _algorithm(offered: Capability, config: Config) -> Algorithm:
+    """The first of those that are wanted which the server knows."""
+    for algorithm in config.server_compression:
+        if algorithm is Algorithm.UNCOMPRESSED or CAPABILITY[algorithm] & offered:
+            return algorithm
+    if config.server_compression:
+        raise ServerUnreachableError(
+            f"the server offers none of server-compression ({', '.join(config.server_compression)})"
+        )
+    return Algorithm.UNCOMPRESSED
 
 
 def _offers_tls(greeting: HandshakeV10, config: Config) -> bool:
@@ -334,7 +356,7 @@ async def _authenticate(
         database=login.database,
         auth_plugin=authentication.plugin,
         attributes=login.attributes,
-        zstd_level=0,
+        zstd_level=ZSTD_LEVEL,
     )
     channel.write_packet(response.serialise())
     while True:

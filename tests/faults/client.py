@@ -156,6 +156,7 @@ class Client:
         *,
         tls: bool = False,
         attributes: Mapping[str, str] | None = None,
+        zstd_level: int = 0,
     ) -> bytes:
         """Log in; return the packet that ended it, an OK or an ERR."""
         greeting = await self.greet()
@@ -181,7 +182,7 @@ class Client:
             database=database,
             auth_plugin=authentication.plugin,
             attributes=attributes or {},
-            zstd_level=0,
+            zstd_level=zstd_level,
         )
         self.send(response.serialise(), sequence_id)
         while True:

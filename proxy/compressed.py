@@ -1,0 +1,201 @@
+"""A transport that compresses, between an asyncio transport and whoever talks over it.
+
+To the transport below (TCP or TLS) it is the protocol object, to the protocol object above it is
+the transport. Who is above changes, as with any other transport: logins take one packet at a time,
+the command phase takes what comes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+
+from protocol.errors import ProtocolError
+from proxy.channel import PacketChannel, StreamProtocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from protocol.compression import Compression
+
+_READ_AHEAD: Final = 1 << 18
+"""Bytes that are taken from below while nobody above reads; a peer's end is seen meanwhile."""
+
+
+class CompressedProtocol(StreamProtocol, Protocol):
+    """What takes a connection that compresses over from a channel."""
+
+    def protocol_broken(self, error: ProtocolError) -> None:
+        """Take note that what comes cannot be decompressed; nothing more will be delivered."""
+
+
+def compress(
+    channel: PacketChannel,
+    compression: Compression,
+    broken: Callable[[], None] | None = None,
+) -> CompressedTransport:
+    """Go over to compression on a channel's connection; `set_protocol` says who is above.
+
+    `broken` is told when the peer breaks the protocol, before the protocol object above is.
+
+    Raises:
+        ChannelClosedError: the connection is gone.
+    """
+    transport = CompressedTransport(compression, broken)
+    transport.begin(channel.hand_over(transport))
+    return transport
+
+
+class CompressedTransport(asyncio.Transport):
+    """Talks compressed below and plainly above."""
+
+    def __init__(self, compression: Compression, broken: Callable[[], None] | None) -> None:
+        super().__init__()
+        self._compression = compression
+        self._broken = broken
+        self._below: asyncio.Transport | None = None
+        self._above: CompressedProtocol | PacketChannel | None = None
+        self._plain = b""  # not yet taken by the protocol above
+        self._paused = False
+        self._crowded = False
+        self._delivering = False
+        self._over = False
+
+    def begin(self, below: asyncio.Transport) -> None:
+        """Use this transport."""
+        self._below = below
+
+    # What the protocol above calls
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol | CompressedProtocol) -> None:
+        """Let `protocol` have what comes from here on."""
+        self._above = cast("CompressedProtocol | PacketChannel", protocol)
+
+    def write(self, data: bytes | bytearray | memoryview[Any]) -> None:
+        """Send bytes."""
+        if self._below is not None:
+            self._below.write(self._compression.send(bytes(data)))
+
+    def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview[Any]]) -> None:
+        """Send bytes, compressed together."""
+        self.write(b"".join(list_of_data))
+
+    def pause_reading(self) -> None:
+        """Deliver no more."""
+        self._paused = True
+
+    def resume_reading(self) -> None:
+        """Deliver, soon."""
+        if self._paused:
+            self._paused = False
+            # As other transports do: never from within the call.
+            asyncio.get_running_loop().call_soon(self._deliver)
+
+    def is_reading(self) -> bool:
+        """Whether what comes is delivered."""
+        return not self._paused
+
+    def is_closing(self) -> bool:
+        """Whether the connection is gone or goes."""
+        return self._below is None or self._below.is_closing()
+
+    def close(self) -> None:
+        """Close after what was written is sent."""
+        if self._below is not None:
+            self._below.close()
+
+    def abort(self) -> None:
+        """Drop the connection at once."""
+        if self._below is not None:
+            self._below.abort()
+
+    def get_write_buffer_size(self) -> int:
+        """Compressed bytes that wait to be sent."""
+        return 0 if self._below is None else self._below.get_write_buffer_size()
+
+    def get_extra_info(self, name: str, default: object = None) -> object:
+        """What the transport below knows of itself."""
+        return default if self._below is None else self._below.get_extra_info(name, default)
+
+    # What the transport below calls
+
+    def data_received(self, data: bytes) -> None:
+        """Take compressed bytes."""
+        if self._over:
+            return
+        self._compression.receive_data(data)
+        self._deliver()
+
+    def eof_received(self) -> bool:
+        """Take the peer's half-close."""
+        return False if self._above is None else self._above.eof_received()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Deliver what a login still waits for, and the end."""
+        if isinstance(self._above, PacketChannel):
+            self._paused = False
+            self._deliver(to_the_end=True)
+        self._over = True
+        if self._above is not None:
+            self._above.connection_lost(error)
+
+    def pause_writing(self) -> None:
+        """The peer reads slower than it is written to."""
+        if self._above is not None:
+            self._above.pause_writing()
+
+    def resume_writing(self) -> None:
+        """The peer can be written to again."""
+        if self._above is not None:
+            self._above.resume_writing()
+
+    # From below to above
+
+    def _deliver(self, *, to_the_end: bool = False) -> None:
+        if self._delivering or self._over:
+            return
+        self._delivering = True
+        try:
+            while (to_the_end or not self._paused) and (self._plain or self._next_plain()):
+                self._give()
+        except ProtocolError as error:
+            self._over = True
+            if self._broken is not None:
+                self._broken()
+            if self._above is not None:
+                self._above.protocol_broken(error)
+        finally:
+            self._delivering = False
+        self._regulate()
+
+    def _next_plain(self) -> bool:
+        """Decompress one packet; False if there is none."""
+        plain = self._compression.next_plain()
+        self._plain = plain or b""
+        return plain is not None
+
+    def _give(self) -> None:
+        above = self._above
+        plain = self._plain
+        if isinstance(above, PacketChannel):
+            room = above.get_buffer(len(plain))
+            count = min(len(room), len(plain))
+            room[:count] = plain[:count]
+            self._plain = plain[count:]
+            if count:
+                above.buffer_updated(count)
+        elif above is not None:
+            self._plain = b""
+            if plain:
+                above.data_received(plain)
+
+    def _regulate(self) -> None:
+        """Let the peer wait while nobody reads what it sends."""
+        crowded = self._paused and self._compression.buffered > _READ_AHEAD
+        if self._below is None or crowded == self._crowded or self.is_closing():
+            return
+        self._crowded = crowded
+        if crowded:
+            self._below.pause_reading()
+        else:
+            self._below.resume_reading()

@@ -1,0 +1,137 @@
+"""Clients that compress, well and badly; errors are those of the protocol, and counted."""
+
+import asyncio
+import zlib
+
+import pytest
+
+from protocol.compression import CAPABILITY, Algorithm
+from protocol.constants import Capability, Command
+from protocol.packet import frame
+from tests.faults.client import MODERN, change_user, finish_change, query
+from tests.faults.compressed_client import CompressedClient
+from tests.faults.stage import Stage, eventually, stage
+
+BOTH = (Algorithm.ZLIB, Algorithm.ZSTD)
+
+
+async def session(
+    running: Stage, algorithm: Algorithm = Algorithm.ZLIB, *, tls: bool = False
+) -> CompressedClient:
+    client = await CompressedClient.connect(running.port)
+    # A level of 0 is refused, and the test client of logins sends no other.
+    end = await client.log_in(capabilities=MODERN | CAPABILITY[algorithm], tls=tls, zstd_level=3)
+    assert end[0] == 0x00, end
+    client.begin()
+    return client
+
+
+def compressed(body: bytes, size: int = 0, sequence_id: int = 0) -> bytes:
+    return (
+        len(body).to_bytes(3, "little") + bytes((sequence_id,)) + size.to_bytes(3, "little") + body
+    )
+
+
+@pytest.mark.parametrize("tls", [False, True])
+@pytest.mark.parametrize("algorithm", BOTH)
+async def test_statements(algorithm: Algorithm, tls: bool) -> None:
+    async with stage() as running, await session(running, algorithm, tls=tls) as client:
+        for text in ("tide", "tide" * 1000):
+            assert (await client.query(f"SELECT '{text}'")).value == text.encode()
+        assert (await client.ping()).ok
+        assert client.heard()[-1] == 1
+
+
+async def test_commands_in_one_segment_are_answered_each_with_its_own_ids() -> None:
+    async with stage() as running, await session(running) as client:
+        client.send_bytes(b"".join(frame(query(f"SELECT {n}"), 0) for n in range(20)))
+        for n in range(20):
+            assert (await client.answer()).value == b"%d" % n
+            heard = client.heard()
+            assert heard == list(range(1, len(heard) + 1))
+
+
+async def test_a_command_in_single_bytes_over_several_compressed_packets() -> None:
+    async with stage() as running, await session(running) as client:
+        command = frame(query("SELECT 'tide'"), 0)
+        data = compressed(command[:2]) + compressed(b"", sequence_id=1)
+        data += compressed(command[2:9], sequence_id=2) + compressed(command[9:], sequence_id=3)
+        for n in range(len(data)):
+            client.send_raw(data[n : n + 1])
+            await asyncio.sleep(0)
+        # What the answer of such a command begins with is no id that this client would give.
+        client.compression._answers.add(4)
+        assert (await client.answer()).value == b"tide"
+        assert client.heard()[0] == 4
+
+
+@pytest.mark.parametrize("algorithm", BOTH)
+async def test_change_user(algorithm: Algorithm) -> None:
+    async with stage() as running, await session(running, algorithm) as client:
+        client.send(change_user("other"))
+        assert (await finish_change(client, "word"))[0] == 0x00
+        assert (await client.query("SELECT 'tide'")).value == b"tide"
+        client.send(change_user("other"))
+        assert (await finish_change(client, "wrong"))[0] == 0xFF
+        assert await client.rest() == b""
+
+
+COMMAND = frame(query("SELECT 'a long tide of words that are the same, the same, the same'"), 0)
+BOMB = zlib.compress(bytes(17 << 20))
+BROKEN = {
+    "a wrong id": (compressed(COMMAND, sequence_id=3), 1156),
+    "garbage": (compressed(b"garbage", len(COMMAND)), 1157),
+    "claims more": (compressed(zlib.compress(COMMAND), len(COMMAND) + 1), 1157),
+    "claims less": (compressed(zlib.compress(COMMAND), len(COMMAND) - 1), 1157),
+    "a bomb": (compressed(BOMB, 0xFFFFFF), 1157),
+    "a bomb that claims little": (compressed(BOMB, 5), 1157),
+    "a wrong id within": (compressed(COMMAND[:9]) + compressed(COMMAND[9:], sequence_id=2), 1156),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+async def test_what_cannot_be_read_is_an_error_and_counted(case: str) -> None:
+    data, code = BROKEN[case]
+    async with stage() as running, await session(running) as client:
+        assert (await client.query("SELECT 1")).value == b"1"
+        client.send_raw(data + compressed(COMMAND))
+        assert (await client.read_error()).code == code
+        assert await client.rest() == b""
+        assert running.count("tidegate_protocol_errors_total", "client") == 1
+
+
+@pytest.mark.parametrize("case", ["a wrong id", "garbage"])
+async def test_what_cannot_be_read_amid_change_user(case: str) -> None:
+    data, code = BROKEN[case]
+    async with stage() as running, await session(running) as client:
+        client.send(change_user("other"))
+        assert (await client.read_packet())[0] == 0xFE
+        client.send_raw(data)
+        assert (await client.read_error()).code == code
+        assert await client.rest() == b""
+
+
+async def test_a_client_that_leaves_with_its_result_half_read() -> None:
+    async with stage() as running, await session(running) as client:
+        await client.query("CREATE TABLE t (id INT PRIMARY KEY, v TEXT)")
+        client.send(bytes((Command.COM_QUERY,)) + b"SELECT REPEAT('x', 1000000)")
+        client.abort()
+        await eventually(lambda: not running.proxy.sessions)
+
+
+async def test_who_may_not_choose_is_told_what_a_server_says() -> None:
+    async with stage(client_compression=(Algorithm.ZSTD,)) as running:
+        for capabilities, level, code in (
+            (MODERN, 0, 3922),
+            (MODERN | Capability.CLIENT_COMPRESS, 0, 3922),
+            (MODERN | Capability.CLIENT_ZSTD_COMPRESSION_ALGORITHM, 0, 3923),
+            (MODERN | Capability.CLIENT_ZSTD_COMPRESSION_ALGORITHM, 23, 3923),
+        ):
+            client = await running.connect()
+            await client.greet()
+            assert client.greeting is not None
+            assert not client.greeting.capabilities & Capability.CLIENT_COMPRESS
+            client = await running.connect()
+            end = await client.log_in(capabilities=capabilities, zstd_level=level)
+            assert int.from_bytes(end[1:3], "little") == code
+        assert running.count("tidegate_clients_refused_total", "compression") == 4

@@ -1,0 +1,259 @@
+import json
+import tracemalloc
+import zlib
+from collections.abc import Iterable
+
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from protocol.compression import Algorithm, Compression, agreed
+from protocol.constants import MAX_PACKET_PAYLOAD, Capability
+from protocol.errors import PacketOutOfOrderError, ProtocolError, UncompressError
+from protocol.packet import frame
+from tests.support import json_vectors
+
+BOTH = (Algorithm.ZLIB, Algorithm.ZSTD)
+VECTORS = json_vectors.load("compression")
+
+
+def drain(side: Compression, data: bytes, size: int = 1 << 30) -> list[bytes]:
+    found: list[bytes] = []
+    for begin in range(0, len(data), size):
+        side.receive_data(data[begin : begin + size])
+        while (plain := side.next_plain()) is not None:
+            found.append(plain)
+    return found
+
+
+def packet(body: bytes, size: int = 0, sequence_id: int = 0) -> bytes:
+    return (
+        len(body).to_bytes(3, "little") + bytes((sequence_id,)) + size.to_bytes(3, "little") + body
+    )
+
+
+def sequence_ids(data: bytes) -> list[int]:
+    found = []
+    while data:
+        found.append(data[3])
+        data = data[7 + int.from_bytes(data[:3], "little") :]
+    return found
+
+
+def squeezed(algorithm: Algorithm, plain: bytes, *, says_size: bool = True) -> bytes:
+    if algorithm is Algorithm.ZLIB:
+        return zlib.compress(plain)
+    return zstandard.ZstdCompressor(write_content_size=says_size).compress(plain)
+
+
+def conversations() -> Iterable[list[dict[str, object]]]:
+    keys = {(vector["algorithm"], vector["level"]) for vector in VECTORS}
+    for key in sorted(keys):
+        yield [v for v in VECTORS if (v["algorithm"], v["level"]) == key]
+
+
+@pytest.mark.parametrize("size", [1, 3, 1 << 20])
+@pytest.mark.parametrize(
+    "conversation", list(conversations()), ids=lambda c: f"{c[0]['algorithm']}{c[0]['level']}"
+)
+def test_a_real_conversation_is_read_and_written(
+    conversation: list[dict[str, object]], size: int
+) -> None:
+    """What a real server and a real client said, from the server's place and from the client's."""
+    algorithm = Algorithm(str(conversation[0]["algorithm"]))
+    level = json.loads(str(conversation[0]["level"]))
+    sides = {server: Compression(algorithm, level, server=server) for server in (True, False)}
+    heard = {server: Compression(algorithm, level, server=server) for server in (True, False)}
+    for turn in conversation:
+        data = bytes.fromhex(str(turn["data"]))
+        server = bool(turn["from_server"])
+        plains = [bytes.fromhex(plain) for _, plain in turn["packets"]]  # type: ignore[attr-defined]
+        assert drain(sides[not server], data, size) == plains
+        # Compressors differ in their bytes from version to version, not in what they mean.
+        sent = b"".join(sides[server].send(plain) for plain in plains)
+        assert sequence_ids(sent) == sequence_ids(data)
+        assert drain(heard[not server], sent, size) == plains
+        heard[server].send(b"".join(plains))
+
+
+@pytest.mark.parametrize("algorithm", BOTH)
+@given(
+    payloads=st.lists(
+        st.binary(max_size=120) | st.integers(0, 5000).map(lambda n: b"tide" * n), max_size=12
+    ),
+    first=st.integers(0, 255),
+    cuts=st.lists(st.integers(1, 3000), min_size=1, max_size=20),
+    chunk=st.integers(1, 4000),
+    server=st.booleans(),
+)
+def test_what_is_sent_arrives(
+    algorithm: Algorithm,
+    payloads: list[bytes],
+    first: int,
+    cuts: list[int],
+    chunk: int,
+    server: bool,
+) -> None:
+    plain = b"".join(frame(payload, first + n) for n, payload in enumerate(payloads))
+    sender = Compression(algorithm, 3, server=server)
+    receiver = Compression(algorithm, 3, server=not server)
+    sent = b""
+    position = 0
+    while position < len(plain):
+        step = cuts[position % len(cuts)]
+        sent += sender.send(plain[position : position + step])
+        position += step
+    if not server and sent and sent[3] != 0:
+        return  # no client begins so
+    assert b"".join(drain(receiver, sent, chunk)) == plain
+    assert receiver.buffered == 0
+
+
+@given(st.lists(st.integers(0, 400), min_size=1, max_size=6))
+def test_every_command_begins_with_0_in_a_packet_of_its_own(sizes: list[int]) -> None:
+    client = Compression(Algorithm.ZLIB, 6, server=False)
+    commands = [frame(b"\x03" * size, 0) for size in sizes]
+    sent = client.send(b"".join(commands))
+    assert sequence_ids(sent) == [0] * len(sizes)
+    assert drain(Compression(Algorithm.ZLIB, 6, server=True), sent) == commands
+
+
+def test_an_answer_goes_on_from_its_commands_last_id() -> None:
+    server = Compression(Algorithm.ZLIB, 6, server=True)
+    command = frame(b"\x03select 1", 0)
+    drain(server, packet(command[:6]) + packet(command[6:], sequence_id=1))
+    assert sequence_ids(server.send(frame(b"a", 1)) + server.send(frame(b"b", 2))) == [2, 3]
+    drain(server, packet(command))
+    assert sequence_ids(server.send(frame(b"a", 1))) == [1]
+
+
+def test_more_than_256_frames_of_a_local_file() -> None:
+    client = Compression(Algorithm.ZLIB, 6, server=False)
+    server = Compression(Algorithm.ZLIB, 6, server=True)
+    command = frame(b"\x03load data", 0)
+    file = [frame(b"x" * 60, n) for n in range(2, 700)]
+    assert drain(server, client.send(command)) == [command]
+    assert drain(client, server.send(frame(b"\xfbname", 1))) == [frame(b"\xfbname", 1)]
+    end = frame(b"", 255)
+    sent = [client.send(part) for part in [*file, end, command]]
+    assert [one[3] for one in sent[:-1]] == [n & 0xFF for n in range(2, 701)]
+    assert sent[-1][3] == 0
+    assert drain(server, b"".join(sent)) == [*file, end, command]
+
+
+def test_a_packet_is_never_in_more_than_two_compressed_ones() -> None:
+    server = Compression(Algorithm.ZSTD, 3, server=True)
+    drain(server, packet(frame(b"\x03", 0)))
+    long = frame(bytes(MAX_PACKET_PAYLOAD + 5), 1)
+    sent = b"".join(server.send(long[n : n + 70_000]) for n in range(0, len(long), 70_000))
+    assert sequence_ids(sent) == [1, 2]
+    client = Compression(Algorithm.ZSTD, 3, server=False)
+    client.send(frame(b"\x03", 0))
+    assert b"".join(drain(client, sent)) == long
+
+
+@pytest.mark.parametrize(("size", "stored"), [(45, True), (46, False)])
+def test_what_is_short_is_stored(size: int, stored: bool) -> None:
+    sent = Compression(Algorithm.ZLIB, 6, server=True).send(frame(b"x" * size, 0))
+    assert (sent[4:7] == bytes(3)) is stored
+
+
+def test_what_does_not_shrink_is_stored() -> None:
+    plain = frame(bytes(range(200)), 0)
+    assert Compression(Algorithm.ZLIB, 6, server=True).send(plain) == packet(plain)
+
+
+@pytest.mark.parametrize("algorithm", BOTH)
+def test_lies_are_refused(algorithm: Algorithm) -> None:
+    plain = frame(b"\x03" + b"select 1 " * 20, 0)
+    body = squeezed(algorithm, plain)
+    size = len(plain)
+    lies = {
+        "claims more": packet(body, size + 1),
+        "claims less": packet(body, size - 1),
+        "is cut": packet(body[:-1], size),
+        "goes on": packet(body + b"x", size),
+        "is twice": packet(body + body, 2 * size),
+        "is garbage": packet(b"garbage", size),
+        "is empty": packet(b"", size),
+        "does not say": packet(squeezed(algorithm, plain, says_size=False), size + 1),
+        "says nothing, holds more": packet(squeezed(algorithm, plain, says_size=False), size - 1),
+    }
+    for name, lie in lies.items():
+        side = Compression(algorithm, 6, server=True)
+        side.receive_data(lie)
+        with pytest.raises(UncompressError):
+            print(name, side.next_plain())
+    for honest in (packet(body, size), packet(squeezed(algorithm, plain, says_size=False), size)):
+        assert drain(Compression(algorithm, 6, server=True), honest) == [plain]
+
+
+@pytest.mark.parametrize("claimed", [1, 100, MAX_PACKET_PAYLOAD])
+@pytest.mark.parametrize("algorithm", BOTH)
+def test_a_bomb_does_not_go_off(algorithm: Algorithm, claimed: int) -> None:
+    """What 300 MiB of zeros are squeezed to is refused before more than was claimed is there."""
+    size = 300 << 20
+    if algorithm is Algorithm.ZLIB:
+        squeezer = zlib.compressobj()
+        body = b"".join(squeezer.compress(bytes(1 << 20)) for _ in range(size >> 20))
+        body += squeezer.flush()
+    else:
+        body = zstandard.ZstdCompressor(level=1).compress(bytes(size))
+    side = Compression(algorithm, 6, server=True)
+    tracemalloc.start()
+    side.receive_data(packet(body, claimed))
+    with pytest.raises(UncompressError):
+        side.next_plain()
+    assert tracemalloc.get_traced_memory()[1] < 40 << 20
+    tracemalloc.stop()
+
+
+@pytest.mark.parametrize("sequence_id", [1, 5, 255])
+def test_a_wrong_sequence_id_is_refused(sequence_id: int) -> None:
+    side = Compression(Algorithm.ZLIB, 6, server=True)
+    side.receive_data(packet(frame(b"\x03select 1", 0), sequence_id=sequence_id))
+    with pytest.raises(PacketOutOfOrderError):
+        side.next_plain()
+
+
+@pytest.mark.parametrize("sequence_id", [0, 2, 255])
+def test_a_commands_second_packet_must_follow_its_first(sequence_id: int) -> None:
+    side = Compression(Algorithm.ZLIB, 6, server=True)
+    command = frame(b"\x03select 1", 0)
+    assert drain(side, packet(command[:6])) == [command[:6]]
+    side.receive_data(packet(command[6:], sequence_id=sequence_id))
+    with pytest.raises(PacketOutOfOrderError):
+        side.next_plain()
+
+
+def test_a_servers_sequence_ids() -> None:
+    client = Compression(Algorithm.ZLIB, 6, server=False)
+    client.send(frame(b"\x03a", 0) + frame(b"\x03b", 0))
+    for sequence_id in (1, 2, 1, 2, 3):
+        assert drain(client, packet(b"x", sequence_id=sequence_id)) == [b"x"]
+    assert drain(client, packet(b"ERR 4031", sequence_id=0)) == [b"ERR 4031"]
+    client.receive_data(packet(b"x", sequence_id=7))
+    with pytest.raises(PacketOutOfOrderError):
+        client.next_plain()
+
+
+def test_the_algorithm_that_is_agreed_on() -> None:
+    zlib_too = Capability.CLIENT_COMPRESS | Capability.CLIENT_ZSTD_COMPRESSION_ALGORITHM
+    assert agreed(zlib_too) is Algorithm.ZLIB
+    assert agreed(Capability.CLIENT_ZSTD_COMPRESSION_ALGORITHM) is Algorithm.ZSTD
+    assert agreed(Capability.CLIENT_PROTOCOL_41) is Algorithm.UNCOMPRESSED
+
+
+@pytest.mark.parametrize("algorithm", BOTH)
+@given(data=st.binary(max_size=200), server=st.booleans(), chunk=st.integers(1, 50))
+def test_any_bytes(algorithm: Algorithm, data: bytes, server: bool, chunk: int) -> None:
+    whole = Compression(algorithm, 3, server=server)
+    parts = Compression(algorithm, 3, server=server)
+    outcomes: list[object] = []
+    for side, size in ((whole, 1 << 20), (parts, chunk)):
+        try:
+            outcomes.append(b"".join(drain(side, data, size)))
+        except ProtocolError as error:
+            outcomes.append(type(error))
+    assert outcomes[0] == outcomes[1]
