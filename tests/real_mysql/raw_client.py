@@ -24,12 +24,14 @@ BASE = (
     | Capability.CLIENT_PS_MULTI_RESULTS
 )
 
+NOTHING = Capability(0)
+
 Packet = tuple[int, bytes]
 """Sequence id and payload."""
 
 
 class RawClient:
-    """One connection, in clear, with exactly these capabilities beyond `BASE`."""
+    """One connection, in clear, with these capabilities and those of `BASE`, `without` some."""
 
     def __init__(
         self,
@@ -38,12 +40,13 @@ class RawClient:
         password: str,
         capabilities: Capability,
         database: str | None = None,
+        without: Capability = NOTHING,
     ) -> None:
         host, _, port = address.rpartition(":")
         self._socket = socket.create_connection((host, int(port)), timeout=30)
         self._buffer = b""
         self.greeting = HandshakeV10.parse(self.read()[1])
-        self.capabilities = BASE | capabilities
+        self.capabilities = BASE & ~without | capabilities
         if database is not None:
             self.capabilities |= Capability.CLIENT_CONNECT_WITH_DB
         authentication = ClientAuthentication(

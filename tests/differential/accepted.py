@@ -1,0 +1,67 @@
+"""Differences that are known and accepted, each with its reason: the fewer, the better.
+
+What differs here can make later steps differ, so the rest of such a session is not judged.
+"""
+
+import re
+from dataclasses import dataclass
+
+from tests.differential.comparison import Difference
+from tests.differential.session import Session
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """One of them.
+
+    Attributes:
+        pattern: is found in the repr of the step, a line feed, and the difference as it is printed.
+        reason: why it is accepted.
+    """
+
+    pattern: str
+    reason: str
+
+
+ACCEPTED = (
+    Accepted(
+        r"SELECT LAST_INSERT_ID\(\), (ROW_COUNT|FOUND_ROWS)",
+        "LAST_INSERT_ID() is the primary's to tell, and behind a read the rest is a replica's",
+    ),
+    Accepted(
+        r"SELECT @n, @rc, @no, @text",
+        "behind a read on a replica GET DIAGNOSTICS sets its variables there",
+    ),
+    Accepted(
+        r"SELECT FOUND_ROWS\(\)'",
+        "behind a read that failed on a replica, which leaves the number of the one before",
+    ),
+    Accepted(
+        r"SELECT ROW_COUNT\(\)'",
+        "behind several statements in one text that set variables, the proxy sets its own again",
+    ),
+    Accepted(
+        r"\n  direct .*session_state=b'\\x05\\t\\x08........'.*\n  through .*session_state=None",
+        "the proxy's own question behind an error takes what the tracker has to tell",
+    ),
+    Accepted(
+        r"^Query\(sql='SHOW (COUNT|WARNINGS|ERRORS)|^Query\(sql='SELECT @@(error|warning)_count",
+        "a command without a statement on the primary, behind a read on a replica",
+    ),
+    Accepted(
+        r"\n  direct .*\\x0cstatement_id.*\n  through .*session_state=None",
+        "a replica does not track what the client had the primary track",
+    ),
+    Accepted(
+        r"^Query.*session_track",
+        "what the proxy tracks for itself shows in the variables",
+    ),
+)
+
+
+def accepted(session: Session, found: Difference) -> bool:
+    """Whether a difference is one of them."""
+    if not found.step:
+        return False
+    text = f"{session.steps[found.step - 1]!r}\n{found}"
+    return any(re.search(entry.pattern, text) for entry in ACCEPTED)

@@ -1,0 +1,30 @@
+"""Where sessions are run twice: on the primary itself, and through the proxy."""
+
+from protocol.constants import Capability
+from tests.differential.comparison import Difference, first_difference
+from tests.differential.player import Answer
+from tests.differential.schema import end_sessions, prepare_schema
+from tests.differential.session import Session
+from tests.real_mysql.cluster import Cluster
+from tests.real_mysql.raw_client import BASE
+from tests.real_mysql.running_proxy import RunningProxy
+
+
+class Arena:
+    """A cluster and a proxy before it."""
+
+    def __init__(self, cluster: Cluster, proxy: RunningProxy) -> None:
+        self._cluster = cluster
+        self._proxy = proxy
+
+    def judge(self, session: Session) -> Difference | None:
+        """Run a session on both; what differs first."""
+        direct = self._run(session, self._cluster.primary.address)
+        through = self._run(session, self._proxy.address)
+        capabilities = BASE & ~session.without | session.capabilities
+        return first_difference(direct, through, Capability(capabilities))
+
+    def _run(self, session: Session, address: str) -> list[Answer]:
+        end_sessions(self._cluster)
+        prepare_schema(self._cluster)
+        return session.run(address)

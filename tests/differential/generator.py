@@ -1,0 +1,117 @@
+"""Makes sessions from seeds: the same seed, the same session."""
+
+import random
+import re
+
+from protocol.constants import Capability, FieldType
+from tests.differential import data_texts, groups, parameters, session_texts
+from tests.differential.session import Session
+from tests.differential.step import (
+    Close,
+    Execute,
+    Fetch,
+    LongData,
+    Prepare,
+    Query,
+    ResetStatement,
+    Step,
+)
+from tests.differential.values import VALUES
+
+_OPTIONAL = (
+    Capability.CLIENT_DEPRECATE_EOF,
+    Capability.CLIENT_SESSION_TRACK,
+    Capability.CLIENT_OPTIONAL_RESULTSET_METADATA,
+    Capability.CLIENT_QUERY_ATTRIBUTES,
+    Capability.CLIENT_FOUND_ROWS,
+)
+_MODERN = Capability.CLIENT_DEPRECATE_EOF | Capability.CLIENT_SESSION_TRACK
+_PLACE = re.compile(r"<([a-z]+)>")
+
+
+class Generator:
+    """Draws one session."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
+        # Of the statement that was prepared last in each slot:
+        self._parameters: dict[int, int] = {}
+        self._cursors: set[int] = set()
+
+    def session(self, length: int = 30) -> Session:
+        """A session of about so many steps."""
+        draw = self._random
+        capabilities, without = _MODERN, Capability(0)
+        if draw.random() < 0.6:
+            capabilities = Capability(0)
+            for flag in _OPTIONAL:
+                if draw.random() < 0.5:
+                    capabilities |= flag
+        if draw.random() < 0.1:
+            without = Capability.CLIENT_MULTI_STATEMENTS
+        # A session that does a bit of everything soon pins itself to the primary, so each has a
+        # few groups that it draws from.
+        others = draw.sample(groups.OTHERS, draw.randint(1, 5))
+        chosen = [groups.READS, groups.WRITES, *others]
+        steps: list[Step] = []
+        while len(steps) < length:
+            ((_, group),) = draw.choices(chosen, [weight for weight, _ in chosen])
+            steps += self._steps(group)
+        database = "app" if draw.random() < 0.9 else None
+        return Session(capabilities, database, tuple(steps), without)
+
+    def _steps(self, group: groups.Group) -> list[Step]:
+        draw = self._random
+        if group is data_texts.PREPARED:
+            return self._prepared()
+        step = draw.choice(group)
+        steps: list[Step] = [Query(self._filled(step)) if isinstance(step, str) else step]
+        while draw.random() < 0.25:
+            steps.append(Query(self._filled(draw.choice(session_texts.DIAGNOSTICS))))
+        return steps
+
+    def _filled(self, text: str) -> str:
+        return _PLACE.sub(lambda place: self._random.choice(VALUES[place[1]]), text)
+
+    def _prepared(self) -> list[Step]:
+        """A statement prepared and executed, or something done with an earlier one."""
+        draw = self._random
+        slot = draw.randrange(4)
+        chance = draw.random()
+        if chance < 0.45 or slot not in self._parameters:
+            text = self._filled(draw.choice(data_texts.PREPARED))
+            self._parameters[slot] = text.count("?")
+            self._cursors.discard(slot)
+            return [Prepare(slot, text), *self._execution(slot)]
+        if chance < 0.85:
+            return self._execution(slot)
+        if chance < 0.90:
+            return [ResetStatement(slot)]
+        if chance < 0.95:
+            return [Close(slot)]
+        return [Fetch(slot, draw.choice((0, 1, 2, 100)))]
+
+    def _execution(self, slot: int) -> list[Step]:
+        draw = self._random
+        count = self._parameters[slot]
+        if draw.random() < 0.04:
+            count = max(0, count - 1)
+        pool = draw.choice((parameters.INTEGERS, parameters.INTEGERS + parameters.OTHERS))
+        if draw.random() < 0.03:
+            pool = parameters.REFUSED
+        values = [draw.choice(pool) for _ in range(count)]
+        steps: list[Step] = []
+        if values and draw.random() < 0.1:
+            position = draw.randrange(count)
+            for _ in range(draw.randint(1, 2)):
+                steps.append(LongData(slot, position, draw.choice((b"long", b"", b"x" * 5000))))
+            values[position] = (FieldType.MYSQL_TYPE_BLOB, None)
+        # 9.7.4 answers wrongly where an earlier execution had a cursor and this one has none: it
+        # sends definitions and, where rows or their end are due, an OK packet.
+        flags = int(slot in self._cursors or draw.random() < 0.2)
+        if flags:
+            self._cursors.add(slot)
+        steps.append(Execute(slot, tuple(values), flags, typed=draw.random() < 0.9))
+        if flags:
+            steps += [Fetch(slot, draw.randint(1, 3)) for _ in range(draw.randint(0, 3))]
+        return steps

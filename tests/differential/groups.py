@@ -1,0 +1,66 @@
+"""What sessions are made of: groups of steps, and how often each is drawn."""
+
+from protocol.constants import Command
+from protocol.response_stream import FIELDS, SIMPLE, STRING
+from tests.differential import data_texts, session_texts
+from tests.differential.schema import OTHER_PASSWORD, OTHER_USER, PASSWORD, USER
+from tests.differential.step import ChangeUser, Send, Step
+
+COMMANDS: tuple[Step, ...] = (
+    Send(Command.COM_PING),
+    Send(Command.COM_INIT_DB, b"app"),
+    Send(Command.COM_INIT_DB, b"side"),
+    Send(Command.COM_INIT_DB, b"nowhere"),
+    Send(Command.COM_INIT_DB, b""),
+    Send(Command.COM_FIELD_LIST, b"items\x00", FIELDS),
+    Send(Command.COM_FIELD_LIST, b"items\x00n%", FIELDS),
+    Send(Command.COM_FIELD_LIST, b"missing\x00", FIELDS),
+    Send(Command.COM_STATISTICS, b"", STRING, told=False),
+    Send(Command.COM_SET_OPTION, b"\x00\x00"),
+    Send(Command.COM_SET_OPTION, b"\x01\x00"),
+    Send(Command.COM_SET_OPTION, b"\x07\x00"),
+    Send(Command.COM_RESET_CONNECTION),
+    Send(Command.COM_RESET_CONNECTION),
+    Send(Command.COM_DEBUG),
+    Send(Command.COM_SLEEP),
+    Send(Command.COM_CONNECT),
+    Send(Command.COM_TIME),
+    Send(Command.COM_CREATE_DB, b"app"),
+    Send(Command.COM_REFRESH, b"\x01"),
+    Send(Command.COM_PROCESS_INFO, b"", SIMPLE, told=False),
+    Send(0x77),
+    Send(0xFF),
+    ChangeUser(USER, PASSWORD, "app"),
+    ChangeUser(USER, PASSWORD, ""),
+    ChangeUser(OTHER_USER, OTHER_PASSWORD, "app"),
+    ChangeUser(OTHER_USER, "wrong", "app"),
+    ChangeUser(USER, PASSWORD, "nowhere"),
+)
+
+Group = tuple[str, ...] | tuple[Step, ...]
+"""Texts of COM_QUERY, or steps."""
+
+READS: tuple[int, Group] = (24, data_texts.SELECTS)
+WRITES: tuple[int, Group] = (14, data_texts.WRITES)
+"""What every session does, with their weights."""
+
+PREPARED: tuple[int, Group] = (15, data_texts.PREPARED)
+
+OTHERS: tuple[tuple[int, Group], ...] = (
+    (5, data_texts.DEFINITIONS),
+    (6, data_texts.SHOWS),
+    (5, data_texts.ERRORS),
+    (8, session_texts.DIAGNOSTICS),
+    (1, session_texts.MIXED_DIAGNOSTICS),
+    (12, session_texts.SETTINGS),
+    (3, session_texts.TRACKING),
+    (6, session_texts.USER_VARIABLES),
+    (8, session_texts.TRANSACTIONS),
+    (6, session_texts.CALLS),
+    (5, session_texts.STATEFUL),
+    (2, session_texts.USES),
+    (4, COMMANDS),
+    PREPARED,
+    PREPARED,
+)
+"""What some sessions do, and with what weight then."""

@@ -1,0 +1,117 @@
+"""Plays the steps of a session on one connection, and keeps every packet that comes back."""
+
+import contextlib
+from dataclasses import dataclass
+
+from protocol.authentication import ClientAuthentication
+from protocol.command import ComChangeUser
+from protocol.constants import Capability, Command
+from protocol.packet import frame
+from protocol.response_stream import MARK_CONTROL, RESULTS, ResponseStream
+from tests.real_mysql.raw_client import RawClient
+
+
+@dataclass(frozen=True)
+class Packet:
+    """One packet of an answer.
+
+    Attributes:
+        control: OK, EOF, ERR, or a packet that holds a count; else a definition or a row.
+        command: that it answers.
+    """
+
+    sequence_id: int
+    payload: bytes
+    control: bool
+    command: int = Command.COM_QUERY
+
+
+Answer = tuple[Packet, ...]
+"""Empty: the command has no answer."""
+
+CLOSED = (Packet(0, b"the connection was closed", control=False),)
+
+
+class Player:
+    """One connection, and what its steps must remember.
+
+    Attributes:
+        capabilities: as negotiated.
+        login: the answer to the login.
+        statements: ids of prepared statements by the slot that steps know them by.
+    """
+
+    def __init__(self, client: RawClient) -> None:
+        self._client = client
+        self.capabilities = client.capabilities
+        self.login: Answer = (Packet(0, client.login, control=True),)
+        self.statements: dict[int, int] = {}
+
+    @property
+    def attributes(self) -> bool:
+        """Whether commands carry query attributes."""
+        return bool(self.capabilities & Capability.CLIENT_QUERY_ATTRIBUTES)
+
+    def send(self, command: int, body: bytes) -> None:
+        """Send a command that has no answer."""
+        with contextlib.suppress(OSError):  # the next answer tells
+            self._client.send(frame(bytes((command,)) + body, 0))
+
+    def command(self, command: int, body: bytes = b"", shape: int = RESULTS) -> Answer:
+        """Send a command; return its answer."""
+        self.send(command, body)
+        return self._answer(command, shape)
+
+    def query(self, sql: bytes) -> Answer:
+        """COM_QUERY without attributes."""
+        return self.command(Command.COM_QUERY, (b"\x00\x01" if self.attributes else b"") + sql)
+
+    def change_user(self, user: str, password: str, database: str) -> Answer:
+        """COM_CHANGE_USER; the verdict alone, since what leads to it holds nonces.
+
+        Tidegate always asks for the scramble anew, so the verdict's sequence id is not kept.
+        """
+        self.statements.clear()
+        client = self._client
+        greeting = client.greeting
+        authentication = ClientAuthentication(
+            password.encode(), greeting.auth_plugin, greeting.nonce, secure=False
+        )
+        command = ComChangeUser(
+            username=user,
+            auth_response=authentication.initial_response(),
+            database=database,
+            character_set=255,
+            auth_plugin=authentication.plugin,
+            attributes={},
+        )
+        try:
+            client.send(frame(command.serialise(self.capabilities), 0))
+            while True:
+                sequence_id, payload = client.read()
+                if payload[0] in (0x00, 0xFF):
+                    return (Packet(0, payload, control=True),)
+                reply = authentication.receive(payload)
+                if reply is not None:
+                    client.send(frame(reply, sequence_id + 1))
+        except ConnectionError:
+            return CLOSED
+
+    def _answer(self, command: int, shape: int) -> Answer:
+        capabilities = self.capabilities
+        stream = ResponseStream(
+            deprecate_eof=bool(capabilities & Capability.CLIENT_DEPRECATE_EOF),
+            session_track=bool(capabilities & Capability.CLIENT_SESSION_TRACK),
+            optional_metadata=bool(capabilities & Capability.CLIENT_OPTIONAL_RESULTSET_METADATA),
+        )
+        stream.begin(shape, marking=True)
+        packets: list[Packet] = []
+        while not stream.done:
+            try:
+                sequence_id, payload = self._client.read()
+            except ConnectionError:
+                return (*packets, *CLOSED)
+            stream.feed(frame(payload, sequence_id))
+            control = any(kind == MARK_CONTROL for _, kind in stream.marks)
+            packets.append(Packet(sequence_id, payload, control, command))
+        return tuple(packets)

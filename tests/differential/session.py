@@ -1,0 +1,48 @@
+"""A generated session, and how it is run."""
+
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+from protocol.constants import Capability
+from tests.differential.player import Answer, Player
+from tests.differential.schema import PASSWORD, USER
+from tests.differential.step import Query, Step
+from tests.real_mysql.raw_client import NOTHING, RawClient
+
+OPENING = (Query("SELECT 1"), Query("DO 1"))
+"""What each session begins with, unseen: the proxy's own statements at a login are the last ones
+that ROW_COUNT() and FOUND_ROWS() of a new connection tell of."""
+
+
+@dataclass(frozen=True)
+class Session:
+    """What one client does.
+
+    Attributes:
+        capabilities: what it negotiates beyond `raw_client.BASE`.
+        database: its schema from the login on, or None.
+        without: what it leaves out of `BASE`.
+    """
+
+    capabilities: Capability
+    database: str | None
+    steps: tuple[Step, ...] = field(repr=False)
+    without: Capability = NOTHING
+
+    def __str__(self) -> str:
+        lines = [f"Session({self.capabilities!r}, {self.database!r}, without={self.without!r}):"]
+        return "\n".join([*lines, *(f"  {k}: {step}" for k, step in enumerate(self.steps))])
+
+    def with_steps(self, steps: tuple[Step, ...]) -> Self:
+        """The same client, doing other things."""
+        return replace(self, steps=steps)
+
+    def run(self, address: str) -> list[Answer]:
+        """Log in and take each step; the answers to them."""
+        with RawClient(
+            address, USER, PASSWORD, self.capabilities, self.database, self.without
+        ) as client:
+            player = Player(client)
+            for step in OPENING:
+                step.play(player)
+            return [player.login, *(step.play(player) for step in self.steps)]

@@ -1,0 +1,155 @@
+"""What a client does in one step of a session."""
+
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from protocol.constants import Command
+from protocol.parameter import QueryAttribute
+from protocol.prepared_statement import ComStmtExecute
+from protocol.response_stream import FETCHED, PREPARED, RESULTS, SIMPLE
+from tests.differential.player import Answer, Player
+
+UNKNOWN_STATEMENT = 9999
+"""The id that is sent for a slot in which no statement was prepared."""
+
+
+class Step(Protocol):
+    """A step; its repr is what a failure prints, and can be pasted into a test."""
+
+    def play(self, player: Player) -> Answer:
+        """Do it, and return what the server answered."""
+        ...
+
+
+@dataclass(frozen=True)
+class Query:
+    """COM_QUERY."""
+
+    sql: str
+
+    def play(self, player: Player) -> Answer:
+        return player.query(self.sql.encode("utf-8", "surrogateescape"))
+
+
+@dataclass(frozen=True)
+class Prepare:
+    """COM_STMT_PREPARE; later steps know the statement by its slot."""
+
+    slot: int
+    sql: str
+
+    def play(self, player: Player) -> Answer:
+        player.statements.pop(self.slot, None)
+        answer = player.command(Command.COM_STMT_PREPARE, self.sql.encode(), PREPARED)
+        head = answer[0].payload
+        if head[0] == 0x00:
+            player.statements[self.slot] = int.from_bytes(head[1:5], "little")
+        return answer
+
+
+@dataclass(frozen=True)
+class Execute:
+    """COM_STMT_EXECUTE.
+
+    Attributes:
+        values: types and values in the binary protocol, None for NULL.
+        flags: 0, or 1 for a read-only cursor.
+        typed: whether the types are sent.
+    """
+
+    slot: int
+    values: tuple[tuple[int, bytes | None], ...] = ()
+    flags: int = 0
+    typed: bool = True
+
+    def play(self, player: Player) -> Answer:
+        values = [QueryAttribute("", kind, value) for kind, value in self.values]
+        statement = player.statements.get(self.slot, UNKNOWN_STATEMENT)
+        execution = ComStmtExecute.of(statement, values, self.flags)
+        if not self.typed:
+            execution = replace(execution, types=None)
+        payload = execution.serialise(player.attributes)
+        return player.command(payload[0], payload[1:], RESULTS)
+
+
+@dataclass(frozen=True)
+class LongData:
+    """COM_STMT_SEND_LONG_DATA."""
+
+    slot: int
+    parameter: int
+    data: bytes
+
+    def play(self, player: Player) -> Answer:
+        statement = player.statements.get(self.slot, UNKNOWN_STATEMENT)
+        place = statement.to_bytes(4, "little") + self.parameter.to_bytes(2, "little")
+        player.send(Command.COM_STMT_SEND_LONG_DATA, place + self.data)
+        return ()
+
+
+@dataclass(frozen=True)
+class Fetch:
+    """COM_STMT_FETCH."""
+
+    slot: int
+    rows: int
+
+    def play(self, player: Player) -> Answer:
+        statement = player.statements.get(self.slot, UNKNOWN_STATEMENT)
+        body = statement.to_bytes(4, "little") + self.rows.to_bytes(4, "little")
+        return player.command(Command.COM_STMT_FETCH, body, FETCHED)
+
+
+@dataclass(frozen=True)
+class ResetStatement:
+    """COM_STMT_RESET."""
+
+    slot: int
+
+    def play(self, player: Player) -> Answer:
+        statement = player.statements.get(self.slot, UNKNOWN_STATEMENT)
+        return player.command(Command.COM_STMT_RESET, statement.to_bytes(4, "little"), SIMPLE)
+
+
+@dataclass(frozen=True)
+class Close:
+    """COM_STMT_CLOSE; the slot keeps the id."""
+
+    slot: int
+
+    def play(self, player: Player) -> Answer:
+        statement = player.statements.get(self.slot, UNKNOWN_STATEMENT)
+        player.send(Command.COM_STMT_CLOSE, statement.to_bytes(4, "little"))
+        return ()
+
+
+@dataclass(frozen=True)
+class Send:
+    """Any other command.
+
+    Attributes:
+        command: its number.
+        shape: of its answer, as `ResponseStream` knows them.
+        told: False where the answer's content is the server's own affair, such as its uptime.
+    """
+
+    command: int
+    body: bytes = b""
+    shape: int = SIMPLE
+    told: bool = True
+
+    def play(self, player: Player) -> Answer:
+        answer = player.command(self.command, self.body, self.shape)
+        return answer if self.told else tuple(replace(p, payload=b"untold") for p in answer)
+
+
+@dataclass(frozen=True)
+class ChangeUser:
+    """COM_CHANGE_USER."""
+
+    user: str
+    password: str
+    database: str
+
+    def play(self, player: Player) -> Answer:
+        return player.change_user(self.user, self.password, self.database)
