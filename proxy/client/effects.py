@@ -240,7 +240,7 @@ def _explained(request: Request, statement: Statement) -> bool:
         return False
     if statement.assignments or statement.reason in _RAISING:
         return True
-    return b"SET_VAR" in request.packet.upper()
+    return b"SET_VAR" in request.text.upper()
 
 
 def _assigned(assignment: Assignment, state: Session) -> bool:
