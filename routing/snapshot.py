@@ -59,8 +59,8 @@ def ends_transaction(statement: Statement | None) -> bool:
     return statement.may_write
 
 
-def reads_data(statement: Statement | None, packet: bytes) -> bool:
+def reads_data(statement: Statement | None, text: bytes) -> bool:
     """Whether a statement that ran on the primary may have taken, or read from, a snapshot."""
     if statement is None or statement.kind in _READS:
         return True
-    return statement.kind is StatementClass.SESSION and b"FROM" in packet.upper()
+    return statement.kind is StatementClass.SESSION and b"FROM" in text.upper()

@@ -120,6 +120,11 @@ class Request:
         self.resume: Callable[[], None] | None = None
 
     @property
+    def text(self) -> bytes:
+        """Bytes that hold the statement's text, if it is known."""
+        return self.packet if self.prepared is None else self.prepared.sql
+
+    @property
     def is_read(self) -> bool:
         """Whether consistency is about it."""
         return self.statement is not None and self.statement.kind is StatementClass.READ

@@ -463,10 +463,12 @@ class ClientSession:
     def _prepare_before(self, primary: ServerConnection) -> bytes:
         """What must be prepared before the request changes how statements are read."""
         statement = self.request.statement
-        if (
-            not len(self.prepared)
-            or statement is None
-            or READING.isdisjoint([assignment.name for assignment in statement.assignments])
+        if not len(self.prepared) or statement is None:
+            return b""
+        variables = self.state.variables
+        if not any(
+            one.name in READING and (one.value is None or variables.get(one.name) != one.value)
+            for one in statement.assignments
         ):
             return b""
         primary.schema = schema = self.state.schema
@@ -577,7 +579,7 @@ class ClientSession:
 
     def _unlimited(self) -> bool:
         """Whether a limit of execution time is the replica's own, and none that the client set."""
-        hinted = b"MAX_EXECUTION_TIME" in self.request.packet.upper()
+        hinted = b"MAX_EXECUTION_TIME" in self.request.text.upper()
         return "max_execution_time" not in self.state.variables and not hinted
 
     def aside(self, connection: ServerConnection, purpose: Purpose) -> None:
@@ -767,12 +769,12 @@ class ClientSession:
             return
         if snapshot is None:
             state.snapshot = snapshot = Snapshot()
-            text = request.packet.upper()
+            text = request.text.upper()
             if state.one_shot or state.tracks_transactions or b"SNAPSHOT" in text or not text:
                 snapshot.taken_on(primary.server)
-        elif snapshot.server is None and reads_data(statement, request.packet):
+        elif snapshot.server is None and reads_data(statement, request.text):
             snapshot.taken_on(primary.server)
-        elif snapshot.is_replicas and reads_data(statement, request.packet):
+        elif snapshot.is_replicas and reads_data(statement, request.text):
             self._proxy.metrics.snapshot_split()
 
     def restore_settings(self) -> None:
