@@ -59,6 +59,7 @@ class CompressedTransport(asyncio.Transport):
         self._paused = False
         self._crowded = False
         self._delivering = False
+        self._ending = False  # what is left is delivered to a login, whether it reads or not
         self._over = False
 
     def begin(self, below: asyncio.Transport) -> None:
@@ -97,7 +98,9 @@ class CompressedTransport(asyncio.Transport):
 
     def is_closing(self) -> bool:
         """Whether the connection is gone or goes."""
-        return self._below is None or self._below.is_closing()
+        if self._below is None:
+            return True
+        return self._below.is_closing() and not self._ending
 
     def close(self) -> None:
         """Close after what was written is sent."""
@@ -133,8 +136,9 @@ class CompressedTransport(asyncio.Transport):
     def connection_lost(self, error: Exception | None) -> None:
         """Deliver what a login still waits for, and the end."""
         if isinstance(self._above, PacketChannel):
-            self._paused = False
-            self._deliver(to_the_end=True)
+            self._ending = True
+            self._deliver()
+            self._ending = False
         self._over = True
         if self._above is not None:
             self._above.connection_lost(error)
@@ -151,12 +155,12 @@ class CompressedTransport(asyncio.Transport):
 
     # From below to above
 
-    def _deliver(self, *, to_the_end: bool = False) -> None:
+    def _deliver(self) -> None:
         if self._delivering or self._over:
             return
         self._delivering = True
         try:
-            while (to_the_end or not self._paused) and (self._plain or self._next_plain()):
+            while (self._ending or not self._paused) and (self._plain or self._next_plain()):
                 self._give()
         except ProtocolError as error:
             self._over = True
