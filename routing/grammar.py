@@ -12,7 +12,7 @@ from routing.holding import altered, created_table, dropped_tables, handled, loc
 from routing.lexer import LITERAL, QUOTED, VARIABLE, WORD, Tokens
 from routing.pins import UNKNOWN_HOLD, Act, Hold, PinReason
 from routing.set_statement import set_verdict
-from routing.user_variables import assigned
+from routing.user_variables import assigned, mentioned
 from routing.verdict import StatementClass, Touch, Verdict
 
 READ: Final = StatementClass.READ
@@ -110,6 +110,8 @@ def verdict(tokens: Tokens) -> Verdict:
     holds = lock_holds(tokens)
     if holds:
         found = found._replace(holds=found.holds + holds)
+    if found.reason is Touch.USER_VARIABLE and found.kind is READ:
+        found = found._replace(user_variables=mentioned(tokens))
     if words[0] != b"SET":
         variables = assigned(tokens)
         if variables:

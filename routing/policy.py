@@ -47,6 +47,9 @@ def choose(
     if kind is StatementClass.READ:
         if len(topology.refusals) and topology.refusals.holds(statement.digest, now):
             return on_primary(topology, Reason.REPLICA_REFUSED)
+        names = statement.user_variables
+        if names and not session.user_variables.know(names):
+            return on_primary(topology, Reason.SESSION)
         return _read(session, rules or session.rules, topology, now, probed, crowded)
     if kind is StatementClass.DIAGNOSTIC:
         last = session.last

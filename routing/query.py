@@ -209,7 +209,7 @@ def query_verdict(touched: int) -> Verdict:
         return Verdict(StatementClass.WRITE, Touch.LOCKING_READ)
     if touched & LOCK_FUNCTION:
         return Verdict(StatementClass.PIN, Touch.LOCK_FUNCTION)
-    if touched & (ASSIGNS | USER_VARIABLE):
+    if touched & ASSIGNS:
         return Verdict(StatementClass.SESSION, Touch.USER_VARIABLE)
     if touched & SYSTEM_VARIABLE:
         return Verdict(StatementClass.SESSION, Touch.SYSTEM_VARIABLE)
@@ -219,6 +219,9 @@ def query_verdict(touched: int) -> Verdict:
         return Verdict(StatementClass.SESSION, Touch.SERVER_STATE)
     if touched & DIAGNOSTICS:
         # With a table in it, it must also see what its session wrote since.
-        kind = StatementClass.SESSION if touched & TABLE else StatementClass.DIAGNOSTIC
+        alone = not touched & (TABLE | USER_VARIABLE)
+        kind = StatementClass.DIAGNOSTIC if alone else StatementClass.SESSION
         return Verdict(kind, Touch.DIAGNOSTICS)
+    if touched & USER_VARIABLE:
+        return Verdict(StatementClass.READ, Touch.USER_VARIABLE)
     return Verdict(StatementClass.READ, Touch.NOTHING)

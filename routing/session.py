@@ -16,6 +16,7 @@ from routing.scope import Scopes, ScopeState
 from routing.snapshot import Snapshot
 from routing.statement import Statement
 from routing.topology import Role, Server
+from routing.user_variables import UserVariables
 
 
 def lexer_modes(sql_mode: str) -> int:
@@ -56,6 +57,7 @@ class Session:
         pins: what keeps it on the primary.
         text_prepared: statements that are prepared by text, by name; what is not here, is unknown.
         schema: the default schema; empty if none is chosen.
+        user_variables: what is known of them.
         variables: session variables that the client set, name to SQL literal; NAMES is one of them.
         variables_version: changes whenever `variables` does.
         mode_flags: lexer modes by the session's sql_mode and character set.
@@ -91,6 +93,7 @@ class Session:
         self.pins = Pins()
         self.text_prepared: dict[str, Statement] = {}
         self.schema = ""
+        self.user_variables = UserVariables()
         self.variables: dict[str, str] = {}
         self.variables_version = 0
         self.mode_flags = 0
@@ -251,6 +254,7 @@ class Session:
         self.autocommit = self.status_tells = self._initial_autocommit
         self.pins.clear()
         self.text_prepared.clear()
+        self.user_variables.clear()
         self.variables.clear()
         self.variables_version += 1
         self.mode_flags = self._initial_modes

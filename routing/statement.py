@@ -56,6 +56,7 @@ class Statement:
         multi: something follows a semicolon; `kind` is then WRITE.
         touches_tracking: it sets session_track_gtids.
         kill_target: the connection that it kills, if it is a KILL with a plain number.
+        user_variables: of a READ, the user variables that it mentions, in lower case.
         text_prepared: what it does with statements that are prepared by text.
         own: what it asks of Tidegate itself, if it does; its class is then PROXY.
         directive: what the comment to Tidegate asks for that the text begins with.
@@ -70,6 +71,7 @@ class Statement:
     multi: bool = False
     touches_tracking: bool = False
     kill_target: int | None = None
+    user_variables: tuple[str, ...] = ()
     text_prepared: TextPrepared | None = None
     own: OwnStatement | None = None
     directive: Adjustment | WrongOwn | None = None
@@ -202,6 +204,7 @@ def _made(
         touches_tracking=bool(assignments)
         and any(one.name == "session_track_gtids" for one in assignments),
         kill_target=verdict.kill_target,
+        user_variables=verdict.user_variables,
         text_prepared=prepared,
     )
 
@@ -232,6 +235,7 @@ def _worse(one: Statement, other: Statement) -> Statement:
         multi=one.multi or other.multi,
         touches_tracking=one.touches_tracking or other.touches_tracking,
         kill_target=one.kill_target if one.kill_target == other.kill_target else None,
+        user_variables=one.user_variables + other.user_variables,
         text_prepared=one.text_prepared if one.text_prepared == other.text_prepared else SEVERAL,
     )
 

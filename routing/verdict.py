@@ -94,3 +94,4 @@ class Verdict(NamedTuple):
     holds: tuple[Hold, ...] = ()
     assignments: tuple[Assignment, ...] = ()
     kill_target: int | None = None
+    user_variables: tuple[str, ...] = ()

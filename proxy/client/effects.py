@@ -61,10 +61,24 @@ _PROGRAMS: Final = (
 _TAKEN_ON_THE_WAY: Final = (PinReason.NAMED_LOCK, PinReason.UNKNOWN)
 """What a statement may have taken before it failed."""
 
+_RUNS_NONE: Final = (
+    Touch.LOCKING_READ,
+    Touch.FILE,
+    Touch.ACCOUNT,
+    Touch.ADMINISTRATION,
+    Touch.TEMPORARY_TABLE,
+)
+"""Writes that run no stored function and no trigger."""
+
 SHOWING: Final = (RESULTS, FETCHED)
 """Shapes of answers that may show data."""
 
 _CHARACTER_SETS: Final = frozenset({"names", "character set", "character_set_client"})
+_READ_STRINGS: Final = _CHARACTER_SETS | {
+    *("character_set_connection", "collation_connection", "sql_mode"),
+    *("default_collation_for_utf8mb4",),
+}
+"""What a string literal's value and collation depend on."""
 
 
 def take_trackers(
@@ -155,6 +169,8 @@ def succeeded(request: Request, state: Session, row: bytes | None = None) -> boo
         state.pins.give(PinReason.XA_TRANSACTION)
     if statement is None:
         # A statement that was not looked at, or one before it, changed something.
+        if request.may_write:
+            state.user_variables.forget()
         return (
             request.state_changed and (request.may_write or suspect) and _mistrust(request, state)
         )
@@ -163,9 +179,13 @@ def succeeded(request: Request, state: Session, row: bytes | None = None) -> boo
         _hold(request, statement, state, row)
     if statement.reason is Touch.SETTING and not statement.assignments:
         state.pins.take(PinReason.VARIABLE, "role")  # no tracker tells of it (fact 1.7)
+    if _may_run_programs(statement):
+        state.user_variables.forget()
     restore = statement.touches_tracking
     for assignment in statement.assignments:
         restore = _assigned(assignment, state) or restore
+    if not _READ_STRINGS.isdisjoint([assignment.name for assignment in statement.assignments]):
+        state.user_variables.forget_strings()
     if request.state_changed and (suspect or not _explained(request, statement)):
         restore = _mistrust(request, state)
     if statement.touches_tracking and statement.multi:
@@ -184,7 +204,15 @@ def failed(request: Request, state: Session) -> bool:
     """
     statement = request.statement
     several = statement is not None and statement.multi
-    if statement is not None:
+    if statement is None:
+        if request.may_write:
+            state.user_variables.forget()
+    else:
+        if _may_run_programs(statement):
+            state.user_variables.forget()
+        for assignment in statement.assignments:
+            if assignment.scope == "user":
+                state.user_variables.assign(assignment.name, None)
         if several and (statement.assignments or statement.pins):
             return _mistrust(request, state)
         for hold in statement.holds:
@@ -230,6 +258,13 @@ def _mistrust(request: Request, state: Session) -> bool:
     return True
 
 
+def _may_run_programs(statement: Statement) -> bool:
+    """Whether it may run stored functions or triggers, which may assign user variables."""
+    return statement.reason not in _RUNS_NONE and (
+        statement.kind is StatementClass.WRITE or statement.reason in _PROGRAMS
+    )
+
+
 def _explained(request: Request, statement: Statement) -> bool:
     """Whether it is known what changed in the session's state (fact 1.7)."""
     if statement.reason is Touch.TEMPORARY_TABLE:
@@ -246,6 +281,9 @@ def _explained(request: Request, statement: Statement) -> bool:
 def _assigned(assignment: Assignment, state: Session) -> bool:
     """Take over one assignment of a SET; whether it touched the proxy's own settings."""
     name = assignment.name
+    if assignment.scope == "user":
+        state.user_variables.assign(name, assignment.value)
+        return False
     if assignment.scope == "one-shot":
         state.one_shot = True
         return False

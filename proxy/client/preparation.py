@@ -36,12 +36,30 @@ def prepare(connection: ServerConnection, state: Session) -> bytes:
         connection.needs_reset = False
         connection.statements.clear()
         connection.snapshot = None
+        connection.user_variables.clear()
     if connection.variables_version != state.variables_version:
         connection.variables_version = state.variables_version
         for sql in _assignments(state.variables):
             packets.append(statement_packet(connection, sql))
             connection.expect(PREPARE)
     return b"".join(packets)
+
+
+def assign_user_variables(
+    connection: ServerConnection, state: Session, names: tuple[str, ...]
+) -> bytes:
+    """Packets that give the connection user variables whose values are known."""
+    assignments = []
+    for name in names:
+        literal = state.user_variables.value(name)
+        if literal and connection.user_variables.get(name) != literal:
+            connection.user_variables[name] = literal
+            assignments.append(f"@`{name}`={literal}")
+    if not assignments:
+        return b""
+    connection.expect(PREPARE)
+    sql = "SET " + ",".join(assignments)
+    return statement_packet(connection, sql.encode("utf-8", "surrogateescape"))
 
 
 def wait(connection: ServerConnection, gtids: GtidSet, budget: float) -> bytes:

@@ -400,6 +400,9 @@ class ClientSession:
         if snapshot is not None and replica.snapshot is not snapshot:
             data += preparation.begin_transaction(replica, snapshot)
             snapshot.taken_on(replica.server, decision.proof_set or EMPTY)
+        if request.statement is not None and request.statement.user_variables:
+            names = request.statement.user_variables
+            data += preparation.assign_user_variables(replica, state, names)
         replica.write(data + self._own_packet(replica))
 
     def _own_packet(self, connection: ServerConnection) -> bytes:

@@ -440,3 +440,79 @@ def test_an_xa_transaction_ends_with_the_status_flag(on: On) -> None:
     on.state.in_transaction = False
     on.succeed("XA PREPARE 'a'")
     assert not on.state.pins.reasons
+
+
+# User variables.
+
+
+def test_user_variables_that_set_assigns_literals(on: On) -> None:
+    on.succeed("SET @a = 5, @b = 'x', @c = @a + 1", CHANGED)
+    variables = on.state.user_variables
+    assert (variables.value("a"), variables.value("b"), variables.value("c")) == ("5", "'x'", None)
+    on.succeed("SELECT @a := 6")
+    assert variables.value("a") is None
+    assert variables.know(("b", "d"))
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SET NAMES latin1",
+        "SET sql_mode = ''",
+        "SET collation_connection = latin1_bin",
+        "SET @a = 'x', NAMES latin1",
+        "SET NAMES latin1, @a = 'x'",
+    ],
+)
+def test_strings_depend_on_how_they_are_read(on: On, sql: str) -> None:
+    on.succeed("SET @a = 'x', @b = 1")
+    on.succeed(sql)
+    assert on.state.user_variables.value("a") is None
+    assert on.state.user_variables.value("b") == "1"
+
+
+@pytest.mark.parametrize("ends", [True, False])
+@pytest.mark.parametrize(
+    ("sql", "forgets"),
+    [
+        ("INSERT INTO t VALUES (1)", True),  # a trigger
+        ("CALL p()", True),
+        ("SELECT f()", True),
+        ("EXECUTE s", True),
+        ("CREATE TABLE t SELECT f()", True),
+        ("SELECT 1; SELECT 2", True),
+        (None, True),
+        ("SELECT 1", False),
+        ("SELECT a FROM t FOR UPDATE", False),
+        ("CREATE TEMPORARY TABLE t (a INT)", False),
+        ("SELECT @@sql_mode", False),
+        ("COMMIT", False),
+        ("SET time_zone = '+00:00'", False),
+    ],
+)
+def test_what_may_assign_any_user_variable(
+    on: On, sql: str | None, forgets: bool, ends: bool
+) -> None:
+    on.succeed("SET @a = 5")
+    if ends:
+        on.succeed(sql)
+    else:
+        on.fail(sql)
+    assert on.state.user_variables.know(("a", "b")) is not forgets
+
+
+def test_an_assignment_that_failed_may_have_been_done(on: On) -> None:
+    on.fail("SET @a = 5")
+    on.fail("SELECT 5 INTO @b")
+    variables = on.state.user_variables
+    assert (variables.value("a"), variables.value("b"), variables.value("c")) == (
+        None,
+        None,
+        "",
+    )
+
+
+def test_a_reset_makes_them_null(on: On) -> None:
+    on.succeed("SET @a = 5")
+    on.state.reset()
+    assert on.state.user_variables.value("a") == ""

@@ -127,7 +127,97 @@ def test_what_was_prepared_by_text_has_the_effects_of_its_text(
     run(session, "PREPARE s FROM 'DROP TABLE mine'")
     run(session, "EXECUTE s")
     assert pins(session) is None
-    run(session, "SET @sql = 'SELECT 1'")
+
+
+LITERALS = [
+    *("5", "-5", "+5", "5.0", "-.5", "5e0", "0x41", "0b1", "18446744073709551615", "9" * 40),
+    *("'a'", "''", '"a"', "'é'", "'a''b'", r"'a\\nb'", "NULL", "TRUE", "FALSE"),
+    *("X'41'", "b'1'", "N'a'", "_latin1'a'", "DATE'2020-01-01'", "1 + 1", "'a' 'b'", "1 = 1"),
+    *("(SELECT MAX(a) FROM app.state)", "@@sql_mode", "CURRENT_DATE"),
+]
+
+
+def metadata(session: Connection[Cursor], sql: str) -> object:
+    """Rows and column definitions."""
+    with session.cursor() as cursor:
+        cursor.execute(sql)
+        rows = cursor.fetchall()
+        result = session._result
+        assert result is not None
+        return rows, [
+            (field.name, field.charsetnr, field.length, field.type_code, field.flags, field.scale)
+            for field in result.fields
+        ]
+
+
+@pytest.mark.parametrize(("before", "after"), [("5", "NULL"), ("'a'", "NULL"), ("5", "5.0")])
+def test_a_type_is_that_of_the_last_value(
+    session: Connection[Cursor], cluster: Cluster, before: str, after: str
+) -> None:
+    with closing(cluster.primary.connect()) as direct:
+        answers = []
+        for connection in (direct, session):
+            run(connection, f"SET @a = {before}")
+            run(connection, f"SET @a = {after}")
+            answers.append(metadata(connection, "SELECT @a, @a + 1"))
+    assert answers[0] == answers[1]
+
+
+@pytest.mark.parametrize("literal", LITERALS)
+@pytest.mark.parametrize("names", ["utf8mb4", "latin1 COLLATE latin1_german1_ci"])
+def test_user_variables_have_their_values_and_types_everywhere(
+    session: Connection[Cursor], cluster: Cluster, literal: str, names: str
+) -> None:
+    read = "SELECT @a, @b, @c, CONCAT(@a, 'x'), COLLATION(@a), @a * 2e0"
+    with closing(cluster.primary.connect()) as direct:
+        answers = []
+        for connection in (direct, session):
+            run(connection, f"SET NAMES {names}")
+            run(connection, f"SET @a = {literal}, @b = 2")
+            answers.append(metadata(connection, read))
+            run(connection, "SET NAMES utf8mb4")
+            answers.append(metadata(connection, read))
+    assert answers[0] == answers[2]
+    assert answers[1] == answers[3]
+
+
+def test_where_reads_of_user_variables_go(session: Connection[Cursor]) -> None:
+    read = "SELECT b FROM app.state WHERE a = @a"
+    assert role(session, read) == "replica"
+    assert run(session, read) == []
+    for value, found in (("1", "one"), ("2", "two"), ("TRUE", "one")):
+        run(session, f"SET @A = {value}")
+        assert role(session, read) == "replica"
+        assert run(session, read) == [(found,)]
+    run(session, "SET @a = @a + 1")
+    assert role(session, read) == "primary"
+    assert run(session, read) == [("two",)]
+    run(session, "SET @a = 3")
+    assert role(session, read) == "replica"
+    run(session, "SELECT a FROM app.state WHERE a = 1 INTO @a")
+    assert run(session, read) == [("one",)]
+    assert role(session, read) == "primary"
+
+
+def test_a_trigger_may_assign_user_variables(session: Connection[Cursor], cluster: Cluster) -> None:
+    run(session, "CREATE TABLE app.fired (a INT)")
+    cluster.primary.query(
+        "CREATE TRIGGER app.fires BEFORE INSERT ON app.fired FOR EACH ROW SELECT 6 INTO @fired"
+    )
+    run(session, "SET @fired = 1")
+    assert run(session, "SELECT @fired") == [(1,)]
+    run(session, "INSERT INTO app.fired VALUES (1)")
+    assert run(session, "SELECT @fired") == [(6,)]
+
+
+def test_a_text_in_a_user_variable_is_known_where_it_is_prepared(
+    session: Connection[Cursor],
+) -> None:
+    run(session, "SET @sql = 'SELECT b FROM app.state WHERE a = 1'")
+    run(session, "PREPARE s FROM @sql")
+    assert run(session, "EXECUTE s") == [("one",)]
+    assert pins(session) is None
+    run(session, "SET @sql = CONCAT('SELECT ', '1')")
     run(session, "PREPARE s FROM @sql")
     run(session, "EXECUTE s")
     assert pins(session) == "unknown"

@@ -263,6 +263,17 @@ def test_a_session_that_holds_something_reads_from_the_primary() -> None:
     assert choose_read(session, topology).server is not topology.primary
 
 
+def test_a_read_of_a_user_variable_needs_its_value() -> None:
+    topology = topology_of(f"{U}:1-1000")
+    session = session_at()
+    read = Statement(StatementClass.READ, Touch.USER_VARIABLE, False, "", user_variables=("a", "b"))
+    session.user_variables.assign("a", "1")
+    assert choose(session, read, topology, NOW).server is not topology.primary
+    session.user_variables.assign("b", None)
+    decision = choose(session, read, topology, NOW)
+    assert decision == Decision(topology.primary, Reason.SESSION, Proof.PRIMARY)
+
+
 def test_an_unknown_required_set_is_a_reason_for_the_primary() -> None:
     topology = topology_of(f"{U}:1-1000")
     session = session_at()

@@ -67,9 +67,7 @@ def verdicts(tree: exp.Expression) -> Iterator[str]:
             yield "session"
         elif isinstance(node, exp.SessionParameter):
             yield "diagnostic" if node.name.lower() == "warning_count" else "session"
-        elif isinstance(
-            node, exp.Parameter | exp.CurrentUser | exp.SessionUser | exp.CurrentVersion
-        ):
+        elif isinstance(node, exp.CurrentUser | exp.SessionUser | exp.CurrentVersion):
             yield "session"
         elif isinstance(node, exp.Table):
             yield "session" if node.db.lower() in SERVER_SCHEMAS else "read"

@@ -29,14 +29,29 @@ def resolved(
         return statement if inner is None else _executing(statement, inner), None
     # Also a PREPARE that fails removes the statement that had the name.
     known.pop(prepared.name, None)
-    if prepared.verb == "deallocate" or prepared.text is None or not prepared.name:
+    text = prepared.text
+    if prepared.variable:
+        text = _value(session, prepared.variable)
+    if prepared.verb == "deallocate" or text is None or not prepared.name:
         return statement, None
-    inner = session.classifier.classify(prepared.text.encode(), session.state.mode_flags)
+    inner = session.classifier.classify(text.encode(), session.state.mode_flags)
 
     def remember(connection: ServerConnection) -> None:
         known[prepared.name] = inner
 
     return statement, remember
+
+
+def _value(session: ClientSession, variable: str) -> str | None:
+    """The string in a user variable, if its value is known."""
+    state = session.state
+    literal = state.user_variables.value(variable)
+    if not literal or literal[0] not in "'\"":
+        return None
+    # The literal is read as if it stood in the statement.
+    sql = f"PREPARE s FROM {literal}".encode("utf-8", "surrogateescape")
+    prepared = session.classifier.classify(sql, state.mode_flags).text_prepared
+    return None if prepared is None else prepared.text
 
 
 def _executing(statement: Statement, inner: Statement) -> Statement:
