@@ -41,15 +41,28 @@ class ResponseTranslation:
         stream: ResponseStream,
         client: Capability,
         trackers: frozenset[int],
+        variables: str = "*",
     ) -> None:
         self._stream = stream
         self._deprecate_eof = bool(client & Capability.CLIENT_DEPRECATE_EOF)
         self._session_track = bool(client & Capability.CLIENT_SESSION_TRACK)
-        self.trackers = trackers
+        self.show(trackers, variables)
         self.shift = 0
         self._shape = RESULTS
         self._eof_due = False
         self._sequence_id = 0
+
+    def show(self, trackers: frozenset[int], variables: str) -> None:
+        """Let the client see these types of trackers.
+
+        Args:
+            trackers: the types.
+            variables: names of the system variables that it is to see, as the server tells them,
+                separated by commas; `*` for all.
+        """
+        self.trackers = trackers
+        names = frozenset([name.strip().encode() for name in variables.split(",")])
+        self._variables = None if b"*" in names else names
 
     def begin(self, shape: int, keep_row: bool = False) -> None:
         """Expect the response to a new command; begins the stream, too."""
@@ -133,7 +146,7 @@ class ResponseTranslation:
             return payload
         info = reader.lenenc_bytes()
         block = reader.lenenc_bytes()
-        kept = retain(block, self.trackers) if self._session_track else b""
+        kept = retain(block, self.trackers, self._variables) if self._session_track else b""
         if kept and kept == block:
             return payload
         if kept:

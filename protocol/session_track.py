@@ -191,8 +191,10 @@ def gtids(block: bytes, near: GtidSet | None = None) -> GtidSet | None:
     return union
 
 
-def retain(block: bytes, types: frozenset[int]) -> bytes:
+def retain(block: bytes, types: frozenset[int], variables: frozenset[bytes] | None = None) -> bytes:
     """The block without the entries of all other types; those kept stay byte for byte.
+
+    `variables` are the names of the system variables whose entries are kept; None for all.
 
     Raises:
         MalformedPacketError: a length goes beyond the end.
@@ -202,8 +204,12 @@ def retain(block: bytes, types: frozenset[int]) -> bytes:
     at = 0
     while at < len(block):
         first = at
-        kind, _, at = _span(block, first)
-        if kind in types:
+        kind, begin, at = _span(block, first)
+        if kind == _SYSTEM_VARIABLES and variables is not None:
+            keep = Reader(block[begin:at]).lenenc_bytes() in variables
+        else:
+            keep = kind in types
+        if keep:
             kept.append(block[first:at])
         else:
             complete = False

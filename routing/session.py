@@ -13,6 +13,7 @@ from routing.lexer import (
 )
 from routing.pins import Pins
 from routing.scope import Scopes, ScopeState
+from routing.session_variables import SHOWN_BY_DEFAULT
 from routing.snapshot import Snapshot
 from routing.statement import Statement
 from routing.topology import Role, Server
@@ -33,8 +34,15 @@ def lexer_modes(sql_mode: str) -> int:
 _SHOWN_BY_DEFAULT: Final = frozenset({0, 1, 4, 5})
 """Tracker types that a server with default settings shows; types 2 and 3 are the proxy's doing."""
 
+_ORDERED: Final = frozenset(
+    {
+        *("names", "character set", "character_set_client", "character_set_connection"),
+        *("character_set_results", "collation_connection"),
+    }
+)
+"""What one of these sets, another may set, too."""
+
 _TRACKERS: Final = {
-    "session_track_system_variables": 0,
     "session_track_schema": 1,
     "session_track_state_change": 2,
     "session_track_gtids": 3,
@@ -68,6 +76,8 @@ class Session:
         tracking: session_track_gtids of the primary connection (WL#6972 maps it from the level).
         tracks_transactions: the client wants to be told of its transactions' state.
         shown_trackers: tracker types that the client is to see.
+        shown_variables: system variables whose tracker it is to see, as it set
+            session_track_system_variables.
         avoided: replicas that do not let this user in.
         last: the server that ran the previous statement.
         preferred: index of the replica that the session asks first.
@@ -105,6 +115,7 @@ class Session:
         self.tracking = self._level_tracking = rules.tracking
         self._client_tracking = ""
         self.shown_trackers = _SHOWN_BY_DEFAULT
+        self.shown_variables = SHOWN_BY_DEFAULT
         self.avoided: frozenset[Server] = frozenset()
         self.last: Server | None = None
         self.preferred = preferred
@@ -197,6 +208,8 @@ class Session:
 
     def set_variable(self, name: str, literal: str) -> None:
         """The client set a session variable to a literal."""
+        if self.variables.get(name) == literal and name not in _ORDERED:
+            return
         self.variables.pop(name, None)  # the order of assignment matters: NAMES, then its parts
         self.variables[name] = literal
         self.variables_version += 1
@@ -234,13 +247,18 @@ class Session:
 
         The proxy goes on to track what its level needs.
         """
+        if name == "session_track_system_variables":
+            default = literal is None or literal.upper() == "DEFAULT"
+            shown = SHOWN_BY_DEFAULT if default else (literal or "").strip("'\"")
+            self.shown_variables = "" if shown.upper() == "NULL" else shown
+            return
         kind = _TRACKERS.get(name)
         value = (literal or "ON").strip("'\"").upper()
         if kind is not None:
             hidden = value in ("OFF", "0", "FALSE", "")
             hidden = hidden or (value == "DEFAULT" and kind not in _SHOWN_BY_DEFAULT)
-            shown = self.shown_trackers - {kind}
-            self.shown_trackers = shown if hidden else shown | {kind}
+            others = self.shown_trackers - {kind}
+            self.shown_trackers = others if hidden else others | {kind}
         if name == "session_track_transaction_info":
             self.tracks_transactions = value not in ("OFF", "0", "DEFAULT")
         if name == "session_track_gtids":
@@ -266,4 +284,5 @@ class Session:
         self._client_tracking = ""
         self.adjust(self.initial_rules)
         self.shown_trackers = _SHOWN_BY_DEFAULT
+        self.shown_variables = SHOWN_BY_DEFAULT
         self.last = None

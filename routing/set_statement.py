@@ -45,13 +45,28 @@ def set_verdict(tokens: Tokens) -> Verdict:
         return _ACCOUNTS
     if words[1] == b"DEFAULT" and words[2] == b"ROLE":
         return _ACCOUNTS
-    if words[1] == b"ROLE" or (words[1] == b"RESOURCE" and words[2] == b"GROUP"):
-        return Verdict(StatementClass.SESSION, Touch.SETTING)
+    if words[1] == b"ROLE":
+        return _one("role", _text(tokens, 2))
+    if words[1] == b"RESOURCE" and words[2] == b"GROUP":
+        return _one("resource_group", None)
     if words[1] == b"TRANSACTION":
         return _transaction(tokens, 2, "one-shot")
     if words[1] in _SCOPES and words[2] == b"TRANSACTION":
         return _transaction(tokens, 3, _SCOPES[words[1]])
     return _assignments(tokens)
+
+
+def _one(name: str, value: str | None) -> Verdict:
+    assignments = (Assignment("session", name, value),)
+    return Verdict(StatementClass.SESSION, Touch.SETTING, assignments=assignments)
+
+
+def _text(tokens: Tokens, start: int) -> str | None:
+    """The text from a token on; None if it cannot be decoded."""
+    try:
+        return b" ".join(tokens.raws[start:-1]).decode()
+    except UnicodeDecodeError:
+        return None
 
 
 def _transaction(tokens: Tokens, start: int, scope: str) -> Verdict:

@@ -174,9 +174,13 @@ def _statement(tokens: Tokens, mode_flags: int, ours: bool) -> Statement:
         prepared = text_prepared(parts[0], mode_flags)
         return _made(grammar.verdict(parts[0]), parts[0].normalised(), prepared)
     verdicts = [grammar.verdict(part) for part in parts]
+    writes = any(
+        verdict.kind is StatementClass.WRITE or verdict.reason is Touch.EXECUTED
+        for verdict in verdicts
+    )
     together = Verdict(
         StatementClass.WRITE,
-        Touch.MULTIPLE,
+        Touch.MULTIPLE if writes else Touch.SEVERAL,
         may_write=any(verdict.may_write for verdict in verdicts),
         holds=tuple(hold for verdict in verdicts for hold in verdict.holds),
         assignments=tuple(one for verdict in verdicts for one in verdict.assignments),

@@ -45,6 +45,8 @@ class Touch(Word):
     """Unterminated, or bytes that another character set reads in another way."""
     TOO_LONG = "too long"
     MULTIPLE = "multiple statements"
+    SEVERAL = "several harmless statements"
+    """None of them writes, or runs what has not been looked at."""
     TRANSACTION = "transaction"
     SAVEPOINT = "savepoint"
     SETTING = "setting"
@@ -73,8 +75,8 @@ class Assignment:
     Attributes:
         scope: "session", "global", "persist", "user" (a user variable) or "one-shot" (for the next
             transaction only).
-        name: in lower case and without quotes or @. "names" and "character set" stand for
-            SET NAMES and SET CHARACTER SET.
+        name: in lower case and without quotes or @. "names", "character set", "role" and
+            "resource_group" stand for SET NAMES and the like.
         value: the SQL text as written, if it means the same on every server: a literal, a bare
             word, for "names" also a COLLATE clause. Otherwise None; so for a user variable that is
             assigned in another way than by SET.

@@ -5,8 +5,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from protocol.response_stream import FETCHED, RESULTS
-from protocol.session_track import Gtids, Schema, StateChange, UnknownGtidEncoding, decode, entries
+from protocol.session_track import (
+    Gtids,
+    Schema,
+    StateChange,
+    SystemVariable,
+    UnknownGtidEncoding,
+    decode,
+    entries,
+)
 from routing.pins import Act, PinReason
+from routing.session_variables import (
+    CARRIED,
+    NOT_CARRIED,
+    PINNING,
+    TRACKING,
+    literal_of,
+    pins,
+)
 from routing.statement import StatementClass, Touch
 from routing.topology import Role
 
@@ -20,29 +36,11 @@ if TYPE_CHECKING:
 _GTIDS: Final = 3
 _SCHEMA: Final = 1
 _STATE_CHANGE: Final = 2
+_VARIABLE: Final = 0
 
-_OF_PRIMARY: Final = (_GTIDS, _SCHEMA, _STATE_CHANGE)
+_OF_PRIMARY: Final = (_GTIDS, _SCHEMA, _STATE_CHANGE, _VARIABLE)
 _OF_REPLICA: Final = (_GTIDS,)
 """The session lives on the primary; what else a replica says of its connection is no news."""
-
-_UNLOGGED: Final = frozenset({"sql_log_bin", "pseudo_replica_mode", "pseudo_slave_mode"})
-"""While these are set, writes may have no GTIDs."""
-
-_NOT_CARRIED: Final = frozenset(
-    {
-        "gtid_next",  # what is written under it is reported like any other GTID
-        "autocommit",  # seen in the status flags; reads outside it go to the primary
-        "transaction_read_only",  # a replica's connections are read only anyway
-        "tx_read_only",
-        "last_insert_id",
-        "insert_id",
-        "sql_safe_updates",
-        "foreign_key_checks",
-        "unique_checks",
-    }
-)
-"""Variables that do not change what a read on a replica returns."""
-
 
 _HARMLESS: Final = (StatementClass.READ, StatementClass.SESSION, StatementClass.TRANSACTION)
 _RAISING: Final = (Touch.DEFAULT_SCHEMA, Touch.PREPARED_STATEMENT)
@@ -62,6 +60,7 @@ _TAKEN_ON_THE_WAY: Final = (PinReason.NAMED_LOCK, PinReason.UNKNOWN)
 """What a statement may have taken before it failed."""
 
 _RUNS_NONE: Final = (
+    Touch.SEVERAL,
     Touch.LOCKING_READ,
     Touch.FILE,
     Touch.ACCOUNT,
@@ -74,6 +73,8 @@ SHOWING: Final = (RESULTS, FETCHED)
 """Shapes of answers that may show data."""
 
 _CHARACTER_SETS: Final = frozenset({"names", "character set", "character_set_client"})
+_NAMING: Final = ("names", "character set")
+_BY_NAMES: Final = ("character_set_client", "character_set_connection", "character_set_results")
 _READ_STRINGS: Final = _CHARACTER_SETS | {
     *("character_set_connection", "collation_connection", "sql_mode"),
     *("default_collation_for_utf8mb4",),
@@ -118,6 +119,8 @@ def take_trackers(
                 metrics.gtids_tracked(1)
             elif isinstance(change, Schema):
                 state.schema = change.name
+            elif isinstance(change, SystemVariable):
+                _told(change.name.lower(), change.value, request, state)
             elif isinstance(change, StateChange):
                 request.state_changed = request.state_changed or change.changed
             elif isinstance(change, UnknownGtidEncoding):
@@ -177,13 +180,11 @@ def succeeded(request: Request, state: Session, row: bytes | None = None) -> boo
     state.suspect = False
     if statement.holds:
         _hold(request, statement, state, row)
-    if statement.reason is Touch.SETTING and not statement.assignments:
-        state.pins.take(PinReason.VARIABLE, "role")  # no tracker tells of it (fact 1.7)
     if _may_run_programs(statement):
         state.user_variables.forget()
     restore = statement.touches_tracking
     for assignment in statement.assignments:
-        restore = _assigned(assignment, state) or restore
+        restore = _assigned(assignment, request, state) or restore
     if not _READ_STRINGS.isdisjoint([assignment.name for assignment in statement.assignments]):
         state.user_variables.forget_strings()
     if request.state_changed and (suspect or not _explained(request, statement)):
@@ -271,6 +272,8 @@ def _explained(request: Request, statement: Statement) -> bool:
         return True
     if statement.reason is Touch.DEFINITION and not statement.multi and statement.holds:
         return True  # DROP TABLE, of a temporary one
+    if statement.reason is Touch.SEVERAL:
+        return True
     if statement.kind not in _HARMLESS:
         return False
     if statement.assignments or statement.reason in _RAISING:
@@ -278,36 +281,102 @@ def _explained(request: Request, statement: Statement) -> bool:
     return b"SET_VAR" in request.text.upper()
 
 
-def _assigned(assignment: Assignment, state: Session) -> bool:
+def _told(name: str, value: str, request: Request, state: Session) -> None:
+    """Take over the value of a system variable that a tracker of the primary's tells."""
+    request.told.add(name)
+    if name in TRACKING:
+        state.set_tracker(name, f"'{value}'")
+    elif name in PINNING:
+        _pin(name, value, state)
+    elif name in CARRIED and not _shows(request.statement, name):
+        literal = literal_of(name, value)
+        if literal is None:
+            state.pins.take(PinReason.VARIABLE, name)
+        else:
+            _carry(name, literal, state)
+
+
+def _shows(statement: Statement | None, name: str) -> bool:
+    """Whether the statement shows the variable's value itself, perhaps with what no tracker tells.
+
+    SET NAMES … COLLATE is one: no tracker tells of the collation.
+    """
+    if statement is None or statement.multi:
+        return False
+    for assignment in statement.assignments:
+        value = assignment.value
+        if value is None or value.upper() == "DEFAULT" or assignment.scope != "session":
+            continue
+        if assignment.name in _NAMING and name in _BY_NAMES:
+            return True
+    return False
+
+
+def _assigned(assignment: Assignment, request: Request, state: Session) -> bool:
     """Take over one assignment of a SET; whether it touched the proxy's own settings."""
     name = assignment.name
+    value = assignment.value
     if assignment.scope == "user":
-        state.user_variables.assign(name, assignment.value)
+        state.user_variables.assign(name, value)
         return False
     if assignment.scope == "one-shot":
         state.one_shot = True
         return False
     if assignment.scope != "session":
         return False
-    value = assignment.value
     if name == "autocommit":
         state.status_tells = True
         state.autocommit = (value or "").strip("'\"").upper() in ("1", "ON", "TRUE")
-    if name.startswith("session_track_"):
-        state.set_tracker(name, value)
+    elif name in TRACKING:
+        if name not in request.told:
+            state.set_tracker(name, value)
         return True
-    if name in _CHARACTER_SETS:
-        state.set_character_set(value)
-    anonymous = name == "gtid_next" and "ANONYMOUS" in (value or "ANONYMOUS").upper()
-    if name == "sql_mode":
-        state.set_sql_mode(value)
-    if name in _UNLOGGED or anonymous or not state.modes_known:
-        state.pins.take(PinReason.VARIABLE, name)
-    elif name in _NOT_CARRIED:
-        return False
+    elif name == "gtid_next":
+        if "ANONYMOUS" in (value or "ANONYMOUS").upper():
+            state.pins.take(PinReason.VARIABLE, name)
+        else:
+            state.pins.give(PinReason.VARIABLE, name)
+    elif name in NOT_CARRIED or _has_been_told(name, value, request):
+        pass
+    elif name in PINNING:
+        _pin(name, value, state)
     elif value is None:
+        if name == "sql_mode":
+            state.set_sql_mode(None)
+        if name in _CHARACTER_SETS:
+            state.set_character_set(None)
+        state.pins.take(PinReason.VARIABLE, name)
+    else:
+        _carry(name, value, state)
+    return False
+
+
+def _has_been_told(name: str, value: str | None, request: Request) -> bool:
+    """Whether a tracker has told what the assignment did."""
+    if name in _NAMING and value == "DEFAULT":
+        return not request.told.isdisjoint(_BY_NAMES)
+    return name in request.told
+
+
+def _carry(name: str, literal: str, state: Session) -> None:
+    """Let replicas have a variable, too."""
+    if name in _CHARACTER_SETS:
+        state.set_character_set(literal)
+    if name in _READ_STRINGS:
+        state.user_variables.forget_strings()
+    if name == "sql_mode":
+        state.set_sql_mode(literal)
+        if not state.modes_known:
+            state.pins.take(PinReason.VARIABLE, name)
+            return
+    if name in _CHARACTER_SETS:
+        state.pins.give(PinReason.VARIABLE, "names")
+    state.pins.give(PinReason.VARIABLE, name)
+    state.set_variable(name, literal)
+
+
+def _pin(name: str, value: str | None, state: Session) -> None:
+    if pins(name, value):
         state.pins.take(PinReason.VARIABLE, name)
     else:
         state.pins.give(PinReason.VARIABLE, name)
-        state.set_variable(name, value)
-    return False

@@ -37,6 +37,7 @@ def prepare(connection: ServerConnection, state: Session) -> bytes:
         connection.statements.clear()
         connection.snapshot = None
         connection.user_variables.clear()
+        connection.role = ""
     if connection.variables_version != state.variables_version:
         connection.variables_version = state.variables_version
         for sql in _assignments(state.variables):
@@ -106,6 +107,13 @@ def end_transaction(connection: ServerConnection) -> None:
     connection.snapshot = None
 
 
+def choose_role(connection: ServerConnection, role: str) -> bytes:
+    """A SET ROLE; registers its answer. It stands behind the WAIT, which may be for its GRANT."""
+    connection.expect(PREPARE)
+    connection.role = role
+    return statement_packet(connection, f"SET ROLE {role}".encode("utf-8", "surrogateescape"))
+
+
 def choose_schema(connection: ServerConnection, schema: str) -> bytes:
     """A COM_INIT_DB; registers its answer.
 
@@ -121,6 +129,8 @@ def _assignments(variables: dict[str, str]) -> list[bytes]:
     statements: list[str] = []
     run: list[str] = []
     for name, literal in variables.items():
+        if name == "role":
+            continue  # it may not be there before the WAIT
         if name in ("names", "character set"):
             if run:
                 statements.append("SET " + ",".join(run))

@@ -139,7 +139,7 @@ class Replicas:
             if connection.tracks_all is not (state.tracking == "ALL_GTIDS"):
                 self.give_up(connection)
             elif connection.translation is not None:
-                connection.translation.trackers = state.shown_trackers
+                connection.translation.show(state.shown_trackers, state.shown_variables)
 
     def end_transactions(self) -> None:
         """The client's READ ONLY transaction has ended."""

@@ -41,6 +41,7 @@ class Request:
         prepared_anew: a server had forgotten the statement, and was asked to prepare it again.
         bound: it can run on no other server than the one it was sent to.
         started: bytes of the answer went to the client.
+        told: system variables of which trackers told the value.
         effect: run when the response ended well, before the client is told; is given the
             connection that answered.
         resume: what a probe of the primary is followed by, if that is not routing.
@@ -73,6 +74,7 @@ class Request:
         "started",
         "state_changed",
         "statement",
+        "told",
         "wait_us",
         "waited",
     )
@@ -116,6 +118,7 @@ class Request:
         self.own: GtidSet = EMPTY
         self.observed: GtidSet = EMPTY
         self.state_changed = False
+        self.told: set[str] = set()
         self.effect: Callable[[ServerConnection], None] | None = None
         self.resume: Callable[[], None] | None = None
 

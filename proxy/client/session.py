@@ -51,7 +51,7 @@ from proxy.server.connection import (
     ServerConnection,
 )
 from proxy.server.kill import kill
-from proxy.server.login import TRACKER_SETTINGS, Login, primary_settings
+from proxy.server.login import Login, primary_settings
 from proxy.server.probe import PROBE_SQL, parsed
 from routing.consistency import NO_ADJUSTMENT, REMEMBERING
 from routing.decision import Decision, Level, Outcome, Proof, Reason
@@ -183,6 +183,7 @@ class ClientSession:
             connection.stream,
             self.connection.capabilities,
             self.state.shown_trackers,
+            self.state.shown_variables,
         )
         connection.attach(opened.channel.hand_over(connection), self)
         self._primary = connection
@@ -377,11 +378,13 @@ class ClientSession:
         data = b""
         waits = decision.proof is Proof.WAITED and decision.proof_set is not None
         schema = state.schema if replica.schema != state.schema else ""
+        role = state.variables.get("role", "")
         audits = decision.proof is not Proof.NONE and self.reads.audits()
         if (
             waits
             or audits
             or schema
+            or replica.role != role
             or replica.needs_reset
             or replica.variables_version != state.variables_version
         ):
@@ -393,6 +396,8 @@ class ClientSession:
                 self.reads.wait.begin(replica, decision.proof_set, budget)
             if audits and request.required is not None:
                 parts += preparation.audit(replica, request.required)
+            if replica.role != role:
+                parts += preparation.choose_role(replica, role)
             if schema:
                 parts += preparation.choose_schema(replica, schema)
             data = parts
@@ -786,13 +791,15 @@ class ClientSession:
         if primary is None:
             return
         if primary.translation is not None:
-            primary.translation.trackers = self.state.shown_trackers
+            primary.translation.show(self.state.shown_trackers, self.state.shown_variables)
         self.replicas.track(self.state)
         primary.expect(RESTORE)
         # Inside a transaction GTID tracking cannot be changed (fact 2.4): it is done behind it.
         self._untracked = self.state.in_transaction
         self._restoring = self.state.tracking
-        sql = TRACKER_SETTINGS if self._untracked else primary_settings(self.state.tracking)
+        shown = self.state.shown_variables
+        tracking = "" if self._untracked else self.state.tracking
+        sql = primary_settings(tracking, shown)
         primary.write(preparation.statement_packet(primary, sql))
 
     def _restored(self, stream: ResponseStream) -> None:

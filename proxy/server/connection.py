@@ -135,6 +135,7 @@ class ServerConnection:
         stream: where the response stands that is being read.
         translation: set where the client negotiated less than this connection did.
         schema: the default schema it has.
+        role: what SET ROLE it was given; empty if none.
         user_variables: those that it was given, as literals.
         variables_version: the version of the session's variables that it has.
         needs_reset: the session was reset and this connection not yet.
@@ -154,6 +155,7 @@ class ServerConnection:
         self.epoch = 0
         self.settings = b""
         self.schema = ""
+        self.role = ""
         self.user_variables: dict[str, str] = {}
         self.variables_version = 0
         self.needs_reset = False

@@ -19,6 +19,7 @@ from proxy.compressed import compress
 from proxy.server.connection import ServerConnection
 from proxy.server.errors import ServerRefusedError, ServerUnreachableError
 from proxy.server.query import Identity, identify, query
+from routing.session_variables import SHOWN_BY_DEFAULT, followed
 from routing.topology import Role
 
 if TYPE_CHECKING:
@@ -46,21 +47,27 @@ ALWAYS: Final = (
 TRACKING: Final = Capability.CLIENT_SESSION_TRACK | Capability.CLIENT_DEPRECATE_EOF
 """What a connection needs so that no GTID is lost (fact 2.3)."""
 
-TRACKER_SETTINGS: Final = b"SET SESSION session_track_schema=ON,session_track_state_change=ON"
-"""What lets the proxy see a primary connection's schema, and changes that it must look into."""
+_TRACKER_SETTINGS: Final = (
+    b"SET SESSION session_track_schema=ON,session_track_state_change=ON"
+    b",session_track_system_variables='%b'"
+)
+"""What lets the proxy see a primary connection's schema and variables, and changes that it must
+look into. Of names that a server does not know it only warns."""
 _REPLICA_SETTINGS: Final = b"SET SESSION autocommit=1,transaction_read_only=1"
 """No read leaves a snapshot open for the next one, whatever the server's own default is; and a
 statement that writes after all is refused (1792), also to those who may write there."""
 _SQL_MODE: Final = re.compile("[A-Z0-9_,]*")
 
 
-def primary_settings(tracking: str) -> bytes:
+def primary_settings(tracking: str, shown_variables: str = SHOWN_BY_DEFAULT) -> bytes:
     """The settings of a connection to the primary.
 
     Args:
-        tracking: a value of session_track_gtids.
+        tracking: a value of session_track_gtids; empty to leave it as it is.
+        shown_variables: the client's own session_track_system_variables.
     """
-    return TRACKER_SETTINGS + b",session_track_gtids=" + tracking.encode("ascii")
+    settings = _TRACKER_SETTINGS % followed(shown_variables).encode("ascii")
+    return settings + b",session_track_gtids=" + tracking.encode("ascii") if tracking else settings
 
 
 def replica_settings(tracking: str, sql_mode: str | None) -> bytes:

@@ -326,3 +326,15 @@ def test_changed_blocks_are_read_or_malformed(parts: list[bytes], data: st.DataO
     at = data.draw(st.integers(0, len(block)))
     removed = data.draw(st.integers(0, 3))
     read_all(block[:at] + data.draw(st.binary(max_size=3)) + block[at + removed :])
+
+
+def test_system_variables_are_retained_by_name() -> None:
+    zone = system_variable_entry("time_zone", "+01:00")
+    mode = system_variable_entry("sql_mode", "ANSI")
+    schema = schema_entry("app")
+    block = zone + mode + schema
+    types = frozenset({0, 1})
+    assert retain(block, types, None) is block
+    assert retain(block, types, frozenset({b"time_zone", b"sql_mode"})) is block
+    assert retain(block, types, frozenset({b"sql_mode"})) == mode + schema
+    assert retain(block, frozenset({0}), frozenset()) == b""

@@ -20,6 +20,7 @@ from proxy.server.connection import ServerConnection
 from routing.classifier import Classifier
 from routing.consistency import Rules
 from routing.decision import Level, Scope, TimeoutPolicy
+from routing.lexer import MODE_ANSI_QUOTES
 from routing.session import Session
 from routing.topology import Role, Server
 
@@ -146,8 +147,11 @@ def test_malformed_trackers(on: On, block: bytes) -> None:
         "HANDLER t OPEN",
         "EXECUTE s",
         "XA START 'a'",
-        "SET ROLE r",
         "SET sql_log_bin = 0",
+        "SET sql_auto_is_null = 1",
+        "SET optimizer_trace = 'enabled=on'",
+        "SET rand_seed1 = 5",
+        "SET timestamp = @x",
         "SET SESSION pseudo_replica_mode = 1",
         "SET gtid_next = 'ANONYMOUS'",
         "SET gtid_next = @x",
@@ -268,7 +272,7 @@ def test_a_state_change_that_the_statement_explains(on: On, sql: str) -> None:
         "ROLLBACK",
         "COMMIT",
         "EXECUTE s",
-        "SELECT 1; SELECT 2",
+        "SELECT 1; INSERT INTO t VALUES (1)",
         "an unknown statement",
         None,
     ],
@@ -480,7 +484,8 @@ def test_strings_depend_on_how_they_are_read(on: On, sql: str) -> None:
         ("SELECT f()", True),
         ("EXECUTE s", True),
         ("CREATE TABLE t SELECT f()", True),
-        ("SELECT 1; SELECT 2", True),
+        ("SELECT 1; INSERT INTO t VALUES (1)", True),
+        ("SELECT 1; SELECT 2", False),
         (None, True),
         ("SELECT 1", False),
         ("SELECT a FROM t FOR UPDATE", False),
@@ -516,3 +521,108 @@ def test_a_reset_makes_them_null(on: On) -> None:
     on.succeed("SET @a = 5")
     on.state.reset()
     assert on.state.user_variables.value("a") == ""
+
+
+# System variables that trackers tell.
+
+
+def told(**values: str) -> bytes:
+    return b"".join(system_variable_entry(name, value) for name, value in values.items())
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SET time_zone = @old",
+        "SET time_zone = DEFAULT",
+        "SET @@time_zone = CONCAT('+05', ':00')",
+        "SELECT 1; SET time_zone = @old",
+        "SET time_zone = '+5:00'",
+    ],
+)
+def test_a_value_that_a_tracker_tells_is_carried(on: On, sql: str) -> None:
+    on.succeed("SET group_concat_max_len = @x")
+    assert on.state.pins.text == "variable group_concat_max_len"
+    assert not on.succeed(sql, told(time_zone="+05:00"), CHANGED)
+    assert on.state.variables["time_zone"] == "'+05:00'"
+    assert not on.succeed("SET group_concat_max_len = @y", told(group_concat_max_len="9"), CHANGED)
+    assert on.state.variables["group_concat_max_len"] == "9"
+    assert not on.state.pins.reasons
+
+
+def test_what_a_program_sets_is_carried(on: On) -> None:
+    assert on.succeed("CALL p()", told(sql_mode="ANSI_QUOTES", lc_time_names="de_DE"), CHANGED)
+    assert on.state.variables == {"sql_mode": "'ANSI_QUOTES'", "lc_time_names": "'de_DE'"}
+    assert on.state.mode_flags & MODE_ANSI_QUOTES
+    assert on.state.pins.text == "unknown"  # it may also have made a temporary table
+
+
+def test_sql_mode_is_known_by_its_tracker(on: On) -> None:
+    on.succeed("SET sql_mode = 4")
+    assert not on.state.modes_known
+    on.succeed("SET sql_mode = 4", told(sql_mode="ANSI_QUOTES"))
+    assert on.state.modes_known
+    assert on.state.mode_flags & MODE_ANSI_QUOTES
+    assert not on.state.pins.reasons
+
+
+@pytest.mark.parametrize("name", ["sql_log_bin", "sql_auto_is_null", "profiling"])
+def test_variables_that_keep_a_session_on_the_primary(on: On, name: str) -> None:
+    harmless = "ON" if name == "sql_log_bin" else "OFF"
+    harmful = "OFF" if name == "sql_log_bin" else "ON"
+    on.succeed(f"SET {name} = @x", told(**{name: harmful}), CHANGED)
+    assert on.state.pins.text == f"variable {name}"
+    on.succeed(f"SET {name} = @x", told(**{name: harmless}), CHANGED)
+    assert not on.state.pins.reasons
+    on.succeed(f"SET {name} = {harmful}")
+    assert on.state.pins.reasons
+    on.succeed(f"SET {name} = '{harmless.lower()}'")
+    assert not on.state.pins.reasons
+    assert not on.state.variables
+
+
+def test_set_names_is_carried_with_its_collation(on: On) -> None:
+    trackers = told(
+        character_set_client="latin1",
+        character_set_connection="latin1",
+        character_set_results="latin1",
+    )
+    on.succeed("SET NAMES latin1 COLLATE latin1_bin", trackers, CHANGED)
+    assert on.state.variables == {"names": "latin1 COLLATE latin1_bin"}
+    on.succeed("SET NAMES DEFAULT", trackers, CHANGED)
+    assert list(on.state.variables)[1:] == [
+        *("character_set_client", "character_set_connection", "character_set_results")
+    ]
+
+
+def test_no_character_set_for_results(on: On) -> None:
+    on.succeed("SET character_set_results = @x", told(character_set_results=""), CHANGED)
+    assert on.state.variables == {"character_set_results": "NULL"}
+
+
+@pytest.mark.parametrize("value", ["a'b", "a\\b", "é"])
+def test_a_value_that_cannot_be_written_pins(on: On, value: str) -> None:
+    on.succeed("SET lc_messages = @x", told(lc_messages=value), CHANGED)
+    assert on.state.pins.text == "variable lc_messages"
+    assert not on.state.variables
+
+
+def test_what_a_program_does_to_tracking_is_restored(on: On) -> None:
+    tracking = told(session_track_gtids="ALL_GTIDS", session_track_system_variables="*")
+    assert on.succeed("CALL p()", tracking, CHANGED)
+    assert on.state.tracking == "ALL_GTIDS"
+    assert on.state.shown_variables == "*"
+
+
+def test_roles_are_carried_as_they_are_written(on: On) -> None:
+    assert not on.succeed("SET ROLE a, `b`")
+    assert on.state.variables == {"role": "a , `b`"}
+    on.succeed("SET ROLE NONE")
+    assert on.state.variables == {"role": "NONE"}
+    assert not on.state.pins.reasons
+
+
+def test_a_replica_tells_nothing_of_the_session(on: On) -> None:
+    on.server.role = Role.REPLICA
+    on.succeed("SELECT 1", told(time_zone="+05:00"))
+    assert not on.state.variables

@@ -11,7 +11,10 @@ from pymysql.connections import Connection
 from pymysql.constants import CLIENT
 from pymysql.cursors import Cursor
 
+from protocol.constants import Capability, Command
+from protocol.response_stream import SIMPLE
 from tests.real_mysql.cluster import Cluster
+from tests.real_mysql.raw_client import RawClient
 from tests.real_mysql.running_proxy import RunningProxy
 from tests.real_mysql.template import APP_PASSWORD, APP_USER
 
@@ -221,3 +224,127 @@ def test_a_text_in_a_user_variable_is_known_where_it_is_prepared(
     run(session, "PREPARE s FROM @sql")
     run(session, "EXECUTE s")
     assert pins(session) == "unknown"
+
+
+SHOWN = (
+    "time_zone, sql_mode, group_concat_max_len, lc_time_names, character_set_client,"
+    " character_set_results, collation_connection, sql_select_limit, div_precision_increment,"
+    " optimizer_switch, transaction_isolation"
+)
+ANSWERS = [
+    "SELECT 5 / 7, FROM_UNIXTIME(0), DAYNAME('2026-01-01'), 'a' = 'A', COLLATION('a')",
+    "SELECT GROUP_CONCAT(REPEAT(b, 300) ORDER BY a) FROM app.state",
+    "SELECT a FROM app.state ORDER BY a",
+    "SELECT '1' || '2', -1",
+]
+
+
+@pytest.mark.parametrize(
+    "sets",
+    [
+        ["SET @old = @@time_zone, time_zone = '+05:00'", "SET time_zone = @old"],
+        ["SET sql_mode = CONCAT(@@sql_mode, ',PIPES_AS_CONCAT')"],
+        ["SET @@SESSION.group_concat_max_len = 10 * 2", "SET div_precision_increment = 1 + 1"],
+        ["SET time_zone = '+03:00'", "SET @@time_zone = DEFAULT"],
+        ["SET lc_time_names = 5, sql_select_limit = @@sql_select_limit - @@sql_select_limit + 2"],
+        [
+            "SET time_zone = '-02:00'; SET sql_mode = 'ANSI'",
+            "SELECT 1; SET lc_time_names = 'de_DE'",
+        ],
+        ["SET NAMES utf8mb4 COLLATE utf8mb4_bin"],
+        ["SET NAMES latin1", "SET collation_connection = @@collation_server"],
+        ["SET character_set_results = NULL", "SET NAMES DEFAULT"],
+        ["SET optimizer_switch = 'mrr=off', transaction_isolation = 'READ-COMMITTED'"],
+        ["SET optimizer_switch = REPLACE(@@optimizer_switch, 'hash_join=on', 'hash_join=off')"],
+        ["SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE, READ ONLY"],
+    ],
+)
+def test_system_variables_however_they_are_set(
+    session: Connection[Cursor], cluster: Cluster, sets: list[str]
+) -> None:
+    with pymysql.connect(
+        host="127.0.0.1",
+        port=cluster.primary.port,
+        user=APP_USER,
+        password=APP_PASSWORD,
+        database="app",
+        autocommit=True,
+        client_flag=CLIENT.MULTI_STATEMENTS,
+    ) as direct:
+        for sql in sets:
+            run(direct, sql)
+            run(session, sql)
+        assert pins(session) is None
+        for sql in ANSWERS:
+            assert metadata(session, sql) == metadata(direct, sql)
+            assert role(session, sql) == "replica"
+        names = ", ".join(f"@@{name.strip()}" for name in SHOWN.split(","))
+        assert run(session, f"SELECT {names}") == run(direct, f"SELECT {names}")
+
+
+def test_a_role_is_active_on_replicas(session: Connection[Cursor], cluster: Cluster) -> None:
+    for sql in (
+        "CREATE DATABASE IF NOT EXISTS secret",
+        "CREATE TABLE IF NOT EXISTS secret.words (a INT)",
+        "CREATE ROLE IF NOT EXISTS reader",
+        "GRANT SELECT ON secret.* TO reader",
+        f"GRANT reader TO {APP_USER}",
+    ):
+        cluster.primary.query(sql)
+    run(session, "DO 1")
+    read = "SELECT COUNT(*) FROM secret.words"
+    with pytest.raises(pymysql.err.OperationalError, match="denied"):
+        run(session, read)
+    run(session, "SET ROLE reader")
+    cluster.wait_caught_up()
+    assert run(session, read) == [(0,)]
+    assert role(session, read) == "replica"
+    run(session, "SET ROLE NONE")
+    with pytest.raises(pymysql.err.OperationalError, match="denied"):
+        run(session, read)
+
+
+def test_a_program_that_sets_variables(session: Connection[Cursor], cluster: Cluster) -> None:
+    cluster.primary.query("CREATE PROCEDURE app.sets() SET time_zone = '+07:00'")
+    run(session, "CALL sets()")
+    assert run(session, "SELECT FROM_UNIXTIME(0) = '1970-01-01 07:00:00'") == [(1,)]
+
+
+TRACKED = [
+    "SET time_zone = '+01:00'",
+    "SET sql_mode = 'ANSI'",
+    "SET NAMES latin1",
+    "SET group_concat_max_len = 5, autocommit = 1",
+    "USE app",
+    "SET @a = 1",
+    "SELECT 1",
+    "BEGIN",
+    "ROLLBACK",
+]
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        None,
+        "SET session_track_system_variables = 'sql_mode,Group_Concat_Max_Len'",
+        "SET session_track_system_variables = ''",
+        "SET session_track_system_variables = DEFAULT",
+        "SET session_track_system_variables = 'max_sp_recursion_depth', session_track_schema = OFF",
+        "SET session_track_state_change = 1, session_track_transaction_info = 'STATE'",
+    ],
+)
+def test_a_client_sees_the_trackers_that_it_asks_for(
+    running: RunningProxy, cluster: Cluster, shown: str | None
+) -> None:
+    capabilities = Capability.CLIENT_DEPRECATE_EOF | Capability.CLIENT_SESSION_TRACK
+    answers = []
+    for address in (cluster.primary.address, running.address):
+        with RawClient(address, APP_USER, APP_PASSWORD, capabilities, "app") as client:
+            if shown is not None:
+                client.query(shown)
+            texts = [*TRACKED, "SET max_sp_recursion_depth = 1"]
+            answers.append([client.query(sql) for sql in texts])
+            assert client.command(Command.COM_RESET_CONNECTION, shape=SIMPLE)
+            answers[-1] += [client.query(sql) for sql in TRACKED]
+    assert answers[0] == answers[1]

@@ -11,6 +11,7 @@ from routing.lexer import MODE_ANSI_QUOTES, MODE_NO_BACKSLASH_ESCAPES
 from routing.pins import PinReason
 from routing.scope import COMPACT_ABOVE, PROBE_ABOVE, Scopes
 from routing.session import Session, lexer_modes
+from routing.session_variables import SHOWN_BY_DEFAULT
 from routing.topology import Role, Server
 
 LEXER_MODES = MODE_ANSI_QUOTES | MODE_NO_BACKSLASH_ESCAPES
@@ -207,7 +208,11 @@ def test_each_assignment_changes_the_version(session: Session) -> None:
     for value in ("1", "2", "2"):
         session.set_variable("sort_buffer_size", value)
         versions.add(session.variables_version)
-    assert len(versions) == 4
+    assert len(versions) == 3
+    for _ in range(2):  # what is set between may change it, too
+        session.set_variable("names", "latin1")
+        versions.add(session.variables_version)
+    assert len(versions) == 5
 
 
 # sql_mode.
@@ -263,10 +268,28 @@ def test_a_client_sees_what_a_server_shows_by_default(session: Session) -> None:
     assert session.shown_trackers == {0, 1, 4, 5}
 
 
+def test_a_client_sees_the_system_variables_that_it_names() -> None:
+    session = session_at()
+    assert session.shown_variables == SHOWN_BY_DEFAULT
+    for value, shown in (
+        ("'Time_Zone,sql_mode'", "Time_Zone,sql_mode"),
+        ("''", ""),
+        ("NULL", ""),
+        ("'*'", "*"),
+        ("DEFAULT", SHOWN_BY_DEFAULT),
+        (None, SHOWN_BY_DEFAULT),
+    ):
+        session.set_tracker("session_track_system_variables", "'x'")
+        session.set_tracker("session_track_system_variables", value)
+        assert session.shown_variables == shown
+        assert session.shown_trackers == {0, 1, 4, 5}
+    session.reset()
+    assert session.shown_variables == SHOWN_BY_DEFAULT
+
+
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
-        ("session_track_system_variables", 0),
         ("session_track_schema", 1),
         ("session_track_state_change", 2),
         ("session_track_gtids", 3),

@@ -1,0 +1,109 @@
+"""System variables of a session: which are carried to replicas, and how a value is written."""
+
+import re
+from typing import Final
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_NUMBERS: Final = _words(
+    """cte_max_recursion_depth default_week_format div_precision_increment
+    eq_range_index_dive_limit group_concat_max_len information_schema_stats_expiry
+    interactive_timeout join_buffer_size lock_wait_timeout long_query_time max_error_count
+    max_execution_time max_heap_table_size max_join_size max_points_in_geometry max_sort_length
+    net_read_timeout net_write_timeout optimizer_prune_level optimizer_search_depth
+    range_optimizer_max_mem_size read_buffer_size read_rnd_buffer_size sort_buffer_size
+    sql_select_limit tmp_table_size wait_timeout"""
+)
+"""These take no strings."""
+
+_WORDS: Final = _words(
+    """big_tables block_encryption_mode character_set_client character_set_connection
+    character_set_filesystem character_set_results character_set_server collation_connection
+    collation_server default_collation_for_utf8mb4 end_markers_in_json
+    internal_tmp_mem_storage_engine lc_messages lc_time_names optimizer_switch
+    show_gipk_in_create_table_and_information_schema sql_big_selects sql_buffer_result sql_mode
+    sql_notes sql_quote_show_create time_zone transaction_isolation windowing_use_high_precision"""
+)
+
+CARRIED: Final = _NUMBERS | _WORDS
+"""What changes the answers to reads. Whatever sets one of these, a tracker tells its new value."""
+
+PINNING: Final[dict[str, tuple[str, ...]]] = {
+    # While these are set, writes may have no GTIDs.
+    "sql_log_bin": ("ON", "1", "TRUE"),
+    "pseudo_replica_mode": ("OFF", "0", "FALSE"),
+    "pseudo_slave_mode": ("OFF", "0", "FALSE"),
+    # What the primary keeps of the statements that it ran.
+    "sql_auto_is_null": ("OFF", "0", "FALSE"),
+    "profiling": ("OFF", "0", "FALSE"),
+    "optimizer_trace": ("ENABLED=OFF", "ENABLED=OFF,ONE_LINE=OFF", "ENABLED=OFF,ONE_LINE=ON"),
+    # Each RAND() goes on from the one before.
+    "rand_seed1": (),
+    "rand_seed2": (),
+}
+"""Variables that keep a session on the primary, but for these values."""
+
+NOT_CARRIED: Final = _words(
+    """auto_increment_increment auto_increment_offset autocommit binlog_format binlog_row_image
+    binlog_row_value_options binlog_rows_query_log_events bulk_insert_buffer_size
+    completion_type default_storage_engine default_table_encryption default_tmp_storage_engine
+    explicit_defaults_for_timestamp foreign_key_checks gtid_next identity
+    innodb_lock_wait_timeout innodb_strict_mode insert_id last_insert_id low_priority_updates
+    resource_group sql_safe_updates sql_generate_invisible_primary_key sql_require_primary_key
+    sql_warnings transaction_read_only tx_read_only unique_checks updatable_views_with_limit
+    xa_detach_on_prepare"""
+)
+"""Variables that change nothing that a read on a replica returns. Of these, `autocommit` is seen in
+the status flags, and what is written under `gtid_next` is reported like any other GTID."""
+
+TRACKING: Final = _words(
+    """session_track_gtids session_track_schema session_track_state_change
+    session_track_system_variables session_track_transaction_info"""
+)
+
+SHOWN_BY_DEFAULT: Final = (
+    "time_zone,autocommit,character_set_client,character_set_results,character_set_connection"
+)
+"""session_track_system_variables of a server with default settings."""
+
+_FOLLOWED: Final = sorted(
+    CARRIED | TRACKING | {"autocommit", "sql_log_bin", "sql_auto_is_null", "profiling"}
+)
+_NAME: Final = re.compile("[A-Za-z0-9_]+")
+_NUMBER: Final = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
+_PLAIN: Final = re.compile(r"[ -&(-\[\]-~]*")
+"""Without quotes and backslashes."""
+
+
+def followed(shown: str) -> str:
+    """The session_track_system_variables of a connection to the primary.
+
+    Args:
+        shown: what the client wants to see, as it set the variable.
+    """
+    # A server tells a name as it is written here.
+    names = {name.lower(): name for name in _FOLLOWED}
+    for part in shown.split(","):
+        name = part.strip()
+        if name == "*":
+            return "*"  # with which every OK has a statement_id
+        if _NAME.fullmatch(name):
+            names[name.lower()] = name
+    return ",".join(names.values())
+
+
+def literal_of(name: str, value: str) -> str | None:
+    """A value that a tracker told, as SET takes it; None if there is no safe way to write it."""
+    if name == "character_set_results" and not value:
+        return "NULL"
+    if name in _NUMBERS:
+        return value if _NUMBER.fullmatch(value) else None
+    return f"'{value}'" if _PLAIN.fullmatch(value) else None
+
+
+def pins(name: str, value: str | None) -> bool:
+    """Whether a variable of `PINNING` keeps the session on the primary; None if not known."""
+    return value is None or value.strip("'\"").replace(" ", "").upper() not in PINNING[name]

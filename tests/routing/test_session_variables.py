@@ -1,0 +1,55 @@
+"""Names and values of system variables, as servers are told them."""
+
+import pytest
+
+from routing.session_variables import CARRIED, NOT_CARRIED, PINNING, followed, literal_of, pins
+
+
+def test_no_variable_is_treated_in_two_ways() -> None:
+    assert not CARRIED & NOT_CARRIED
+    assert not PINNING.keys() & (CARRIED | NOT_CARRIED)
+
+
+def test_what_the_client_wants_to_see_is_followed_too() -> None:
+    names = followed("Time_Zone, x_1,x'y,").split(",")
+    assert {"Time_Zone", "x_1", "sql_mode", "session_track_gtids"} <= set(names)
+    assert len({name.lower() for name in names}) == len(names)
+    assert not any("'" in name or not name for name in names)
+    assert followed("time_zone,*") == "*"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "literal"),
+    [
+        ("time_zone", "+05:00", "'+05:00'"),
+        ("sql_mode", "", "''"),
+        ("sql_select_limit", "5", "5"),
+        ("long_query_time", "1.500000", "1.500000"),
+        ("sql_select_limit", "5 + 1", None),
+        ("sql_select_limit", "", None),
+        ("lc_messages", "a'b", None),
+        ("lc_messages", "a\\", None),
+        ("lc_messages", "é", None),
+        ("character_set_results", "", "NULL"),
+        ("character_set_results", "latin1", "'latin1'"),
+    ],
+)
+def test_values(name: str, value: str, literal: str | None) -> None:
+    assert literal_of(name, value) == literal
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "pinning"),
+    [
+        ("sql_log_bin", "ON", False),
+        ("sql_log_bin", "'on'", False),
+        ("sql_log_bin", "0", True),
+        ("sql_log_bin", None, True),
+        ("profiling", "1", True),
+        ("optimizer_trace", "'enabled=off'", False),
+        ("optimizer_trace", "'one_line=on,enabled=on'", True),
+        ("rand_seed1", "0", True),
+    ],
+)
+def test_what_pins(name: str, value: str | None, pinning: bool) -> None:
+    assert pins(name, value) is pinning
