@@ -23,7 +23,7 @@ _WORDS: Final = _words(
     """big_tables block_encryption_mode character_set_client character_set_connection
     character_set_filesystem character_set_results character_set_server collation_connection
     collation_server default_collation_for_utf8mb4 end_markers_in_json
-    internal_tmp_mem_storage_engine lc_messages lc_time_names optimizer_switch
+    internal_tmp_mem_storage_engine lc_messages lc_time_names
     show_gipk_in_create_table_and_information_schema sql_big_selects sql_buffer_result sql_mode
     sql_notes sql_quote_show_create time_zone transaction_isolation windowing_use_high_precision"""
 )
@@ -102,6 +102,17 @@ def literal_of(name: str, value: str) -> str | None:
     if name in _NUMBERS:
         return value if _NUMBER.fullmatch(value) else None
     return f"'{value}'" if _PLAIN.fullmatch(value) else None
+
+
+def in_addition(literal: str, before: str | None) -> str:
+    """A value of optimizer_switch, which sets only the flags that it names, with those set before.
+
+    Its whole value is not used: a server refuses its own one now and then (9.7.4).
+    """
+    quoted = literal[:1] in "'\"" and before is not None and before[:1] in "'\""
+    if not quoted or before is None or literal.strip("'\"").upper() == "DEFAULT":
+        return literal
+    return f"'{before[1:-1]},{literal[1:-1]}'"
 
 
 def pins(name: str, value: str | None) -> bool:

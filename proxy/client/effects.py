@@ -20,6 +20,7 @@ from routing.session_variables import (
     NOT_CARRIED,
     PINNING,
     TRACKING,
+    in_addition,
     literal_of,
     pins,
 )
@@ -355,7 +356,7 @@ def _has_been_told(name: str, value: str | None, request: Request) -> bool:
     """Whether a tracker has told what the assignment did."""
     if name in _NAMING and value == "DEFAULT":
         return not request.told.isdisjoint(_BY_NAMES)
-    return name in request.told
+    return name in request.told and (name in CARRIED or name in PINNING)
 
 
 def _carry(name: str, literal: str, state: Session) -> None:
@@ -364,6 +365,8 @@ def _carry(name: str, literal: str, state: Session) -> None:
         state.set_character_set(literal)
     if name in _READ_STRINGS:
         state.user_variables.forget_strings()
+    if name == "optimizer_switch":
+        literal = in_addition(literal, state.variables.get(name))
     if name == "sql_mode":
         state.set_sql_mode(literal)
         if not state.modes_known:

@@ -626,3 +626,13 @@ def test_a_replica_tells_nothing_of_the_session(on: On) -> None:
     on.server.role = Role.REPLICA
     on.succeed("SELECT 1", told(time_zone="+05:00"))
     assert not on.state.variables
+
+
+def test_flags_of_the_optimizer_add_up(on: On) -> None:
+    on.succeed("SET optimizer_switch = 'mrr=off'", told(optimizer_switch="mrr=off,a=on"))
+    on.succeed('SET optimizer_switch = "a=off"')
+    assert on.state.variables == {"optimizer_switch": "'mrr=off,a=off'"}
+    on.succeed("SET optimizer_switch = 'default'")
+    assert on.state.variables == {"optimizer_switch": "'default'"}
+    on.succeed("SET optimizer_switch = @x")
+    assert on.state.pins.text == "variable optimizer_switch"

@@ -255,7 +255,6 @@ ANSWERS = [
         ["SET NAMES latin1", "SET collation_connection = @@collation_server"],
         ["SET character_set_results = NULL", "SET NAMES DEFAULT"],
         ["SET optimizer_switch = 'mrr=off', transaction_isolation = 'READ-COMMITTED'"],
-        ["SET optimizer_switch = REPLACE(@@optimizer_switch, 'hash_join=on', 'hash_join=off')"],
         ["SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE, READ ONLY"],
     ],
 )
