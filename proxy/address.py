@@ -1,8 +1,13 @@
 """Where a server or a listener is."""
 
+from __future__ import annotations
+
 import re
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
+
+if TYPE_CHECKING:
+    import asyncio
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +37,12 @@ class Address:
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def peer_name(transport: asyncio.Transport | None) -> str:
+    """The address of who is at a connection's other end."""
+    peer = None if transport is None else transport.get_extra_info("peername")
+    return str(Address(peer[0], peer[1])) if isinstance(peer, tuple) else "unix socket"
 
 
 _ADDRESS: Final = re.compile(

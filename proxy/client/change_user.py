@@ -73,6 +73,7 @@ async def _change(
         character_set=command.character_set or session.login.character_set,
         database=command.database or None,
         attributes=command.attributes or session.login.attributes,
+        own_attributes=session.login.own_attributes,
     )
     try:
         rules = session.rules.of_user(login.username, login.attributes)

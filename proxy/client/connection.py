@@ -25,6 +25,7 @@ from protocol.frame_numbers import FrameNumbers
 from protocol.packet import frame
 from protocol.packet_end import PacketEnd
 from protocol.response import ErrPacket
+from proxy.address import peer_name
 
 if TYPE_CHECKING:
     from protocol.constants import Capability
@@ -79,8 +80,7 @@ class ClientConnection:
     @property
     def peer(self) -> str:
         """The client's address, for the log."""
-        peer = None if self._transport is None else self._transport.get_extra_info("peername")
-        return f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else str(peer or "unix socket")
+        return peer_name(self._transport)
 
     def write(self, data: bytes) -> None:
         """Send bytes of an answer."""

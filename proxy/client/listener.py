@@ -36,6 +36,7 @@ from proxy.client.login import (
 from proxy.client.session import ClientSession
 from proxy.client.session_rules import SessionRules
 from proxy.compressed import compress
+from proxy.server.attributes import of_session
 from proxy.server.errors import ServerRefusedError, ServerUnreachableError
 from proxy.server.login import Greeted, Login, be_greeted
 from routing.consistency import SettingError
@@ -204,6 +205,7 @@ class Welcome:
             character_set=response.character_set,
             database=response.database or None,
             attributes=response.attributes,
+            own_attributes=of_session(channel.transport, proxy.config.proxy_name, self._session_id),
         )
         try:
             rules = SessionRules(proxy.config, self.listener, login.username, login.attributes)

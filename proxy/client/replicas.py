@@ -113,6 +113,7 @@ class Replicas:
             character_set=login.character_set,
             database=None,
             attributes=login.attributes,
+            own_attributes=login.own_attributes,
             sql_mode=self._session.sql_mode,
         )
 

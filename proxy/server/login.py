@@ -16,6 +16,7 @@ from protocol.handshake import HandshakeResponse41, HandshakeV10, SSLRequest
 from protocol.response import ErrPacket
 from proxy.channel import ChannelClosedError, PacketChannel
 from proxy.compressed import compress
+from proxy.server import attributes
 from proxy.server.connection import ServerConnection
 from proxy.server.errors import ServerRefusedError, ServerUnreachableError
 from proxy.server.query import Identity, identify, query
@@ -96,7 +97,8 @@ class Login:
         capabilities: what the client negotiated, as far as it concerns statements.
         character_set: collation id of the handshake.
         database: default schema, or None.
-        attributes: connection attributes.
+        attributes: the client's connection attributes.
+        own_attributes: Tidegate's own of the session, which every connection adds.
         sql_mode: what a session on a replica begins with; None is the replica's own default.
     """
 
@@ -106,6 +108,7 @@ class Login:
     character_set: int = 255
     database: str | None = None
     attributes: Mapping[str, str] = field(default_factory=dict)
+    own_attributes: Mapping[str, str] = field(default_factory=dict)
     sql_mode: str | None = None
 
 
@@ -362,7 +365,7 @@ async def _authenticate(
         auth_response=authentication.initial_response(),
         database=login.database,
         auth_plugin=authentication.plugin,
-        attributes=login.attributes,
+        attributes=attributes.joined(login.attributes, login.own_attributes),
         zstd_level=ZSTD_LEVEL,
     )
     channel.write_packet(response.serialise())

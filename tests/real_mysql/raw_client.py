@@ -1,6 +1,7 @@
 """A client that shows every byte: logs in with any capabilities, and returns answers as packets."""
 
 import socket
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Self
 
@@ -41,6 +42,7 @@ class RawClient:
         capabilities: Capability,
         database: str | None = None,
         without: Capability = NOTHING,
+        attributes: Mapping[str, str] | None = None,
     ) -> None:
         host, _, port = address.rpartition(":")
         self._socket = socket.create_connection((host, int(port)), timeout=30)
@@ -49,6 +51,8 @@ class RawClient:
         self.capabilities = BASE & ~without | capabilities
         if database is not None:
             self.capabilities |= Capability.CLIENT_CONNECT_WITH_DB
+        if attributes is not None:
+            self.capabilities |= Capability.CLIENT_CONNECT_ATTRS
         authentication = ClientAuthentication(
             password.encode(), self.greeting.auth_plugin, self.greeting.nonce, secure=False
         )
@@ -60,7 +64,7 @@ class RawClient:
             auth_response=authentication.initial_response(),
             database=database,
             auth_plugin=authentication.plugin,
-            attributes={},
+            attributes=attributes or {},
             zstd_level=0,
         )
         self._socket.sendall(frame(response.serialise(), 1))
