@@ -53,6 +53,10 @@ ACCEPTED = (
         "a replica does not track what the client had the primary track",
     ),
     Accepted(
+        r"^Execute.*flags=1.*(\n.*)+\n  direct +[0-9]+: ERROR.*\n  through +[0-9]+: EOF",
+        "where a cursor cannot be opened, the EOF behind the definitions comes before the ERR",
+    ),
+    Accepted(
         r"^Query.*session_track",
         "what the proxy tracks for itself shows in the variables",
     ),

@@ -27,4 +27,4 @@ class Arena:
     def _run(self, session: Session, address: str) -> list[Answer]:
         end_sessions(self._cluster)
         prepare_schema(self._cluster)
-        return session.run(address)
+        return session.run(address, self._cluster.primary.address)

@@ -36,6 +36,8 @@ class Generator:
         self._random = random.Random(seed)
         # Of the statement that was prepared last in each slot:
         self._parameters: dict[int, int] = {}
+        self._bare: dict[int, bool] = {}
+        self._types: dict[int, tuple[int, ...]] = {}
         self._cursors: set[int] = set()
 
     def session(self, length: int = 30) -> Session:
@@ -81,6 +83,8 @@ class Generator:
         if chance < 0.45 or slot not in self._parameters:
             text = self._filled(draw.choice(data_texts.PREPARED))
             self._parameters[slot] = text.count("?")
+            self._types[slot] = ()
+            self._bare[slot] = text.startswith("SELECT ?")
             self._cursors.discard(slot)
             return [Prepare(slot, text), *self._execution(slot)]
         if chance < 0.85:
@@ -100,8 +104,12 @@ class Generator:
         if draw.random() < 0.03:
             pool = parameters.REFUSED
         values = [draw.choice(pool) for _ in range(count)]
+        if self._bare[slot]:
+            # A result's columns have the types of the first execution on that server.
+            types = self._types[slot] = self._types[slot] or tuple(kind for kind, _ in values)
+            values = [self._of_type(kind) for kind in types[:count]]
         steps: list[Step] = []
-        if values and draw.random() < 0.1:
+        if values and not self._bare[slot] and draw.random() < 0.1:
             position = draw.randrange(count)
             for _ in range(draw.randint(1, 2)):
                 steps.append(LongData(slot, position, draw.choice((b"long", b"", b"x" * 5000))))
@@ -115,3 +123,7 @@ class Generator:
         if flags:
             steps += [Fetch(slot, draw.randint(1, 3)) for _ in range(draw.randint(0, 3))]
         return steps
+
+    def _of_type(self, kind: int) -> parameters.Parameter:
+        every = parameters.INTEGERS + parameters.OTHERS + parameters.REFUSED
+        return self._random.choice([value for value in every if value[0] == kind])

@@ -4,7 +4,7 @@ from protocol.constants import Command
 from protocol.response_stream import FIELDS, SIMPLE, STRING
 from tests.differential import data_texts, session_texts
 from tests.differential.schema import OTHER_PASSWORD, OTHER_USER, PASSWORD, USER
-from tests.differential.step import ChangeUser, Send, Step
+from tests.differential.step import Beside, ChangeUser, Query, Send, Step
 
 COMMANDS: tuple[Step, ...] = (
     Send(Command.COM_PING),
@@ -37,6 +37,34 @@ COMMANDS: tuple[Step, ...] = (
     ChangeUser(USER, PASSWORD, "nowhere"),
 )
 
+CONTENTION: tuple[Step, ...] = (
+    Beside("BEGIN"),
+    Beside("SELECT * FROM items WHERE id <= 2 FOR UPDATE"),
+    Beside("SELECT * FROM items WHERE id = 1 FOR SHARE"),
+    Beside("ROLLBACK"),
+    Beside("LOCK TABLES parts READ"),
+    Beside("UNLOCK TABLES"),
+    Beside("SELECT GET_LOCK('k1', 0)"),
+    Beside("SELECT RELEASE_ALL_LOCKS()"),
+    Query("SELECT id FROM items WHERE id = 1 FOR UPDATE NOWAIT"),
+    Query("SELECT id FROM items ORDER BY id FOR UPDATE SKIP LOCKED"),
+    Query("SELECT id FROM items WHERE id = 1 FOR SHARE NOWAIT"),
+    Query("SELECT id FROM items WHERE id = 2"),
+    Query("ALTER TABLE parts NOWAIT, ADD COLUMN late INT"),
+    Query("SELECT GET_LOCK('k1', 0)"),
+    Query("SELECT IS_FREE_LOCK('k1')"),
+    Query("UPDATE items SET qty = 7 WHERE id = 3"),
+)
+"""Another client holds locks; nothing here waits for them."""
+
+ATTRIBUTED: tuple[Step, ...] = (
+    Query("SELECT 1", (("trace", "abc"),)),
+    Query("SELECT * FROM items ORDER BY id", (("a", ""), ("b", "ä"))),
+    Query("INSERT INTO parts (label) VALUES ('q')", (("trace", "x" * 300),)),
+    Query("SELECT * FROM missing", (("trace", "abc"),)),
+    Query("SELECT mysql_query_attribute_string('trace')", (("trace", "abc"),)),
+)
+
 Group = tuple[str, ...] | tuple[Step, ...]
 """Texts of COM_QUERY, or steps."""
 
@@ -60,6 +88,8 @@ OTHERS: tuple[tuple[int, Group], ...] = (
     (5, session_texts.STATEFUL),
     (2, session_texts.USES),
     (4, COMMANDS),
+    (8, CONTENTION),
+    (2, ATTRIBUTED),
     PREPARED,
     PREPARED,
 )

@@ -1,12 +1,14 @@
 """Plays the steps of a session on one connection, and keeps every packet that comes back."""
 
 import contextlib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from protocol.authentication import ClientAuthentication
-from protocol.command import ComChangeUser
+from protocol.command import ComChangeUser, ComQuery
 from protocol.constants import Capability, Command
 from protocol.packet import frame
+from protocol.parameter import QueryAttribute
 from protocol.response_stream import MARK_CONTROL, RESULTS, ResponseStream
 from tests.real_mysql.raw_client import RawClient
 
@@ -41,8 +43,12 @@ class Player:
         statements: ids of prepared statements by the slot that steps know them by.
     """
 
-    def __init__(self, client: RawClient) -> None:
+    def __init__(
+        self, client: RawClient, connect_other: Callable[[], RawClient] | None = None
+    ) -> None:
         self._client = client
+        self._connect_other = connect_other
+        self._other: Player | None = None
         self.capabilities = client.capabilities
         self.login: Answer = (Packet(0, client.login, control=True),)
         self.statements: dict[int, int] = {}
@@ -62,9 +68,23 @@ class Player:
         self.send(command, body)
         return self._answer(command, shape)
 
-    def query(self, sql: bytes) -> Answer:
-        """COM_QUERY without attributes."""
-        return self.command(Command.COM_QUERY, (b"\x00\x01" if self.attributes else b"") + sql)
+    def query(self, sql: bytes, attributes: Sequence[QueryAttribute] = ()) -> Answer:
+        """COM_QUERY; the attributes are left out where they were not negotiated."""
+        payload = ComQuery(sql, tuple(attributes)).serialise(self.attributes)
+        return self.command(Command.COM_QUERY, payload[1:])
+
+    def beside(self, sql: str) -> Answer:
+        """A statement of another client's, who always talks to the primary itself."""
+        if self._other is None:
+            assert self._connect_other is not None
+            self._other = Player(self._connect_other())
+        return self._other.query(sql.encode())
+
+    def close(self) -> None:
+        """Hang up."""
+        self._client.close()
+        if self._other is not None:
+            self._other.close()
 
     def change_user(self, user: str, password: str, database: str) -> Answer:
         """COM_CHANGE_USER; the verdict alone, since what leads to it holds nonces.

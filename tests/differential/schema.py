@@ -51,6 +51,9 @@ SCHEMA = (
       FOREIGN KEY (item) REFERENCES items (id) ON DELETE CASCADE)""",
     """CREATE TABLE app.plain
       (a INT, b VARCHAR(10), c BIT(5), y YEAR, t TIME(2), d DATE, s TIMESTAMP NULL)""",
+    # The function `adds` writes here: 9.7.4 crashes where a function meets a foreign key under
+    # LOCK TABLES.
+    "CREATE TABLE app.counted (id INT AUTO_INCREMENT PRIMARY KEY, n INT)",
     "CREATE TABLE side.words (id INT PRIMARY KEY, word VARCHAR(20))",
     """INSERT INTO app.items (name, qty, price, note, doc, data, made, kind, flags) VALUES
       ('one', 1, 1.10, 'first', '{"a": 1}', x'00ff', '2024-01-01 00:00:00.123', 'a', 'x'),
@@ -70,7 +73,7 @@ SCHEMA = (
     "CREATE TRIGGER app.noted BEFORE INSERT ON app.plain FOR EACH ROW SET NEW.a = NEW.a + 1000",
     "CREATE FUNCTION app.twice(n INT) RETURNS INT DETERMINISTIC NO SQL RETURN n * 2",
     """CREATE FUNCTION app.adds(n INT) RETURNS INT DETERMINISTIC MODIFIES SQL DATA
-      BEGIN INSERT INTO app.parts (item) VALUES (n); RETURN LAST_INSERT_ID(); END""",
+      BEGIN INSERT INTO app.counted (n) VALUES (n); RETURN LAST_INSERT_ID(); END""",
     "CREATE PROCEDURE app.results() BEGIN SELECT 1; SELECT name AS b FROM items ORDER BY id; END",
     """CREATE PROCEDURE app.out_params(IN a INT, OUT b INT, INOUT c VARCHAR(20))
       BEGIN SET b = a + 1; SET c = CONCAT(c, '!'); SELECT a; END""",

@@ -1,5 +1,6 @@
 """A generated session, and how it is run."""
 
+import contextlib
 from dataclasses import dataclass, field, replace
 from typing import Self
 
@@ -37,12 +38,20 @@ class Session:
         """The same client, doing other things."""
         return replace(self, steps=steps)
 
-    def run(self, address: str) -> list[Answer]:
-        """Log in and take each step; the answers to them."""
-        with RawClient(
-            address, USER, PASSWORD, self.capabilities, self.database, self.without
-        ) as client:
-            player = Player(client)
+    def run(self, address: str, primary: str) -> list[Answer]:
+        """Log in and take each step; the answers to them.
+
+        Args:
+            address: where its client connects.
+            primary: where the other client does.
+        """
+
+        def connect_other() -> RawClient:
+            return RawClient(primary, USER, PASSWORD, Capability.CLIENT_DEPRECATE_EOF, "app")
+
+        client = RawClient(address, USER, PASSWORD, self.capabilities, self.database, self.without)
+        player = Player(client, connect_other)
+        with contextlib.closing(player):
             for step in OPENING:
                 step.play(player)
             return [player.login, *(step.play(player) for step in self.steps)]

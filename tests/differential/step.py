@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from protocol.constants import Command
+from protocol.constants import Command, FieldType
 from protocol.parameter import QueryAttribute
 from protocol.prepared_statement import ComStmtExecute
 from protocol.response_stream import FETCHED, PREPARED, RESULTS, SIMPLE
@@ -23,12 +23,31 @@ class Step(Protocol):
 
 @dataclass(frozen=True)
 class Query:
-    """COM_QUERY."""
+    """COM_QUERY.
+
+    Attributes:
+        attributes: names and values of query attributes, for clients that can send them.
+    """
+
+    sql: str
+    attributes: tuple[tuple[str, str], ...] = ()
+
+    def play(self, player: Player) -> Answer:
+        attributes = [
+            QueryAttribute(name, FieldType.MYSQL_TYPE_STRING, value.encode())
+            for name, value in self.attributes
+        ]
+        return player.query(self.sql.encode(), attributes)
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A statement of another client's, such as holds a lock."""
 
     sql: str
 
     def play(self, player: Player) -> Answer:
-        return player.query(self.sql.encode("utf-8", "surrogateescape"))
+        return player.beside(self.sql)
 
 
 @dataclass(frozen=True)
