@@ -39,23 +39,24 @@ COMMANDS: tuple[Step, ...] = (
 
 CONTENTION: tuple[Step, ...] = (
     Beside("BEGIN"),
-    Beside("SELECT * FROM items WHERE id <= 2 FOR UPDATE"),
+    Beside("SELECT * FROM items WHERE id = 4 FOR UPDATE"),
     Beside("SELECT * FROM items WHERE id = 1 FOR SHARE"),
     Beside("ROLLBACK"),
-    Beside("LOCK TABLES parts READ"),
+    Beside("LOCK TABLES counted READ"),
     Beside("UNLOCK TABLES"),
     Beside("SELECT GET_LOCK('k1', 0)"),
     Beside("SELECT RELEASE_ALL_LOCKS()"),
-    Query("SELECT id FROM items WHERE id = 1 FOR UPDATE NOWAIT"),
+    Query("SELECT id FROM items WHERE id = 4 FOR UPDATE NOWAIT"),
     Query("SELECT id FROM items ORDER BY id FOR UPDATE SKIP LOCKED"),
     Query("SELECT id FROM items WHERE id = 1 FOR SHARE NOWAIT"),
     Query("SELECT id FROM items WHERE id = 2"),
-    Query("ALTER TABLE parts NOWAIT, ADD COLUMN late INT"),
+    Query("ALTER TABLE counted NOWAIT, ADD COLUMN late INT"),
+    Query("SELECT adds(1)"),
     Query("SELECT GET_LOCK('k1', 0)"),
     Query("SELECT IS_FREE_LOCK('k1')"),
     Query("UPDATE items SET qty = 7 WHERE id = 3"),
 )
-"""Another client holds locks; nothing here waits for them."""
+"""Another client holds locks, for which nobody waits long (`schema.GLOBALS`)."""
 
 ATTRIBUTED: tuple[Step, ...] = (
     Query("SELECT 1", (("trace", "abc"),)),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from protocol.authentication import ClientAuthentication
 from protocol.command import ComChangeUser, ComQuery
-from protocol.constants import Capability, Command
+from protocol.constants import Capability, Command, ServerStatus
 from protocol.packet import frame
 from protocol.parameter import QueryAttribute
 from protocol.response_stream import MARK_CONTROL, RESULTS, ResponseStream
@@ -30,6 +30,9 @@ class Packet:
 
 Answer = tuple[Packet, ...]
 """Empty: the command has no answer."""
+
+_OUT_PARAMETERS = int(ServerStatus.SERVER_PS_OUT_PARAMS)
+_MORE_RESULTS = int(ServerStatus.SERVER_MORE_RESULTS_EXISTS)
 
 CLOSED = (Packet(0, b"the connection was closed", control=False),)
 
@@ -126,12 +129,26 @@ class Player:
         )
         stream.begin(shape, marking=True)
         packets: list[Packet] = []
-        while not stream.done:
-            try:
+        try:
+            while not stream.done:
                 sequence_id, payload = self._client.read()
-            except ConnectionError:
-                return (*packets, *CLOSED)
-            stream.feed(frame(payload, sequence_id))
-            control = any(kind == MARK_CONTROL for _, kind in stream.marks)
-            packets.append(Packet(sequence_id, payload, control, command))
+                stream.feed(frame(payload, sequence_id))
+                control = any(kind == MARK_CONTROL for _, kind in stream.marks)
+                packets.append(Packet(sequence_id, payload, control, command))
+            if _hides_an_ok(packets):
+                sequence_id, payload = self._client.read()
+                packets.append(Packet(sequence_id, payload, True, command))
+        except ConnectionError:
+            return (*packets, *CLOSED)
         return tuple(packets)
+
+
+def _hides_an_ok(packets: Sequence[Packet]) -> bool:
+    """Whether these end with OUT parameters, whose last EOF does not tell of the OK behind it."""
+    eofs = [
+        p.payload for p in packets if p.control and p.payload[0] == 0xFE and len(p.payload) == 5
+    ]
+    if len(eofs) < 2:
+        return False
+    first, last = (int.from_bytes(payload[3:], "little") for payload in eofs[-2:])
+    return bool(first & _OUT_PARAMETERS) and not last & _MORE_RESULTS

@@ -10,8 +10,12 @@ from tests.real_mysql.cluster import Cluster
 USER, PASSWORD = "differ", "differ-secret"
 OTHER_USER, OTHER_PASSWORD = "other", "other-secret"
 
-# Statistics that a background thread renews at its own time would change plans between runs.
-GLOBALS = ("innodb_stats_auto_recalc = OFF",)
+GLOBALS = (
+    # Statistics that a background thread renews at its own time would change plans between runs.
+    "innodb_stats_auto_recalc = OFF",
+    "innodb_lock_wait_timeout = 1",
+    "lock_wait_timeout = 1",
+)
 
 ACCOUNTS = (
     f"CREATE USER {USER} IDENTIFIED WITH caching_sha2_password BY '{PASSWORD}'",
@@ -94,9 +98,10 @@ def prepare_cluster(cluster: Cluster) -> None:
     """Once per cluster: accounts, and globals that make runs alike."""
     for sql in ACCOUNTS:
         cluster.primary.query(sql)
-    for server in cluster.servers:
-        for assignment in GLOBALS:
-            server.query(f"SET GLOBAL {assignment}")
+    for assignment in GLOBALS:
+        cluster.primary.query(f"SET GLOBAL {assignment}")
+    for replica in cluster.replicas:
+        replica.query(f"SET GLOBAL {GLOBALS[0]}")
 
 
 def prepare_schema(cluster: Cluster) -> None:

@@ -122,3 +122,12 @@ def test_an_id_of_a_statement_may_differ_in_trackers() -> None:
     )
     assert same(one, other)
     assert not same(one, third)
+
+
+def test_the_eof_behind_out_parameters_may_tell_of_the_ok_that_follows() -> None:
+    def out_parameters(first: int, last: int) -> Answer:
+        eofs = (EofPacket(0, first).serialise(), EofPacket(0, last).serialise())
+        return (control(b"\x01"), *(control(eof) for eof in eofs), *ok(OK))
+
+    assert same(out_parameters(0x100A, 2), out_parameters(2, 0x100A), OLD)
+    assert not same(out_parameters(0x100A, 2), out_parameters(2, 0x000A), OLD)
