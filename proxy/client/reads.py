@@ -73,7 +73,7 @@ class Reads:
         if statement.kind is StatementClass.READ:
             rules = request.rules or state.rules
             if rules.scope is Scope.APPLICATION and not rules.application:
-                session.refuse(
+                session.replies.refuse(
                     ServerErrorCode.ER_WRONG_VALUE_FOR_VAR,
                     "Tidegate: scope is application, but no application is named; SET"
                     " tidegate_application, or send the attribute tidegate.application",
@@ -99,7 +99,7 @@ class Reads:
                     return
         else:
             decision = choose(state, statement, topology, now)
-        session.dispatch(decision)
+        session.dispatch.to(decision)
 
     def _leave_late_replicas(self, decision: Decision, rules: Rules, now: float) -> Decision:
         """To the primary, if it is not to be given more than that already."""
@@ -142,13 +142,13 @@ class Reads:
         request.dispatched_us = time.time_ns() // 1000
         if answer is None:
             if request.resume is not None:
-                session.refuse(
+                session.replies.refuse(
                     ServerErrorCode.ER_UNKNOWN_ERROR,
                     "Tidegate: the primary does not say what it has; try again",
                     reason=Reason.PROBE_FAILED,
                 )
             else:
-                session.to_primary(Reason.PROBE_FAILED)
+                session.dispatch.to_primary(Reason.PROBE_FAILED)
             return
         rules = request.rules or session.state.rules
         if rules.level is not Level.BOUNDED_STALENESS:
@@ -173,7 +173,7 @@ class Reads:
         scope.lost_untold = False
         if self._proxy.config.on_lost_writes is not LostPolicy.ERROR:
             return False
-        self._session.refuse(
+        self._session.replies.refuse(
             ServerErrorCode.ER_UNKNOWN_ERROR,
             "Tidegate: acknowledged writes are gone from the primary, which is another one now or"
             f" was restarted without them: {scope.lost.text[:400]}; this is said once, reads go on"
@@ -234,7 +234,7 @@ class Reads:
         rules = self._session.request.rules or self._session.state.rules
         if rules.on_timeout is TimeoutPolicy.STALE:
             self._proxy.metrics.stale_given()
-            self._session.dispatch(Decision(server, Reason.WAIT_TIMEOUT, Proof.NONE))
+            self._session.dispatch.to(Decision(server, Reason.WAIT_TIMEOUT, Proof.NONE))
         else:
             self.note_fallback(server, Reason.WAIT_TIMEOUT)
             self._waited_too_long(rules)
@@ -322,7 +322,7 @@ class Reads:
         reason = Reason.WAIT_TIMEOUT
         session = self._session
         if rules.on_timeout is TimeoutPolicy.ERROR:
-            session.refuse(
+            session.replies.refuse(
                 ServerErrorCode.ER_QUERY_TIMEOUT,
                 "Tidegate: the replica had not applied what this read must see within the wait"
                 f" budget of {rules.wait_budget * 1000:g} ms; raise wait-budget, or set on-timeout"
@@ -334,7 +334,7 @@ class Reads:
         delay = topology.fallbacks.reserve(self._proxy.now(), rules.wait_budget)
         if delay is None:
             self._proxy.metrics.crowded("refused")
-            session.refuse(
+            session.replies.refuse(
                 ServerErrorCode.ER_QUERY_TIMEOUT,
                 "Tidegate: replicas are behind, and more reads than the primary is to be given"
                 " (primary-fallback-rate) want to go there; try again, or raise it",
@@ -349,7 +349,7 @@ class Reads:
     def _to_primary(self, reason: Reason) -> None:
         self._delay = None
         self._session.request.dispatched_us = time.time_ns() // 1000
-        self._session.to_primary(reason)
+        self._session.dispatch.to_primary(reason)
 
     def note_fallback(self, server: Server, reason: Reason) -> None:
         """Count it, and keep it for the record."""

@@ -100,7 +100,7 @@ class Replicas:
             connection.translation = ResponseTranslation(
                 connection.stream, session.connection.capabilities, session.state.shown_trackers
             )
-        connection.attach(opened.channel.hand_over(connection), session)
+        connection.attach(opened.channel.hand_over(connection), session.answers)
         connection.needs_reset = session.was_reset
 
     def login(self) -> Login:

@@ -30,7 +30,7 @@ def adjust(
             session.rules.check(rules)
             session.request.rules = rules
     except SettingError as error:
-        session.refuse(
+        session.replies.refuse(
             ServerErrorCode.ER_WRONG_VALUE_FOR_VAR, f"Tidegate: {error}", reason=Reason.PROXY
         )
         return False

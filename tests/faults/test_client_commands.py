@@ -287,7 +287,7 @@ async def test_a_client_that_never_reads_is_let_go_in_the_end(
 
 def _full(on: Stage) -> bool:
     (session,) = on.proxy.sessions.values()
-    return session._paused
+    return session.paused
 
 
 # Clients that leave.

@@ -571,7 +571,7 @@ def codes(received: bytes) -> list[int]:
 
 
 def busy(session: Any) -> bool:
-    return bool(session.reads.pending or session._task is not None or not session._answered)
+    return bool(session.reads.pending or session.task is not None or not session.answered)
 
 
 def opened(gates: list[Gate]) -> None:

@@ -283,7 +283,7 @@ async def test_the_primary_refuses_a_long_statement_before_it_was_sent() -> None
     async with stage(replicas=0) as on:
         client = await on.session()
         text = query(b"SELECT LENGTH('" + b"x" * (5 << 20) + b"')")
-        primary = next(iter(on.proxy.sessions.values()))._primary
+        primary = next(iter(on.proxy.sessions.values())).primary
         assert primary is not None
         client.send_bytes(frame(text, 0)[: 2 << 20])
         await eventually(lambda: primary.busy)
@@ -353,9 +353,9 @@ async def test_the_server_reads_slower_than_the_client_sends() -> None:
             sent = transport.get_write_buffer_size()
             await asyncio.sleep(0.3)
         assert sent > 10 << 20  # most of 40 MB stayed with the client
-        assert session._primary is not None
-        assert session._primary._transport is not None
-        assert session._primary._transport.get_write_buffer_size() < 4 << 20
+        assert session.primary is not None
+        assert session.primary._transport is not None
+        assert session.primary._transport.get_write_buffer_size() < 4 << 20
         assert len(session.connection._buffer) < 4 << 20
         gate.set()
         await eventually(lambda: transport.get_write_buffer_size() == 0)

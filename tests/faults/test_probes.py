@@ -303,7 +303,7 @@ async def test_a_probe_that_is_never_answered() -> None:
 
 
 def leader_waits(on: Stage) -> bool:
-    return any(not s._answered for s in sessions(on))
+    return any(not s.answered for s in sessions(on))
 
 
 async def test_the_late_answer_of_a_session_that_leads_again_does_not_count() -> None:
@@ -360,7 +360,7 @@ async def test_a_client_that_does_not_read_holds_nobody_up() -> None:
         slow.send_bytes(
             frame(query("SELECT REPEAT('x', 15000000)"), 0) + frame(query(COUNT), 0) * 2
         )
-        await eventually(lambda: any(s._paused for s in sessions(on)))
+        await eventually(lambda: any(s.paused for s in sessions(on)))
         await door.query("INSERT INTO t VALUES (1)")
         for _ in range(3):
             assert (await other.query(COUNT)).value == b"1"

@@ -216,7 +216,7 @@ class World:
         self._servers.append(FakeServer(transport, spoil_primary))
         opened, transport = self._open(replica, capabilities)
         opened.channel.hand_over(opened.connection)
-        opened.connection.attach(transport, session)
+        opened.connection.attach(transport, session.answers)
         session.replicas.put(opened.connection)
         deprecate_eof = bool(capabilities & Capability.CLIENT_DEPRECATE_EOF)
         self._servers.append(FakeServer(transport, spoil_replica, deprecate_eof))
@@ -259,7 +259,7 @@ class World:
             if self._waiting:
                 session = self._waiting.pop()
                 self.proxy.topology.replicas[0].down_until = float("inf")
-                session._task = None
+                session.task = None
                 if not session.connection.closed:
                     session.route()
             elif not any(worked):

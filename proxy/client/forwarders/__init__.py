@@ -68,4 +68,4 @@ def forward_long(session: ClientSession, prefix: bytes) -> bool:
 
 def _unknown(session: ClientSession, packet: bytes) -> None:
     session.begin(b"", Command.COM_SLEEP, 0)
-    session.refuse(ServerErrorCode.ER_UNKNOWN_COM_ERROR, "Unknown command")
+    session.replies.refuse(ServerErrorCode.ER_UNKNOWN_COM_ERROR, "Unknown command")

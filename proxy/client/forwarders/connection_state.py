@@ -21,13 +21,13 @@ def forward_quit(session: ClientSession, packet: bytes) -> None:
 def forward_init_db(session: ClientSession, packet: bytes) -> None:
     """COM_INIT_DB: the schema tracker tells when it is done."""
     session.begin(packet, Command.COM_INIT_DB, SIMPLE)
-    session.to_primary(Reason.COMMAND)
+    session.dispatch.to_primary(Reason.COMMAND)
 
 
 def forward_set_option(session: ClientSession, packet: bytes) -> None:
     """COM_SET_OPTION turns multi-statements on or off; replicas are given single ones only."""
     session.begin(packet, Command.COM_SET_OPTION, SIMPLE)
-    session.to_primary(Reason.COMMAND)
+    session.dispatch.to_primary(Reason.COMMAND)
 
 
 def forward_reset_connection(session: ClientSession, packet: bytes) -> None:
@@ -37,7 +37,7 @@ def forward_reset_connection(session: ClientSession, packet: bytes) -> None:
         session.reset()
 
     session.begin(packet, Command.COM_RESET_CONNECTION, SIMPLE, effect=reset, may_write=False)
-    session.to_primary(Reason.COMMAND)
+    session.dispatch.to_primary(Reason.COMMAND)
 
 
 def forward_change_user(session: ClientSession, packet: bytes) -> None:

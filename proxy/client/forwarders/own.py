@@ -41,7 +41,7 @@ _VALUES: Final[dict[str, Callable[[Rules], str]]] = {
 
 def forward_own(session: ClientSession, packet: bytes, statement: Statement) -> None:
     """Obey a statement to Tidegate, or say what is wrong with it."""
-    session.keep_last_answer()
+    session.replies.keep_last_answer()
     session.begin(packet, Command.COM_QUERY, RESULTS, statement)
     own = statement.own
     if isinstance(own, SetOwn):
@@ -62,7 +62,7 @@ def forward_own(session: ClientSession, packet: bytes, statement: Statement) -> 
 
 
 def _wrong(session: ClientSession, message: str) -> None:
-    session.refuse(
+    session.replies.refuse(
         ServerErrorCode.ER_WRONG_VALUE_FOR_VAR, f"Tidegate: {message}", reason=Reason.PROXY
     )
 
@@ -87,7 +87,7 @@ def _set(session: ClientSession, assignments: Sequence[OwnAssignment]) -> None:
         session.adjust(chosen)
     for gtids in required:
         token.take(session, gtids)
-    session.answer_itself(session.ok())
+    session.replies.answer(session.replies.ok())
 
 
 def _chosen(chosen: Adjustment, assignment: OwnAssignment) -> Adjustment:
@@ -132,6 +132,6 @@ def _answer(
         [None if value is None else value.encode("utf-8", "surrogateescape") for value in row]
         for row in rows
     ]
-    session.answer_itself(
-        text_resultset(definitions, encoded, connection.capabilities, session.status)
+    session.replies.answer(
+        text_resultset(definitions, encoded, connection.capabilities, session.replies.status)
     )

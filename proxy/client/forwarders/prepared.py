@@ -33,7 +33,7 @@ def forward_prepare(session: ClientSession, packet: bytes) -> None:
     statement = session.classifier.classify(packet[5:], session.state.mode_flags)
     if statement.own is not None:
         session.begin(b"", Command.COM_STMT_PREPARE, PREPARED, statement)
-        session.refuse(
+        session.replies.refuse(
             ServerErrorCode.ER_UNSUPPORTED_PS,
             "This command is not supported in the prepared statement protocol yet: send statements"
             " to Tidegate as text",
@@ -70,7 +70,7 @@ def _prepare(session: ClientSession, packet: bytes, statement: Statement | None)
         return
     session.request.number = prepared.number
     if moves is None:
-        session.to_primary(Reason.PREPARED)
+        session.dispatch.to_primary(Reason.PREPARED)
     elif adjust(session, moves, ()):
         session.route()
 
@@ -90,7 +90,7 @@ def forward_execute(session: ClientSession, packet: bytes) -> None:
         return
     statement = prepared.statement
     if statement is None:
-        session.to_primary(Reason.PREPARED)
+        session.dispatch.to_primary(Reason.PREPARED)
     elif _adjusted(session, prepared, statement, packet):
         session.route()
 
@@ -115,7 +115,7 @@ def forward_long_execute(session: ClientSession, prefix: bytes) -> None:
     """Execute with parameters that come in parts: on the primary."""
     prepared = _begin(session, prefix, b"", Command.COM_STMT_EXECUTE, RESULTS)
     if prepared is not None:
-        session.to_primary(Reason.PREPARED)
+        session.dispatch.to_primary(Reason.PREPARED)
 
 
 def forward_fetch(session: ClientSession, packet: bytes) -> None:
@@ -123,7 +123,7 @@ def forward_fetch(session: ClientSession, packet: bytes) -> None:
     prepared = _begin(session, packet, packet, Command.COM_STMT_FETCH, FETCHED)
     if prepared is None:
         return
-    holder = session.holder(prepared)
+    holder = session.dispatch.holder(prepared)
     if holder is None:
         _refuse(
             session,
@@ -131,7 +131,7 @@ def forward_fetch(session: ClientSession, packet: bytes) -> None:
             f"The statement ({prepared.number}) has no open cursor.",
         )
         return
-    session.to_connection(holder, Reason.CURSOR)
+    session.dispatch.to_connection(holder, Reason.CURSOR)
 
 
 def forward_reset(session: ClientSession, packet: bytes) -> None:
@@ -140,11 +140,13 @@ def forward_reset(session: ClientSession, packet: bytes) -> None:
     if prepared is None:
         return
     prepared.forget_long_data()
-    holder = session.holder(prepared)
+    holder = session.dispatch.holder(prepared)
     if holder is None:
-        session.answer_itself(session.ok())  # no server has anything of it
+        session.replies.answer(session.replies.ok())  # no server has anything of it
     else:
-        session.to_connection(holder, Reason.CURSOR if prepared.cursor else Reason.PREPARED)
+        session.dispatch.to_connection(
+            holder, Reason.CURSOR if prepared.cursor else Reason.PREPARED
+        )
 
 
 def _begin(
@@ -178,11 +180,11 @@ def _unknown(session: ClientSession, beginning: bytes) -> None:
     if any(handle.server_id == statement_id(packet) for handle in known):
         packet = with_statement_id(packet, 0)
     session.request.packet = frame(packet[4:], 0)
-    session.to_primary(Reason.PREPARED)
+    session.dispatch.to_primary(Reason.PREPARED)
 
 
 def _refuse(session: ClientSession, code: ServerErrorCode, message: str) -> None:
-    session.refuse(code, message, reason=Reason.PREPARED)
+    session.replies.refuse(code, message, reason=Reason.PREPARED)
 
 
 def forward_close(session: ClientSession, packet: bytes) -> None:

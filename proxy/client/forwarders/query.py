@@ -32,7 +32,9 @@ def forward_query(session: ClientSession, packet: bytes) -> None:
             offset = 4 + query_text_offset(packet[4:], True)
         except MalformedPacketError as error:
             session.begin(b"", Command.COM_QUERY, RESULTS)
-            session.refuse(ServerErrorCode.ER_MALFORMED_PACKET, f"Malformed packet: {error}")
+            session.replies.refuse(
+                ServerErrorCode.ER_MALFORMED_PACKET, f"Malformed packet: {error}"
+            )
             return
     state = session.state
     statement = session.classifier.classify(packet[offset:], state.mode_flags)
@@ -62,7 +64,7 @@ def forward_query(session: ClientSession, packet: bytes) -> None:
 def forward_long_query(session: ClientSession, prefix: bytes) -> None:
     """A statement too long to look at: it may do anything; trackers tell what of the session."""
     session.begin(b"", Command.COM_QUERY, RESULTS, may_write=True)
-    session.to_primary(Reason.WRITE)
+    session.dispatch.to_primary(Reason.WRITE)
 
 
 def _kill(session: ClientSession, packet: bytes, offset: int, target: int) -> bytes:

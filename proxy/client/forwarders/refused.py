@@ -15,7 +15,7 @@ def refuse_replication(session: ClientSession, packet: bytes) -> None:
     """Binlog streams and clones concern one server: connect to that server."""
     command = Command(packet[4])
     session.begin(b"", command, 0)
-    session.refuse(
+    session.replies.refuse(
         ServerErrorCode.ER_NOT_SUPPORTED_YET,
         f"Tidegate does not pass {command.name} on; connect to the server itself",
     )

@@ -21,27 +21,27 @@ def forward_ping(session: ClientSession, packet: bytes) -> None:
 
     Where the primary has just answered a command, it is there, and nothing has idled.
     """
-    answer = session.fresh_ok(PING_TRUST_US)
+    answer = session.replies.fresh_ok(PING_TRUST_US)
     session.begin(packet, Command.COM_PING, SIMPLE)
     if answer is None:
-        session.to_primary(Reason.COMMAND)
+        session.dispatch.to_primary(Reason.COMMAND)
     else:
-        session.answer_itself(answer)
+        session.replies.answer(answer)
 
 
 def forward_simple(session: ClientSession, packet: bytes) -> None:
     """COM_DEBUG: one OK, EOF or ERR."""
     session.begin(packet, Command(packet[4]), SIMPLE)
-    session.to_primary(Reason.COMMAND)
+    session.dispatch.to_primary(Reason.COMMAND)
 
 
 def forward_field_list(session: ClientSession, packet: bytes) -> None:
     """COM_FIELD_LIST: column definitions of a table."""
     session.begin(packet, Command.COM_FIELD_LIST, FIELDS)
-    session.to_primary(Reason.COMMAND)
+    session.dispatch.to_primary(Reason.COMMAND)
 
 
 def forward_statistics(session: ClientSession, packet: bytes) -> None:
     """COM_STATISTICS: a line of text in a packet without a header byte."""
     session.begin(packet, Command.COM_STATISTICS, STRING)
-    session.to_primary(Reason.COMMAND)
+    session.dispatch.to_primary(Reason.COMMAND)

@@ -1,0 +1,365 @@
+"""What becomes of what servers answer: passed on, held back, judged, and taken over at its end.
+
+`answer` passes the bytes of the answer to the client's command on, or holds them back where they
+must not count: a replica refused, or has forgotten a statement. `aside` judges the answers to
+statements of the proxy's own. `finish` takes over what the command changed, before the client is
+told of its end.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING, Final
+
+from protocol.errors import MalformedPacketError
+from protocol.frame_numbers import FrameNumbers
+from protocol.packet import frame
+from protocol.response import ErrPacket
+from protocol.statement_execution import with_statement_id
+from proxy.client import effects
+from proxy.server.connection import Purpose, ServerConnection
+from proxy.server.probe import parsed
+from routing.decision import Outcome, Reason
+from routing.snapshot import Snapshot, ends_transaction, reads_data
+
+if TYPE_CHECKING:
+    from protocol.response_stream import ResponseStream
+    from proxy.client.session import ClientSession
+    from proxy.proxy import Proxy
+
+_log = logging.getLogger(__name__)
+
+_DRAIN_LIMIT: Final = 1 << 20
+"""Bytes of an answer that does not count which are read before the connection is given up."""
+
+_WRITES: Final = frozenset({1290, 1792, 1836})
+"""Errors by which a server says that it may not run a statement that writes."""
+
+_REFUSALS: Final = _WRITES | {1461}
+"""These, and that it has no room for another prepared statement."""
+
+_QUERY_TIMEOUT: Final = 3024
+"""ER_QUERY_TIMEOUT: max_execution_time has passed."""
+
+_IN_TRANS_READONLY: Final = 0x2001
+"""Status flags of an open READ ONLY transaction."""
+
+_FORGOTTEN: Final = frozenset({1243, 1615})
+"""Errors by which a server says that it does not have a prepared statement any more."""
+
+_FAREWELLS: Final = frozenset({1053, 3032})
+"""Errors by which a server says that it goes away, or serves nobody for now."""
+
+
+class Answers:
+    """The owner of one session's server connections (`proxy.server.connection.Owner`)."""
+
+    def __init__(self, proxy: Proxy, session: ClientSession) -> None:
+        self._proxy = proxy
+        self._session = session
+        self._pins = session.state.pins.reasons  # as the metrics have them
+
+    def answer(self, connection: ServerConnection, data: bytes, received: int) -> None:
+        """Pass on bytes of the answer; what a replica says too late goes nowhere."""
+        session = self._session
+        if connection is not session.active:
+            connection.drained += received
+            if connection.drained > _DRAIN_LIMIT:
+                session.replicas.give_up(connection)
+            return
+        request = session.request
+        stream = connection.stream
+        request.received += received
+        if stream.session_states:
+            self._take_trackers(connection)
+        if not request.started and (
+            connection is not session.primary or request.number or request.prepared is not None
+        ):
+            data = request.held + data
+            request.held = b""
+            if len(data) < 9 if request.number else len(data) < 5:
+                request.held = data
+                return
+            if data[4] == 0xFF:
+                if not stream.done:
+                    request.held = data
+                    return
+                if stream.error is not None and self._does_not_count(connection, stream.error):
+                    return
+            elif request.number:
+                data = with_statement_id(data, request.number)
+        if stream.infile and connection is not session.primary:
+            raise MalformedPacketError("a replica asked for a local file")
+        if stream.done:
+            self.finish(connection, stream)
+        if data:
+            request.started = True
+            session.connection.write(data)
+        if stream.infile:
+            numbers = FrameNumbers(stream.sequence_id + 1)
+            session.long_command.begin()
+            session.long_command.give(lambda data: connection.write(numbers.renumber(data)))
+            stream.infile_sent()
+            session.connection.expect_infile()
+
+    def _does_not_count(self, connection: ServerConnection, error: bytes) -> bool:
+        """Whether a server's error is not for the client: the command runs again, or elsewhere."""
+        session = self._session
+        request = session.request
+        code = _code(error)
+        prepared = request.prepared
+        if code in _FORGOTTEN and prepared is not None and prepared.moves:
+            if not request.prepared_anew and request.packet:
+                request.prepared_anew = True
+                connection.statements.pop(prepared.number, None)
+                connection.write(session.dispatch.own_packet(connection))
+                return True
+        elif connection is session.primary or request.bound:
+            return False
+        elif code in _REFUSALS or (code == _QUERY_TIMEOUT and self._unlimited()):
+            statement = request.statement
+            if code in _WRITES and statement is not None:
+                self._proxy.topology.refusals.add(statement.digest, self._proxy.now())
+            session.reads.fall_back(connection, Reason.REPLICA_REFUSED)
+            return True
+        elif code in _FAREWELLS:
+            session.reads.fall_back(connection, Reason.REPLICA_LOST)
+            session.replicas.give_up(connection)
+            return True
+        return False
+
+    def _unlimited(self) -> bool:
+        """Whether a limit of execution time is the replica's own, and none that the client set."""
+        hinted = b"MAX_EXECUTION_TIME" in self._session.request.text.upper()
+        return "max_execution_time" not in self._session.state.variables and not hinted
+
+    def aside(self, connection: ServerConnection, purpose: Purpose) -> None:
+        """Judge the answer to a statement of the proxy's own."""
+        session = self._session
+        stream = connection.stream
+        active = connection is session.active
+        if purpose is Purpose.WAIT:
+            if active:
+                session.reads.waited(connection, stream)
+        elif purpose is Purpose.PROBE:
+            if active:
+                if stream.session_states:
+                    self._take_trackers(connection)  # of what failed before it
+                self._probed(connection, stream)
+        elif purpose is Purpose.GATHER:
+            if session.state.suspect:
+                self._take_trackers(connection)  # of what failed before it
+                if effects.told_late(session.request, session.state):
+                    session.primary_settings.restore()
+            self._proxy.probes.answered(connection, stream)
+        elif purpose is Purpose.SETTLE:
+            session.reads.settled(connection, stream)
+        elif purpose is Purpose.STATEMENT:
+            session.dispatch.prepared_there(connection, stream, active)
+        elif purpose is Purpose.AUDIT:
+            if active:
+                session.reads.audited(connection, stream)
+        elif stream.error is None:
+            if purpose is Purpose.RESTORE:
+                session.primary_settings.restored(stream)
+        elif purpose is Purpose.RESTORE:
+            connection.close()
+            session.replies.lose_client(
+                "the primary did not take the settings that consistency needs: "
+                f"{ErrPacket.parse(stream.error)}"
+            )
+        elif connection is session.primary:
+            session.replies.lose_client(
+                "the primary did not go back to the session's schema: "
+                f"{ErrPacket.parse(stream.error)}"
+            )
+        else:
+            _log.info(
+                "replica %s could not be prepared: %s",
+                connection.server.name,
+                ErrPacket.parse(stream.error),
+            )
+            if active:
+                session.reads.fall_back(connection, Reason.REPLICA_REFUSED)
+            # Even if nobody waits for it any more: it has not what it was thought to have.
+            session.replicas.give_up(connection)
+
+    def settled(self, connection: ServerConnection) -> None:
+        """Take the next command, if the answer to this one is complete."""
+        session = self._session
+        if connection is session.active and session.answered and not session.long_command.going:
+            session.active = None
+            if session.paused:
+                connection.resume_reading()
+            session.connection.ready()
+
+    def _probed(self, connection: ServerConnection, stream: ResponseStream) -> None:
+        """The primary's `gtid_executed`; without it, what is required stays unknown."""
+        answer = parsed(stream)
+        if answer is None:
+            return
+        executed = answer.executed
+        self._session.state.probed(executed, answer.owned)
+        connection.server.proved(executed, connection.epoch)
+        self._proxy.ledger.proved(
+            connection.server,
+            "probed",
+            executed,
+            self._session.request.dispatched_us,
+            time.time_ns() // 1000,
+        )
+
+    def _take_trackers(self, connection: ServerConnection) -> None:
+        stream = connection.stream
+        if connection is not self._session.primary and not connection.tracks_all:
+            return
+        proxy = self._proxy
+        schema = self._session.state.schema
+        effects.take_trackers(
+            stream.session_states,
+            self._session.request,
+            self._session.state,
+            connection,
+            proxy.metrics,
+            proxy.now(),
+        )
+        stream.session_states.clear()
+        if self._session.state.schema != schema:
+            self._session.log_fragment = ""
+            if self._session.rules.by_schema:
+                self._session.state.initial_rules = self._session.rules.initial(
+                    self._session.state.schema
+                )
+                self._session.new_rules = True
+
+    def finish(self, connection: ServerConnection, stream: ResponseStream) -> None:
+        """The answer is complete: take over what it changed, count it, log it."""
+        session = self._session
+        request = session.request
+        state = session.state
+        session.answered = True
+        if connection is session.primary:
+            if stream.error is None:
+                session.status_flags = status = stream.status
+                state.in_transaction = status & 0x0001 != 0
+                self._follow_snapshot(connection, status)
+                if state.status_tells:
+                    state.autocommit = status & 0x0002 != 0
+                state.one_shot = False
+                restore = effects.succeeded(request, state, stream.row)
+                if session.primary_settings.untracked:
+                    state.may_have_written(request.rules)
+                    restore = restore or not state.in_transaction
+                if restore:
+                    session.primary_settings.restore()
+            else:
+                if request.may_write or not state.modes_known:
+                    # It may have committed before it failed, and opened a transaction, too.
+                    state.may_have_written(request.rules)
+                    state.in_transaction = True
+                    self._proxy.metrics.required_unknown("error")
+                elif not state.autocommit:
+                    state.in_transaction = True  # by the first table that it came to
+                if effects.failed(request, state):
+                    session.primary_settings.restore()
+        if request.effect is not None and stream.error is None:
+            request.effect(connection)
+        if request.prepared is not None:
+            request.prepared.ended(request.command, connection)
+        effects.shown(request, state, connection, stream.rows)
+        self.count_pins()
+        if session.new_rules:
+            session.new_rules = False
+            session.follow_rules(session.rules.present(state.schema))
+        if request.statement is None or request.reason is not Reason.DIAGNOSTIC:
+            state.last = connection.server
+        error = 0 if stream.error is None else _code(stream.error)
+        self._proxy.ledger.enter(
+            session, connection.server, Outcome.ERROR if error else Outcome.OK, error, stream.rows
+        )
+
+    def count_pins(self) -> None:
+        """Let the metrics know why the session is pinned, if that has changed."""
+        reasons = self._session.state.pins.reasons
+        if reasons is not self._pins:
+            self._proxy.metrics.pins(self._pins, reasons)
+            self._pins = reasons
+
+    def _follow_snapshot(self, primary: ServerConnection, status: int) -> None:
+        """See whether a READ ONLY transaction has begun or ended, or reads from the primary."""
+        session = self._session
+        state = session.state
+        request = session.request
+        statement = request.statement
+        snapshot = state.snapshot
+        if snapshot is not None and ends_transaction(statement):
+            state.snapshot = snapshot = None
+            session.replicas.end_transactions()
+        if status & _IN_TRANS_READONLY != _IN_TRANS_READONLY:
+            return
+        if snapshot is None:
+            state.snapshot = snapshot = Snapshot()
+            text = request.text.upper()
+            if state.one_shot or state.tracks_transactions or b"SNAPSHOT" in text or not text:
+                snapshot.taken_on(primary.server)
+        elif snapshot.server is None and reads_data(statement, request.text):
+            snapshot.taken_on(primary.server)
+        elif snapshot.is_replicas and reads_data(statement, request.text):
+            self._proxy.metrics.snapshot_split()
+
+    def server_lost(self, connection: ServerConnection, cause: str, error: bytes | None) -> None:
+        """Run the statement elsewhere if that is safe, else end the session as a server would."""
+        session = self._session
+        proxy = self._proxy
+        server = connection.server
+        proxy.metrics.server_disconnected(server.name)
+        session.connection.resume_reading()  # it may have been this one that took no more
+        active = connection is session.active and not session.answered
+        if connection is not session.primary:
+            session.replicas.lost(connection)
+            if not active:
+                self.settled(connection)  # it may have broken right behind its answer
+                return
+            _log.info("replica %s was lost during a statement: %s", server.name, cause)
+            if not session.request.started and not session.request.bound:
+                session.reads.fall_back(connection, Reason.REPLICA_LOST)
+                return
+            self.showed_in_part(connection)
+            self._proxy.ledger.enter(session, server, Outcome.LOST, 0, None)
+            session.replies.end_lost(cause)
+            return
+        session.primary = None
+        pending = session.task is not None or session.reads.pending
+        session.reads.leave()
+        if pending or (session.active is not None and not session.answered):
+            if active:
+                self.showed_in_part(connection)
+            if active and session.request.may_write:
+                session.state.may_have_written(session.request.rules)
+                proxy.metrics.required_unknown("lost")
+            self._proxy.ledger.enter(session, server, Outcome.LOST, 0, None)
+            session.replies.end_lost(cause)
+        elif error is not None:
+            session.connection.write(frame(error, 0))
+            session.connection.close()
+        else:
+            session.connection.close()
+
+    def showed_in_part(self, connection: ServerConnection) -> None:
+        """Some of an answer that will not be complete has reached the client."""
+        session = self._session
+        if session.request.started:
+            session.state.showed(connection.server, connection.epoch, session.request.rules)
+
+    def server_paused(self, connection: ServerConnection) -> None:
+        """The server reads slower than the client sends: let the client wait."""
+        self._session.connection.pause_reading()
+
+    def server_resumed(self, connection: ServerConnection) -> None:
+        """The server reads again."""
+        self._session.connection.resume_reading()
+
+
+def _code(error: bytes) -> int:
+    return error[1] | error[2] << 8

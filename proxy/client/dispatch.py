@@ -1,0 +1,308 @@
+"""Writes a session's request to the server that was decided on, with what that must be told first.
+
+A prepared statement that the server does not know is prepared there before; where a connection must
+be opened, a task does that, and the request is routed again.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from protocol.errors import ServerErrorCode
+from protocol.gtid import EMPTY
+from protocol.packet import frame
+from proxy.client import effects, preparation
+from proxy.client.prepared import READING, prepare_on
+from proxy.server.connection import FORWARD, FORWARD_ROW, PROBE, PreparedHandle, ServerConnection
+from proxy.server.probe import PROBE_SQL
+from routing.consistency import REMEMBERING
+from routing.decision import Decision, Level, Proof, Reason
+from routing.policy import on_primary
+from routing.statement import StatementClass
+
+if TYPE_CHECKING:
+    from protocol.response_stream import ResponseStream
+    from proxy.client.prepared import PreparedStatement
+    from proxy.client.session import ClientSession
+    from proxy.proxy import Proxy
+    from routing.consistency import Rules
+    from routing.topology import Server
+
+
+class Dispatch:
+    """That of one session; there is one request at a time."""
+
+    def __init__(self, proxy: Proxy, session: ClientSession) -> None:
+        self._proxy = proxy
+        self._session = session
+
+    def to_primary(self, reason: Reason) -> None:
+        """Dispatch the request to the primary."""
+        self.to(on_primary(self._proxy.topology, reason))
+
+    def to_connection(self, connection: ServerConnection, reason: Reason) -> None:
+        """Send the request where something of the session's is, that no other server has."""
+        session = self._session
+        request = session.request
+        request.bound = True
+        if connection is session.primary:
+            self.to_primary(reason)
+        elif connection.lost:
+            session.replies.end_lost("it held an open cursor")
+        else:
+            request.reason = reason
+            request.proof = Proof.NONE
+            request.decision = Decision(connection.server, reason, Proof.NONE)
+            self.activate(connection)
+            connection.write(self.own_packet(connection))
+
+    def to(self, decision: Decision) -> None:
+        """Write the request to the server that was decided on."""
+        session = self._session
+        request = session.request
+        state = session.state
+        request.decision = decision
+        request.reason = decision.reason
+        request.proof = decision.proof
+        if decision.server is self._proxy.topology.primary:
+            primary = session.primary
+            if primary is None or primary.lost:
+                session.replies.lose_client("Lost connection to MySQL server during query")
+                return
+            if not self._can_know(primary):
+                session.replies.refuse(
+                    ServerErrorCode.ER_UNKNOWN_STMT_HANDLER,
+                    "Unknown prepared statement handler: sql_mode or character set have changed"
+                    " since it was prepared; prepare it again",
+                    reason=Reason.PREPARED,
+                )
+                return
+            self.activate(primary)
+            data = self._prepare_before(primary)
+            if self._older_than_seen():
+                data += preparation.settle(primary, self.rules().wait_budget)
+            # Only before a read: behind a probe, ROW_COUNT() and the like would tell of the probe.
+            if state.wants_probe and request.is_read and self._guarded():
+                primary.expect(PROBE)
+                data += preparation.statement_packet(primary, PROBE_SQL)
+            data += self.own_packet(primary)
+            if data:
+                primary.write(data)
+            if not request.packet and self._knows(primary):
+                self._pass_parts(primary)
+            return
+        replica = session.replicas.get(decision.server)
+        if decision.reason is Reason.TRANSACTION:
+            request.bound = True
+            if replica is None or replica.snapshot is not state.snapshot:
+                session.replies.end_lost("a READ ONLY transaction ran there")
+            else:
+                self._to_replica(replica, decision)
+        elif replica is not None and replica.busy:
+            self.to_primary(Reason.REPLICA_BEHIND)  # it still drains an answer that came too late
+        elif replica is not None and not self._can_know(replica):
+            self.to_primary(Reason.PREPARED)
+        elif replica is None:
+            if decision.reason is Reason.DIAGNOSTIC:
+                self.to_primary(Reason.DIAGNOSTIC)  # what it asks about is gone
+                return
+            session.start(self._open_replica(decision.server), "open replica")
+        else:
+            self._to_replica(replica, decision)
+
+    def activate(self, connection: ServerConnection) -> None:
+        """This connection answers the request."""
+        self._session.active = connection
+        self._session.answered = False
+        if self._session.paused:
+            connection.pause_reading()
+
+    def _to_replica(self, replica: ServerConnection, decision: Decision) -> None:
+        request = self._session.request
+        state = self._session.state
+        self.activate(replica)
+        data = b""
+        waits = decision.proof is Proof.WAITED and decision.proof_set is not None
+        schema = state.schema if replica.schema != state.schema else ""
+        role = state.variables.get("role", "")
+        audits = decision.proof is not Proof.NONE and self._session.reads.audits()
+        if (
+            waits
+            or audits
+            or schema
+            or replica.role != role
+            or replica.needs_reset
+            or replica.variables_version != state.variables_version
+        ):
+            parts = preparation.prepare(replica, state)
+            if waits and decision.proof_set is not None:
+                budget = (request.rules or state.rules).wait_budget - request.wait_us / 1e6
+                request.dispatched_us = time.time_ns() // 1000
+                parts += preparation.wait(replica, decision.proof_set, budget)
+                self._session.reads.wait.begin(replica, decision.proof_set, budget)
+            if audits and request.required is not None:
+                parts += preparation.audit(replica, request.required)
+            if replica.role != role:
+                parts += preparation.choose_role(replica, role)
+            if schema:
+                parts += preparation.choose_schema(replica, schema)
+            data = parts
+        snapshot = state.snapshot
+        if snapshot is not None and replica.snapshot is not snapshot:
+            data += preparation.begin_transaction(replica, snapshot)
+            snapshot.taken_on(replica.server, decision.proof_set or EMPTY)
+        if request.statement is not None and request.statement.user_variables:
+            names = request.statement.user_variables
+            data += preparation.assign_user_variables(replica, state, names)
+        replica.write(data + self.own_packet(replica))
+
+    def own_packet(self, connection: ServerConnection) -> bytes:
+        """The client's command as this server is to get it; registers its answer.
+
+        Where the server must be told of a prepared statement first, that is all for now.
+        """
+        session = self._session
+        request = session.request
+        prepared = request.prepared
+        held = request.statement is not None and request.statement.holds
+        expected = FORWARD_ROW if held else FORWARD[request.shape]
+        if prepared is None:
+            connection.expect(expected)
+            return request.packet
+        handle = connection.statements.get(prepared.number)
+        if handle is None:
+            if connection is session.primary:
+                connection.schema = session.state.schema
+            if not request.packet:
+                session.long_command.hold()
+            return prepare_on(connection, prepared, session.state.schema)
+        connection.expect(expected)
+        if not request.packet:
+            return b""  # its parts follow
+        packet = prepared.command(request.packet, handle, session.query_attributes)
+        return prepared.long_data_for(handle) + packet if prepared.long_data else packet
+
+    def prepared_there(
+        self, connection: ServerConnection, stream: ResponseStream, active: bool
+    ) -> None:
+        """A server was asked to prepare a statement that it did not know; perhaps it did."""
+        session = self._session
+        number = connection.preparing.popleft()
+        if stream.head is not None:
+            connection.statements[number] = PreparedHandle.of(stream.head)
+        prepared = session.request.prepared
+        if not active or session.answered or prepared is None or prepared.number != number:
+            return
+        if stream.error is None:
+            connection.write(self.own_packet(connection))
+            self._pass_parts(connection)
+        elif connection is not session.primary and not session.request.bound:
+            session.reads.fall_back(connection, Reason.REPLICA_REFUSED)
+        else:
+            if session.long_command.going:
+                session.long_command.give(_nowhere)
+            session.answers.finish(connection, stream)
+            session.connection.write(frame(stream.error, 1))
+
+    def _can_know(self, connection: ServerConnection) -> bool:
+        """As `_knows`, or it can be told."""
+        prepared = self._session.request.prepared
+        return (
+            self._knows(connection)
+            or prepared is None
+            or prepared.is_read_alike(self._session.state)
+        )
+
+    def holder(self, prepared: PreparedStatement) -> ServerConnection | None:
+        """A server that knows the statement: where its cursor is open, if it has one."""
+        if prepared.cursor is not None:
+            return prepared.cursor
+        for connection in self._session.connections:
+            if prepared.number in connection.statements and not connection.busy:
+                return connection
+        return None
+
+    def _prepare_before(self, primary: ServerConnection) -> bytes:
+        """What must be prepared before the request changes how statements are read."""
+        session = self._session
+        statement = session.request.statement
+        if not len(session.prepared) or statement is None:
+            return b""
+        variables = session.state.variables
+        if not any(
+            one.name in READING and (one.value is None or variables.get(one.name) != one.value)
+            for one in statement.assignments
+        ):
+            return b""
+        primary.schema = schema = session.state.schema
+        return b"".join(
+            [
+                prepare_on(primary, prepared, schema)
+                for prepared in session.prepared.missing_on(primary)
+                if prepared.is_read_alike(session.state)
+            ]
+        )
+
+    def _knows(self, connection: ServerConnection) -> bool:
+        """Whether the server knows the prepared statement that the request is about, if it is."""
+        prepared = self._session.request.prepared
+        return prepared is None or prepared.number in connection.statements
+
+    def _pass_parts(self, connection: ServerConnection) -> None:
+        """Let the parts of a long command go to the server that has been told what they are of."""
+        session = self._session
+        request = session.request
+        prepared = request.prepared
+        if prepared is None:
+            session.long_command.give(connection.write)
+            return
+        handle = connection.statements[prepared.number]
+        session.long_command.give(
+            connection.write,
+            lambda part: prepared.command(part, handle, session.query_attributes),
+        )
+
+    async def _open_replica(self, server: Server) -> None:
+        """Open this session's connection to a replica, then decide again."""
+        session = self._session
+        failed = await session.replicas.open(server)
+        if failed is not None:
+            session.reads.note_fallback(server, failed)
+        session.task = None
+        session.request.dispatched_us = time.time_ns() // 1000
+        # The server may be another incarnation than the one that the decision was about.
+        session.route()
+
+    def rules(self) -> Rules:
+        """What the request asks for."""
+        return self._session.request.rules or self._session.state.rules
+
+    def _guarded(self) -> bool:
+        return self.rules().level is not Level.BEST_EFFORT
+
+    def _older_than_seen(self) -> bool:
+        """Whether the primary may not show yet what a replica has shown.
+
+        A replica can have applied what the primary has in its binlog, and not in its engine.
+        """
+        session = self._session
+        rules = self.rules()
+        state = session.state
+        if rules.level not in REMEMBERING or state.in_transaction:
+            return False
+        statement = session.request.statement
+        if statement is not None and statement.kind is StatementClass.DIAGNOSTIC:
+            return False  # it would tell of the WAIT
+        if session.request.shape not in effects.SHOWING:
+            return False
+        primary = self._proxy.topology.primary
+        scope = state.reading(rules, self._proxy.topology.term, self._proxy.now())
+        if scope.unseen or scope.seen_on not in (None, primary):
+            return True
+        # What a probe named as being committed may not be there yet.
+        return not scope.everything <= primary.applied
+
+
+def _nowhere(data: bytes) -> None:
+    """What is wrong with it is told when it has come whole."""

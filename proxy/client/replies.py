@@ -1,0 +1,109 @@
+"""Answers that the proxy itself gives."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+from protocol.errors import ServerErrorCode
+from protocol.packet import frame
+from protocol.response import ErrPacket, OkPacket
+from proxy.observe.show import LastAnswer
+from routing.decision import Outcome, Proof, Reason
+
+if TYPE_CHECKING:
+    from proxy.client.session import ClientSession
+    from proxy.proxy import Proxy
+
+_LASTING: Final = 0x2200
+"""Status flags that last: SERVER_STATUS_IN_TRANS_READONLY and _NO_BACKSLASH_ESCAPES."""
+
+
+class Replies:
+    """Those of one session."""
+
+    def __init__(self, proxy: Proxy, session: ClientSession) -> None:
+        self._proxy = proxy
+        self._session = session
+
+    def refuse(
+        self, code: ServerErrorCode, message: str, *, reason: Reason = Reason.COMMAND
+    ) -> None:
+        """Answer the request with an error of the proxy's own."""
+        session = self._session
+        request = session.request
+        request.reason = reason
+        request.proof = Proof.NONE
+        self._proxy.metrics.error("proxy", code.code)
+        self._proxy.ledger.enter(session, None, Outcome.ERROR, code.code, None)
+        session.answered = True
+        session.active = None
+        if request.prepared is not None:
+            request.prepared.forget_long_data()  # as an execution that fails
+        session.connection.send_error(ErrPacket(code.code, code.sqlstate, message))
+        session.connection.ready()
+
+    @property
+    def status(self) -> int:
+        """The server status of an answer of the proxy's own: clients escape by what it says."""
+        session = self._session
+        flags = 0x0001 if session.state.in_transaction else 0
+        if session.state.autocommit:
+            flags |= 0x0002
+        return flags | session.status_flags & _LASTING
+
+    def ok(self) -> bytes:
+        """An OK packet of the proxy's own, framed."""
+        packet = OkPacket(status=self.status)
+        return frame(packet.serialise(self._session.connection.capabilities), 1)
+
+    def fresh_ok(self, within_us: int) -> bytes | None:
+        """The OK that the primary would give, framed, if it answered the last command so lately.
+
+        None if that was an error, or another server, or too long ago.
+        """
+        session = self._session
+        primary = session.primary
+        last = session.request
+        decision = last.decision
+        if (
+            primary is None
+            or decision is None
+            or decision.server is not primary.server
+            or primary.busy
+            or primary.stream.error is not None
+            or time.time_ns() // 1000 - last.arrived_us > within_us
+        ):
+            return None
+        packet = OkPacket(status=self.status, warnings=primary.stream.warnings)
+        return frame(packet.serialise(session.connection.capabilities), 1)
+
+    def answer(self, data: bytes) -> None:
+        """Answer the request without a server."""
+        session = self._session
+        request = session.request
+        request.reason = Reason.PROXY
+        request.proof = Proof.NONE
+        self._proxy.ledger.enter(session, None, Outcome.OK, 0, None)
+        session.connection.write(data)
+        session.connection.ready()
+
+    def keep_last_answer(self) -> None:
+        """A statement to the proxy begins, which may ask about the one before it."""
+        session = self._session
+        if session.request.reason is not None and session.request.reason is not Reason.PROXY:
+            session.last_answer = LastAnswer.of(session)
+
+    def end_lost(self, cause: str) -> None:
+        """The server is gone that the session cannot do without: as if the client's own were."""
+        if self._session.request.started:
+            self._session.connection.close()
+        else:
+            self.lose_client(f"Lost connection to MySQL server during query ({cause})")
+
+    def lose_client(self, message: str) -> None:
+        """End the client's connection with an error."""
+        code = ServerErrorCode.CR_SERVER_LOST
+        self._proxy.metrics.error("proxy", code.code)
+        self._session.answered = True
+        self._session.connection.fail(code, message)
