@@ -133,7 +133,7 @@ class FakeServer:
         if command in (0x04, 0x0D, 0x1B, 0x1C):
             return ok(header=0xFE)
         if command == 0x17:
-            return rows([b"x"]) if payload[4:5] else err(1243)
+            return self._rows([b"x"]) if payload[4:5] else err(1243)
         if command == 0x02:
             return ok(schema_entry("test"))
         return ok()
