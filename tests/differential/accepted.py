@@ -49,16 +49,16 @@ ACCEPTED = (
         "a command without a statement on the primary, behind a read on a replica",
     ),
     Accepted(
-        r"\n  direct .*\\x0cstatement_id.*\n  through .*session_state=None",
-        "a replica does not track what the client had the primary track",
+        r"^Query\(sql=.SET session_track_(gtids|system_variables)",
+        "a client sees what it asks to be tracked from the next statement on",
+    ),
+    Accepted(
+        r"^Query\(sql=.S(ELECT @@|HOW VARIABLES LIKE ')session_track",
+        "what the proxy tracks for itself shows in the variables",
     ),
     Accepted(
         r"^Execute.*flags=1.*(\n.*)+\n  direct +[0-9]+: ERROR.*\n  through +[0-9]+: EOF",
         "where a cursor cannot be opened, the EOF behind the definitions comes before the ERR",
-    ),
-    Accepted(
-        r"^Query.*session_track",
-        "what the proxy tracks for itself shows in the variables",
     ),
 )
 

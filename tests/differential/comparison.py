@@ -17,7 +17,7 @@ _OF_OUT_PARAMETERS = int(
     ServerStatus.SERVER_PS_OUT_PARAMS | ServerStatus.SERVER_MORE_RESULTS_EXISTS
 )
 _STATE_CHANGED = int(ServerStatus.SERVER_SESSION_STATE_CHANGED)
-_WITHOUT_WARNINGS = frozenset({Command.COM_PING, Command.COM_SET_OPTION})
+_WITHOUT_WARNINGS = frozenset({Command.COM_PING, Command.COM_INIT_DB, Command.COM_SET_OPTION})
 _STATEMENT_ID = b"\x0cstatement_id"
 _OF_STATEMENTS = frozenset({1243, 1421})
 """ER_UNKNOWN_STMT_HANDLER, ER_STMT_HAS_NO_OPEN_CURSOR."""
@@ -153,7 +153,7 @@ def _without_index_flags(packet: Packet, capabilities: Capability) -> Packet:
 
 
 def _without_old_warnings(packet: Packet, capabilities: Capability) -> Packet:
-    """The packet without the number of warnings, where the command can give none.
+    """The packet without the number of warnings, where the command gives none of its own.
 
     It is that of the statement before, which may have run on a replica.
     """
