@@ -246,7 +246,8 @@ class Answers:
                 self._follow_snapshot(connection, status)
                 if state.status_tells:
                     state.autocommit = status & 0x0002 != 0
-                state.one_shot = False
+                if state.one_shot and effects.began_transaction(request):
+                    state.one_shot = False
                 restore = effects.succeeded(request, state, stream.row)
                 if session.primary_settings.untracked:
                     state.may_have_written(request.rules)
@@ -272,7 +273,9 @@ class Answers:
         if session.new_rules:
             session.new_rules = False
             session.follow_rules(session.rules.present(state.schema))
-        if request.statement is None or request.reason is not Reason.DIAGNOSTIC:
+        if request.reason is not Reason.DIAGNOSTIC and (
+            stream.error is not None or request.command not in effects.KEEPING_DIAGNOSTICS
+        ):
             state.last = connection.server
         error = 0 if stream.error is None else _code(stream.error)
         self._proxy.ledger.enter(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from protocol.constants import Command
 from protocol.response_stream import FETCHED, RESULTS
 from protocol.session_track import (
     Gtids,
@@ -72,6 +73,15 @@ _RUNS_NONE: Final = (
 
 SHOWING: Final = (RESULTS, FETCHED)
 """Shapes of answers that may show data."""
+
+KEEPING_DIAGNOSTICS: Final = (
+    Command.COM_PING,
+    Command.COM_INIT_DB,
+    Command.COM_SET_OPTION,
+    Command.COM_STATISTICS,
+    Command.COM_STMT_RESET,
+)
+"""Commands behind which SHOW WARNINGS and FOUND_ROWS() still tell of the statement before."""
 
 _CHARACTER_SETS: Final = frozenset({"names", "character set", "character_set_client"})
 _NAMING: Final = ("names", "character set")
@@ -143,6 +153,22 @@ def shown(request: Request, state: Session, connection: ServerConnection, rows: 
         state.showed(connection.server, connection.epoch, request.rules)
     if request.may_write and state.tracking == "OFF":
         state.may_have_written(request.rules)
+
+
+def began_transaction(request: Request) -> bool:
+    """Whether a command that ended well was, or began, a transaction that SET TRANSACTION shapes.
+
+    A server spends what was set on the next statement that comes to a table. Where that cannot be
+    seen, it counts as unspent, which keeps reads on the primary and changes no answer.
+    """
+    statement = request.statement
+    if statement is None or request.command not in (Command.COM_QUERY, Command.COM_STMT_EXECUTE):
+        return False
+    if statement.kind is StatementClass.READ:
+        return request.command == Command.COM_STMT_EXECUTE or b"FROM" in request.packet.upper()
+    if statement.kind is StatementClass.TRANSACTION:
+        return statement.reason is not Touch.SAVEPOINT
+    return statement.reason in (Touch.DATA, Touch.DEFINITION, Touch.LOCKING_READ)
 
 
 def _only_writes(request: Request) -> bool:

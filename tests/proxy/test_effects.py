@@ -213,6 +213,36 @@ def test_a_one_shot_waits_for_the_next_transaction(on: On) -> None:
     assert on.state.variables == {}
 
 
+@pytest.mark.parametrize(
+    ("sql", "spent"),
+    [
+        ("SELECT * FROM t", True),
+        ("SELECT 1", False),
+        ("SHOW WARNINGS", False),
+        ("SELECT @@sql_mode", False),
+        ("SET @a = 1", False),
+        ("USE app", False),
+        ("SAVEPOINT s", False),
+        ("BEGIN", True),
+        ("COMMIT", True),
+        ("DELETE FROM t", True),
+        ("SELECT * FROM t FOR UPDATE", True),
+        ("CREATE TABLE t2 (a INT)", True),
+        (None, False),
+    ],
+)
+def test_a_one_shot_is_spent_on_what_comes_to_a_table(on: On, sql: str | None, spent: bool) -> None:
+    on.begin(sql)
+    assert effects.began_transaction(on.request) is spent
+
+
+def test_a_one_shot_is_spent_on_an_execution_and_not_on_its_preparation(on: On) -> None:
+    statement = on.classifier.classify(b"SELECT * FROM t", 0)
+    for command, spent in ((Command.COM_STMT_PREPARE, False), (Command.COM_STMT_EXECUTE, True)):
+        on.request.begin(b"", command, 0, statement, False, 0)
+        assert effects.began_transaction(on.request) is spent
+
+
 def test_autocommit_is_told_by_the_statement_where_the_status_lies(on: On) -> None:
     on.state.connected("", autocommit=False)
     on.succeed("SET autocommit = 1")

@@ -1,0 +1,58 @@
+"""Sessions that once differed."""
+
+import pytest
+
+from protocol.constants import Capability, Command
+from tests.differential.arena import Arena
+from tests.differential.session import Session
+from tests.differential.step import Execute, Prepare, Query, Send, Step
+
+OLD = Capability(0)
+MODERN = Capability.CLIENT_DEPRECATE_EOF | Capability.CLIENT_SESSION_TRACK
+LONGLONG = 8
+
+FOUND: dict[str, tuple[Capability, tuple[Step, ...]]] = {
+    "an EOF showed flags of the statement before": (
+        OLD,
+        (
+            Query("SELECT COUNT(*) FROM parts WHERE w > 0"),
+            Prepare(0, "SELECT id, name FROM items WHERE id = ?"),
+        ),
+    ),
+    "EOFs of a prepared statement hid its warnings": (OLD, (Prepare(0, "SELECT 'a' || ?"),)),
+    "a command that nobody knows": (MODERN, (Send(0x77),)),
+    "a preparation spent SET TRANSACTION": (
+        MODERN,
+        (
+            Query("SET TRANSACTION READ ONLY"),
+            Prepare(0, "SELECT * FROM items WHERE id > ? ORDER BY id"),
+            Execute(0, ((LONGLONG, bytes(8)),)),
+            Query("DELETE FROM items WHERE id = 5"),
+        ),
+    ),
+    "a SELECT without a table spent SET TRANSACTION": (
+        MODERN,
+        (
+            Query("SET TRANSACTION READ ONLY"),
+            Query("SELECT 1"),
+            Query("SELECT * FROM items ORDER BY id"),
+            Query("DELETE FROM items WHERE id = 5"),
+        ),
+    ),
+    "SHOW WARNINGS lost a read's warnings behind another command": (
+        MODERN,
+        (
+            Query("SELECT 1/0, 2/0"),
+            Send(Command.COM_INIT_DB, b"app"),
+            Query("SHOW WARNINGS"),
+        ),
+    ),
+}
+
+
+@pytest.mark.real_mysql
+@pytest.mark.parametrize("name", FOUND)
+def test_found(arena: Arena, name: str) -> None:
+    capabilities, steps = FOUND[name]
+    difference = arena.judge(Session(capabilities, "app", steps))
+    assert difference is None, str(difference)
