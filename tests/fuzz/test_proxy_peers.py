@@ -131,7 +131,7 @@ class FakeServer:
         if command == 0x09:
             return frame(b"Uptime: 5", 1)
         if command in (0x04, 0x0D, 0x1B, 0x1C):
-            return ok(header=0xFE)
+            return ok(header=0xFE) if self._deprecate_eof else frame(b"\xfe\0\0\2\0", 1)
         if command == 0x17:
             return self._rows([b"x"]) if payload[4:5] else err(1243)
         if command == 0x02:
