@@ -20,7 +20,8 @@ from proxy.client.login import (
     refuse,
     timed_out,
 )
-from proxy.server.login import Login
+from proxy.client.sandbox import leave_sandbox
+from proxy.server.login import Login, Sandbox
 from routing.consistency import SettingError
 
 if TYPE_CHECKING:
@@ -38,8 +39,8 @@ async def change_user(proxy: Proxy, session: ClientSession, packet: bytes) -> No
     channel = PacketChannel(LOGIN_PACKET_LIMIT)
     channel.adopt(transport, 1, secure=secure)
     try:
-        async with asyncio.timeout(proxy.config.handshake_timeout):
-            if await _change(proxy, session, channel, packet):
+        async with asyncio.timeout(proxy.config.handshake_timeout) as limit:
+            if await _change(proxy, session, channel, packet, limit):
                 channel.hand_over(connection)
                 connection.ready()
                 return
@@ -54,9 +55,15 @@ async def change_user(proxy: Proxy, session: ClientSession, packet: bytes) -> No
 
 
 async def _change(
-    proxy: Proxy, session: ClientSession, channel: PacketChannel, packet: bytes
+    proxy: Proxy,
+    session: ClientSession,
+    channel: PacketChannel,
+    packet: bytes,
+    limit: asyncio.Timeout,
 ) -> bool:
     """Do it, up to the OK; False if the primary refused, of which the client was told.
+
+    `limit` is the time that the login may take.
 
     The server always answers with an AuthSwitchRequest (fact 6.7), and so does the proxy.
     """
@@ -82,6 +89,16 @@ async def _change(
         return False
     tracking = rules.initial(login.database or "").tracking
     opened = await open_primary(proxy, channel, login, tracking)
+    if isinstance(opened, Sandbox):
+        channel.write_packet(login_ok(login, capabilities, opened))
+        limit.reschedule(None)
+        session.abandon()  # what the user before had must not wait for the new password
+        opened = await leave_sandbox(proxy, channel, opened, capabilities)
+        if opened is None:
+            return False
+        session.changed_user(login, opened, rules)
+        session.state.may_have_written()  # a new password, before GTIDs were tracked
+        return True
     if opened is None:
         return False
     session.changed_user(login, opened, rules)

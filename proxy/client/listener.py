@@ -33,12 +33,13 @@ from proxy.client.login import (
     refuse,
     timed_out,
 )
+from proxy.client.sandbox import leave_sandbox
 from proxy.client.session import ClientSession
 from proxy.client.session_rules import SessionRules
 from proxy.compressed import compress
 from proxy.server.attributes import of_session
 from proxy.server.errors import ServerRefusedError, ServerUnreachableError
-from proxy.server.login import Greeted, Login, be_greeted
+from proxy.server.login import Greeted, Login, Sandbox, be_greeted
 from routing.consistency import SettingError
 from routing.session import Session
 
@@ -57,6 +58,7 @@ PASSED_ON: Final = (
     | Capability.CLIENT_MULTI_STATEMENTS
     | Capability.CLIENT_MULTI_RESULTS
     | Capability.CLIENT_PS_MULTI_RESULTS
+    | Capability.CLIENT_CAN_HANDLE_EXPIRED_PASSWORDS
     | Capability.CLIENT_SESSION_TRACK
     | Capability.CLIENT_DEPRECATE_EOF
     | Capability.CLIENT_OPTIONAL_RESULTSET_METADATA
@@ -137,8 +139,8 @@ class Listener:
             return
         proxy.accepting += 1
         try:
-            async with asyncio.timeout(proxy.config.handshake_timeout):
-                await Welcome(proxy, channel, self.address).run()
+            async with asyncio.timeout(proxy.config.handshake_timeout) as limit:
+                await Welcome(proxy, channel, self.address, limit).run()
         except TimeoutError:
             timed_out(proxy, channel)
         except ChannelClosedError:
@@ -162,7 +164,10 @@ class Welcome:
         listener: the address that the client came to, one of `Config.addresses`.
     """
 
-    def __init__(self, proxy: Proxy, channel: PacketChannel, listener: Address) -> None:
+    def __init__(
+        self, proxy: Proxy, channel: PacketChannel, listener: Address, limit: asyncio.Timeout
+    ) -> None:
+        """`limit` is the time that the login may take."""
         self.listener = listener
         self._proxy = proxy
         self._channel = channel
@@ -175,6 +180,8 @@ class Welcome:
         for algorithm in proxy.config.client_compression:
             self._offered |= CAPABILITY[algorithm]
         self._compression: Compression | None = None
+        self._limit = limit
+        self._answered = False
 
     async def run(self) -> None:
         """Do it all; what fails is answered, or raised for the listener to answer."""
@@ -216,9 +223,36 @@ class Welcome:
         tracking = rules.initial(login.database or "").tracking
         greeted, self._greeted = self._greeted, None
         opened = await open_primary(proxy, channel, login, tracking, greeted)
+        if isinstance(opened, Sandbox):
+            opened = await self._in_sandbox(login, opened, capabilities)
         if opened is None:
             return
         self._serve(login, opened, capabilities, rules)
+
+    async def _in_sandbox(
+        self, login: Login, sandbox: Sandbox, capabilities: Capability
+    ) -> Opened | None:
+        """Answer the login with OK, and serve the client until it has a new password."""
+        self._answer(login_ok(login, capabilities, sandbox))
+        self._limit.reschedule(None)
+        try:
+            return await leave_sandbox(self._proxy, self._channel, sandbox, capabilities)
+        except ProtocolError as error:
+            self._broken()
+            refuse(self._channel, handshake_error(error), str(error))
+            return None
+
+    def _answer(self, ok: bytes) -> None:
+        """End the login, if that was not done; from here on the client may compress."""
+        if self._answered:
+            return
+        self._answered = True
+        self._channel.write_packet(ok)
+        if self._compression is not None:
+            secure = self._channel.secure
+            transport = compress(self._channel, self._compression, self._broken)
+            self._channel = PacketChannel(LOGIN_PACKET_LIMIT)
+            self._channel.adopt(transport, 0, secure=secure)
 
     async def _hello(self) -> HandshakeResponse41 | None:
         """Greet, go over to TLS if the client wants it, and return its response."""
@@ -308,7 +342,6 @@ class Welcome:
             ChannelClosedError: the client left.
         """
         proxy = self._proxy
-        channel = self._channel
         state = Session(
             rules.initial(login.database or ""),
             self._session_id % max(1, len(proxy.topology.replicas)),
@@ -316,7 +349,10 @@ class Welcome:
             login.username,
             proxy.topology.term,
         )
+        if self._answered:
+            state.may_have_written()  # a new password, before GTIDs were tracked
         connection = ClientConnection(capabilities, proxy.config.max_allowed_packet)
+        connection.compressed = self._compression is not None
         if proxy.config.server_compression:
             connection.numbers = FrameNumbers(1)
         session = ClientSession(
@@ -326,18 +362,14 @@ class Welcome:
             session.take_primary(opened)
         except ChannelClosedError as error:
             refuse(
-                channel, ServerErrorCode.CR_SERVER_LOST, f"Lost connection to MySQL server: {error}"
+                self._channel,
+                ServerErrorCode.CR_SERVER_LOST,
+                f"Lost connection to MySQL server: {error}",
             )
             return
         try:
-            channel.write_packet(login_ok(login, capabilities, opened))
-            if self._compression is None:
-                connection.attach(channel.hand_over(connection), session)
-            else:
-                transport = compress(channel, self._compression, self._broken)
-                transport.set_protocol(connection)
-                connection.compressed = True
-                connection.attach(transport, session)
+            self._answer(login_ok(login, capabilities, opened))
+            connection.attach(self._channel.hand_over(connection), session)
         except ChannelClosedError:
             session.client_lost()
             raise

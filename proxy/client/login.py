@@ -11,7 +11,7 @@ from protocol.response import ErrPacket, OkPacket
 from protocol.session_track import schema_entry
 from proxy.channel import ChannelClosedError, PacketChannel
 from proxy.server.errors import ServerRefusedError, ServerUnreachableError
-from proxy.server.login import Greeted, Login, Opened, open_connection
+from proxy.server.login import Greeted, Login, Opened, Sandbox, open_session
 
 if TYPE_CHECKING:
     from proxy.proxy import Proxy
@@ -33,7 +33,7 @@ async def open_primary(
     login: Login,
     tracking: str,
     greeted: Greeted | None = None,
-) -> Opened | None:
+) -> Opened | Sandbox | None:
     """Log in at the primary; a refusal goes to the client as it is, and closes its connection.
 
     Args:
@@ -48,7 +48,7 @@ async def open_primary(
         greeted.leave()
         greeted = None
     try:
-        opened = await open_connection(
+        opened = await open_session(
             primary, login, proxy.config, proxy.materials, tracking, greeted
         )
     except ServerRefusedError as error:
@@ -76,7 +76,7 @@ async def open_primary(
     return opened
 
 
-def login_ok(login: Login, capabilities: Capability, opened: Opened) -> bytes:
+def login_ok(login: Login, capabilities: Capability, opened: Opened | Sandbox) -> bytes:
     """The OK that ends a login; it carries the schema, as a server's does (fact 1.5)."""
     state = None
     status = AUTOCOMMIT | opened.connection.stream.status & _NO_BACKSLASH_ESCAPES

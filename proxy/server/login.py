@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from protocol.authentication import ClientAuthentication
 from protocol.compression import CAPABILITY, ZLIB_LEVEL, ZSTD_LEVEL, Algorithm, Compression
 from protocol.constants import MAX_PACKET_PAYLOAD, Capability
-from protocol.errors import ProtocolError
+from protocol.errors import ProtocolError, ServerErrorCode
 from protocol.handshake import HandshakeResponse41, HandshakeV10, SSLRequest
 from protocol.response import ErrPacket
 from proxy.channel import ChannelClosedError, PacketChannel
@@ -166,6 +166,44 @@ class Opened:
     identity: Identity
 
 
+@dataclass(frozen=True, slots=True)
+class Sandbox:
+    """A connection whose login was taken, and whose server refuses all else: the password expired.
+
+    Attributes:
+        connection, channel: as `Opened` has them.
+        settings: what the server refused.
+        refusal: how.
+    """
+
+    connection: ServerConnection
+    channel: PacketChannel
+    settings: Settings
+    refusal: ErrPacket
+
+    async def leave(self) -> Opened | None:
+        """Try the settings again; None if they are refused as before.
+
+        Raises:
+            ServerRefusedError, ChannelClosedError, ProtocolError: as `query`.
+        """
+        outcome = await _settle(self.connection, self.channel, self.settings)
+        return outcome if isinstance(outcome, Opened) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a connection is made fit for its purpose.
+
+    Attributes:
+        tracking: its session_track_gtids.
+        schema: its default schema.
+    """
+
+    tracking: str
+    schema: str
+
+
 async def be_greeted(server: Server, config: Config) -> Greeted:
     """Connect, and wait for the server to say hello.
 
@@ -191,8 +229,27 @@ async def open_connection(
     config: Config,
     materials: Materials,
     tracking: str = "OWN_GTID",
-    greeted: Greeted | None = None,
 ) -> Opened:
+    """As `open_session`, where an expired password is a refusal.
+
+    Raises:
+        ServerUnreachableError, ServerRefusedError: as `open_session`.
+    """
+    opened = await open_session(server, login, config, materials, tracking)
+    if isinstance(opened, Sandbox):
+        opened.channel.abort()
+        raise ServerRefusedError(opened.refusal)
+    return opened
+
+
+async def open_session(
+    server: Server,
+    login: Login,
+    config: Config,
+    materials: Materials,
+    tracking: str,
+    greeted: Greeted | None = None,
+) -> Opened | Sandbox:
     """Connect, log in, apply the settings that routing needs, and learn the server's incarnation.
 
     Args:
@@ -271,7 +328,7 @@ def _greeting(payload: bytes) -> HandshakeV10:
 
 async def _open(
     greeted: Greeted, login: Login, config: Config, materials: Materials, tracking: str
-) -> Opened:
+) -> Opened | Sandbox:
     server, channel, greeting = greeted.server, greeted.channel, greeted.greeting
     try:
         server.version = greeting.server_version
@@ -301,14 +358,25 @@ async def _open(
         connection.settings = (
             primary_settings(tracking) if primary else replica_settings(tracking, login.sql_mode)
         )
-        await query(channel, connection, connection.settings)
-        connection.tracks_all = tracking == "ALL_GTIDS"
-        identity = await identify(channel, connection, server)
-        connection.schema = login.database or ""
+        return await _settle(connection, channel, Settings(tracking, login.database or ""))
     except BaseException:
         channel.abort()
         raise
-    return Opened(connection, channel, identity)
+
+
+async def _settle(
+    connection: ServerConnection, channel: PacketChannel, settings: Settings
+) -> Opened | Sandbox:
+    """Make the settings, and learn who the server is."""
+    connection.schema = settings.schema
+    try:
+        await query(channel, connection, connection.settings)
+    except ServerRefusedError as error:
+        if error.error.code != ServerErrorCode.ER_MUST_CHANGE_PASSWORD.code:
+            raise
+        return Sandbox(connection, channel, settings, error.error)
+    connection.tracks_all = settings.tracking == "ALL_GTIDS"
+    return Opened(connection, channel, await identify(channel, connection, connection.server))
 
 
 def _agree(login: Login, offered: Capability, tracks: bool) -> Capability:
