@@ -1,0 +1,116 @@
+"""Run drivers' own test suites at a real MySQL, directly and through Tidegate, and compare.
+
+Each suite is fetched as a source package by pip (mysql2: by npm, MariaDB's client: by apt), from
+where this machine's configuration says, into .cache/clients. A primary and two replicas are
+started, and `tidegate run` before them with its defaults: READ_OWN_WRITES, scope connection. A
+suite runs twice, and every test that ends otherwise through Tidegate is told. What the suites
+print is in .cache/clients/results.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+
+from tests.clients import (
+    aiomysql,
+    command_lines,
+    django,
+    mysql2,
+    mysqlclient,
+    pymysql,
+    report,
+    sqlalchemy,
+)
+from tests.clients.results import RESULTS, Comparison, Results
+from tests.clients.stage import Stage, stage
+from tests.clients.suite import Suite
+
+SUITES: dict[str, Suite] = {
+    suite.name: suite
+    for suite in (
+        pymysql.SUITE,
+        mysqlclient.SUITE,
+        aiomysql.SUITE,
+        aiomysql.USER_SCOPE,
+        sqlalchemy.SUITE,
+        django.SUITE,
+        mysql2.SUITE,
+        command_lines.SUITE,
+    )
+}
+DOORS = ("direct", "tidegate")
+
+
+def run(on: Stage, suite: Suite, doors: tuple[str, ...] = DOORS) -> Comparison:
+    """Run a prepared suite and compare; for a door that is left out its last results count."""
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    for door in doors:
+        began = time.monotonic()
+        with (RESULTS / f"{suite.name}-{door}.txt").open("w") as output:
+            results = on.run(suite, door, output)
+        results.write(RESULTS / f"{suite.name}-{door}.jsonl")
+        took = time.monotonic() - began
+        print(
+            f"{suite.name}, {door}: {results.count('passed')} of {len(results.tests)} passed"
+            f" ({took:.0f} s)",
+            flush=True,
+        )
+    return last(suite)
+
+
+def last(suite: Suite) -> Comparison:
+    """Compare the last results of a suite.
+
+    Raises:
+        FileNotFoundError: it has not been run.
+    """
+    direct, tidegate = (Results.read(RESULTS / f"{suite.name}-{door}.jsonl") for door in DOORS)
+    return Comparison(direct, tidegate, suite.known)
+
+
+def main() -> int:
+    """Run what the command line names; 1 if a test fails only through Tidegate, unexplained."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.clients.run",
+        description=__doc__,
+        epilog="Exit status: 1 if a test passes directly and not through Tidegate, unless a reason"
+        " is known (it stands in the suite's file), else 0.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "suites",
+        nargs="*",
+        metavar="SUITE",
+        help=f"which to run (default: all): {', '.join(SUITES)}",
+    )
+    parser.add_argument(
+        "--only",
+        choices=DOORS,
+        help="run at this door only, and compare with the other's results of last time",
+    )
+    parser.add_argument(
+        "--write",
+        action="store_true",
+        help=f"write the last results of all suites to {report.PAGE.name}",
+    )
+    options = parser.parse_args()
+    if unknown := set(options.suites) - set(SUITES):
+        parser.error(f"no such suite: {', '.join(sorted(unknown))}")
+    unexplained = 0
+    with stage() as on:
+        for name in options.suites or SUITES:
+            suite = SUITES[name]
+            print(f"{name}: preparing", flush=True)
+            suite.prepare()
+            comparison = run(on, suite, (options.only,) if options.only else DOORS)
+            print(comparison.text, end="", flush=True)
+            unexplained += len(comparison.unexplained)
+        if options.write:
+            report.write({suite: last(suite) for suite in SUITES.values()}, on.server)
+    return 1 if unexplained else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

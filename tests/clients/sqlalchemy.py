@@ -1,0 +1,40 @@
+"""SQLAlchemy's tests of its MySQL dialect, by way of PyMySQL."""
+
+from __future__ import annotations
+
+from tests.clients import versions
+from tests.clients.environment import Environment
+from tests.clients.suite import PASSWORD, USER, Door, Invocation, Suite
+
+_HERE = Environment("sqlalchemy")
+
+
+def _prepare() -> None:
+    _HERE.install(versions.SQLALCHEMY, versions.PYMYSQL, *versions.TOOLS)
+
+
+def _invocation(door: Door) -> Invocation:
+    address = f"{USER}:{PASSWORD}@{door.host}:{door.port}"
+    return Invocation(
+        _HERE.pytest(
+            "--maxfail=10000",
+            f"--dburi=mysql+pymysql://{address}/test?charset=utf8mb4",
+            "test/dialect/test_suite.py",
+            "test/dialect/mysql",
+        ),
+        folder=_HERE.source(versions.SQLALCHEMY),
+    )
+
+
+SUITE = Suite(
+    name="sqlalchemy",
+    what="its dialect suite (`test/dialect/test_suite.py` and `test/dialect/mysql`) with PyMySQL",
+    versions=f"{versions.SQLALCHEMY}, {versions.PYMYSQL}",
+    statements=(
+        "CREATE DATABASE test DEFAULT CHARACTER SET utf8mb4",
+        "CREATE DATABASE test_schema DEFAULT CHARACTER SET utf8mb4",
+        "CREATE DATABASE test_schema_2 DEFAULT CHARACTER SET utf8mb4",
+    ),
+    prepare=_prepare,
+    invocation=_invocation,
+)

@@ -1,0 +1,142 @@
+"""A real cluster with Tidegate before it, where suites run."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TextIO
+
+from tests.clients.environment import INSIDE, outside, quietly
+from tests.clients.results import Results
+from tests.clients.suite import PASSWORD, USER, Door, Suite
+from tests.real_mysql.cluster import Cluster, find_mysqld
+from tests.real_mysql.running_proxy import RunningProxy
+
+_OWN_DATABASES = ("mysql", "sys", "information_schema", "performance_schema", "app")
+
+
+class Stage:
+    """A primary, two replicas and a proxy.
+
+    Attributes:
+        server: what MySQL says of its version.
+    """
+
+    def __init__(self, cluster: Cluster, mysqld: Path) -> None:
+        self._cluster = cluster
+        self._proxies = 0
+        primary = cluster.primary
+        self.server = primary.value("SELECT VERSION()")
+        with contextlib.closing(primary.admin("mysql")) as connection:
+            for statement in _time_zones(mysqld):
+                connection.query(statement)
+        primary.query(f"CREATE USER {USER}@'%' IDENTIFIED BY '{PASSWORD}'")
+        primary.query(f"GRANT ALL ON *.* TO {USER}@'%' WITH GRANT OPTION")
+        self._users = self._accounts()
+
+    def run(self, suite: Suite, through: str, output: TextIO) -> Results:
+        """Run a suite on fresh databases, directly or through a new proxy.
+
+        Args:
+            suite: what is run; it has been prepared.
+            through: ``direct`` or ``tidegate``.
+            output: gets what the suite prints, and what the proxy says.
+        """
+        self._clear()
+        for statement in suite.statements:
+            self._cluster.primary.query(statement)
+        self._cluster.wait_caught_up()
+        with contextlib.ExitStack() as stack:
+            if through == "direct":
+                port = self._cluster.primary.port
+            else:
+                self._proxies += 1
+                proxy = RunningProxy(self._cluster, f"clients{self._proxies}", {**suite.options})
+                stack.callback(lambda: output.write(f"\n--- the proxy said\n{proxy.stderr}"))
+                stack.callback(proxy.stop)
+                port = proxy.port
+            record = Path(stack.enter_context(tempfile.TemporaryDirectory()), "record")
+            _run(suite, Door(through, "127.0.0.1", port), record, output)
+            return Results.read(record)
+
+    def _accounts(self) -> set[str]:
+        rows = self._cluster.primary.query(
+            "SELECT CONCAT(QUOTE(User), '@', QUOTE(Host)) FROM mysql.user"
+        )
+        return {str(account) for (account,) in rows}
+
+    def _clear(self) -> None:
+        self._cluster.heal()
+        for server in self._cluster.servers:
+            server.end_other_connections()
+            server.query("SET GLOBAL local_infile = ON")
+        primary = self._cluster.primary
+        for (name,) in primary.query(
+            "SELECT SCHEMA_NAME FROM information_schema.SCHEMATA WHERE SCHEMA_NAME NOT IN %s",
+            _OWN_DATABASES,
+        ):
+            primary.query(f"DROP DATABASE `{name}`")
+        for account in self._accounts() - self._users:
+            primary.query(f"DROP USER {account}")
+
+
+@contextlib.contextmanager
+def stage() -> Iterator[Stage]:
+    """Start the servers for the length of a `with` block.
+
+    Raises:
+        RuntimeError: there is no mysqld.
+    """
+    mysqld = find_mysqld()
+    if mysqld is None:
+        raise RuntimeError("no mysqld 9: run scripts/install-mysql, or name one in TIDEGATE_MYSQLD")
+    with Cluster(mysqld) as cluster:
+        yield Stage(cluster, mysqld)
+
+
+def _time_zones(mysqld: Path) -> list[str]:
+    """The statements that fill MySQL's tables of time zones, which CONVERT_TZ reads.
+
+    They come from MySQL's own program for it. Where mysqld is a wrapper by scripts/install-mysql,
+    that program is below the same folder and has none of its own.
+    """
+    program = ["mysql_tzinfo_to_sql"]
+    if mysqld.read_bytes().startswith(b"#!"):
+        script = mysqld.read_text().replace("usr/sbin/mysqld", "usr/bin/mysql_tzinfo_to_sql")
+        program = ["sh", "-c", script, str(mysqld)]
+    told = quietly(*program, "/usr/share/zoneinfo")
+    return [statement for statement in told.split(";\n") if statement.strip()]
+
+
+def _run(suite: Suite, door: Door, record: Path, output: TextIO) -> None:
+    invocation = suite.invocation(door)
+    record.touch()
+    output.write(f"$ {' '.join(invocation.command)}\n")
+    output.flush()
+    process = subprocess.Popen(
+        invocation.command,
+        cwd=invocation.folder,
+        env={
+            **outside(),
+            **invocation.environment,
+            "PYTHONPATH": str(INSIDE),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "TIDEGATE_RECORD": str(record),
+        },
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    try:
+        process.wait(invocation.seconds)
+    except subprocess.TimeoutExpired:
+        output.write(f"\n--- ended after {invocation.seconds} s\n")
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, 9)
+        process.wait()

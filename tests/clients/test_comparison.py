@@ -1,0 +1,67 @@
+"""What is told of two runs of a suite."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.clients import report
+from tests.clients.inside import tidegate_recording
+from tests.clients.results import Comparison, Outcome, Results
+from tests.clients.suite import Door, Invocation, Suite
+
+
+def results(**tests: str) -> Results:
+    return Results({test: Outcome(outcome, f"{test}!") for test, outcome in tests.items()})
+
+
+DIRECT = results(same="passed", worse="passed", gone="passed", known="passed", broken="failed")
+TIDEGATE = results(same="passed", worse="failed", known="failed", broken="passed", new="failed")
+COMPARISON = Comparison(DIRECT, TIDEGATE, {"now": "a reason"})
+
+
+def test_differences() -> None:
+    assert COMPARISON.differences == ["worse", "gone", "known", "broken", "new"]
+    assert COMPARISON.worse == ["worse", "gone", "known"]
+    assert COMPARISON.unexplained == ["worse", "gone"]
+    assert "worse: passed directly, failed through Tidegate\n    worse!\n" in COMPARISON.text
+    assert "gone: passed directly, missing through Tidegate" in COMPARISON.text
+    assert "known: a reason" in COMPARISON.text
+
+
+def test_a_record_is_read_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIDEGATE_RECORD", str(tmp_path / "record"))
+    tidegate_recording.record("f[<A at 0x7f01>]", "passed")
+    tidegate_recording.record("g", "passed")
+    tidegate_recording.record("g", "failed", "in its teardown")
+    tidegate_recording.record("g", "passed")
+    read = Results.read(tmp_path / "record")
+    assert read.tests == {
+        "f[<A>]": Outcome("passed", ""),
+        "g": Outcome("failed", "in its teardown"),
+    }
+    read.write(tmp_path / "again")
+    assert Results.read(tmp_path / "again") == read
+    assert len([json.loads(line) for line in (tmp_path / "again").read_text().splitlines()]) == 2
+
+
+def test_the_page_gets_the_tables_and_keeps_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n{report._BEGIN}old\n{report._END}after\n")
+    monkeypatch.setattr(report, "PAGE", page)
+    suite = Suite("driver", "its tests", "1.0", (), lambda: None, _invocation)
+    report.write({suite: COMPARISON}, "9.7.4-2")
+    text = page.read_text()
+    assert text.startswith("before\n")
+    assert text.endswith("after\n")
+    assert "old" not in text
+    assert "| driver | 1.0 | 5 | 4 | 1 | 3 |" in text
+    assert "- **driver**: a reason\n  - `known`\n" in text
+    report.write({suite: COMPARISON}, "9.7.4-2")
+    assert page.read_text() == text
+
+
+def _invocation(door: Door) -> Invocation:
+    return Invocation((door.name,), Path())

