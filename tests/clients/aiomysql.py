@@ -40,11 +40,11 @@ SUITE = Suite(
     prepare=_prepare,
     invocation=_invocation,
     known={
-        "test_sha256_": "they ask which plugin an account has. Tidegate has no accounts and takes"
-        " every password by caching_sha2_password; the login itself succeeds.",
-        "test_sa_transaction": "they write on one connection and look for it on another, sooner"
-        " than a replica has it; which of them fail is a matter of time. READ_OWN_WRITES with"
-        " `scope = connection`, the default, does not promise that; `scope = user` does"
+        "test_sha256_": "tests that ask which plugin an account has. Tidegate has no accounts and"
+        " takes every password by caching_sha2_password; the login itself succeeds.",
+        "test_sa_transaction": "tests that write on one connection and look for it on another,"
+        " sooner than a replica has it; which of them fail is a matter of time. READ_OWN_WRITES"
+        " with `scope = connection`, the default, does not promise that; `scope = user` does"
         " (see aiomysql-user).",
     },
 )

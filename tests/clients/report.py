@@ -27,14 +27,16 @@ def tables(comparisons: Mapping[Suite, Comparison], server: str) -> str:
         "",
         f"On MySQL {server.partition('-')[0]}:",
         "",
-        "| suite | versions | tests | pass directly | of these, pass through Tidegate | differ |",
-        "|---|---|---|---|---|---|",
+        "| suite | versions | tests | pass directly | of these, pass through Tidegate | differ"
+        " | statements that replicas answered |",
+        "|---|---|---|---|---|---|---|",
     ]
     for suite, compared in comparisons.items():
         passed = compared.direct.count("passed")
         lines.append(
             f"| {suite.name} | {suite.versions} | {len(compared.direct.tests)} | {passed}"
-            f" | {passed - len(compared.worse)} | {len(compared.worse) or 'none'} |"
+            f" | {passed - len(compared.worse)} | {len(compared.worse) or 'none'}"
+            f" | {compared.tidegate.replica_reads} |"
         )
     lines += ["", "What the suites are:", ""]
     lines += [f"- **{suite.name}**: {suite.what}." for suite in comparisons]

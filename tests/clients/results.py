@@ -25,25 +25,36 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Results:
-    """The outcomes of one run, by the tests' names."""
+    """What became of one run.
+
+    Attributes:
+        tests: the outcomes by the tests' names.
+        replica_reads: how many statements replicas have answered.
+    """
 
     tests: Mapping[str, Outcome]
+    replica_reads: int = 0
 
     @classmethod
     def read(cls, path: Path) -> Results:
         """Read a record (``inside/tidegate_recording.py``); of two of a name the worse counts."""
         tests: dict[str, Outcome] = {}
+        replica_reads = 0
         for line in path.read_text(encoding="utf-8").splitlines():
             told = json.loads(line)
+            if "replica_reads" in told:
+                replica_reads = told["replica_reads"]
+                continue
             outcome = Outcome(told["outcome"], told["told"])
             before = tests.get(told["id"])
             if before is None or _WORSE[outcome.name] > _WORSE[before.name]:
                 tests[told["id"]] = outcome
-        return cls(tests)
+        return cls(tests, replica_reads)
 
     def write(self, path: Path) -> None:
         """Write a record."""
-        lines = [
+        lines = [json.dumps({"replica_reads": self.replica_reads})]
+        lines += [
             json.dumps({"id": test, "outcome": outcome.name, "told": outcome.told})
             for test, outcome in self.tests.items()
         ]

@@ -45,23 +45,31 @@ class Stage:
             suite: what is run; it has been prepared.
             through: ``direct`` or ``tidegate``.
             output: gets what the suite prints, and what the proxy says.
+
+        Raises:
+            RuntimeError: the proxy told of an exception that nobody handled, or of a stale read.
         """
         self._clear()
         for statement in suite.statements:
             self._cluster.primary.query(statement)
         self._cluster.wait_caught_up()
-        with contextlib.ExitStack() as stack:
+        with tempfile.TemporaryDirectory() as folder:
+            record = Path(folder, "record")
             if through == "direct":
-                port = self._cluster.primary.port
-            else:
-                self._proxies += 1
-                proxy = RunningProxy(self._cluster, f"clients{self._proxies}", {**suite.options})
-                stack.callback(lambda: output.write(f"\n--- the proxy said\n{proxy.stderr}"))
-                stack.callback(proxy.stop)
-                port = proxy.port
-            record = Path(stack.enter_context(tempfile.TemporaryDirectory()), "record")
-            _run(suite, Door(through, "127.0.0.1", port), record, output)
-            return Results.read(record)
+                _run(suite, Door(through, "127.0.0.1", self._cluster.primary.port), record, output)
+                return Results.read(record)
+            self._proxies += 1
+            proxy = RunningProxy(self._cluster, f"clients{self._proxies}", {**suite.options})
+            try:
+                _run(suite, Door(through, "127.0.0.1", proxy.port), record, output)
+                reads = proxy.metric("tidegate_statements_total", role="replica")
+                proven_stale = proxy.metric("tidegate_stale_reads_proven_total")
+            finally:
+                proxy.stop()
+                output.write(f"\n--- the proxy said\n{proxy.stderr}")
+            if "Traceback" in proxy.stderr or proven_stale:
+                raise RuntimeError(f"{proven_stale:.0f} stale reads, and:\n{proxy.stderr[-4000:]}")
+            return Results(Results.read(record).tests, int(reads))
 
     def _accounts(self) -> set[str]:
         rows = self._cluster.primary.query(
