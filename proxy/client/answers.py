@@ -48,6 +48,9 @@ _IN_TRANS_READONLY: Final = 0x2001
 _FORGOTTEN: Final = frozenset({1243, 1615})
 """Errors by which a server says that it does not have a prepared statement any more."""
 
+_NAMING: Final = frozenset({1243, 1421})
+"""Errors whose text names a prepared statement by its id."""
+
 _FAREWELLS: Final = frozenset({1053, 3032})
 """Errors by which a server says that it goes away, or serves nobody for now."""
 
@@ -85,8 +88,10 @@ class Answers:
                 if not stream.done:
                     request.held = data
                     return
-                if stream.error is not None and self._does_not_count(connection, stream.error):
-                    return
+                if stream.error is not None:
+                    if self._does_not_count(connection, stream.error):
+                        return
+                    data = self._as_the_client_knows_it(connection, data)
             elif request.number:
                 data = with_statement_id(data, request.number)
         if stream.infile and connection is not session.primary:
@@ -102,6 +107,15 @@ class Answers:
             session.long_command.give(lambda data: connection.write(numbers.renumber(data)))
             stream.infile_sent()
             session.connection.expect_infile()
+
+    def _as_the_client_knows_it(self, connection: ServerConnection, data: bytes) -> bytes:
+        """An ERR that names a prepared statement, by the client's id of it."""
+        prepared = self._session.request.prepared
+        handle = None if prepared is None else connection.statements.get(prepared.number)
+        if prepared is None or handle is None or _code(data[4:]) not in _NAMING:
+            return data
+        payload = data[4:].replace(b"(%d)" % handle.server_id, b"(%d)" % prepared.number, 1)
+        return frame(payload, data[3])
 
     def _does_not_count(self, connection: ServerConnection, error: bytes) -> bool:
         """Whether a server's error is not for the client: the command runs again, or elsewhere."""

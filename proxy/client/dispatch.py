@@ -83,7 +83,13 @@ class Dispatch:
             if self._older_than_seen():
                 data += preparation.settle(primary, self.rules().wait_budget)
             # Only before a read: behind a probe, ROW_COUNT() and the like would tell of the probe.
-            if state.wants_probe and request.is_read and self._guarded():
+            # And in no transaction, where reads stay here anyway: it would take its trackers.
+            if (
+                state.wants_probe
+                and request.is_read
+                and not state.in_transaction
+                and self._guarded()
+            ):
                 primary.expect(PROBE)
                 data += preparation.statement_packet(primary, PROBE_SQL)
             data += self.own_packet(primary)

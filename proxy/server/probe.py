@@ -28,8 +28,11 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-PROBE_SQL: Final = b"SELECT @@GLOBAL.gtid_owned,@@GLOBAL.gtid_executed"
-"""In this order: a transaction leaves the first set for the second, and is missed in neither."""
+PROBE_SQL: Final = (
+    b"SELECT CONVERT(@@GLOBAL.gtid_owned USING binary),CONVERT(@@GLOBAL.gtid_executed USING binary)"
+)
+"""In this order: a transaction leaves the first set for the second, and is missed in neither. They
+come as they are, whatever the session's character_set_results is."""
 
 
 class Answer(NamedTuple):
