@@ -88,7 +88,10 @@ async def _change(
         refuse(channel, ServerErrorCode.ER_WRONG_VALUE_FOR_VAR, f"Tidegate: {error}")
         return False
     tracking = rules.initial(login.database or "").tracking
-    opened = await open_primary(proxy, channel, login, tracking)
+    primary = session.primary
+    if primary is not None and (primary.busy or primary.lost):
+        primary = None  # it still answers a question of the proxy's own
+    opened = await open_primary(proxy, channel, login, tracking, current=primary)
     if isinstance(opened, Sandbox):
         channel.write_packet(login_ok(login, capabilities, opened))
         limit.reschedule(None)

@@ -12,9 +12,11 @@ from protocol.session_track import schema_entry
 from proxy.channel import ChannelClosedError, PacketChannel
 from proxy.server.errors import ServerRefusedError, ServerUnreachableError
 from proxy.server.login import Greeted, Login, Opened, Sandbox, open_session
+from proxy.server.relogin import change_user
 
 if TYPE_CHECKING:
     from proxy.proxy import Proxy
+    from proxy.server.connection import ServerConnection
 
 _log = logging.getLogger(__name__)
 
@@ -33,6 +35,7 @@ async def open_primary(
     login: Login,
     tracking: str,
     greeted: Greeted | None = None,
+    current: ServerConnection | None = None,
 ) -> Opened | Sandbox | None:
     """Log in at the primary; a refusal goes to the client as it is, and closes its connection.
 
@@ -42,15 +45,19 @@ async def open_primary(
         login: as whom.
         tracking: the value of session_track_gtids.
         greeted: a connection to the primary that may still be good.
+        current: the session's, if it is to go on as this user; it is used up.
     """
     primary = proxy.topology.primary
     if greeted is not None and (greeted.server is not primary or greeted.channel.closed):
         greeted.leave()
         greeted = None
     try:
-        opened = await open_session(
-            primary, login, proxy.config, proxy.materials, tracking, greeted
-        )
+        if current is not None:
+            opened = await change_user(current, login, proxy.config, tracking)
+        else:
+            opened = await open_session(
+                primary, login, proxy.config, proxy.materials, tracking, greeted
+            )
     except ServerRefusedError as error:
         proxy.metrics.client_refused("login")
         proxy.metrics.error("server", error.error.code)

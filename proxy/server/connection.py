@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 from protocol.errors import MalformedPacketError, ProtocolError
 from protocol.response import ErrPacket
 from protocol.response_stream import PREPARED, RESULTS, SIMPLE, ResponseStream
+from proxy.channel import ChannelClosedError
 
 if TYPE_CHECKING:
     from protocol.constants import Capability
@@ -215,6 +216,20 @@ class ServerConnection:
         """The client takes more."""
         if self._transport is not None and not self.lost:
             self._transport.resume_reading()
+
+    def lend(self) -> tuple[asyncio.Transport, bool]:
+        """Give up the transport, for a login over it; the second value says whether it is TLS.
+
+        Raises:
+            ChannelClosedError: it is gone.
+        """
+        transport = self._transport
+        if transport is None or self.lost or transport.is_closing():
+            raise ChannelClosedError("the connection is closed")
+        self._owner = None
+        self._transport = None
+        self.lost = True
+        return transport, transport.get_extra_info("ssl_object") is not None
 
     def close(self) -> None:
         """Say goodbye; the owner hears nothing more."""

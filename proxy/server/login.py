@@ -187,7 +187,7 @@ class Sandbox:
         Raises:
             ServerRefusedError, ChannelClosedError, ProtocolError: as `query`.
         """
-        outcome = await _settle(self.connection, self.channel, self.settings)
+        outcome = await settle(self.connection, self.channel, self.settings)
         return outcome if isinstance(outcome, Opened) else None
 
 
@@ -358,13 +358,13 @@ async def _open(
         connection.settings = (
             primary_settings(tracking) if primary else replica_settings(tracking, login.sql_mode)
         )
-        return await _settle(connection, channel, Settings(tracking, login.database or ""))
+        return await settle(connection, channel, Settings(tracking, login.database or ""))
     except BaseException:
         channel.abort()
         raise
 
 
-async def _settle(
+async def settle(
     connection: ServerConnection, channel: PacketChannel, settings: Settings
 ) -> Opened | Sandbox:
     """Make the settings, and learn who the server is."""
@@ -437,6 +437,16 @@ async def _authenticate(
         zstd_level=ZSTD_LEVEL,
     )
     channel.write_packet(response.serialise())
+    await converse(channel, authentication)
+
+
+async def converse(channel: PacketChannel, authentication: ClientAuthentication) -> None:
+    """Answer what the server asks until it lets us in.
+
+    Raises:
+        ServerRefusedError: it does not.
+        ChannelClosedError, ProtocolError: it left, or broke the protocol.
+    """
     while True:
         payload = await channel.read_packet()
         if payload[:1] == b"\x00":

@@ -11,7 +11,7 @@ from protocol.constants import Capability
 from protocol.handshake import HandshakeResponse41, HandshakeV10, SSLRequest
 from protocol.packet import frame
 from protocol.response import ErrPacket
-from tests.faults.client import BASE, MODERN, Client
+from tests.faults.client import BASE, MODERN, Client, change_user, finish_change
 from tests.faults.peers import GREETING, OK, err, identity, peer, says, unused_address
 from tests.faults.stage import Stage, before, eventually, stage
 
@@ -395,3 +395,14 @@ async def test_clients_that_say_nothing_hold_few_connections_to_the_primary() ->
             await client.greet()
         assert on.cluster.primary.connections < 80
         assert (await (await on.session()).ping()).ok
+
+
+async def test_the_connection_id_outlives_a_change_of_user() -> None:
+    async with stage() as on:
+        client = await on.session()
+        before = (await client.query("SELECT CONNECTION_ID()")).value
+        client.send(change_user("other"))
+        assert (await finish_change(client, "word"))[0] == 0x00
+        assert (await client.query("SELECT CONNECTION_ID()")).value == before
+        assert (await client.query("SELECT CURRENT_USER()")).value == b"other@%"
+        assert on.cluster.primary.connections == 1
