@@ -56,7 +56,7 @@ class ClientConnection:
         self.numbers: FrameNumbers | None = None
         self.compressed = False
         self.closed = False
-        self._max_allowed_packet = max_allowed_packet
+        self._own_limit = self._max_allowed_packet = max_allowed_packet
         self._most_at_once = min(STREAM_ABOVE, max_allowed_packet)
         self._transport: asyncio.Transport | None = None
         self._session: ClientSession | None = None
@@ -76,6 +76,11 @@ class ClientConnection:
         """Start to serve commands."""
         self._transport = transport
         self._session = session
+
+    def server_allows(self, max_allowed_packet: int) -> None:
+        """Refuse what the primary would, which hangs up while the rest is still being sent."""
+        self._max_allowed_packet = min(self._own_limit, max_allowed_packet - 1)
+        self._most_at_once = min(STREAM_ABOVE, self._max_allowed_packet)
 
     @property
     def peer(self) -> str:
@@ -277,6 +282,12 @@ class ClientConnection:
             session.begin_stream(bytes(buffer))
         return True
 
+    def _too_long(self) -> str:
+        told = "Got a packet bigger than 'max_allowed_packet' bytes"
+        if self._max_allowed_packet < self._own_limit:
+            return told  # as the server says it
+        return f"{told} (Tidegate's max-allowed-packet is {self._own_limit})"
+
     def _stream(self, data: bytes) -> None:
         """Pass on parts of a packet, up to its last byte."""
         session = self._session
@@ -293,8 +304,7 @@ class ClientConnection:
             if self._end.done:
                 self.fail(
                     ServerErrorCode.ER_NET_PACKET_TOO_LARGE,
-                    "Got a packet bigger than 'max_allowed_packet' bytes"
-                    f" (Tidegate's max-allowed-packet is {self._max_allowed_packet})",
+                    self._too_long(),
                     sequence_id=self._end.sequence_id + 1,
                 )
             return

@@ -165,6 +165,7 @@ class ClientSession:
         self.status_flags = connection.stream.status
         identity = opened.identity
         self.sql_mode = identity.sql_mode
+        self.connection.server_allows(identity.max_allowed_packet)
         self.state.connected(identity.sql_mode, identity.autocommit, identity.character_set)
         self.state.schema = connection.schema
         self._proxy.metrics.server_connected(connection.server.name)

@@ -25,11 +25,12 @@ _IDENTITY: Final = (
     b"SELECT @@server_uuid,@@GLOBAL.gtid_mode,@@SESSION.sql_mode,@@SESSION.autocommit,"
     b"@@SESSION.character_set_client,@@GLOBAL.read_only,"
     b"@@GLOBAL.replica_preserve_commit_order,@@GLOBAL.replica_parallel_workers,"
+    b"@@SESSION.max_allowed_packet,"
     b"(SELECT VARIABLE_VALUE FROM performance_schema.global_status"
     b" WHERE VARIABLE_NAME='Uptime'),@@GLOBAL.gtid_executed"
 )
-_IDENTITY_COLUMNS: Final = 10
-_UPTIME: Final = re.compile(rb"[0-9]{1,10}")
+_IDENTITY_COLUMNS: Final = 11
+_NUMBER: Final = re.compile(rb"[0-9]{1,10}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +42,7 @@ class Identity:
         sql_mode: of the session that asked.
         autocommit: likewise; the status flags do not tell of a server's default (they say on).
         character_set: its character_set_client.
+        max_allowed_packet: likewise; the server refuses a packet of so many bytes.
         asked_us: UTC µs when the question was sent.
         answered_us: UTC µs when the answer was there.
         grew: the server's applied set became larger by it, or began anew.
@@ -50,6 +52,7 @@ class Identity:
     sql_mode: str
     autocommit: bool
     character_set: str
+    max_allowed_packet: int
     asked_us: int
     answered_us: int
     grew: bool
@@ -95,11 +98,13 @@ async def identify(
     if len(row) != _IDENTITY_COLUMNS:
         raise MalformedPacketError("the server did not say who it is")
     uuid, gtid_mode, sql_mode, autocommit, character_set, read_only, order, workers = row[:8]
-    uptime, text = row[8:]
-    if uuid is None or uptime is None or text is None:
+    largest, uptime, text = row[8:]
+    if uuid is None or largest is None or uptime is None or text is None:
         raise MalformedPacketError("the server did not say who it is")
-    if not _UPTIME.fullmatch(uptime):
+    if not _NUMBER.fullmatch(uptime):
         raise MalformedPacketError("the server's Uptime is no number of seconds")
+    if not _NUMBER.fullmatch(largest):
+        raise MalformedPacketError("the server's max_allowed_packet is no number of bytes")
     executed = GtidSet.parse(text, before)
     server.gtids = gtid_mode == b"ON"
     server.seen_read_only(read_only != b"0")
@@ -113,6 +118,7 @@ async def identify(
         sql_mode=(sql_mode or b"").decode("ascii", "replace"),
         autocommit=autocommit != b"0",
         character_set=(character_set or b"").decode("ascii", "replace"),
+        max_allowed_packet=int(largest),
         asked_us=asked_us,
         answered_us=answered_us,
         grew=grew or server.epoch != epoch,

@@ -307,6 +307,7 @@ IDENTITY = Identity(
     sql_mode="",
     autocommit=True,
     character_set="utf8mb4",
+    max_allowed_packet=1 << 26,
     asked_us=0,
     answered_us=0,
     grew=False,
