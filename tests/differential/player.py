@@ -113,7 +113,7 @@ class Player:
             while True:
                 sequence_id, payload = client.read()
                 if payload[0] in (0x00, 0xFF):
-                    return (Packet(0, payload, control=True),)
+                    return (Packet(0, payload, True, Command.COM_CHANGE_USER),)
                 reply = authentication.receive(payload)
                 if reply is not None:
                     client.send(frame(reply, sequence_id + 1))
