@@ -17,6 +17,7 @@ _LITERAL: Final = (
     Touch.PROXY,
     Touch.PREPARED_STATEMENT,
     Touch.EXECUTED,
+    Touch.STATUS,
 )
 """Reasons of statements that are not what others of their skeleton are."""
 

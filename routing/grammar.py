@@ -110,6 +110,8 @@ def verdict(tokens: Tokens) -> Verdict:
     holds = lock_holds(tokens)
     if holds:
         found = found._replace(holds=found.holds + holds)
+    if found.kind is not READ and (found.kind is DIAGNOSTIC or query.asks_previous(tokens)):
+        found = found._replace(asks_previous=True)
     if found.reason is Touch.USER_VARIABLE and found.kind is READ:
         found = found._replace(user_variables=mentioned(tokens))
     if words[0] != b"SET":
@@ -225,7 +227,8 @@ def _flush(tokens: Tokens) -> Verdict:
 def _get(tokens: Tokens) -> Verdict:
     if b"DIAGNOSTICS" not in tokens.words[1:3]:
         return UNKNOWN
-    return _DIAGNOSTICS
+    # It sets variables, which live on the primary.
+    return Verdict(SESSION, Touch.DIAGNOSTICS)
 
 
 def _kill(tokens: Tokens) -> Verdict:
@@ -252,6 +255,10 @@ def _show(tokens: Tokens) -> Verdict:
         found = _METADATA if words[index + 1] == b"STATUS" else _SERVER_STATE
     elif words[index] == b"CHARACTER" and words[index + 1] == b"SET":
         found = _METADATA
+    elif words[index] == b"STATUS" and words[index + 1] == b"LIKE":
+        name = words[index + 2].strip(b"'\"").upper()
+        cost = name == b"LAST_QUERY_COST" and b"GLOBAL" not in words and len(tokens) == index + 3
+        found = Verdict(DIAGNOSTIC if cost else SESSION, Touch.STATUS)
     else:
         found = _SHOW.get(words[index], UNKNOWN)
     # Behind WHERE there can be any expression.

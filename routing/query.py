@@ -70,6 +70,10 @@ _DIAGNOSTIC_VARIABLES: Final = frozenset(
     for name in (b"WARNING_COUNT", b"ERROR_COUNT")
 )
 
+_ASKING: Final = _DIAGNOSTIC_VARIABLES | {
+    *(b"FOUND_ROWS", b"`FOUND_ROWS`", b"ROW_COUNT", b"`ROW_COUNT`", b"DIAGNOSTICS"),
+}
+
 _MARKED: Final = _OWN_SCHEMAS | {
     *(b"INFORMATION_SCHEMA", b"CURRENT_USER", b"FROM"),
     *(b"FOR", b"LOCK", b"INTO", b"UPDATE", b"DELETE", b"INSERT", b"REPLACE"),
@@ -195,6 +199,11 @@ def _variable(word: bytes) -> int:
     if not word.startswith(b"@@"):
         return USER_VARIABLE
     return DIAGNOSTICS if word.upper() in _DIAGNOSTIC_VARIABLES else SYSTEM_VARIABLE
+
+
+def asks_previous(tokens: Tokens) -> bool:
+    """Whether a statement asks about the one before it; a column of such a name counts, too."""
+    return not _ASKING.isdisjoint(map(bytes.upper, tokens.words))
 
 
 def query_verdict(touched: int) -> Verdict:

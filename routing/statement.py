@@ -57,6 +57,7 @@ class Statement:
         touches_tracking: it sets session_track_gtids.
         kill_target: the connection that it kills, if it is a KILL with a plain number.
         user_variables: of a READ, the user variables that it mentions, in lower case.
+        asks_previous: it asks about the statement before: about its rows, warnings or errors.
         text_prepared: what it does with statements that are prepared by text.
         own: what it asks of Tidegate itself, if it does; its class is then PROXY.
         directive: what the comment to Tidegate asks for that the text begins with.
@@ -72,6 +73,7 @@ class Statement:
     touches_tracking: bool = False
     kill_target: int | None = None
     user_variables: tuple[str, ...] = ()
+    asks_previous: bool = False
     text_prepared: TextPrepared | None = None
     own: OwnStatement | None = None
     directive: Adjustment | WrongOwn | None = None
@@ -184,6 +186,7 @@ def _statement(tokens: Tokens, mode_flags: int, ours: bool) -> Statement:
         may_write=any(verdict.may_write for verdict in verdicts),
         holds=tuple(hold for verdict in verdicts for hold in verdict.holds),
         assignments=tuple(one for verdict in verdicts for one in verdict.assignments),
+        asks_previous=any(verdict.asks_previous for verdict in verdicts),
     )
     several = any(text_prepared(part, mode_flags) is not None for part in parts)
     return _made(together, tokens.normalised(), SEVERAL if several else None, multi=True)
@@ -209,6 +212,7 @@ def _made(
         and any(one.name == "session_track_gtids" for one in assignments),
         kill_target=verdict.kill_target,
         user_variables=verdict.user_variables,
+        asks_previous=verdict.asks_previous,
         text_prepared=prepared,
     )
 
@@ -240,6 +244,7 @@ def _worse(one: Statement, other: Statement) -> Statement:
         touches_tracking=one.touches_tracking or other.touches_tracking,
         kill_target=one.kill_target if one.kill_target == other.kill_target else None,
         user_variables=one.user_variables + other.user_variables,
+        asks_previous=one.asks_previous or other.asks_previous,
         text_prepared=one.text_prepared if one.text_prepared == other.text_prepared else SEVERAL,
     )
 

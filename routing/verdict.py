@@ -55,6 +55,8 @@ class Touch(Word):
     SYSTEM_VARIABLE = "system variable"
     SESSION_FUNCTION = "session function"
     LOCK_FUNCTION = "lock function"
+    STATUS = "session status"
+    """SHOW STATUS of some names; one of them tells of the previous statement."""
     SERVER_STATE = "server state"
     """What each server has of its own: status, processes, performance_schema, logs."""
     TEMPORARY_TABLE = "temporary table"
@@ -97,3 +99,4 @@ class Verdict(NamedTuple):
     assignments: tuple[Assignment, ...] = ()
     kill_target: int | None = None
     user_variables: tuple[str, ...] = ()
+    asks_previous: bool = False

@@ -167,6 +167,8 @@ class Answers:
                 if effects.told_late(session.request, session.state):
                     session.primary_settings.restore()
             self._proxy.probes.answered(connection, stream)
+        elif purpose is Purpose.IMITATE:
+            pass
         elif purpose is Purpose.SETTLE:
             session.reads.settled(connection, stream)
         elif purpose is Purpose.STATEMENT:
@@ -291,6 +293,8 @@ class Answers:
             stream.error is not None or request.command not in effects.KEEPING_DIAGNOSTICS
         ):
             state.last = connection.server
+            if connection is not session.primary:
+                session.previous.ended(request, stream)
         error = 0 if stream.error is None else _code(stream.error)
         self._proxy.ledger.enter(
             session, connection.server, Outcome.ERROR if error else Outcome.OK, error, stream.rows

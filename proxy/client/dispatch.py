@@ -14,12 +14,12 @@ from protocol.gtid import EMPTY
 from protocol.packet import frame
 from proxy.client import effects, preparation
 from proxy.client.prepared import READING, prepare_on
+from proxy.client.previous import begun_on
 from proxy.server.connection import FORWARD, FORWARD_ROW, PROBE, PreparedHandle, ServerConnection
 from proxy.server.probe import PROBE_SQL
 from routing.consistency import REMEMBERING
 from routing.decision import Decision, Level, Proof, Reason
 from routing.policy import on_primary
-from routing.statement import StatementClass
 
 if TYPE_CHECKING:
     from protocol.response_stream import ResponseStream
@@ -82,6 +82,7 @@ class Dispatch:
             data = self._prepare_before(primary)
             if self._older_than_seen():
                 data += preparation.settle(primary, self.rules().wait_budget)
+            data += self._imitate(primary)
             # Only before a read: behind a probe, ROW_COUNT() and the like would tell of the probe.
             # And in no transaction, where reads stay here anyway: it would take its trackers.
             if (
@@ -116,6 +117,17 @@ class Dispatch:
             session.start(self._open_replica(decision.server), "open replica")
         else:
             self._to_replica(replica, decision)
+
+    def _imitate(self, primary: ServerConnection) -> bytes:
+        """What lets the primary answer a question about a statement that it has not run."""
+        session = self._session
+        statement = session.request.statement
+        if statement is None or not statement.asks_previous:
+            return b""
+        last = session.state.last
+        if last is None:
+            return begun_on(primary)
+        return session.previous.imitated_on(primary) if last is not primary.server else b""
 
     def activate(self, connection: ServerConnection) -> None:
         """This connection answers the request."""
@@ -298,7 +310,7 @@ class Dispatch:
         if rules.level not in REMEMBERING or state.in_transaction:
             return False
         statement = session.request.statement
-        if statement is not None and statement.kind is StatementClass.DIAGNOSTIC:
+        if statement is not None and statement.asks_previous:
             return False  # it would tell of the WAIT
         if session.request.shape not in effects.SHOWING:
             return False

@@ -34,6 +34,7 @@ from proxy.client.dispatch import Dispatch
 from proxy.client.forwarders import forward, forward_long
 from proxy.client.long_command import LongCommand
 from proxy.client.prepared import PreparedStatements
+from proxy.client.previous import Previous
 from proxy.client.primary_settings import PrimarySettings
 from proxy.client.reads import Reads
 from proxy.client.replicas import Replicas
@@ -88,6 +89,7 @@ class ClientSession:
         task: what the client has to wait for, if that is not an answer.
         new_rules: it has another schema, so perhaps other rules.
         was_reset: the primary's session no longer has what the login asked for.
+        previous: how its last statement ended, if that was on a replica.
         prepared: the statements that the client prepared.
         query_attributes: the client's statements begin with attributes (CLIENT_QUERY_ATTRIBUTES).
         sql_mode: that of the primary's session when it began.
@@ -126,6 +128,7 @@ class ClientSession:
         self.active: ServerConnection | None = None
         self.answered = True
         self.status_flags = 0
+        self.previous = Previous()
         self.long_command = LongCommand(self)
         self.paused = False
         self.task: asyncio.Task[None] | None = None

@@ -46,6 +46,8 @@ class Purpose(Enum):
     """The same for all reads that wait for it, whatever the session (`proxy.server.probe`)."""
     AUDIT = "audit"
     """The server's own GTID_SUBSET on what the read behind it must see."""
+    IMITATE = "imitate"
+    """Makes the primary look as if it had run what a replica has run; its answer tells nothing."""
     SETTLE = "settle"
     """A WAIT on the primary for what it is committing, so that it shows what replicas show."""
     STATEMENT = "statement"
@@ -75,6 +77,7 @@ WAIT = Exchange(Purpose.WAIT, RESULTS)
 PROBE = Exchange(Purpose.PROBE, RESULTS)
 GATHER = Exchange(Purpose.GATHER, RESULTS)
 AUDIT = Exchange(Purpose.AUDIT, RESULTS)
+IMITATE = Exchange(Purpose.IMITATE, RESULTS)
 SETTLE = Exchange(Purpose.SETTLE, RESULTS)
 STATEMENT = Exchange(Purpose.STATEMENT, PREPARED)
 RESTORE = Exchange(Purpose.RESTORE, SIMPLE)

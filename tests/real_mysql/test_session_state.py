@@ -2,6 +2,7 @@
 
 from __future__ import annotations  # Connection is generic for the type checker only
 
+import contextlib
 from collections.abc import Iterator
 from contextlib import closing
 
@@ -347,3 +348,80 @@ def test_a_client_sees_the_trackers_that_it_asks_for(
             assert client.command(Command.COM_RESET_CONNECTION, shape=SIMPLE)
             answers[-1] += [client.query(sql) for sql in TRACKED]
     assert answers[0] == answers[1]
+
+
+FIRST = [
+    "SELECT a FROM app.state",
+    "SELECT a FROM app.state WHERE a > 100",
+    "SELECT a FROM app.state LIMIT 1, 1",
+    "SELECT SQL_CALC_FOUND_ROWS a FROM app.state LIMIT 1",
+    "SELECT 'x' + 1, CAST('y' AS SIGNED)",  # warnings
+    "SELECT a FROM app.nowhere",  # an error
+    "SHOW DATABASES LIKE 'app'",
+    "SELECT 1 FROM app.state x, app.state y, app.state z, app.state v, app.state w, app.state u"
+    ", app.state t",
+    "DO 1",
+    "INSERT INTO app.numbered (b) VALUES (1), (2)",
+]
+THEN = [
+    "SELECT FOUND_ROWS()",
+    "SELECT ROW_COUNT()",
+    "SHOW WARNINGS",
+    "SHOW COUNT(*) WARNINGS",
+    "SELECT @@warning_count, @@error_count",
+    "SELECT LAST_INSERT_ID(), FOUND_ROWS(), ROW_COUNT()",
+    "SELECT FOUND_ROWS(), a FROM app.state",
+    "SELECT @@identity, @@warning_count",
+    "SET @n = FOUND_ROWS(), @r = ROW_COUNT()",
+    "GET DIAGNOSTICS @n = NUMBER, @r = ROW_COUNT",
+    "GET DIAGNOSTICS CONDITION 1 @n = MYSQL_ERRNO, @r = MESSAGE_TEXT",
+    "INSERT INTO app.numbered (b) SELECT FOUND_ROWS()",
+]
+
+
+@pytest.mark.parametrize("first", FIRST)
+def test_questions_about_the_statement_before(
+    cluster: Cluster, running: RunningProxy, first: str
+) -> None:
+    with closing(cluster.primary.connect()) as direct, running.connect() as through:
+        run(direct, "CREATE TABLE IF NOT EXISTS app.numbered (a INT AUTO_INCREMENT KEY, b INT)")
+        for then in THEN:
+            answers = []
+            for connection in (direct, through):
+                run(direct, "TRUNCATE app.numbered")
+                cluster.wait_caught_up()
+                run(connection, "SELECT 1")
+                run(connection, "INSERT INTO app.numbered (b) VALUES (7)")
+                with contextlib.suppress(pymysql.err.ProgrammingError):
+                    run(connection, first)
+                answers += [run(connection, then), run(connection, "SELECT @n, @r")]
+                answers.append(run(connection, "SELECT b FROM app.numbered"))
+            assert answers[:3] == answers[3:], then
+
+
+@pytest.mark.parametrize(
+    "question", ["SELECT ROW_COUNT(), FOUND_ROWS()", "SELECT LAST_INSERT_ID(), FOUND_ROWS()"]
+)
+def test_nothing_was_run_before_the_first_statement(
+    cluster: Cluster, running: RunningProxy, question: str
+) -> None:
+    answers = []
+    for address in (cluster.primary.address, running.address):
+        with RawClient(
+            address, APP_USER, APP_PASSWORD, Capability.CLIENT_DEPRECATE_EOF, "app"
+        ) as client:
+            answers.append(client.query(question))
+            client.command(Command.COM_RESET_CONNECTION, shape=SIMPLE)
+            answers[-1] += client.query(question)
+    assert answers[0] == answers[1]
+
+
+def test_the_cost_of_the_query_before(session: Connection[Cursor]) -> None:
+    cost = "SHOW STATUS LIKE 'Last_query_cost'"
+    run(session, "SELECT COUNT(*) FROM app.state x, app.state y WHERE x.b = y.b")
+    ((_, many),) = run(session, cost)
+    assert role(session) == "replica"
+    run(session, PLAIN)
+    ((_, few),) = run(session, cost)
+    assert 0 < float(str(few)) < float(str(many))
+    assert role(session, cost) == "replica"

@@ -291,9 +291,9 @@ MANUAL: dict[str, list[tuple[str, str]]] = {
     "FETCH": [("FETCH NEXT FROM c INTO a", "write!")],
     "CLOSE": [("CLOSE c", "write!")],
     "GET DIAGNOSTICS": [
-        ("GET DIAGNOSTICS @n = ROW_COUNT", "diagnostic"),
-        ("GET CURRENT DIAGNOSTICS CONDITION 1 @m = MESSAGE_TEXT", "diagnostic"),
-        ("GET STACKED DIAGNOSTICS @n = NUMBER", "diagnostic"),
+        ("GET DIAGNOSTICS @n = ROW_COUNT", "session"),
+        ("GET CURRENT DIAGNOSTICS CONDITION 1 @m = MESSAGE_TEXT", "session"),
+        ("GET STACKED DIAGNOSTICS @n = NUMBER", "session"),
     ],
     "SIGNAL": [("SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'x'", "session")],
     "RESIGNAL": [("RESIGNAL", "session")],

@@ -214,6 +214,31 @@ def test_questions_about_the_previous_statement(name: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "kind", "asks"),
+    [
+        ("SELECT FOUND_ROWS()", "diagnostic", True),
+        ("SHOW WARNINGS", "diagnostic", True),
+        ("SHOW COUNT(*) ERRORS", "diagnostic", True),
+        ("SHOW SESSION STATUS LIKE 'last_query_cost'", "diagnostic", True),
+        ("SHOW GLOBAL STATUS LIKE 'last_query_cost'", "session", False),
+        ("SHOW STATUS LIKE 'Last_query_%'", "session", False),
+        ("SHOW STATUS LIKE 'Uptime'", "session", False),
+        ("GET DIAGNOSTICS @n = NUMBER", "session", True),
+        ("SET @n = FOUND_ROWS()", "session", True),
+        ("SELECT FOUND_ROWS(), LAST_INSERT_ID()", "session", True),
+        ("SELECT @@session.warning_count, @@identity", "session", True),
+        ("INSERT INTO t SELECT ROW_COUNT()", "write", True),
+        ("DO 1; SELECT FOUND_ROWS()", "write", True),
+        ("SELECT LAST_INSERT_ID()", "session", False),
+        ("SELECT a FROM t", "read", False),
+    ],
+)
+def test_what_asks_about_the_statement_before(text: str, kind: str, asks: bool) -> None:
+    statement = of(text)
+    assert (statement.kind, statement.asks_previous) == (kind, asks)
+
+
+@pytest.mark.parametrize(
     ("table", "expected"),
     [
         ("performance_schema.threads", "session"),

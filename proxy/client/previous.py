@@ -1,0 +1,73 @@
+"""Lets the primary answer questions about a statement that ran on a replica.
+
+FOUND_ROWS(), ROW_COUNT(), warnings and errors are of the statement before. Where nothing else is
+asked for, the question goes to the server that ran it. Where it also needs what only the primary
+has (LAST_INSERT_ID(), a table, a variable to be set), the primary is first made to look as if it
+had run that statement: by a query of as many rows, or by the statement itself where there were
+warnings or an error to ask about, or a LIMIT (whose offset FOUND_ROWS() counts). What was prepared
+is not run again: of its warnings the primary knows nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from proxy.client.preparation import statement_packet
+from proxy.server.connection import IMITATE
+
+if TYPE_CHECKING:
+    from protocol.response_stream import ResponseStream
+    from proxy.client.request import Request
+    from proxy.server.connection import ServerConnection
+
+_MOST_ROWS: Final = 100_000
+"""More rows are not made up: the statement itself is run again."""
+_RECURSION: Final = 1000
+"""The lowest cte_max_recursion_depth that is to be expected."""
+
+
+class Previous:
+    """How one session's last statement ended, if that was on a replica."""
+
+    def __init__(self) -> None:
+        self._packet = b""
+        self._rows = 0
+        self._alike = False
+
+    def ended(self, request: Request, stream: ResponseStream) -> None:
+        """A read ended on a replica."""
+        self._rows = stream.rows
+        text = request.text.upper()
+        prepared = request.prepared is not None
+        counted = not prepared and (b"SQL_CALC_FOUND_ROWS" in text or b"LIMIT" in text)
+        few = stream.rows <= _MOST_ROWS
+        self._alike = stream.error is None and not stream.warnings and not counted and few
+        self._packet = b"" if prepared or self._alike else request.packet
+
+    def imitated_on(self, primary: ServerConnection) -> bytes:
+        """What to send to the primary first; registers the answer."""
+        if self._alike:
+            primary.expect(IMITATE)
+            return statement_packet(primary, _rows(self._rows))
+        if self._packet:
+            primary.expect(IMITATE)
+        return self._packet
+
+
+def begun_on(primary: ServerConnection) -> bytes:
+    """Make the primary look as if nothing had been run on it yet; registers the answers."""
+    primary.expect(IMITATE)
+    primary.expect(IMITATE)
+    settings = b"SET SESSION session_track_schema=ON"  # as it is anyway
+    return statement_packet(primary, _rows(0)) + statement_packet(primary, settings)
+
+
+def _rows(count: int) -> bytes:
+    """A query with so many rows."""
+    if count == 0:
+        return b"SELECT 1 FROM DUAL WHERE FALSE"
+    if count == 1:
+        return b"SELECT 1"
+    hint = b"/*+ SET_VAR(cte_max_recursion_depth=%d) */ " % count if count > _RECURSION else b""
+    numbers = b"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i<%d)" % count
+    return numbers + b" SELECT " + hint + b"1 FROM n"
