@@ -4,6 +4,7 @@ Every statement of the manual's chapter "SQL Statements" (9.7) has its place her
 taken for a write.
 """
 
+import re
 from collections.abc import Callable
 from typing import Final
 
@@ -95,6 +96,8 @@ _SHOW_CREATE: Final = frozenset(
     b"TABLE VIEW DATABASE SCHEMA PROCEDURE FUNCTION TRIGGER LIBRARY".split()
 )
 _QUERY_WORDS: Final = (b"SELECT", b"WITH", b"TABLE", b"VALUES", b"(")
+_BEFORE_WILDCARD: Final = re.compile(rb"[a-z0-9]*")
+_TRACKING: Final = b"session"
 _KILL_DIGITS: Final = 20
 """Connection ids have 64 bits."""
 _DML_WORDS: Final = (b"INSERT", b"REPLACE", b"UPDATE", b"DELETE")
@@ -112,6 +115,8 @@ def verdict(tokens: Tokens) -> Verdict:
         found = found._replace(holds=found.holds + holds)
     if found.kind is not READ and (found.kind is DIAGNOSTIC or query.asks_previous(tokens)):
         found = found._replace(asks_previous=True)
+    if found.kind is SESSION and not found.may_write and query.shows_tracking(tokens):
+        found = found._replace(shows_tracking=True)
     if found.reason is Touch.USER_VARIABLE and found.kind is READ:
         found = found._replace(user_variables=mentioned(tokens))
     if words[0] != b"SET":
@@ -241,6 +246,12 @@ def _kill(tokens: Tokens) -> Verdict:
     return Verdict(SESSION, Touch.KILL, kill_target=int(number) if plain else None)
 
 
+def _may_be_tracking(literal: bytes) -> bool:
+    """Whether a pattern may be that of a name that begins with session_track_."""
+    start = _BEFORE_WILDCARD.match(literal[1:-1].lower())
+    return start is not None and _TRACKING.startswith(start[0])
+
+
 def _show(tokens: Tokens) -> Verdict:
     words = tokens.words
     index = 1
@@ -259,6 +270,11 @@ def _show(tokens: Tokens) -> Verdict:
         name = words[index + 2].strip(b"'\"").upper()
         cost = name == b"LAST_QUERY_COST" and b"GLOBAL" not in words and len(tokens) == index + 3
         found = Verdict(DIAGNOSTIC if cost else SESSION, Touch.STATUS)
+    elif words[index] == b"VARIABLES" and b"GLOBAL" not in words[1:index]:
+        like = words[index + 1] == b"LIKE" and tokens.kinds[index + 2] == LITERAL
+        shows = _may_be_tracking(words[index + 2]) if like else True
+        reason = Touch.STATUS if like else Touch.SERVER_STATE
+        found = Verdict(SESSION, reason, shows_tracking=shows)
     else:
         found = _SHOW.get(words[index], UNKNOWN)
     # Behind WHERE there can be any expression.

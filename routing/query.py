@@ -206,6 +206,17 @@ def asks_previous(tokens: Tokens) -> bool:
     return not _ASKING.isdisjoint(map(bytes.upper, tokens.words))
 
 
+def shows_tracking(tokens: Tokens) -> bool:
+    """Whether a statement shows the session's session_track_… variables."""
+    for kind, word in zip(tokens.kinds, tokens.words, strict=True):
+        if kind == VARIABLE:
+            if word.startswith(b"@@") and b"SESSION_TRACK_" in word.upper():
+                return True
+        elif kind in (WORD, QUOTED) and b"_VARIABLES" in word.upper():
+            return b"SESSION_VARIABLES" in word.upper()
+    return False
+
+
 def query_verdict(touched: int) -> Verdict:
     """The verdict on a query that touches this (a sum of flags)."""
     if touched & UNKNOWN_FUNCTION:

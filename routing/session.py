@@ -250,7 +250,9 @@ class Session:
         if name == "session_track_system_variables":
             default = literal is None or literal.upper() == "DEFAULT"
             shown = SHOWN_BY_DEFAULT if default else (literal or "").strip("'\"")
-            self.shown_variables = "" if shown.upper() == "NULL" else shown
+            shown = "" if shown.upper() == "NULL" else shown
+            # No name has a quote or a backslash: what has one shows nothing.
+            self.shown_variables = shown.replace("'", "").replace("\\", "")
             return
         kind = _TRACKERS.get(name)
         value = (literal or "ON").strip("'\"").upper()
@@ -265,6 +267,17 @@ class Session:
             # What a server would show it: a level that needs more than OWN_GTID then has to ask.
             self._client_tracking = value if value in ("ALL_GTIDS", "OWN_GTID") else ""
             self.tracking = self._client_tracking or self._level_tracking
+
+    def tracking_of_client(self, gtids: bool) -> str:
+        """The client's own settings of trackers, as SET takes them; `gtids`: that one, too."""
+        on = ["ON" if kind in self.shown_trackers else "OFF" for kind in (1, 2)]
+        settings = (
+            f"session_track_schema={on[0]},session_track_state_change={on[1]}"
+            f",session_track_system_variables='{self.shown_variables}'"
+        )
+        if gtids:
+            settings += f",session_track_gtids={self._client_tracking or 'OFF'}"
+        return settings
 
     def reset(self) -> None:
         """COM_RESET_CONNECTION or COM_CHANGE_USER: state goes, what was written stays written."""

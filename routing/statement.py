@@ -58,6 +58,7 @@ class Statement:
         kill_target: the connection that it kills, if it is a KILL with a plain number.
         user_variables: of a READ, the user variables that it mentions, in lower case.
         asks_previous: it asks about the statement before: about its rows, warnings or errors.
+        shows_tracking: it shows the session's session_track_… variables, and writes nothing.
         text_prepared: what it does with statements that are prepared by text.
         own: what it asks of Tidegate itself, if it does; its class is then PROXY.
         directive: what the comment to Tidegate asks for that the text begins with.
@@ -74,6 +75,7 @@ class Statement:
     kill_target: int | None = None
     user_variables: tuple[str, ...] = ()
     asks_previous: bool = False
+    shows_tracking: bool = False
     text_prepared: TextPrepared | None = None
     own: OwnStatement | None = None
     directive: Adjustment | WrongOwn | None = None
@@ -187,6 +189,7 @@ def _statement(tokens: Tokens, mode_flags: int, ours: bool) -> Statement:
         holds=tuple(hold for verdict in verdicts for hold in verdict.holds),
         assignments=tuple(one for verdict in verdicts for one in verdict.assignments),
         asks_previous=any(verdict.asks_previous for verdict in verdicts),
+        shows_tracking=not writes and any(verdict.shows_tracking for verdict in verdicts),
     )
     several = any(text_prepared(part, mode_flags) is not None for part in parts)
     return _made(together, tokens.normalised(), SEVERAL if several else None, multi=True)
@@ -213,6 +216,7 @@ def _made(
         kill_target=verdict.kill_target,
         user_variables=verdict.user_variables,
         asks_previous=verdict.asks_previous,
+        shows_tracking=verdict.shows_tracking,
         text_prepared=prepared,
     )
 
@@ -245,6 +249,7 @@ def _worse(one: Statement, other: Statement) -> Statement:
         kill_target=one.kill_target if one.kill_target == other.kill_target else None,
         user_variables=one.user_variables + other.user_variables,
         asks_previous=one.asks_previous or other.asks_previous,
+        shows_tracking=chosen.shows_tracking,
         text_prepared=one.text_prepared if one.text_prepared == other.text_prepared else SEVERAL,
     )
 

@@ -56,7 +56,7 @@ class Touch(Word):
     SESSION_FUNCTION = "session function"
     LOCK_FUNCTION = "lock function"
     STATUS = "session status"
-    """SHOW STATUS of some names; one of them tells of the previous statement."""
+    """SHOW STATUS or VARIABLES of some names; some are not like the others."""
     SERVER_STATE = "server state"
     """What each server has of its own: status, processes, performance_schema, logs."""
     TEMPORARY_TABLE = "temporary table"
@@ -100,3 +100,4 @@ class Verdict(NamedTuple):
     kill_target: int | None = None
     user_variables: tuple[str, ...] = ()
     asks_previous: bool = False
+    shows_tracking: bool = False

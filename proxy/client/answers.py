@@ -280,6 +280,8 @@ class Answers:
                     state.in_transaction = True  # by the first table that it came to
                 if effects.failed(request, state):
                     session.primary_settings.restore()
+            if request.statement is not None and request.statement.shows_tracking:
+                session.primary_settings.restore(changed=False)
         if request.effect is not None and stream.error is None:
             request.effect(connection)
         if request.prepared is not None:

@@ -122,7 +122,11 @@ class Dispatch:
         """What lets the primary answer a question about a statement that it has not run."""
         session = self._session
         statement = session.request.statement
-        if statement is None or not statement.asks_previous:
+        if statement is None:
+            return b""
+        if statement.shows_tracking:
+            return session.primary_settings.as_the_client_set(primary)
+        if not statement.asks_previous:
             return b""
         last = session.state.last
         if last is None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from proxy.client import preparation
-from proxy.server.connection import RESTORE
+from proxy.server.connection import IMITATE, RESTORE
 from proxy.server.login import primary_settings
 
 if TYPE_CHECKING:
     from protocol.response_stream import ResponseStream
     from proxy.client.session import ClientSession
+    from proxy.server.connection import ServerConnection
 
 
 class PrimarySettings:
@@ -25,8 +26,22 @@ class PrimarySettings:
         self.untracked = False
         self._restoring = ""  # the session_track_gtids that is being set
 
-    def restore(self) -> None:
-        """Make the proxy's settings of the primary connection again, behind the command."""
+    def as_the_client_set(self, primary: ServerConnection) -> bytes:
+        """What makes the client's own settings, for a statement that shows them.
+
+        Inside a transaction GTID tracking cannot be changed (fact 2.4): it shows the proxy's value.
+        """
+        state = self._session.state
+        primary.expect(IMITATE)
+        settings = state.tracking_of_client(gtids=not state.in_transaction)
+        return preparation.statement_packet(primary, f"SET SESSION {settings}".encode())
+
+    def restore(self, changed: bool = True) -> None:
+        """Make the proxy's settings of the primary connection again, behind the command.
+
+        Args:
+            changed: the command may have changed GTID tracking, also inside a transaction.
+        """
         session = self._session
         primary = session.primary
         if primary is None:
@@ -36,10 +51,10 @@ class PrimarySettings:
         session.replicas.track(session.state)
         primary.expect(RESTORE)
         # Inside a transaction GTID tracking cannot be changed (fact 2.4): it is done behind it.
-        self.untracked = session.state.in_transaction
+        self.untracked = session.state.in_transaction and (changed or self.untracked)
         self._restoring = session.state.tracking
         shown = session.state.shown_variables
-        tracking = "" if self.untracked else session.state.tracking
+        tracking = "" if session.state.in_transaction else session.state.tracking
         sql = primary_settings(tracking, shown)
         primary.write(preparation.statement_packet(primary, sql))
 

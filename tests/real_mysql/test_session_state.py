@@ -425,3 +425,53 @@ def test_the_cost_of_the_query_before(session: Connection[Cursor]) -> None:
     ((_, few),) = run(session, cost)
     assert 0 < float(str(few)) < float(str(many))
     assert role(session, cost) == "replica"
+
+
+SHOWS = [
+    "SELECT @@session_track_gtids, @@session.session_track_schema, @@session_track_state_change,"
+    " @@session_track_system_variables",
+    "SHOW VARIABLES LIKE 'session_track%'",
+    "SHOW SESSION VARIABLES WHERE Variable_name LIKE 'session\\_track%'",
+    "SELECT * FROM performance_schema.session_variables WHERE VARIABLE_NAME LIKE 'session_tr%'",
+    "SET @shown = @@session_track_system_variables",
+    "SELECT @shown",
+    "SELECT @@session_track_nothing",
+]
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        None,
+        "SET session_track_gtids = OWN_GTID, session_track_schema = OFF",
+        "SET session_track_gtids = 'ALL_GTIDS', session_track_system_variables = 'sql_mode'",
+        "SET session_track_state_change = ON, session_track_system_variables = '*'",
+        "BEGIN",
+    ],
+)
+def test_a_client_is_shown_its_own_settings_of_trackers(
+    running: RunningProxy, cluster: Cluster, own: str | None
+) -> None:
+    cluster.primary.query("GRANT SELECT ON performance_schema.* TO app")
+    run_direct, run_through = [], []
+    with closing(cluster.primary.connect()) as direct, running.connect() as through:
+        for connection, answers in ((direct, run_direct), (through, run_through)):
+            run(connection, "CREATE TABLE IF NOT EXISTS app.tracked (a INT)")
+            run(connection, "TRUNCATE app.tracked")
+            if own is not None:
+                run(connection, own)
+            for sql in SHOWS:
+                if own == "BEGIN":
+                    sql = sql.replace("@@session_track_gtids", "1").replace("track%", "track\\_s%")
+                    sql = sql.replace("session_tr%", "session_track_s%")
+                try:
+                    answers.append(run(connection, sql))
+                except pymysql.err.OperationalError as error:
+                    answers.append([error.args])
+            for number in range(20):
+                run(connection, "INSERT INTO app.tracked VALUES (1)")
+                run(connection, SHOWS[0])
+                run(connection, "COMMIT")
+                answers.append(run(connection, "SELECT COUNT(*) FROM app.tracked"))
+                assert answers[-1] == [(number + 1,)]
+    assert run_direct == run_through

@@ -268,6 +268,23 @@ def test_a_client_sees_what_a_server_shows_by_default(session: Session) -> None:
     assert session.shown_trackers == {0, 1, 4, 5}
 
 
+def test_what_the_client_set_itself() -> None:
+    session = session_at()
+    assert session.tracking_of_client(gtids=True) == (
+        "session_track_schema=ON,session_track_state_change=OFF,"
+        f"session_track_system_variables='{SHOWN_BY_DEFAULT}',session_track_gtids=OFF"
+    )
+    session.set_tracker("session_track_schema", "OFF")
+    session.set_tracker("session_track_state_change", "1")
+    session.set_tracker("session_track_gtids", "'ALL_GTIDS'")
+    session.set_tracker("session_track_system_variables", "'*'")
+    assert session.tracking_of_client(gtids=True) == (
+        "session_track_schema=OFF,session_track_state_change=ON,"
+        "session_track_system_variables='*',session_track_gtids=ALL_GTIDS"
+    )
+    assert "gtids" not in session.tracking_of_client(gtids=False)
+
+
 def test_a_client_sees_the_system_variables_that_it_names() -> None:
     session = session_at()
     assert session.shown_variables == SHOWN_BY_DEFAULT
@@ -276,6 +293,7 @@ def test_a_client_sees_the_system_variables_that_it_names() -> None:
         ("''", ""),
         ("NULL", ""),
         ("'*'", "*"),
+        ("'a''b\\\\c'", "abc"),
         ("DEFAULT", SHOWN_BY_DEFAULT),
         (None, SHOWN_BY_DEFAULT),
     ):

@@ -214,6 +214,31 @@ def test_questions_about_the_previous_statement(name: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "shows"),
+    [
+        ("SELECT @@session_track_gtids", True),
+        ("SET @a = @@SESSION.session_track_schema", True),
+        ("SHOW VARIABLES", True),
+        ("SHOW VARIABLES LIKE 'session_track%'", True),
+        ("SHOW LOCAL VARIABLES LIKE '%track%'", True),
+        ("SHOW VARIABLES LIKE 's%'", True),
+        ("SHOW VARIABLES WHERE Variable_name = 'autocommit'", True),
+        ("SELECT * FROM performance_schema.session_variables", True),
+        ("SELECT * FROM `performance_schema`.`session_variables`", True),
+        ("DO 1; SELECT @@session_track_gtids", True),
+        ("SHOW VARIABLES LIKE 'sql_mode'", False),
+        ("SHOW VARIABLES LIKE 'session1%'", False),
+        ("SHOW GLOBAL VARIABLES", False),
+        ("SELECT @@autocommit, @session_track_gtids", False),
+        ("INSERT INTO t SELECT @@session_track_gtids", False),
+        ("INSERT INTO t VALUES (1); SELECT @@session_track_gtids", False),
+    ],
+)
+def test_what_shows_the_settings_of_trackers(text: str, shows: bool) -> None:
+    assert of(text).shows_tracking is shows
+
+
+@pytest.mark.parametrize(
     ("text", "kind", "asks"),
     [
         ("SELECT FOUND_ROWS()", "diagnostic", True),
