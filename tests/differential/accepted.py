@@ -29,21 +29,8 @@ ACCEPTED = (
         "LAST_INSERT_ID() is the primary's to tell, and behind a read the rest is a replica's",
     ),
     Accepted(
-        r"SELECT @n, @rc, @no, @text",
-        "behind a read on a replica GET DIAGNOSTICS sets its variables there",
-    ),
-    Accepted(
         r"SELECT FOUND_ROWS\(\)'",
         "behind a read on a replica and what followed it on the primary, or one that failed there",
-    ),
-    Accepted(
-        r"SELECT ROW_COUNT\(\)'",
-        "behind several statements in one text that set variables, the proxy sets its own again",
-    ),
-    Accepted(
-        r"\n  direct .*session_state=b'(.*)\\x05\\t\\x08........'.*"
-        r"\n  through .*session_state=(b'\1'|None)",
-        "the proxy's own question behind an error takes what the tracker has to tell",
     ),
     Accepted(
         r"^Query\(sql='SHOW (COUNT|WARNINGS|ERRORS)|^Query\(sql='SELECT @@(error|warning)_count",

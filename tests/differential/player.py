@@ -94,7 +94,6 @@ class Player:
 
         Tidegate always asks for the scramble anew, so the verdict's sequence id is not kept.
         """
-        self.statements.clear()
         client = self._client
         greeting = client.greeting
         authentication = ClientAuthentication(

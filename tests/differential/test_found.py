@@ -39,6 +39,36 @@ FOUND: dict[str, tuple[Capability, tuple[Step, ...]]] = {
             Query("DELETE FROM items WHERE id = 5"),
         ),
     ),
+    "GET DIAGNOSTICS set its variables on a replica": (
+        MODERN,
+        (
+            Query("SHOW DATABASES"),
+            Query("GET DIAGNOSTICS @n = NUMBER, @rc = ROW_COUNT"),
+            Query("SELECT @n, @rc"),
+        ),
+    ),
+    "several statements in one text lost ROW_COUNT()": (
+        MODERN,
+        (Query("SET @a = 7; SELECT @a"), Query("SELECT ROW_COUNT()")),
+    ),
+    "the proxy's own question took what a tracker had to tell": (
+        MODERN,
+        (
+            Query("SET session_track_transaction_info = 'CHARACTERISTICS'"),
+            Execute(0),
+            Query("XA START 'x'"),
+            Query("SELECT 1"),
+        ),
+    ),
+    "the proxy's own questions were answered in UTF-16": (
+        MODERN,
+        (
+            Query("SET character_set_results = utf16"),
+            Query("UPDATE items SET qty = 3"),
+            Query("SELECT * FROM items ORDER BY id"),
+            Query("SELECT missing"),
+        ),
+    ),
     "SHOW WARNINGS lost a read's warnings behind another command": (
         MODERN,
         (
