@@ -22,6 +22,9 @@ from protocol.wire import Reader, lenenc_bytes
 
 _CURSOR: Final = 0x0040
 _SESSION_STATE_CHANGED: Final = 0x4000
+_OUT_PARAMETERS: Final = 0x1000  # SERVER_PS_OUT_PARAMS
+_MORE_RESULTS: Final = 0x0008
+_HELD_LIMIT: Final = 1 << 20  # bytes of a result that waits for its status
 _LASTING_STATUS: Final = 0x2203
 """The flags that hold beyond one statement: of the transaction, autocommit and backslashes."""
 
@@ -51,6 +54,9 @@ class ResponseTranslation:
         self._shape = RESULTS
         self._eof_due = False
         self._sequence_id = 0
+        self._early_status = False
+        self._held: list[bytes] = []
+        self._eof_at = -1  # where in `_held` the EOF is whose status is not known yet
 
     def show(self, trackers: frozenset[int], variables: str) -> None:
         """Let the client see these types of trackers.
@@ -64,8 +70,14 @@ class ResponseTranslation:
         names = frozenset([name.strip().encode() for name in variables.split(",")])
         self._variables = None if b"*" in names else names
 
-    def begin(self, shape: int, keep_row: bool = False) -> None:
-        """Expect the response to a new command; begins the stream, too."""
+    def begin(self, shape: int, keep_row: bool = False, early_status: bool = False) -> None:
+        """Expect the response to a new command; begins the stream, too.
+
+        With `early_status` an older client needs to know a result's status in front of its rows:
+        that it holds a procedure's OUT parameters. So the result waits for its end, if it is short.
+        """
+        self._early_status = early_status and not self._deprecate_eof
+        self._eof_at = -1
         self._stream.begin(shape, marking=True, keep_row=keep_row)
         self._shape = shape
         self.shift = 0
@@ -81,7 +93,8 @@ class ResponseTranslation:
         end = stream.feed(data, position)
         chunk: bytes | bytearray = stream.chunk
         run = stream.chunk_start  # bytes from here on are not yet given out
-        out: list[bytes] = []
+        out = self._held
+        self._held = []
         for mark, kind in stream.marks:
             if kind == MARK_DEFINITIONS_END:
                 self._eof_due = not self._deprecate_eof
@@ -93,6 +106,8 @@ class ResponseTranslation:
                 payload = bytes(chunk[mark + 4 : run])
                 if self._eof_due:
                     self._definitions_eof(out, payload)
+                if self._eof_at >= 0 and payload[0] == 0xFE:
+                    self._complete_eof(out, payload)
                 rewritten = self._rewrite(payload)
                 out.append(_frame(rewritten, self._sequence_id + self.shift))
                 continue
@@ -109,7 +124,18 @@ class ResponseTranslation:
             # The definitions of a prepared statement are the response's end.
             self._sequence_id += 1
             self._definitions_eof(out, b"")
+        if self._eof_at >= 0 and not stream.done and sum(map(len, out)) < _HELD_LIMIT:
+            self._held = out
+            return end, b""
+        self._eof_at = -1
         return end, b"".join(out)
+
+    def _complete_eof(self, out: list[bytes], terminator: bytes) -> None:
+        """Give the EOF in front of the rows the status of the one behind them."""
+        status = _behind_counts(terminator).u16() & ~_SESSION_STATE_CHANGED
+        header = out[self._eof_at][:4]
+        out[self._eof_at] = header + b"\xfe\x00\x00" + status.to_bytes(2, "little")
+        self._eof_at = -1
 
     def _definitions_eof(self, out: list[bytes], following: bytes) -> None:
         """Add the EOF between definitions and rows, in front of the control packet `following`.
@@ -124,6 +150,8 @@ class ResponseTranslation:
         head = self._stream.head  # that of a prepared statement tells its warnings
         warnings = b"\x00\x00" if head is None else head[10:12]
         eof = b"\xfe" + warnings + status.to_bytes(2, "little")
+        if self._early_status:
+            self._eof_at = len(out)
         out.append(_frame(eof, self._sequence_id + self.shift))
         self.shift = (self.shift + 1) & 0xFF
 
@@ -139,6 +167,9 @@ class ResponseTranslation:
         place = len(payload) - reader.remaining
         status = reader.u16()
         warnings = reader.take(2)
+        if first == 0xFE and not self._deprecate_eof and status & _OUT_PARAMETERS:
+            # There the flags stand in front of the rows, and not behind them.
+            status &= ~(_OUT_PARAMETERS | _MORE_RESULTS)
         plain = (status & ~_SESSION_STATE_CHANGED).to_bytes(2, "little")
         if first == 0xFE and not self._deprecate_eof:
             return b"\xfe" + warnings + plain

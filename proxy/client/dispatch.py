@@ -15,11 +15,19 @@ from protocol.packet import frame
 from proxy.client import effects, preparation
 from proxy.client.prepared import READING, prepare_on
 from proxy.client.previous import begun_on
-from proxy.server.connection import FORWARD, FORWARD_ROW, PROBE, PreparedHandle, ServerConnection
+from proxy.server.connection import (
+    FORWARD,
+    FORWARD_CALL,
+    FORWARD_ROW,
+    PROBE,
+    PreparedHandle,
+    ServerConnection,
+)
 from proxy.server.probe import PROBE_SQL
 from routing.consistency import REMEMBERING
 from routing.decision import Decision, Level, Proof, Reason
 from routing.policy import on_primary
+from routing.statement import Touch
 
 if TYPE_CHECKING:
     from protocol.response_stream import ResponseStream
@@ -199,6 +207,9 @@ class Dispatch:
             if not request.packet:
                 session.long_command.hold()
             return prepare_on(connection, prepared, session.state.schema)
+        statement = request.statement
+        if statement is not None and statement.reason is Touch.PROCEDURE:
+            expected = FORWARD_CALL
         connection.expect(expected)
         if not request.packet:
             return b""  # its parts follow

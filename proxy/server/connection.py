@@ -59,17 +59,22 @@ class Purpose(Enum):
 class Exchange:
     """A command whose answer is awaited."""
 
-    __slots__ = ("forwarded", "keeps_row", "purpose", "shape")
+    __slots__ = ("calls", "forwarded", "keeps_row", "purpose", "shape")
 
-    def __init__(self, purpose: Purpose, shape: int, keeps_row: bool = False) -> None:
+    def __init__(
+        self, purpose: Purpose, shape: int, keeps_row: bool = False, calls: bool = False
+    ) -> None:
         self.purpose = purpose
         self.shape = shape
+        self.calls = calls
         self.forwarded = purpose is Purpose.FORWARD
         self.keeps_row = keeps_row or (not self.forwarded and shape == RESULTS)
 
 
 FORWARD = tuple(Exchange(Purpose.FORWARD, shape) for shape in range(6))
 """By the shape of the response (`protocol.response_stream`)."""
+FORWARD_CALL = Exchange(Purpose.FORWARD, RESULTS, calls=True)
+"""A prepared CALL: its results may be OUT parameters."""
 FORWARD_ROW = Exchange(Purpose.FORWARD, RESULTS, keeps_row=True)
 """Where the answer's one row tells what the statement did."""
 PREPARE = Exchange(Purpose.PREPARE, SIMPLE)
@@ -249,7 +254,7 @@ class ServerConnection:
     def _begin(self, exchange: Exchange) -> None:
         self._current = exchange
         if exchange.forwarded and self.translation is not None:
-            self.translation.begin(exchange.shape, exchange.keeps_row)
+            self.translation.begin(exchange.shape, exchange.keeps_row, exchange.calls)
         else:
             self.stream.begin(exchange.shape, keep_row=exchange.keeps_row)
 
