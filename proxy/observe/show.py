@@ -81,6 +81,7 @@ def topic(session: ClientSession, name: Topic) -> tuple[Sequence[str], _Rows]:
 def _session(session: ClientSession) -> _Rows:
     state = session.state
     rules = state.rules
+    reads_from = None if state.snapshot is None else state.snapshot.server
     return [
         ("connection_id", str(session.connection_id)),
         ("user", session.login.username),
@@ -92,8 +93,11 @@ def _session(session: ClientSession) -> _Rows:
         ("on_timeout", rules.on_timeout.value),
         ("session_track_gtids", state.tracking),
         ("in_transaction", _yes(state.in_transaction)),
+        ("transaction_reads_from", None if reads_from is None else reads_from.name),
         ("autocommit", _yes(state.autocommit)),
         ("pins", state.pins.text or None),
+        ("prepared_statements", str(len(session.prepared))),
+        ("open_cursors", str(session.prepared.cursors)),
         ("primary", session.topology.primary.name),
     ]
 
