@@ -85,6 +85,12 @@ class Statement:
         """Whether it may leave something on its connection that no other can be given."""
         return any(hold.act is Act.TAKE for hold in self.holds)
 
+    @property
+    def is_one_lock(self) -> bool:
+        """Whether its one value tells if it took or gave back the named lock that it is about."""
+        holds = self.holds
+        return bool(holds) and holds[0].once and not self.multi
+
 
 _SEVERITY: Final = {
     kind: rank

@@ -195,8 +195,8 @@ class Dispatch:
         session = self._session
         request = session.request
         prepared = request.prepared
-        held = request.statement is not None and request.statement.holds
-        expected = FORWARD_ROW if held else FORWARD[request.shape]
+        locks = request.statement is not None and request.statement.is_one_lock
+        expected = FORWARD_ROW if locks else FORWARD[request.shape]
         if prepared is None:
             connection.expect(expected)
             return request.packet

@@ -156,6 +156,22 @@ def test_a_table_in_another_default_schema_is_another() -> None:
     assert not pins.reasons
 
 
+@pytest.mark.parametrize(
+    ("text", "one"),
+    [
+        ("SELECT GET_LOCK('a', 1)", True),
+        ("SELECT RELEASE_LOCK(?) AS r", True),
+        ("SELECT GET_LOCK('a', 1) FROM t", False),
+        ("SELECT GET_LOCK('a', 1); SELECT 2", False),
+        ("BEGIN", False),
+        ("EXECUTE s", False),
+        ("SELECT 1", False),
+    ],
+)
+def test_whose_row_tells_of_a_lock(text: str, one: bool) -> None:
+    assert classify(text.encode()).is_one_lock is one
+
+
 def test_of_two_readings_only_what_is_taken_counts() -> None:
     statement = classify(b"DO RELEASE_LOCK('a') /*!99999 , GET_LOCK('b', 1) */")
     assert statement.holds == (Hold(Act.TAKE, PinReason.NAMED_LOCK),)
