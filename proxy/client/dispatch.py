@@ -96,7 +96,7 @@ class Dispatch:
             if (
                 state.wants_probe
                 and request.is_read
-                and not state.in_transaction
+                and not session.status_flags & 0x0001
                 and self._guarded()
             ):
                 primary.expect(PROBE)
