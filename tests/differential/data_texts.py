@@ -238,7 +238,7 @@ PREPARED = (
     "START TRANSACTION READ ONLY",
     "SAVEPOINT s1",
     "USE side",
-    "LOCK TABLES items READ",
+    "LOCK TABLES plain READ",
     "UNLOCK TABLES",
     "PREPARE x FROM 'SELECT 1'",
     "EXECUTE x",
