@@ -42,6 +42,14 @@ ACCEPTED = (
         "a client sees what it asks to be tracked from the next statement on",
     ),
     Accepted(
+        r"^Query\(sql=.S(ELECT @@|HOW VARIABLES LIKE ')session_track",
+        "behind an error the proxy asks for GTIDs, and what it tracks for itself shows",
+    ),
+    Accepted(
+        r"SELECT ROW_COUNT\(\)'",
+        "behind a look at session_track_… variables, around which the proxy sets its own",
+    ),
+    Accepted(
         r"^Execute.*flags=1.*(\n.*)+\n  direct +[0-9]+: ERROR.*\n  through +[0-9]+: EOF",
         "where a cursor cannot be opened, the EOF behind the definitions comes before the ERR",
     ),
