@@ -7,7 +7,7 @@ from routing.query import SERVER_SCHEMAS
 from routing.scope import ScopeState
 from routing.session import Session
 from routing.snapshot import allows_snapshot
-from routing.statement import Statement, StatementClass
+from routing.statement import Statement, StatementClass, Touch
 from routing.topology import Server, Topology
 
 _REASONS = {
@@ -52,7 +52,7 @@ def choose(
             return on_primary(topology, Reason.SESSION)
         return _read(session, rules or session.rules, topology, now, probed, crowded)
     if kind is StatementClass.DIAGNOSTIC:
-        last = session.last
+        last = session.found_on if statement.reason is Touch.FOUND_ROWS else session.last
         if last is None or last is topology.primary or session.pins.reasons:
             return on_primary(topology, Reason.DIAGNOSTIC)
         # What the previous statement left there needs no newer data.

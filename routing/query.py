@@ -24,6 +24,8 @@ SYSTEM_VARIABLE: Final = 128
 SESSION_FUNCTION: Final = 256
 SERVER_STATE: Final = 512
 DIAGNOSTICS: Final = 1024
+FOUND: Final = 4096
+"""FOUND_ROWS()."""
 TABLE: Final = 2048
 """Reads from a table (or has another FROM)."""
 
@@ -34,7 +36,7 @@ _EFFECTS: Final[dict[bytes, int]] = {
     # Loadable functions of the locking service; their locks live as long as the session.
     b"SERVICE_GET_READ_LOCKS": LOCK_FUNCTION | UNKNOWN_FUNCTION,
     b"SERVICE_GET_WRITE_LOCKS": LOCK_FUNCTION | UNKNOWN_FUNCTION,
-    b"FOUND_ROWS": DIAGNOSTICS,
+    b"FOUND_ROWS": FOUND,
     b"ROW_COUNT": DIAGNOSTICS,
     **dict.fromkeys(
         (
@@ -237,11 +239,11 @@ def query_verdict(touched: int) -> Verdict:
         return Verdict(StatementClass.SESSION, Touch.SESSION_FUNCTION)
     if touched & SERVER_STATE:
         return Verdict(StatementClass.SESSION, Touch.SERVER_STATE)
-    if touched & DIAGNOSTICS:
+    if touched & (DIAGNOSTICS | FOUND):
         # With a table in it, it must also see what its session wrote since.
         alone = not touched & (TABLE | USER_VARIABLE)
         kind = StatementClass.DIAGNOSTIC if alone else StatementClass.SESSION
-        return Verdict(kind, Touch.DIAGNOSTICS)
+        return Verdict(kind, Touch.DIAGNOSTICS if touched & DIAGNOSTICS else Touch.FOUND_ROWS)
     if touched & USER_VARIABLE:
         return Verdict(StatementClass.READ, Touch.USER_VARIABLE)
     return Verdict(StatementClass.READ, Touch.NOTHING)

@@ -80,6 +80,7 @@ class Session:
             session_track_system_variables.
         avoided: replicas that do not let this user in.
         last: the server that ran the previous statement.
+        found_on: the one that ran the last statement with rows, of which FOUND_ROWS() tells.
         preferred: index of the replica that the session asks first.
     """
 
@@ -118,6 +119,7 @@ class Session:
         self.shown_variables = SHOWN_BY_DEFAULT
         self.avoided: frozenset[Server] = frozenset()
         self.last: Server | None = None
+        self.found_on: Server | None = None
         self.preferred = preferred
         self._initial_modes = 0
 
@@ -299,3 +301,4 @@ class Session:
         self.shown_trackers = _SHOWN_BY_DEFAULT
         self.shown_variables = SHOWN_BY_DEFAULT
         self.last = None
+        self.found_on = None

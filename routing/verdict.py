@@ -66,6 +66,8 @@ class Touch(Word):
     EXECUTED = "executed statement"
     """EXECUTE of a statement whose text is not known."""
     DIAGNOSTICS = "diagnostics"
+    FOUND_ROWS = "found rows"
+    """Asks about the last statement that had rows, which need not be the last one."""
     KILL = "kill"
     PROXY = "proxy"
 

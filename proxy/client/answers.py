@@ -291,6 +291,8 @@ class Answers:
         if session.new_rules:
             session.new_rules = False
             session.follow_rules(session.rules.present(state.schema))
+        if stream.error is None and effects.counts_rows(request, stream.rows):
+            state.found_on = connection.server
         if request.reason is not Reason.DIAGNOSTIC and (
             stream.error is not None or request.command not in effects.KEEPING_DIAGNOSTICS
         ):

@@ -136,7 +136,8 @@ class Dispatch:
             return session.primary_settings.as_the_client_set(primary)
         if not statement.asks_previous:
             return b""
-        last = session.state.last
+        alone = statement.reason is Touch.FOUND_ROWS
+        last = session.state.found_on if alone else session.state.last
         if last is None:
             return begun_on(primary)
         return session.previous.imitated_on(primary) if last is not primary.server else b""

@@ -171,6 +171,14 @@ def began_transaction(request: Request) -> bool:
     return statement.reason in (Touch.DATA, Touch.DEFINITION, Touch.LOCKING_READ)
 
 
+def counts_rows(request: Request, rows: int) -> bool:
+    """Whether FOUND_ROWS() tells of this statement, which ended well with so many rows."""
+    statement = request.statement
+    if request.shape != RESULTS or statement is None or statement.reason is Touch.DIAGNOSTICS:
+        return False
+    return rows > 0 or statement.kind is StatementClass.READ
+
+
 def _only_writes(request: Request) -> bool:
     """Whether an answer without rows was none but an OK: it tells what was written, not read."""
     statement = request.statement
