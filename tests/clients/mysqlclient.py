@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from tests.clients import debian, versions
-from tests.clients.environment import Environment
+from tests.clients.environment import Environment, adapt
 from tests.clients.suite import PASSWORD, USER, Door, Invocation, Suite
 
 _HERE = Environment("mysqlclient")
@@ -40,11 +42,17 @@ def _prepare() -> None:
     _HERE.install(requirement, *versions.TOOLS, extra=variables)
 
 
-def _invocation(door: Door) -> Invocation:
+def _invocation(door: Door, autocommit: bool = False) -> Invocation:
     _, variables = build()
     source = _HERE.source(versions.MYSQLCLIENT, extra=variables)
     defaults = Path(source, "tests", "tidegate.cnf")
     defaults.write_text(_DEFAULTS.format(door=door, user=USER, password=PASSWORD))
+    if autocommit:
+        adapt(
+            source / "tests" / "configdb.py",
+            "connect_kwargs = {",
+            'connect_kwargs = {"autocommit": True,',
+        )
     return Invocation(
         _HERE.pytest("tests"),
         folder=source,
@@ -59,4 +67,11 @@ SUITE = Suite(
     statements=("CREATE DATABASE test DEFAULT CHARACTER SET utf8mb4",),
     prepare=_prepare,
     invocation=_invocation,
+)
+
+AUTOCOMMIT = replace(
+    SUITE,
+    name="mysqlclient-autocommit",
+    what="the same in autocommit, so that replicas answer the reads",
+    invocation=partial(_invocation, autocommit=True),
 )

@@ -1,6 +1,8 @@
 """PyMySQL's own tests, with its newest release."""
 
 import json
+from dataclasses import replace
+from functools import partial
 
 from tests.clients import versions
 from tests.clients.environment import Environment, adapt
@@ -26,7 +28,7 @@ def _prepare() -> None:
     _HERE.install(versions.PYMYSQL, *versions.TOOLS)
 
 
-def _invocation(door: Door) -> Invocation:
+def _invocation(door: Door, autocommit: bool = False) -> Invocation:
     # Their imports say `pymysql.tests`: so they go into the newest release's package.
     packages = _HERE.packages()
     tests = packages / "pymysql" / "tests"
@@ -34,7 +36,14 @@ def _invocation(door: Door) -> Invocation:
     (tests / "__init__.py").write_text("")  # it loads every module, so pytest would find all twice
     for name, text in _GONE.items():
         (packages / "pymysql" / name).write_text(text)
-    account = {"host": door.host, "port": door.port, "user": USER, "passwd": PASSWORD}
+    account: dict[str, object] = {
+        "host": door.host,
+        "port": door.port,
+        "user": USER,
+        "passwd": PASSWORD,
+    }
+    if autocommit:
+        account["autocommit"] = True
     databases = [
         {**account, "db": "test1", "use_unicode": True, "local_infile": True},
         {**account, "db": "test2"},
@@ -72,4 +81,11 @@ SUITE = Suite(
     ),
     prepare=_prepare,
     invocation=_invocation,
+)
+
+AUTOCOMMIT = replace(
+    SUITE,
+    name="pymysql-autocommit",
+    what="the same in autocommit, so that replicas answer the reads",
+    invocation=partial(_invocation, autocommit=True),
 )

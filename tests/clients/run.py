@@ -31,10 +31,13 @@ SUITES: dict[str, Suite] = {
     suite.name: suite
     for suite in (
         pymysql.SUITE,
+        pymysql.AUTOCOMMIT,
         mysqlclient.SUITE,
+        mysqlclient.AUTOCOMMIT,
         aiomysql.SUITE,
         aiomysql.USER_SCOPE,
         sqlalchemy.SUITE,
+        sqlalchemy.AUTOCOMMIT,
         django.SUITE,
         mysql2.SUITE,
         command_lines.SUITE,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
+
 from tests.clients import versions
 from tests.clients.environment import Environment
 from tests.clients.suite import PASSWORD, USER, Door, Invocation, Suite
@@ -13,12 +16,13 @@ def _prepare() -> None:
     _HERE.install(versions.SQLALCHEMY, versions.PYMYSQL, *versions.TOOLS)
 
 
-def _invocation(door: Door) -> Invocation:
+def _invocation(door: Door, autocommit: bool = False) -> Invocation:
+    more = "&autocommit=1" if autocommit else ""
     address = f"{USER}:{PASSWORD}@{door.host}:{door.port}"
     return Invocation(
         _HERE.pytest(
             "--maxfail=10000",
-            f"--dburi=mysql+pymysql://{address}/test?charset=utf8mb4",
+            f"--dburi=mysql+pymysql://{address}/test?charset=utf8mb4{more}",
             "test/dialect/test_suite.py",
             "test/dialect/mysql",
         ),
@@ -37,4 +41,11 @@ SUITE = Suite(
     ),
     prepare=_prepare,
     invocation=_invocation,
+)
+
+AUTOCOMMIT = replace(
+    SUITE,
+    name="sqlalchemy-autocommit",
+    what="the same in autocommit, so that replicas answer the reads",
+    invocation=partial(_invocation, autocommit=True),
 )
