@@ -43,9 +43,11 @@ SUITE = Suite(
     invocation=_invocation,
 )
 
+# Its connections come from a pool: what one defines, another reads.
 AUTOCOMMIT = replace(
     SUITE,
     name="sqlalchemy-autocommit",
-    what="the same in autocommit, so that replicas answer the reads",
+    what="the same in autocommit, with `scope = user`, since its connections come from a pool",
     invocation=partial(_invocation, autocommit=True),
+    options={"scope": "user"},
 )
