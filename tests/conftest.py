@@ -37,17 +37,12 @@ def pytest_report_header() -> str:
     return "tidegate: plain Python"
 
 
-@pytest.hookimpl(tryfirst=True)  # before the groups are written into the items' names
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     import protocol
 
     elsewhere = set() if config.getoption("--deep") else {"deep"}
     if protocol.compiled():
         elsewhere.add("plain")
-    for item in items:
-        # One process of several runs all that share a cluster of real servers, or Spark.
-        for shared in {"cluster", "spark"}.intersection(getattr(item, "fixturenames", ())):
-            item.add_marker(pytest.mark.xdist_group(shared))
     left = [item for item in items if elsewhere.intersection(item.keywords)]
     if left:
         config.hook.pytest_deselected(items=left)

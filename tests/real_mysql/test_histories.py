@@ -74,6 +74,7 @@ def test_promises_of_all_kinds_beside_each_other(
     run(cluster, proxy, disturbance, workload, READS)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("disturbance", "promise"),
     [
