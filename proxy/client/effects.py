@@ -215,7 +215,7 @@ def succeeded(request: Request, state: Session, row: bytes | None = None) -> boo
     state.suspect = False
     if statement.holds:
         _hold(request, statement, state, row)
-    if _may_run_programs(statement):
+    if may_run_programs(statement):
         state.user_variables.forget()
     restore = statement.touches_tracking
     for assignment in statement.assignments:
@@ -244,7 +244,7 @@ def failed(request: Request, state: Session) -> bool:
         if request.may_write:
             state.user_variables.forget()
     else:
-        if _may_run_programs(statement):
+        if may_run_programs(statement):
             state.user_variables.forget()
         for assignment in statement.assignments:
             if assignment.scope == "user":
@@ -294,7 +294,7 @@ def _mistrust(request: Request, state: Session) -> bool:
     return True
 
 
-def _may_run_programs(statement: Statement) -> bool:
+def may_run_programs(statement: Statement) -> bool:
     """Whether it may run stored functions or triggers, which may assign user variables."""
     return statement.reason not in _RUNS_NONE and (
         statement.kind is StatementClass.WRITE or statement.reason in _PROGRAMS

@@ -26,7 +26,7 @@ from tests.real_mysql.raw_client import RawClient
 from tests.real_mysql.running_proxy import RunningProxy
 from tests.real_mysql.template import APP_PASSWORD, APP_USER
 
-FOREIGN_UUID = "aaaaaaaa-0000-0000-0000-000000000001"
+FOREIGN_UUID = "aaaaaaaa-0000-0000-0000-000000000002"
 MODERN = Capability.CLIENT_DEPRECATE_EOF | Capability.CLIENT_SESSION_TRACK
 ONE = "SELECT COUNT(*) FROM app.levels"
 
