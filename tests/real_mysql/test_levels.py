@@ -557,7 +557,7 @@ def test_the_command_line_client(cluster: Cluster, running: RunningProxy) -> Non
 def _unpacked() -> str | None:
     from tests.real_mysql.template import CACHE
 
-    found = sorted(CACHE.rglob("bin/mysql"))
+    found = sorted((CACHE / "mysql").rglob("bin/mysql"))
     return str(found[0]) if found else None
 
 
