@@ -299,7 +299,10 @@ class RealServer:
         ):
             with contextlib.suppress(pymysql.err.OperationalError):  # gone by itself
                 self.query(f"KILL {connection}")
-        for form, length, _, data in self.query("XA RECOVER CONVERT XID"):
-            xid = str(data).removeprefix("0x")
-            parts = f"X'{xid[: 2 * int(str(length))]}', X'{xid[2 * int(str(length)) :]}', {form}"
-            self.query(f"XA ROLLBACK {parts}")
+        while prepared := self.query("XA RECOVER CONVERT XID"):
+            for form, length, _, data in prepared:
+                xid = str(data).removeprefix("0x")
+                name, branch = xid[: 2 * int(str(length))], xid[2 * int(str(length)) :]
+                # Its connection, which was killed, may not have let go of it yet.
+                with contextlib.suppress(pymysql.err.OperationalError):
+                    self.query(f"XA ROLLBACK X'{name}', X'{branch}', {form}")
