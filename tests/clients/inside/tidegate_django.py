@@ -28,31 +28,31 @@ TEST_RUNNER = "tidegate_django.Runner"
 class Result(unittest.TextTestResult):
     """Records what unittest tells of each test."""
 
-    def addSuccess(self, test: unittest.TestCase) -> None:  # noqa: N802
+    def addSuccess(self, test: unittest.TestCase) -> None:  # noqa: N802 theirs
         super().addSuccess(test)
         record(test.id(), "passed")
 
-    def addSkip(self, test: unittest.TestCase, reason: str) -> None:  # noqa: N802
+    def addSkip(self, test: unittest.TestCase, reason: str) -> None:  # noqa: N802 theirs
         super().addSkip(test, reason)
         record(test.id(), "skipped", reason)
 
-    def addExpectedFailure(self, test: unittest.TestCase, err: Any) -> None:  # noqa: N802
+    def addExpectedFailure(self, test: unittest.TestCase, err: Any) -> None:  # noqa: N802 theirs
         super().addExpectedFailure(test, err)
         record(test.id(), "skipped", "an expected failure")
 
-    def addUnexpectedSuccess(self, test: unittest.TestCase) -> None:  # noqa: N802
+    def addUnexpectedSuccess(self, test: unittest.TestCase) -> None:  # noqa: N802 theirs
         super().addUnexpectedSuccess(test)
         record(test.id(), "passed")
 
-    def addFailure(self, test: unittest.TestCase, err: Any) -> None:  # noqa: N802
+    def addFailure(self, test: unittest.TestCase, err: Any) -> None:  # noqa: N802 theirs
         super().addFailure(test, err)
         record(test.id(), "failed", self.failures[-1][1])
 
-    def addError(self, test: unittest.TestCase, err: Any) -> None:  # noqa: N802
+    def addError(self, test: unittest.TestCase, err: Any) -> None:  # noqa: N802 theirs
         super().addError(test, err)
         record(test.id(), "failed", self.errors[-1][1])
 
-    def addSubTest(  # noqa: N802
+    def addSubTest(  # noqa: N802 theirs
         self, test: unittest.TestCase, subtest: unittest.TestCase, err: Any
     ) -> None:
         super().addSubTest(test, subtest, err)

@@ -19,7 +19,7 @@ def record(test: str, outcome: str, told: str = "") -> None:
     # Tests with an object in their name: its address is another one in each run.
     test = re.sub(r" at 0x[0-9a-f]+", "", test)
     line = json.dumps({"id": test, "outcome": outcome, "told": told[-4000:]})
-    with open(os.environ["TIDEGATE_RECORD"], "a", encoding="utf-8") as file:  # noqa: PTH123
+    with open(os.environ["TIDEGATE_RECORD"], "a", encoding="utf-8") as file:  # noqa: PTH123 old Pythons
         file.write(line + "\n")
 
 
