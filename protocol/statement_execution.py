@@ -14,9 +14,6 @@ _ID: Final = _HEADER + 1
 _FLAGS: Final = _ID + 4
 _PARAMETERS: Final = _FLAGS + 1 + 4
 
-READ_ONLY_CURSOR: Final = 0x01
-"""Flag of COM_STMT_EXECUTE: open a cursor."""
-
 
 class BoundTypes(NamedTuple):
     """Where a packet declares types, or leaves them out.

@@ -56,7 +56,8 @@ class Dispatch:
         request.bound = True
         if connection is session.primary:
             self.to_primary(reason)
-        elif connection.lost:
+        elif connection.lost or connection.owes_answer:
+            # What it still owes to a read that left it would be taken for this answer.
             session.replies.end_lost("it held an open cursor")
         else:
             request.reason = reason

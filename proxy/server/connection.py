@@ -199,6 +199,14 @@ class ServerConnection:
         return self._current is not None
 
     @property
+    def owes_answer(self) -> bool:
+        """Whether an answer to a command of the client's is awaited."""
+        current = self._current
+        if current is not None and current.forwarded:
+            return True
+        return any(exchange.forwarded for exchange in self._queue)
+
+    @property
     def awaiting(self) -> Purpose | None:
         """What the answer that is being read is for."""
         return None if self._current is None else self._current.purpose

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from protocol.command import ComStmtExecute, ComStmtSendLongData
+from protocol.command import ComStmtExecute, ComStmtFetch, ComStmtSendLongData
 from protocol.constants import Capability, Command, FieldType
 from protocol.packet import frame
 from protocol.parameter import QueryAttribute
 from protocol.response import StmtPrepareOk
-from protocol.response_stream import PREPARED, RESULTS, SIMPLE
+from protocol.response_stream import FETCHED, PREPARED, RESULTS, SIMPLE
 from tests.faults.client import MODERN, Answer, Client
 from tests.faults.peers import err
 from tests.faults.stage import Stage, asked, eventually, stage
@@ -348,3 +348,22 @@ async def test_long_data_that_comes_in_parts(case: str) -> None:
         answer = await client.answer(RESULTS, text=False)
         assert answer.packets[-1][0] != 0xFF, answer.error
         assert (await client.ping()).ok
+
+
+async def test_rows_of_a_cursor_are_not_taken_from_an_answer_that_came_too_late() -> None:
+    async with table() as on:
+        client = await on.session()
+        statement = await prepare(client, SELECT)
+        assert counted(await execute(client, statement, number(0))) == 0
+        (session,) = on.proxy.sessions.values()
+        (replica,) = session.replicas.connections
+        prepared = session.prepared.get(statement)
+        assert prepared is not None
+        prepared.cursor = replica  # the mocker has no cursors
+        assert (await client.query("INSERT INTO t VALUES (1)")).ok
+        gate = on.cluster.replicas[0].faults.hold_reply(b"SELECT COUNT(*) FROM t")
+        assert (await client.query("SELECT COUNT(*) FROM t")).value == b"1"
+        assert replica.owes_answer
+        fetch = ComStmtFetch(statement, 5).serialise()
+        assert (await client.command(fetch, FETCHED)).error.code == 2013
+        gate.open()
