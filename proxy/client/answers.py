@@ -167,10 +167,11 @@ class Answers:
                 if effects.told_late(session.request, session.state):
                     session.primary_settings.restore()
             self._proxy.probes.answered(connection, stream)
-        elif purpose is Purpose.IMITATE:
-            pass
-        elif purpose is Purpose.SETTLE:
-            session.reads.settled(connection, stream)
+        elif purpose is Purpose.IMITATE or purpose is Purpose.SETTLE:
+            if session.state.suspect:
+                self._take_trackers(connection)  # of what failed before it
+            if purpose is Purpose.SETTLE:
+                session.reads.settled(connection, stream)
         elif purpose is Purpose.STATEMENT:
             session.dispatch.prepared_there(connection, stream, active)
         elif purpose is Purpose.AUDIT:
@@ -181,6 +182,8 @@ class Answers:
                 session.primary_settings.restored(stream)
         elif purpose is Purpose.RESTORE:
             connection.close()
+            if session.request.may_write:
+                session.state.may_have_written(session.request.rules)  # it stands right behind
             session.replies.lose_client(
                 "the primary did not take the settings that consistency needs: "
                 f"{ErrPacket.parse(stream.error)}"
@@ -239,15 +242,24 @@ class Answers:
             connection,
             proxy.metrics,
             proxy.now(),
+            connection is self._session.primary and self._session.primary_settings.untracked,
         )
         stream.session_states.clear()
         if self._session.state.schema != schema:
-            self._session.log_fragment = ""
-            if self._session.rules.by_schema:
-                self._session.state.initial_rules = self._session.rules.initial(
-                    self._session.state.schema
-                )
-                self._session.new_rules = True
+            self._follow_schema()
+
+    def chose_schema(self, name: str) -> None:
+        """A command that succeeded chose the default schema, and perhaps no tracker told so."""
+        if self._session.state.schema != name:
+            self._session.state.schema = name
+            self._follow_schema()
+
+    def _follow_schema(self) -> None:
+        session = self._session
+        session.log_fragment = ""
+        if session.rules.by_schema:
+            session.state.initial_rules = session.rules.initial(session.state.schema)
+            session.new_rules = True
 
     def finish(self, connection: ServerConnection, stream: ResponseStream) -> None:
         """The answer is complete: take over what it changed, count it, log it."""
@@ -264,12 +276,11 @@ class Answers:
                     state.autocommit = status & 0x0002 != 0
                 if state.one_shot and effects.began_transaction(request):
                     state.one_shot = False
-                restore = effects.succeeded(request, state, stream.row)
-                if session.primary_settings.untracked:
+                settings = session.primary_settings
+                if settings.untracked and (request.may_write or request.is_read):
                     state.may_have_written(request.rules)
-                    restore = restore or not state.in_transaction
-                if restore:
-                    session.primary_settings.restore()
+                if effects.succeeded(request, state, stream.row, settings.undone):
+                    settings.restore()
             else:
                 if request.may_write or not state.modes_known:
                     # It may have committed before it failed, and opened a transaction, too.
@@ -278,10 +289,8 @@ class Answers:
                     self._proxy.metrics.required_unknown("error")
                 elif not state.autocommit:
                     state.in_transaction = True  # by the first table that it came to
-                if effects.failed(request, state):
+                if effects.failed(request, state, session.primary_settings.undone):
                     session.primary_settings.restore()
-            if request.statement is not None and request.statement.shows_tracking:
-                session.primary_settings.restore(changed=False)
         if request.effect is not None and stream.error is None:
             request.effect(connection)
         if request.prepared is not None:

@@ -88,7 +88,8 @@ class Dispatch:
                 )
                 return
             self.activate(primary)
-            data = self._prepare_before(primary)
+            data = session.primary_settings.in_front(primary)
+            data += self._prepare_before(primary)
             if self._older_than_seen():
                 data += preparation.settle(primary, self.rules().wait_budget)
             data += self._imitate(primary)
@@ -131,11 +132,7 @@ class Dispatch:
         """What lets the primary answer a question about a statement that it has not run."""
         session = self._session
         statement = session.request.statement
-        if statement is None:
-            return b""
-        if statement.shows_tracking:
-            return session.primary_settings.as_the_client_set(primary)
-        if not statement.asks_previous:
+        if statement is None or not statement.asks_previous:
             return b""
         alone = statement.reason is Touch.FOUND_ROWS
         last = session.state.found_on if alone else session.state.last

@@ -83,6 +83,14 @@ KEEPING_DIAGNOSTICS: Final = (
 )
 """Commands behind which SHOW WARNINGS and FOUND_ROWS() still tell of the statement before."""
 
+_NEEDING_NO_SETTINGS: Final = (
+    *KEEPING_DIAGNOSTICS,
+    # These keep warnings, too, and have a ROW_COUNT() of their own.
+    *(Command.COM_DEBUG, Command.COM_FIELD_LIST, Command.COM_STMT_FETCH),
+    Command.COM_RESET_CONNECTION,
+)
+"""Commands that need none of the proxy's settings."""
+
 _CHARACTER_SETS: Final = frozenset({"names", "character set", "character_set_client"})
 _NAMING: Final = ("names", "character set")
 _BY_NAMES: Final = ("character_set_client", "character_set_connection", "character_set_results")
@@ -100,8 +108,18 @@ def take_trackers(
     connection: ServerConnection,
     metrics: Metrics,
     now: float = 0.0,
+    unsure: bool = False,
 ) -> None:
-    """Learn from the trackers of a server's OK packets; `now` is monotonic, s.
+    """Learn from the trackers of a server's OK packets.
+
+    Args:
+        blocks: what they hold.
+        request: the command that was answered.
+        state: routing's view of the session.
+        connection: whose answer it was.
+        metrics: count GTIDs.
+        now: monotonic, s.
+        unsure: which GTIDs the connection tracks is not known for now.
 
     Raises:
         MalformedPacketError: a block contradicts itself.
@@ -116,6 +134,8 @@ def take_trackers(
             if isinstance(change, Gtids):
                 server = connection.server
                 server.proved(change.gtids, connection.epoch)
+                if unsure and (connection.tracks_all or state.tracking == "ALL_GTIDS"):
+                    continue  # its own, or all: what it wrote counts as unnamed
                 if connection.tracks_all:
                     if not request.may_write and not request.is_read:
                         continue  # what a driver sets when it connects has seen nothing
@@ -171,11 +191,32 @@ def began_transaction(request: Request) -> bool:
     return statement.reason in (Touch.DATA, Touch.DEFINITION, Touch.LOCKING_READ)
 
 
+def may_ask_previous(request: Request) -> bool:
+    """Whether a command, or one behind it, may ask about the statement before.
+
+    Of several statements in one text only the first could, and nothing tells which of them asks.
+    """
+    if request.command in (Command.COM_QUERY, Command.COM_STMT_EXECUTE):
+        statement = request.statement
+        if statement is None or statement.multi:
+            return False
+        if statement.asks_previous or statement.reason is Touch.DIAGNOSTICS:
+            return True
+        # Profiles and optimizer traces are there, of a SET, too.
+        return statement.reason is Touch.SERVER_STATE and not statement.shows_tracking
+    if request.command == Command.COM_INIT_DB:
+        return request.packet.isascii()  # then it tells the schema as a tracker would
+    return request.command in _NEEDING_NO_SETTINGS
+
+
 def counts_rows(request: Request, rows: int) -> bool:
     """Whether FOUND_ROWS() tells of this statement, which ended well with so many rows."""
     statement = request.statement
-    if request.shape != RESULTS or statement is None or statement.reason is Touch.DIAGNOSTICS:
+    if request.shape != RESULTS or statement is None:
         return False
+    if statement.reason is Touch.DIAGNOSTICS:
+        # All but SHOW WARNINGS and SHOW ERRORS: ROW_COUNT(), @@warning_count, SHOW COUNT(*) …
+        return rows > 0 and b"COUNT" in request.text.upper()
     return rows > 0 or statement.kind is StatementClass.READ
 
 
@@ -190,13 +231,16 @@ def _only_writes(request: Request) -> bool:
     )
 
 
-def succeeded(request: Request, state: Session, row: bytes | None = None) -> bool:
+def succeeded(
+    request: Request, state: Session, row: bytes | None = None, unseen: bool = False
+) -> bool:
     """Take over what a statement that ended well did to the session.
 
     Args:
         request: the command, which has ended.
         state: routing's view of the session.
         row: the first row of its answer, as the server sent it, if that was kept.
+        unseen: trackers may not have told what it changed.
 
     Returns:
         Whether the proxy's own settings of the primary connection must be made again.
@@ -209,9 +253,7 @@ def succeeded(request: Request, state: Session, row: bytes | None = None) -> boo
         # A statement that was not looked at, or one before it, changed something.
         if request.may_write:
             state.user_variables.forget()
-        return (
-            request.state_changed and (request.may_write or suspect) and _mistrust(request, state)
-        )
+        return request.state_changed and (request.may_write or suspect) and mistrust(request, state)
     state.suspect = False
     if statement.holds:
         _hold(request, statement, state, row)
@@ -222,18 +264,24 @@ def succeeded(request: Request, state: Session, row: bytes | None = None) -> boo
         restore = _assigned(assignment, request, state) or restore
     if not _READ_STRINGS.isdisjoint([assignment.name for assignment in statement.assignments]):
         state.user_variables.forget_strings()
-    if request.state_changed and (suspect or not _explained(request, statement)):
-        restore = _mistrust(request, state)
+    unseen = unseen and may_run_programs(statement)
+    if unseen or (request.state_changed and (suspect or not _explained(request, statement))):
+        restore = mistrust(request, state)
     if statement.touches_tracking and statement.multi:
         # What followed the assignment may have been written untracked.
         state.may_have_written(request.rules)
     return restore
 
 
-def failed(request: Request, state: Session) -> bool:
+def failed(request: Request, state: Session, unseen: bool = False) -> bool:
     """Take over what a command may have done to the session before it failed.
 
     An ERR packet has no trackers: what they have to tell comes with the next OK packet.
+
+    Args:
+        request: the command, which has ended.
+        state: routing's view of the session.
+        unseen: as of `succeeded`.
 
     Returns:
         As `succeeded`.
@@ -246,16 +294,18 @@ def failed(request: Request, state: Session) -> bool:
     else:
         if may_run_programs(statement):
             state.user_variables.forget()
+            if unseen:
+                return mistrust(request, state)
         for assignment in statement.assignments:
             if assignment.scope == "user":
                 state.user_variables.assign(assignment.name, None)
         if several and (statement.assignments or statement.pins):
-            return _mistrust(request, state)
+            return mistrust(request, state)
         for hold in statement.holds:
             if hold.act is Act.TAKE and hold.reason in _TAKEN_ON_THE_WAY:
                 state.pins.apply(hold, state.schema)
     if request.state_changed:  # before one of several results
-        return _mistrust(request, state)
+        return mistrust(request, state)
     if request.may_write and (statement is None or several or statement.reason in _PROGRAMS):
         state.suspect = True
     return False
@@ -268,7 +318,7 @@ def told_late(request: Request, state: Session) -> bool:
         As `succeeded`.
     """
     state.suspect = False
-    return request.state_changed and _mistrust(request, state)
+    return request.state_changed and mistrust(request, state)
 
 
 def _hold(request: Request, statement: Statement, state: Session, row: bytes | None) -> None:
@@ -286,7 +336,7 @@ def _hold(request: Request, statement: Statement, state: Session, row: bytes | N
             state.pins.apply(hold, state.schema, worked)
 
 
-def _mistrust(request: Request, state: Session) -> bool:
+def mistrust(request: Request, state: Session) -> bool:
     """Something changed the session, perhaps tracking itself; True, for settings to be restored."""
     state.pins.take(PinReason.UNKNOWN)
     state.suspect = False

@@ -1,10 +1,16 @@
-"""The settings of a session's primary connection that the proxy needs, and clients may undo."""
+"""The settings of a session's primary connection that the proxy needs, and clients may undo.
+
+They are not made again at once. A SET clears the warnings, errors and ROW_COUNT() of the statement
+before it, which the client may still ask for: so it goes out in front of the first command that
+leaves nothing of these to be asked. Until then, what may write counts as having written something
+that nobody named, and what may run programs as having changed anything.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from proxy.client import preparation
+from proxy.client import effects, preparation
 from proxy.server.connection import IMITATE, RESTORE
 from proxy.server.login import primary_settings
 
@@ -18,51 +24,68 @@ class PrimarySettings:
     """Those of one session.
 
     Attributes:
-        untracked: GTID tracking may be off until the transaction ends.
+        undone: trackers may not tell all that the proxy needs.
+        untracked: nor may GTIDs be tracked as the session's level needs it. Inside a transaction
+            that cannot be changed (fact 2.4): it is done behind it.
     """
 
     def __init__(self, session: ClientSession) -> None:
         self._session = session
+        self.undone = False
         self.untracked = False
         self._restoring = ""  # the session_track_gtids that is being set
 
-    def as_the_client_set(self, primary: ServerConnection) -> bytes:
-        """What makes the client's own settings, for a statement that shows them.
-
-        Inside a transaction GTID tracking cannot be changed (fact 2.4): it shows the proxy's value.
-        """
-        state = self._session.state
-        primary.expect(IMITATE)
-        settings = state.tracking_of_client(gtids=not state.in_transaction)
-        return preparation.statement_packet(primary, f"SET SESSION {settings}".encode())
-
-    def restore(self, changed: bool = True) -> None:
-        """Make the proxy's settings of the primary connection again, behind the command.
+    def restore(self, trackers: bool = True) -> None:
+        """Make the proxy's settings again, as soon as that takes nothing from the client.
 
         Args:
-            changed: the command may have changed GTID tracking, also inside a transaction.
+            trackers: not only GTID tracking may be another than the proxy needs.
         """
         session = self._session
         primary = session.primary
+        self.undone = self.undone or trackers
+        self.untracked = True
         if primary is None:
             return
         if primary.translation is not None:
             primary.translation.show(session.state.shown_trackers, session.state.shown_variables)
         session.replicas.track(session.state)
+
+    def made(self) -> None:
+        """The connection is a new one, with the proxy's settings."""
+        self.undone = self.untracked = False
+
+    def in_front(self, primary: ServerConnection) -> bytes:
+        """What the request needs to have set in front of it; registers the answer."""
+        session = self._session
+        request = session.request
+        state = session.state
+        statement = request.statement
+        shows = statement is not None and statement.shows_tracking
+        lacking = self.undone or (self.untracked and not state.in_transaction)
+        if not (shows or lacking) or effects.may_ask_previous(request):
+            return b""
+        if state.suspect:
+            # What failed before would be told with what is set here.
+            effects.mistrust(request, state)
+        # Inside a transaction GTID tracking stays as it is, and the proxy's value shows.
+        changes = not state.in_transaction
+        if shows:
+            self.undone = True
+            self.untracked = self.untracked or changes
+            primary.expect(IMITATE)
+            sql = f"SET SESSION {state.tracking_of_client(gtids=changes)}".encode()
+            return preparation.statement_packet(primary, sql)
+        self.undone = False
+        self.untracked = self.untracked and not changes
+        self._restoring = state.tracking if changes else ""
         primary.expect(RESTORE)
-        # Inside a transaction GTID tracking cannot be changed (fact 2.4): it is done behind it.
-        self.untracked = session.state.in_transaction and (changed or self.untracked)
-        self._restoring = session.state.tracking
-        shown = session.state.shown_variables
-        tracking = "" if session.state.in_transaction else session.state.tracking
-        sql = primary_settings(tracking, shown)
-        primary.write(preparation.statement_packet(primary, sql))
+        sql = primary_settings(self._restoring, state.shown_variables)
+        return preparation.statement_packet(primary, sql)
 
     def restored(self, stream: ResponseStream) -> None:
         """The settings were made; behind an error it is known only now if a transaction is open."""
         session = self._session
         session.state.in_transaction = stream.status & 0x0001 != 0
-        if not self.untracked and session.primary is not None:
+        if self._restoring and session.primary is not None:
             session.primary.tracks_all = self._restoring == "ALL_GTIDS"
-        if self.untracked and not session.state.in_transaction:
-            self.restore()

@@ -282,7 +282,7 @@ class ClientSession:
         """Let these rules count from now on."""
         self.log_fragment = ""
         if self.state.adjust(rules):
-            self.primary_settings.restore()
+            self.primary_settings.restore(trackers=False)
 
     def reset(self) -> None:
         """The primary did a COM_RESET_CONNECTION: the rest follows."""
@@ -307,7 +307,8 @@ class ClientSession:
             ChannelClosedError: the new connection broke meanwhile.
         """
         self.task = None
-        self.was_reset = self.primary_settings.untracked = False
+        self.was_reset = False
+        self.primary_settings.made()
         self.login = login
         self.rules = rules
         self.state.user = login.username

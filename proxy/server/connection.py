@@ -53,7 +53,7 @@ class Purpose(Enum):
     STATEMENT = "statement"
     """A COM_STMT_PREPARE of a statement that the client prepared elsewhere."""
     RESTORE = "restore"
-    """Follows a client's command that undid the proxy's settings; must succeed."""
+    """Makes the proxy's settings again, which a client's command undid; must succeed."""
 
 
 class Exchange:

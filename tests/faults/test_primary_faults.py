@@ -180,6 +180,7 @@ async def test_the_primary_does_not_take_its_settings_again(statement: str) -> N
         on.cluster.primary.faults.raw_reply(refusal, matching=b"SET SESSION session_track_schema")
         client.send(b"\x1f" if statement == "reset" else query(statement))
         assert (await client.answer()).ok
+        client.send(query("INSERT INTO t VALUES (1)"))
         error = await client.last_error()
         assert error.code == 2013
         assert "not today" in error.message

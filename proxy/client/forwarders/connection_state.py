@@ -19,8 +19,13 @@ def forward_quit(session: ClientSession, packet: bytes) -> None:
 
 
 def forward_init_db(session: ClientSession, packet: bytes) -> None:
-    """COM_INIT_DB: the schema tracker tells when it is done."""
-    session.begin(packet, Command.COM_INIT_DB, SIMPLE)
+    """COM_INIT_DB: the schema tracker tells when it is done, unless a client has turned it off."""
+
+    def chosen(connection: ServerConnection) -> None:
+        if session.primary_settings.undone:
+            session.answers.chose_schema(packet[5:].decode("ascii"))
+
+    session.begin(packet, Command.COM_INIT_DB, SIMPLE, effect=chosen)
     session.dispatch.to_primary(Reason.COMMAND)
 
 
