@@ -1,5 +1,6 @@
 """Puts values into a statement: parameters, variables, and functions that SQLite cannot answer."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -62,7 +63,7 @@ async def bind(session: "Session", statement: Statement, tree: exp.Expr) -> Boun
     root = exp.Paren(this=tree)
     bound = Bound(tree)
     _bind_values(statement, root, bound)
-    _bind_variables(session, root)
+    _bind_user_variables(session, root)
     await _bind_functions(session, root)
     found = root.this
     translation.qualify(
@@ -101,12 +102,8 @@ def _bind_values(statement: Statement, root: exp.Expr, bound: Bound) -> None:
             node.replace(literal(value))
 
 
-def _bind_variables(session: "Session", root: exp.Expr) -> None:
+def _bind_user_variables(session: "Session", root: exp.Expr) -> None:
     assignments = list(root.find_all(exp.PropertyEQ))
-    for system in list(root.find_all(exp.SessionParameter)):
-        scope = str(system.args.get("kind") or "").lower()
-        scope = "session" if scope == "local" else scope
-        system.replace(literal(session.variable(system.name, scope)))
     for user in list(root.find_all(exp.Parameter)):
         name = user.name.lower()
         assigned = isinstance(user.parent, exp.PropertyEQ) and user.arg_key == "this"
@@ -122,9 +119,21 @@ def _bind_variables(session: "Session", root: exp.Expr) -> None:
             assignment.replace(exp.Anonymous(this="assign_user_variable", expressions=operands))
 
 
+def _in_order(node: exp.Expr) -> Iterator[exp.Expr]:
+    """What stands inside before what stands around it, and from left to right."""
+    for inside in node.iter_expressions():
+        yield from _in_order(inside)
+    yield node
+
+
 async def _bind_functions(session: "Session", root: exp.Expr) -> None:
-    # Breadth first, backwards: what stands inside comes before what stands around it.
-    for node in reversed(list(root.walk())):
+    """Put in what system variables and functions give, one after the other as a server does."""
+    for node in list(_in_order(root)):
+        if isinstance(node, exp.SessionParameter):
+            scope = str(node.args.get("kind") or "").lower()
+            scope = "session" if scope == "local" else scope
+            node.replace(literal(session.variable(node.name, scope)))
+            continue
         name = _NODES.get(type(node), "")
         if isinstance(node, exp.Anonymous):
             name = node.name.upper()

@@ -58,7 +58,7 @@ class Proof(Word):
     KNOWN = "known"
     """The required set is a subset of the replica's applied set."""
     WAITED = "waited"
-    """WAIT_FOR_EXECUTED_GTID_SET returned 0 on the very connection, right before the statement."""
+    """A WAIT ended on the very connection, right before the statement, and the set was there."""
     PROBED = "probed"
     """Only of a decision that is not the last: the primary is asked what it has, then decided."""
 
@@ -110,7 +110,7 @@ class Reason(Word):
     REPLICA_REFUSED = "replica_refused"
     """The replica answered that it may not or could not run the statement."""
     AUDIT_FAILED = "audit_failed"
-    """The replica said that it lacks what it was taken to have."""
+    """The replica lacks what it was taken to have, or did not say whether it has it."""
     REPLICA_LOST = "replica_lost"
     """The replica's connection failed before a byte of the result was passed on."""
 

@@ -168,10 +168,10 @@ class Dispatch:
             if waits and decision.proof_set is not None:
                 budget = (request.rules or state.rules).wait_budget - request.wait_us / 1e6
                 request.dispatched_us = time.time_ns() // 1000
-                parts += preparation.wait(replica, decision.proof_set, budget)
+                parts += preparation.wait(replica, state, decision.proof_set, budget)
                 self._session.reads.wait.begin(replica, decision.proof_set, budget)
             if audits and request.required is not None:
-                parts += preparation.audit(replica, request.required)
+                parts += preparation.audit(replica, state, request.required)
             if replica.role != role:
                 parts += preparation.choose_role(replica, role)
             if schema:

@@ -15,9 +15,14 @@ if TYPE_CHECKING:
     from routing.snapshot import Snapshot
 
 _SETTLE_SQL: Final = (
-    b"SELECT WAIT_FOR_EXECUTED_GTID_SET(REGEXP_REPLACE(REGEXP_REPLACE(@@GLOBAL.gtid_owned,"
-    b"'#[0-9]+?(?=[0-9a-f]{8}-)',','),'#[0-9]+',''),%b)"
+    b"SELECT /*+ MAX_EXECUTION_TIME(%d) */ WAIT_FOR_EXECUTED_GTID_SET("
+    b"REGEXP_REPLACE(REGEXP_REPLACE(@@GLOBAL.gtid_owned,"
+    b"_latin1'#[0-9]+?(?=[0-9a-f]{8}-)',_latin1','),_latin1'#[0-9]+',_latin1''),%b) LIMIT 1"
 )
+_HINT_S: Final = 1.0
+"""How much later than a WAIT's own end the server may end it, s."""
+END_TRANSACTION: Final = b"COMMIT AND NO CHAIN NO RELEASE"
+"""Whatever completion_type is: a transaction that follows by itself would keep a snapshot."""
 RESET_CONNECTION = b"\x01\x00\x00\x00\x1f"
 
 
@@ -63,23 +68,45 @@ def assign_user_variables(
     return statement_packet(connection, sql.encode("utf-8", "surrogateescape"))
 
 
-def wait(connection: ServerConnection, gtids: GtidSet, budget: float) -> bytes:
-    """A WAIT for a set; registers its answer.
+def wait(connection: ServerConnection, state: Session, gtids: GtidSet, budget: float) -> bytes:
+    """A WAIT for a set; registers its answer (`protocol.response_stream.ResponseStream.row`).
+
+    Two values come back: what the WAIT said (0 reached, 1 timed out), and what GTID_SUBSET, which
+    reads the set by itself and more strictly, said of it afterwards (1 applied).
 
     The text is our own canonical one (a malformed set can look satisfied, fact 3.1), and the
-    timeout is never 0, which would mean for ever (fact 4.1).
+    timeout is never 0, which would mean for ever (fact 4.1). What else a session may have set must
+    not change what is asked: hence the character sets, LIMIT and the hint (docs/mysql-behaviour.md,
+    *Statements of the proxy's own*).
     """
     connection.expect(WAIT)
     seconds = max(budget, 0.001)
-    sql = f"SELECT WAIT_FOR_EXECUTED_GTID_SET('{gtids.text}',{seconds:.3f})"
+    sql = (
+        f"SELECT {_hint(state, seconds)}WAIT_FOR_EXECUTED_GTID_SET(_latin1'{gtids.text}',"
+        f"{seconds:.3f}) a,GTID_SUBSET(_latin1'{gtids.text}',@@GLOBAL.gtid_executed) b LIMIT 1"
+    )
     return statement_packet(connection, sql.encode("ascii"))
 
 
-def audit(connection: ServerConnection, gtids: GtidSet) -> bytes:
+def audit(connection: ServerConnection, state: Session, gtids: GtidSet) -> bytes:
     """A question for the server's own word on a set; registers its answer."""
     connection.expect(AUDIT)
-    sql = f"SELECT GTID_SUBSET('{gtids.text}',@@GLOBAL.gtid_executed)"
+    sql = (
+        f"SELECT {_hint(state, 0.0)}GTID_SUBSET(_latin1'{gtids.text}',@@GLOBAL.gtid_executed)"
+        " LIMIT 1"
+    )
     return statement_packet(connection, sql.encode("ascii"))
+
+
+def _hint(state: Session, seconds: float) -> str:
+    """What keeps the client's own max_execution_time from ending a statement of the proxy's."""
+    if "max_execution_time" not in state.variables:
+        return ""  # it costs the server a timer
+    return f"/*+ MAX_EXECUTION_TIME({_hint_ms(seconds)}) */ "
+
+
+def _hint_ms(seconds: float) -> int:
+    return round((seconds + _HINT_S) * 1000)
 
 
 def settle(connection: ServerConnection, budget: float) -> bytes:
@@ -88,7 +115,8 @@ def settle(connection: ServerConnection, budget: float) -> bytes:
     Two replacements make a set of `gtid_owned` (`protocol.gtid_owned` has its form).
     """
     connection.expect(SETTLE)
-    sql = _SETTLE_SQL % f"{max(budget, 0.001):.3f}".encode("ascii")
+    seconds = max(budget, 0.001)
+    sql = _SETTLE_SQL % (_hint_ms(seconds), f"{seconds:.3f}".encode("ascii"))
     return statement_packet(connection, sql)
 
 
@@ -103,7 +131,7 @@ def end_transaction(connection: ServerConnection) -> None:
     """Let a replica's READ ONLY transaction end; what it still answers comes first."""
     if connection.snapshot is not None and not connection.lost:
         connection.expect(PREPARE)
-        connection.write(statement_packet(connection, b"COMMIT"))
+        connection.write(statement_packet(connection, END_TRANSACTION))
     connection.snapshot = None
 
 

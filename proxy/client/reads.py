@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from protocol.errors import ServerErrorCode
 from protocol.gtid import EMPTY
+from protocol.response import ErrPacket
 from proxy.client.preparation import end_transaction
 from proxy.client.replica_wait import ReplicaWait
 from routing.consistency import REMEMBERING
@@ -262,12 +263,19 @@ class Reads:
         return True
 
     def audited(self, connection: ServerConnection, stream: ResponseStream) -> None:
-        """Judge what the replica itself says of the read that follows."""
+        """Judge what the replica itself says of the read that follows.
+
+        One that does not say that it has what the read must see does not answer it. What it was
+        taken to have is only doubted if it says no: an error may be of this session alone.
+        """
         request = self._session.request
+        if request.proof is Proof.NONE:
+            return  # the answer is given openly as stale
         answered = stream.error is None and stream.rows == 1
         if answered and stream.row == b"\x011":
             self._proxy.metrics.audited("held")
-        elif answered and stream.row == b"\x010" and request.proof is not Proof.NONE:
+            return
+        if answered and stream.row == b"\x010":
             # The proxy took the replica for newer than it is: this must never happen.
             self._proxy.metrics.audited("stale")
             self._proxy.metrics.stale_proven()
@@ -280,9 +288,15 @@ class Reads:
                 required[:1000],
             )
             connection.server.distrust()
-            self.fall_back(connection, Reason.AUDIT_FAILED)
         else:
             self._proxy.metrics.audited("unanswered")
+            _log.warning(
+                "replica %s does not say whether it has what a read must see (%s); the read goes to"
+                " the primary",
+                connection.server.name,
+                "no answer" if stream.error is None else ErrPacket.parse(stream.error),
+            )
+        self.fall_back(connection, Reason.AUDIT_FAILED)
 
     def fall_back(self, connection: ServerConnection, reason: Reason) -> None:
         """A replica's answer does not count: run the statement on the primary, or fail it.

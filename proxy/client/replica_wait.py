@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from routing.decision import Level
 
@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from proxy.server.connection import ServerConnection
     from proxy.server.waits import Wait
     from routing.topology import Server
+
+_REACHED: Final = (b"\x010\x011", b"\x011\x011")
+"""The row of an answer to a WAIT (`preparation.wait`) by which the set is there. What counts is the
+second value: under some settings a WAIT itself takes a set for an empty one, and is content."""
+_TIMED_OUT: Final = b"\x011\x010"
 
 
 class ReplicaWait:
@@ -61,11 +66,11 @@ class ReplicaWait:
         decision = request.decision
         result: WaitResult = "failed"
         if stream.error is None and stream.rows == 1 and decision is not None:
-            if stream.row == b"\x010" and decision.proof_set is not None:
+            if stream.row in _REACHED and decision.proof_set is not None:
                 server.proved(decision.proof_set, connection.epoch)
                 server.applied_after(now - self._changed_at(now), request.wait_us / 1e6, now)
                 result = "reached"
-            elif stream.row == b"\x011":
+            elif stream.row == _TIMED_OUT:
                 server.timed_out(now, now - self._changed_at(now))
                 result = "timeout"
         self._count(server, result, request.wait_us)

@@ -39,7 +39,7 @@ class Purpose(Enum):
     PREPARE = "prepare"
     """Makes the connection fit for the statement behind it; must succeed."""
     WAIT = "wait"
-    """WAIT_FOR_EXECUTED_GTID_SET; its one value says whether the statement behind it may count."""
+    """WAIT_FOR_EXECUTED_GTID_SET; its row says whether the statement behind it may count."""
     PROBE = "probe"
     """`@@GLOBAL.gtid_executed`, sent before a statement."""
     GATHER = "gather"

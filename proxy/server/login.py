@@ -50,10 +50,14 @@ TRACKING: Final = Capability.CLIENT_SESSION_TRACK | Capability.CLIENT_DEPRECATE_
 
 _TRACKER_SETTINGS: Final = (
     b"SET SESSION session_track_schema=ON,session_track_state_change=ON"
-    b",session_track_system_variables='%b'"
+    b",session_track_system_variables=_binary'%b'"
 )
 """What lets the proxy see a primary connection's schema and variables, and changes that it must
-look into. Of names that a server does not know it only warns."""
+look into. Of names that a server does not know it only warns. A server converts the names by
+collation_connection and then by character_set_filesystem, which a client may have set to utf32,
+and is left with none of them; a binary literal of whole characters stays what it is."""
+_CHARACTER: Final = 4
+"""The longest character of a character set in which none is shorter, bytes."""
 _REPLICA_SETTINGS: Final = b"SET SESSION autocommit=1,transaction_read_only=1"
 """No read leaves a snapshot open for the next one, whatever the server's own default is; and a
 statement that writes after all is refused (1792), also to those who may write there."""
@@ -67,7 +71,10 @@ def primary_settings(tracking: str, shown_variables: str = SHOWN_BY_DEFAULT) -> 
         tracking: a value of session_track_gtids; empty to leave it as it is.
         shown_variables: the client's own session_track_system_variables.
     """
-    settings = _TRACKER_SETTINGS % followed(shown_variables).encode("ascii")
+    names = followed(shown_variables)
+    if names != "*":
+        names += "," * (-len(names) % _CHARACTER)  # empty names are passed over
+    settings = _TRACKER_SETTINGS % names.encode("ascii")
     return settings + b",session_track_gtids=" + tracking.encode("ascii") if tracking else settings
 
 

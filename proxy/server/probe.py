@@ -30,9 +30,10 @@ _log = logging.getLogger(__name__)
 
 PROBE_SQL: Final = (
     b"SELECT CONVERT(@@GLOBAL.gtid_owned USING binary),CONVERT(@@GLOBAL.gtid_executed USING binary)"
+    b" LIMIT 1"
 )
 """In this order: a transaction leaves the first set for the second, and is missed in neither. They
-come as they are, whatever the session's character_set_results is."""
+come as they are, whatever the session's character_set_results and sql_select_limit are."""
 
 
 class Answer(NamedTuple):

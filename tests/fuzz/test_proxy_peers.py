@@ -140,7 +140,7 @@ class FakeServer:
 
     def _query(self, sql: bytes) -> bytes:
         if b"WAIT_FOR" in sql:
-            return self._rows([b"0"])
+            return self._rows([b"0", b"1"])
         if b"GTID_SUBSET" in sql:
             return self._rows([b"1"])
         if b"@@GLOBAL.gtid_executed" in sql:

@@ -147,7 +147,7 @@ class Client:
             request = Request("reset")
         elif what == 9:
             self._rules = simulation.some_rules(choose)
-            request = Request("set", rules=self._rules)
+            request = Request("set", rules=self._rules, bends=choose.below(2) == 0)
         self._op = op = _Op(request, simulation.stamp(), request.rules or self._rules)
         if request.may_write:
             op.written = simulation.write(

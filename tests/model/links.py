@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from routing.topology import Server
     from tests.model.servers import Mysql
 
-Purpose = Literal["identify", "track", "reset", "forward", "probe", "gather", "wait", "settle"]
+Purpose = Literal[
+    "identify", "track", "reset", "bend", "forward", "probe", "gather", "wait", "settle"
+]
 ReplyKind = Literal["ok", "rows", "error", "told", "lost"]
 
 
@@ -48,6 +50,7 @@ class Request:
     register: int = 0
     value: int = 0
     rules: Rules | None = None  # the statement's own; of `set`: the session's from now on
+    bends: bool = False  # of `set`: also what the proxy's own statements might depend on
     arrived: float = 0.0
     scope: ScopeState | None = None  # that it reads in
     decision: Decision | None = None
@@ -77,6 +80,7 @@ class Link:
         self.wire = Wire(mysql, self._receive)
         self.epoch = -1
         self.tracking = "OFF"
+        self.bent = False
         self.lost = False
         self.purposes: deque[Purpose] = deque()
         self._trackings: deque[str] = deque()

@@ -7,7 +7,7 @@ silence about the real code means something.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from protocol.gtid import EMPTY, GtidSet
@@ -26,6 +26,8 @@ from tests.model.session import ProxySession
 
 if TYPE_CHECKING:
     import pytest
+
+    from tests.model.wires import Command
 
 Patch = Callable[["pytest.MonkeyPatch"], None]
 
@@ -334,6 +336,18 @@ def a_higher_number_proves_the_lower(patch: pytest.MonkeyPatch) -> None:
 @_mutant(levels=(Level.READ_ALL_WRITES,), replicas=_DISORDER, seed=2)
 def read_all_writes_from_replicas_in_any_order(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ProxySession, "learn_order", lambda self, server, mysql: None)
+
+
+@_mutant()
+def ask_in_the_sessions_own_character_set(patch: pytest.MonkeyPatch) -> None:
+    """A WAIT takes what it cannot read for an empty set, and is content."""
+    command = Reads.wait_command
+
+    def inexact(self: Reads, gtids: GtidSet, budget: float) -> Command:
+        return replace(command(self, gtids, budget), exact=False)
+
+    patch.setattr(Reads, "wait_command", inexact)
+    patch.setattr(Reads, "is_there", lambda self, answer: answer.value == 0)
 
 
 # Another primary.

@@ -106,7 +106,15 @@ class Reads:
         session.request.sent_at = now = proxy.now()
         self._wait = proxy.waits.begin(link.server, gtids, now)
         budget = session.rules.wait_budget
-        link.send("wait", Command("wait", gtids=gtids, budget=budget))
+        link.send("wait", self.wait_command(gtids, budget))
+
+    def wait_command(self, gtids: GtidSet, budget: float) -> Command:
+        """A WAIT that means the same in every session."""
+        return Command("wait", gtids=gtids, budget=budget)
+
+    def is_there(self, answer: Answer) -> bool:
+        """Whether the answer to a WAIT says that the set is there."""
+        return answer.has
 
     def waited(self, link: Link, *, reached: bool) -> None:
         """Judge the answer to a WAIT."""

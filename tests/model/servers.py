@@ -259,7 +259,7 @@ class Mysql:
             if self.is_pending(wire.transaction):
                 return
         if command.kind in WAITS and wire.deadline is None:
-            wire.awaited = self.owned if command.kind == "settle" else command.gtids
+            wire.awaited = self._awaited(wire, command)
             wire.deadline = now + command.budget
             if not wire.awaited <= self.executed:
                 return
@@ -274,6 +274,11 @@ class Mysql:
         elif not wire.to_server:
             self.wires.remove(wire)
 
+    def _awaited(self, wire: Wire, command: Command) -> GtidSet:
+        if command.kind == "settle":
+            return self.owned
+        return command.gtids if command.exact or not wire.bent else EMPTY
+
     def _end(self, wire: Wire, command: Command) -> Answer:
         kind = command.kind
         wire.shown = False
@@ -282,6 +287,9 @@ class Mysql:
         if kind == "track":
             wire.tracking = command.tracking
             wire.own = EMPTY
+            return Answer("ok")
+        if kind == "bend":
+            wire.bent = True
             return Answer("ok")
         if wire.transaction is not None:
             if kind == "write":
@@ -292,10 +300,13 @@ class Mysql:
         if kind in WAITS:
             wire.deadline = None
             timed_out = not wire.awaited <= self.executed
-            return Answer("waited", int(timed_out), tracker=self._tracker(wire))
+            # GTID_SUBSET reads nothing but the very set.
+            has = command.gtids <= self.executed and (command.exact or not wire.bent)
+            return Answer("waited", int(timed_out), has, tracker=self._tracker(wire))
         if kind == "probe":
             owned = self.owned
-            return Answer("executed", 0, self.executed, owned, self._tracker(wire))
+            tracker = self._tracker(wire)
+            return Answer("executed", gtids=self.executed, owned=owned, tracker=tracker)
         return Answer("ok", tracker=self._tracker(wire))
 
     def _tracker(self, wire: Wire) -> GtidSet | None:

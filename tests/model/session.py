@@ -44,6 +44,7 @@ class ProxySession:
         self._opening: Link | None = None
         self.reads = Reads(proxy, self)
         self._answered = True
+        self.bent = False
         self.ended = False
 
     @property
@@ -87,6 +88,7 @@ class ProxySession:
         elif request.kind == "set":
             if request.rules is not None:
                 self._adjust(request.rules)
+            self.bent = self.bent or request.bends
             request.rules = None
             self.done(Reply("ok"))
         else:
@@ -118,6 +120,9 @@ class ProxySession:
             self.dispatch(on_primary(self.proxy.topology, Reason.REPLICA_BEHIND))
         else:
             self._active = link
+            if self.bent and not link.bent:
+                link.bent = True
+                link.send("bend", Command("bend"))
             if decision.proof is Proof.WAITED and decision.proof_set is not None:
                 self.reads.send_wait(link, decision.proof_set)
             link.send("forward", Command("read", request.register))
@@ -205,7 +210,7 @@ class ProxySession:
         elif purpose == "settle":
             self.settled(link, shows_all=answer.value == 0)
         elif link is self._active and purpose == "wait":
-            self.reads.waited(link, reached=answer.value == 0)
+            self.reads.waited(link, reached=self.reads.is_there(answer))
         elif link is self._active and purpose == "forward":
             if answer.tracker is not None:
                 self.take_tracker(link, answer.tracker)
@@ -273,6 +278,7 @@ class ProxySession:
     # The session as a whole
 
     def _reset(self) -> None:
+        self.bent = False
         tracking = self.state.tracking
         self.state.reset()
         if self.state.tracking != tracking:

@@ -14,7 +14,16 @@ if TYPE_CHECKING:
     from tests.model.servers import Mysql, Transaction
 
 CommandKind = Literal[
-    "identify", "track", "write", "implicit", "refused", "read", "probe", "wait", "settle"
+    "identify",
+    "track",
+    "bend",
+    "write",
+    "implicit",
+    "refused",
+    "read",
+    "probe",
+    "wait",
+    "settle",
 ]
 AnswerKind = Literal["identity", "ok", "error", "rows", "executed", "waited", "lost"]
 WAITS: Final = ("wait", "settle")
@@ -31,6 +40,7 @@ class Command:
         value: of a write.
         tracking: of `track`: the new session_track_gtids.
         gtids: of `wait`; `settle` waits for what is being committed when it begins.
+        exact: of `wait`: it means the same in a session that is bent.
         budget: of `wait` and `settle`, s.
     """
 
@@ -39,6 +49,7 @@ class Command:
     value: int = 0
     tracking: str = ""
     gtids: GtidSet = EMPTY
+    exact: bool = True
     budget: float = 0.0
 
 
@@ -51,6 +62,7 @@ class Answer:
     Attributes:
         kind: `lost` is not sent but noticed: the connection broke.
         value: of `rows`: what was read; of `waited`: 0 or 1.
+        has: of `waited`: GTID_SUBSET's word for the set, behind the WAIT.
         gtids: of `executed` and `identity`: @@GLOBAL.gtid_executed.
         owned: of `executed`: @@GLOBAL.gtid_owned.
         tracker: what SESSION_TRACK_GTIDS says; None if nothing.
@@ -60,6 +72,7 @@ class Answer:
 
     kind: AnswerKind
     value: int = 0
+    has: bool = False
     gtids: GtidSet = EMPTY
     owned: GtidSet = EMPTY
     tracker: GtidSet | None = None
@@ -79,6 +92,7 @@ class Wire:
         self.to_server: deque[Command] = deque()
         self.to_client: deque[Answer] = deque()
         self.tracking = "OFF"
+        self.bent = False  # such that sets are read as empty ones
         self.own = EMPTY
         self.deadline: float | None = None
         self.awaited = EMPTY

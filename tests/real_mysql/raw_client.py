@@ -82,6 +82,10 @@ class RawClient:
     def command(self, command: Command, body: bytes = b"", shape: int = RESULTS) -> list[Packet]:
         """Send a command; return its answer, packet by packet."""
         self._socket.sendall(frame(bytes((command,)) + body, 0))
+        return self.answer(shape)
+
+    def answer(self, shape: int = RESULTS) -> list[Packet]:
+        """The answer to a command that was sent, packet by packet."""
         stream = ResponseStream(
             deprecate_eof=bool(self.capabilities & Capability.CLIENT_DEPRECATE_EOF),
             session_track=bool(self.capabilities & Capability.CLIENT_SESSION_TRACK),
