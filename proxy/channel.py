@@ -167,15 +167,18 @@ class PacketChannel(asyncio.BufferedProtocol):
         transport.set_protocol(cast("asyncio.BaseProtocol", protocol))
         if self._received:
             # Later, when the protocol knows its transport; until then nothing else may arrive.
-            asyncio.get_running_loop().call_soon(self._hand_over_received, transport, protocol)
+            received = bytes(self._received)
+            asyncio.get_running_loop().call_soon(_deliver, received, transport, protocol)
         else:
             transport.resume_reading()
+        self._let_go()
         return transport
 
-    def _hand_over_received(self, transport: asyncio.Transport, protocol: StreamProtocol) -> None:
-        if not transport.is_closing():
-            transport.resume_reading()
-            protocol.data_received(bytes(self._received))
+    def _let_go(self) -> None:
+        """Use the transport no more; over TLS it goes on to hold its first protocol object."""
+        self._transport = None
+        self._broken = None
+        self._chunk = bytearray()
 
     def close(self) -> None:
         """Close the connection; what was written is still sent."""
@@ -234,6 +237,7 @@ class PacketChannel(asyncio.BufferedProtocol):
         self._closed = True
         cause = "the peer closed the connection" if error is None else str(error)
         self._wake(ChannelClosedError(cause))
+        self._let_go()
 
     def protocol_broken(self, error: ProtocolError) -> None:
         """Tell the reader."""
@@ -247,3 +251,9 @@ class PacketChannel(asyncio.BufferedProtocol):
             self._enough.set_result(None)
         else:
             self._enough.set_exception(error)
+
+
+def _deliver(data: bytes, transport: asyncio.Transport, protocol: StreamProtocol) -> None:
+    if not transport.is_closing():
+        transport.resume_reading()
+        protocol.data_received(data)

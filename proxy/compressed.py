@@ -140,8 +140,10 @@ class CompressedTransport(asyncio.Transport):
             self._deliver()
             self._ending = False
         self._over = True
-        if self._above is not None:
-            self._above.connection_lost(error)
+        above = self._above
+        self._above = self._broken = None  # they know this transport
+        if above is not None:
+            above.connection_lost(error)
 
     def pause_writing(self) -> None:
         """The peer reads slower than it is written to."""

@@ -185,8 +185,8 @@ async def serve(
     listeners = [Listener(proxy, address) for address in config.addresses]
     monitor = Monitor(proxy)
     ports = [await listener.start(reuse_port=config.workers > 1) for listener in listeners]
-    # What the start made stays for good, and a statement leaves no cycles behind: let the collector
-    # look at what is new, and seldom.
+    # What the start made stays for good, and neither statements nor sessions leave cycles behind:
+    # let the collector look at what is new, and seldom.
     gc.collect()
     gc.freeze()
     gc.set_threshold(*_GC_THRESHOLDS)

@@ -77,6 +77,10 @@ class ClientConnection:
         self._transport = transport
         self._session = session
 
+    def detach(self) -> None:
+        """The session has ended."""
+        self._session = None
+
     def server_allows(self, max_allowed_packet: int) -> None:
         """Refuse what the primary would, which hangs up while the rest is still being sent."""
         self._max_allowed_packet = min(self._own_limit, max_allowed_packet - 1)

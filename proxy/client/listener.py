@@ -241,6 +241,9 @@ class Welcome:
             self._broken()
             refuse(self._channel, handshake_error(error), str(error))
             return None
+        except BaseException:
+            self._channel.abort()  # where it compresses, the listener's channel has no hold of it
+            raise
 
     def _answer(self, ok: bytes) -> None:
         """End the login, if that was not done; from here on the client may compress."""
@@ -361,6 +364,7 @@ class Welcome:
         try:
             session.take_primary(opened)
         except ChannelClosedError as error:
+            session.client_lost()
             refuse(
                 self._channel,
                 ServerErrorCode.CR_SERVER_LOST,

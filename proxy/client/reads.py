@@ -53,7 +53,7 @@ class Reads:
     def __init__(self, proxy: Proxy, session: ClientSession) -> None:
         self._proxy = proxy
         self._session = session
-        self.wait = ReplicaWait(proxy, session, self)
+        self.wait = ReplicaWait(proxy, session)
         self._delay: asyncio.TimerHandle | None = None  # until the primary may be given the read
         self._probing = False
         # When the primary is asked: what was required, what was doubtful, and whose term it was.

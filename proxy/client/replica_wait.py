@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
     from protocol.gtid import GtidSet
     from protocol.response_stream import ResponseStream
-    from proxy.client.reads import Reads
     from proxy.client.session import ClientSession
     from proxy.observe.metrics import WaitResult
     from proxy.proxy import Proxy
@@ -27,12 +26,11 @@ _TIMED_OUT: Final = b"\x011\x010"
 
 
 class ReplicaWait:
-    """At most one wait at a time; `reads` hears how it ends."""
+    """At most one wait at a time; the session's `Reads` hear how it ends."""
 
-    def __init__(self, proxy: Proxy, session: ClientSession, reads: Reads) -> None:
+    def __init__(self, proxy: Proxy, session: ClientSession) -> None:
         self._proxy = proxy
         self._session = session
-        self._reads = reads
         self._deadline: asyncio.TimerHandle | None = None
         self._wait: Wait | None = None
         self._server: Server | None = None  # of the wait that was joined
@@ -54,7 +52,7 @@ class ReplicaWait:
 
     def _overdue(self, replica: ServerConnection) -> None:
         self._count(replica.server, "failed", self._since_dispatch())
-        self._reads.replica_silent(replica)
+        self._session.reads.replica_silent(replica)
 
     def judge(self, connection: ServerConnection, stream: ResponseStream) -> WaitResult:
         """How a WAIT ended, by its answer."""
@@ -112,14 +110,14 @@ class ReplicaWait:
     def released(self) -> None:
         """The WAIT that was joined has ended, well or not."""
         self._part("shared")
-        self._reads.resume()
+        self._session.reads.resume()
 
     def _out_of_time(self) -> None:
         """The WAIT that was joined has not ended within the read's own budget."""
         server = self._server
         if server is not None:
             self._part("timeout")
-            self._reads.waited_in_vain(server)
+            self._session.reads.waited_in_vain(server)
 
     def _part(self, result: WaitResult) -> None:
         """Rely on the joined WAIT no more."""

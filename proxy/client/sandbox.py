@@ -65,6 +65,7 @@ async def leave_sandbox(
                     continue
             finally:
                 reading.cancel()
+                del reading  # what it failed with holds this frame
             try:
                 async with asyncio.timeout(proxy.config.connect_timeout):
                     opened = await sandbox.leave()
@@ -96,6 +97,7 @@ async def _next_command(client: PacketChannel, server: asyncio.Future[bytes]) ->
         return reading.result()
     finally:
         reading.cancel()
+        del reading, server  # what they failed with holds this frame
 
 
 async def _pass_on(
@@ -126,7 +128,10 @@ async def _pass_on(
     translation.begin(shape)
     server.write_packet(payload)
     try:
-        answer = await reading
+        try:
+            answer = await reading
+        finally:
+            del reading  # what it failed with holds this frame
         while True:
             _, data = translation.feed(frame(answer, server.sequence_id - 1), 0)
             client.transport.write(data)

@@ -98,6 +98,17 @@ class ClientSession:
         log_fragment: the session's part of its routing records; empty when it must be made anew.
     """
 
+    __deletable__ = (
+        "primary_settings",
+        "replicas",
+        "reads",
+        "dispatch",
+        "answers",
+        "replies",
+        "long_command",
+    )
+    """What a compiled class lets go of (`_part`)."""
+
     def __init__(
         self,
         proxy: Proxy,
@@ -134,6 +145,7 @@ class ClientSession:
         self.task: asyncio.Task[None] | None = None
         self.was_reset = False
         self._closed = False
+        self._parted = False
         self.new_rules = False
         self.query_attributes = bool(connection.capabilities & Capability.CLIENT_QUERY_ATTRIBUTES)
         self.sql_mode = ""
@@ -254,6 +266,8 @@ class ClientSession:
             # A defect, which the log tells of: the client must not wait for ever.
             self.connection.abort()
             self.client_lost()
+        if self._closed:
+            self._part()
 
     def deactivate(self) -> None:
         """What the active connection still answers to the request does not count."""
@@ -389,6 +403,21 @@ class ClientSession:
         if self.primary is not None:
             self.drop(self.primary)
         self._proxy.forget(self)
+        self._part()
+
+    def _part(self) -> None:
+        """Let go of all that holds this session, once nothing runs for it any more.
+
+        So it is freed at once, and not by the collector, which hardly ever runs.
+        """
+        if self._parted or (self.task is not None and not self.task.done()):
+            return
+        self._parted = True
+        self.connection.detach()
+        self.task = None
+        self.request = Request()
+        del self.primary_settings, self.replicas, self.reads
+        del self.dispatch, self.answers, self.replies, self.long_command
 
     def client_paused(self) -> None:
         """The client reads slower than the server sends: let the server wait."""

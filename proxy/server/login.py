@@ -318,12 +318,17 @@ async def greet(server: Server, config: Config) -> HandshakeV10:
 
 async def _connect(server: Server) -> PacketChannel:
     host, _, port = server.name.rpartition(":")
+    channel = PacketChannel(LOGIN_PACKET_LIMIT)
     try:
-        _, channel = await asyncio.get_running_loop().create_connection(
-            lambda: PacketChannel(LOGIN_PACKET_LIMIT), host.strip("[]"), int(port)
+        await asyncio.get_running_loop().create_connection(
+            lambda: channel, host.strip("[]"), int(port)
         )
     except UnicodeError as error:
         raise ServerUnreachableError(f"{host} cannot be a host's name: {error}") from error
+    except BaseException:
+        # uvloop does not tell of a connection's end where it was made and then not waited for.
+        channel.connection_lost(None)
+        raise
     return channel
 
 

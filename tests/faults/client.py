@@ -264,9 +264,9 @@ def change_user(
     return command.serialise(capabilities)
 
 
-async def finish_change(client: Client, password: str) -> bytes:
+async def finish_change(client: Client, password: str, *, tls: bool = False) -> bytes:
     """Answer the AuthSwitchRequest and what follows; return the end, an OK or an ERR."""
-    authentication = ClientAuthentication(password.encode(), CACHING_SHA2, b"", secure=False)
+    authentication = ClientAuthentication(password.encode(), CACHING_SHA2, b"", secure=tls)
     while True:
         payload = await client.read_packet()
         if payload[0] in (0x00, 0xFF):

@@ -16,6 +16,7 @@ from proxy.observe.metrics import Metrics
 from proxy.proxy import Proxy
 from proxy.server.monitor import Monitor
 from proxy.tls import Materials, build, make_key_ring
+from tests.faults import garbage
 from tests.faults.client import PASSWORD, Client
 
 ACCOUNTS = {"app": PASSWORD, "other": "word", "empty": ""}
@@ -129,9 +130,10 @@ async def before(
     stage = Stage(proxy, await listener.start(reuse_port=False), cluster)
     monitor.start()
     try:
-        yield stage
-        await monitor.stop()
-        await stage.end()
+        with garbage.judged():
+            yield stage
+            await monitor.stop()
+            await stage.end()
     finally:
         listener.stop()
         await monitor.stop()

@@ -1,0 +1,63 @@
+"""What the proxy leaves to the garbage collector, which hardly ever runs in a worker."""
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from proxy.channel import PacketChannel
+from proxy.client.connection import ClientConnection
+from proxy.client.listener import Welcome
+from proxy.client.session import ClientSession
+from proxy.compressed import CompressedTransport
+from proxy.server.connection import ServerConnection
+
+_OF_CONNECTIONS = (
+    *(ClientSession, Welcome, ClientConnection, ServerConnection),
+    *(PacketChannel, CompressedTransport),
+)
+_PROXYS = ("proxy.", "uvloop.loop", "ssl")
+_OTHERS = ("mysql_mocker.", "sqlglot.", "tests.", "asyncio.streams.")
+"""Whose cycles are no concern of the proxy, though parts of it hang on them."""
+
+
+@contextmanager
+def judged() -> Iterator[None]:
+    """Fail if objects of the proxy's, dropped inside this block, wait for the collector.
+
+    The collector does not run inside. Objects that are older do not count.
+    """
+    outermost = gc.get_freeze_count() == 0
+    gc.freeze()
+    gc.disable()
+    try:
+        yield
+        found = sorted(set(map(_name, _cycles())))
+    finally:
+        if outermost:
+            gc.enable()
+            gc.unfreeze()
+    assert not found, f"only the collector can free these: {', '.join(found)}"
+
+
+def living() -> list[object]:
+    """Objects of single connections that were made inside the block and are not freed yet."""
+    return [one for one in gc.get_objects() if isinstance(one, _OF_CONNECTIONS)]
+
+
+def _cycles() -> list[object]:
+    """Objects of the proxy's in cycles, and what hangs on these."""
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    gc.collect()
+    gc.set_debug(0)
+    garbage = {id(one): one for one in gc.garbage}
+    gc.garbage.clear()
+    others = [one for one in garbage.values() if _name(one).startswith(_OTHERS)]
+    while others:
+        one = others.pop()
+        if garbage.pop(id(one), None) is not None:
+            others += gc.get_referents(one)
+    return [one for one in garbage.values() if _name(one).startswith(_PROXYS)]
+
+
+def _name(one: object) -> str:
+    return f"{type(one).__module__}.{type(one).__qualname__}"
