@@ -82,12 +82,13 @@ class Commands:
         self._delay = 0.0
         self._gate = None
         if fault is not None:
+            self._delay = fault.delay
+            self._gate = fault.gate
             if fault.raw is not None:
+                await self._late()
                 await self._channel.send(fault.raw)
                 return
             self._channel.budget = fault.budget
-            self._delay = fault.delay
-            self._gate = fault.gate
         handler = self._handlers.get(payload[0] if payload else -1, self._unknown)
         try:
             await handler(payload)

@@ -56,10 +56,15 @@ class Faults:
         """Sends replies later than they are ready; what was committed is visible already."""
         self._armed.append(Fault(matching, times, delay=seconds))
 
-    def hold_reply(self, matching: bytes = b"", times: int | None = 1) -> Gate:
-        """Keeps replies back until the gate is opened; what was committed is visible already."""
+    def hold_reply(
+        self, matching: bytes = b"", times: int | None = 1, raw: bytes | None = None
+    ) -> Gate:
+        """Keeps replies back until the gate is opened; what was committed is visible already.
+
+        With `raw` it is these bytes that are sent then, and the command does not run.
+        """
         gate = Gate()
-        self._armed.append(Fault(matching, times, gate=gate))
+        self._armed.append(Fault(matching, times, gate=gate, raw=raw))
         return gate
 
     def drop_connection_after(

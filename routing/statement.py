@@ -86,6 +86,12 @@ class Statement:
         return any(hold.act is Act.TAKE for hold in self.holds)
 
     @property
+    def begins(self) -> bool:
+        """Whether it is BEGIN or START TRANSACTION, which give back locked tables."""
+        gives = any(hold.act is Act.GIVE_ALL for hold in self.holds)
+        return gives and self.kind is StatementClass.TRANSACTION
+
+    @property
     def is_one_lock(self) -> bool:
         """Whether its one value tells if it took or gave back the named lock that it is about."""
         holds = self.holds

@@ -22,7 +22,7 @@ _MOST: Final = 16
 """Missing intervals that a counter-example names."""
 
 _GIVEN_UP: Final = ("none", "wait_timeout")
-"""Proof and reason of a replica's answer under the timeout policy `stale`."""
+"""Proof and reason of an answer under the timeout policy `stale`."""
 
 _NO_GAPS: Final = Gaps()
 
@@ -127,6 +127,8 @@ class Judge:
         if it.server is None:
             return Said(Verdict.NO_ANSWER, Finding.NO_SERVER)
         if it.role == "primary":
+            if (it.proof, it.reason) == _GIVEN_UP:
+                return Said(Verdict.GIVEN_UP, Finding.STALE_POLICY)
             if self._is_confirmed(it):
                 return Said(Verdict.OK, Finding.PRIMARY)
             return Said(Verdict.NOT_JUDGED, Finding.PRIMARY_CHANGED)

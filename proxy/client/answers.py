@@ -170,7 +170,7 @@ class Answers:
         elif purpose is Purpose.IMITATE or purpose is Purpose.SETTLE:
             if session.state.suspect:
                 self._take_trackers(connection)  # of what failed before it
-            if purpose is Purpose.SETTLE:
+            if purpose is Purpose.SETTLE and active:
                 session.reads.settled(connection, stream)
         elif purpose is Purpose.STATEMENT:
             session.dispatch.prepared_there(connection, stream, active)
@@ -295,7 +295,9 @@ class Answers:
             request.effect(connection)
         if request.prepared is not None:
             request.prepared.ended(request.command, connection)
-        effects.shown(request, state, connection, stream.rows)
+        shows = effects.shown(request, state, connection, stream.rows)
+        if request.unsettled and (shows or state.in_transaction):
+            session.reads.shown_unsettled()
         self.count_pins()
         if session.new_rules:
             session.new_rules = False

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from protocol.errors import ServerErrorCode
 from protocol.gtid import EMPTY
 from protocol.packet import frame
-from proxy.client import effects, preparation
+from protocol.response_stream import RESULTS
+from proxy.client import preparation
 from proxy.client.prepared import READING, prepare_on
 from proxy.client.previous import begun_on
 from proxy.server.connection import (
@@ -27,7 +28,7 @@ from proxy.server.probe import PROBE_SQL
 from routing.consistency import REMEMBERING
 from routing.decision import Decision, Level, Proof, Reason
 from routing.policy import on_primary
-from routing.statement import Touch
+from routing.statement import StatementClass, Touch
 
 if TYPE_CHECKING:
     from protocol.response_stream import ResponseStream
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from proxy.client.session import ClientSession
     from proxy.proxy import Proxy
     from routing.consistency import Rules
+    from routing.statement import Statement
     from routing.topology import Server
 
 
@@ -88,9 +90,18 @@ class Dispatch:
                 )
                 return
             self.activate(primary)
+            settles = not request.settled and self._older_than_seen()
+            if settles and self._asks_about(primary):
+                settles = False  # it would be told of the WAIT
+                request.unsettled = True
+            if settles and self._can_wait():
+                if not request.packet:
+                    session.long_command.hold()
+                primary.write(preparation.settle(primary, self.rules().wait_budget))
+                return  # `Reads.settled` goes on
             data = session.primary_settings.in_front(primary)
             data += self._prepare_before(primary)
-            if self._older_than_seen():
+            if settles:
                 data += preparation.settle(primary, self.rules().wait_budget)
             data += self._imitate(primary)
             # Only before a read: behind a probe, ROW_COUNT() and the like would tell of the probe.
@@ -134,11 +145,22 @@ class Dispatch:
         statement = session.request.statement
         if statement is None or not statement.asks_previous:
             return b""
-        alone = statement.reason is Touch.FOUND_ROWS
-        last = session.state.found_on if alone else session.state.last
+        last = self._asked_about(statement)
         if last is None:
             return begun_on(primary)
         return session.previous.imitated_on(primary) if last is not primary.server else b""
+
+    def _asked_about(self, statement: Statement) -> Server | None:
+        """Who ran the statement that this one asks about; None if none was run yet."""
+        state = self._session.state
+        return state.found_on if statement.reason is Touch.FOUND_ROWS else state.last
+
+    def _asks_about(self, primary: ServerConnection) -> bool:
+        """Whether the request asks about a statement that the primary ran."""
+        statement = self._session.request.statement
+        if statement is None or not statement.asks_previous:
+            return False
+        return self._asked_about(statement) is primary.server
 
     def activate(self, connection: ServerConnection) -> None:
         """This connection answers the request."""
@@ -314,26 +336,45 @@ class Dispatch:
         return self.rules().level is not Level.BEST_EFFORT
 
     def _older_than_seen(self) -> bool:
-        """Whether the primary may not show yet what a replica has shown.
+        """Whether the primary may not show yet what a replica has shown, and the answer may tell.
 
-        A replica can have applied what the primary has in its binlog, and not in its engine.
+        A replica can have applied what the primary has in its binlog, and not in its engine. Not
+        inside a transaction, which shows what there was when it began; nor without GTIDs, since
+        nothing can be waited for.
         """
         session = self._session
         rules = self.rules()
         state = session.state
-        if rules.level not in REMEMBERING or state.in_transaction:
-            return False
-        statement = session.request.statement
-        if statement is not None and statement.asks_previous:
-            return False  # it would tell of the WAIT
-        if session.request.shape not in effects.SHOWING:
+        if rules.level not in REMEMBERING or session.status_flags & 0x0001:
             return False
         primary = self._proxy.topology.primary
+        if session.request.shape != RESULTS or not primary.gtids or not self._may_show():
+            return False
         scope = state.reading(rules, self._proxy.topology.term, self._proxy.now())
         if scope.unseen or scope.seen_on not in (None, primary):
             return True
         # What a probe named as being committed may not be there yet.
         return not scope.everything <= primary.applied
+
+    def _may_show(self) -> bool:
+        """Whether the answer may show data, or take a snapshot that later ones show."""
+        request = self._session.request
+        statement = request.statement
+        if statement is None or statement.kind is StatementClass.READ:
+            return True
+        if statement.kind is StatementClass.TRANSACTION:
+            return statement.begins
+        if statement.kind is StatementClass.DIAGNOSTIC:
+            return False
+        return statement.may_write or b"FROM" in request.text.upper()
+
+    def _can_wait(self) -> bool:
+        """Whether the statement can be kept until the primary shows what was seen, or refused.
+
+        What may write runs in any case.
+        """
+        statement = self._session.request.statement
+        return statement is not None and (not statement.may_write or statement.begins)
 
 
 def _nowhere(data: bytes) -> None:

@@ -160,7 +160,7 @@ def take_trackers(
                 state.may_have_written(request.rules)
 
 
-def shown(request: Request, state: Session, connection: ServerConnection, rows: int) -> None:
+def shown(request: Request, state: Session, connection: ServerConnection, rows: int) -> bool:
     """Take note of which server a client was shown something, and of writes that nobody tracks.
 
     Args:
@@ -168,11 +168,16 @@ def shown(request: Request, state: Session, connection: ServerConnection, rows: 
         state: routing's view of the session.
         connection: whose answer it was.
         rows: of the answer.
+
+    Returns:
+        Whether the client was shown something.
     """
-    if request.shape in SHOWING and (rows or not _only_writes(request)):
+    shows = request.shape in SHOWING and (rows > 0 or not _only_writes(request))
+    if shows:
         state.showed(connection.server, connection.epoch, request.rules)
     if request.may_write and state.tracking == "OFF":
         state.may_have_written(request.rules)
+    return shows
 
 
 def began_transaction(request: Request) -> bool:

@@ -142,7 +142,7 @@ class Reads:
         topology = self._proxy.topology
         request.dispatched_us = time.time_ns() // 1000
         if answer is None:
-            if request.resume is not None:
+            if request.resume is not None or self._may_lack_writes():
                 session.replies.refuse(
                     ServerErrorCode.ER_UNKNOWN_ERROR,
                     "Tidegate: the primary does not say what it has; try again",
@@ -168,6 +168,15 @@ class Reads:
             request.resume()
         else:
             self.route()
+
+    def _may_lack_writes(self) -> bool:
+        """Whether the primary may lack what was acknowledged, and nobody would be told of it."""
+        rules = self._session.request.rules or self._session.state.rules
+        if rules.level is Level.BOUNDED_STALENESS:
+            return False
+        term = self._proxy.topology.term
+        scope = self._session.state.reading(rules, term, self._proxy.now())
+        return scope.term != term and self._proxy.config.on_lost_writes is LostPolicy.ERROR
 
     def _lost(self, scope: ScopeState) -> bool:
         """Tell the scope's reader once, if that is the policy, that its writes are gone."""
@@ -240,14 +249,86 @@ class Reads:
             self.note_fallback(server, Reason.WAIT_TIMEOUT)
             self._waited_too_long(rules)
 
+    # On the primary, which may show less than a replica did
+
     def settled(self, primary: ServerConnection, stream: ResponseStream) -> None:
-        """The WAIT on the primary before a statement was answered: it shows what was seen."""
+        """The WAIT on the primary before a statement was answered: does it show what was seen?
+
+        A statement that may write follows it on the wire, and runs in any case. Any other waits for
+        what is decided here.
+        """
         session = self._session
-        if stream.error is None and stream.rows == 1 and stream.row == b"\x010":
+        request = session.request
+        waits = not primary.owes_answer
+        shows = stream.error is None and stream.rows == 1 and stream.row == b"\x010"
+        if waits:
+            now_us = time.time_ns() // 1000
+            request.settled = True
+            request.wait_us += now_us - request.dispatched_us
+            request.dispatched_us = now_us
+        if shows:
             session.state.own_scope.settled(primary.server, primary.epoch)
         else:
+            _log.warning("the primary has not finished what it was committing: %s", _said(stream))
+        if waits and request.decision is not None:
+            if shows:
+                session.dispatch.to(request.decision)
+            else:
+                self._not_shown(primary)
+        elif not shows:
+            request.unsettled = True
+
+    def _not_shown(self, primary: ServerConnection) -> None:
+        """The primary would show an older state than was seen: somebody else's answer, or none."""
+        session = self._session
+        request = session.request
+        rules = request.rules or session.state.rules
+        reason = Reason.WAIT_TIMEOUT
+        if rules.on_timeout is TimeoutPolicy.STALE:
             self._proxy.metrics.stale_given()
-            _log.warning("the primary did not finish what it was committing within the wait budget")
+            session.dispatch.to(Decision(primary.server, reason, Proof.NONE))
+            return
+        request.settled = False
+        request.observed = EMPTY  # the primary's, which does not answer
+        session.deactivate()
+        decision = self._caught_up(rules)
+        if decision is not None:
+            self.note_fallback(primary.server, reason)
+            session.dispatch.to(decision)
+            return
+        refuse = session.replies.refuse
+        code = ServerErrorCode.ER_QUERY_TIMEOUT
+        message = (
+            "Tidegate: the primary is still committing what this session or scope may have seen on"
+            " a replica, and does not show it within the wait budget of"
+            f" {rules.wait_budget * 1000:g} ms; try again, or raise wait-budget"
+        )
+        if request.packet:
+            refuse(code, message, reason=reason)
+        else:  # when it has come whole
+            session.long_command.give(_nowhere, then=lambda: refuse(code, message, reason=reason))
+
+    def _caught_up(self, rules: Rules) -> Decision | None:
+        """A replica that was late and has what the read must see by now, unless on-timeout says."""
+        session = self._session
+        request = session.request
+        statement = request.statement
+        if rules.on_timeout is not TimeoutPolicy.PRIMARY or statement is None or request.bound:
+            return None
+        topology = self._proxy.topology
+        now = self._proxy.now()
+        if statement.kind is not StatementClass.READ:
+            return None
+        decision = choose(session.state, statement, topology, now, rules, request.probed)
+        if decision.proof is not Proof.KNOWN or not request.packet:
+            return None
+        replica = session.replicas.get(decision.server)
+        return decision if replica is not None and not replica.busy else None
+
+    def shown_unsettled(self) -> None:
+        """What the primary showed, or shows in the transaction that began, may be older."""
+        self._session.request.proof = Proof.NONE
+        self._proxy.metrics.stale_given()
 
     def audits(self) -> bool:
         """Whether this read is one of those that are audited."""
@@ -371,3 +452,14 @@ class Reads:
         request = self._session.request
         request.fallbacks += f",{note}" if request.fallbacks else note
         self._proxy.metrics.fallback(server.name, reason.value)
+
+
+def _nowhere(data: bytes) -> None:
+    """It is not to run."""
+
+
+def _said(stream: ResponseStream) -> str:
+    """Why a WAIT did not end well."""
+    if stream.error is not None:
+        return str(ErrPacket.parse(stream.error))
+    return "the wait budget ran out"

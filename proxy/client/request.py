@@ -41,6 +41,8 @@ class Request:
         prepared_anew: a server had forgotten the statement, and was asked to prepare it again.
         bound: it can run on no other server than the one it was sent to.
         started: bytes of the answer went to the client.
+        settled: the primary was asked to finish what it was committing, and the answer was judged.
+        unsettled: it had not finished, and the statement ran all the same.
         told: system variables of which trackers told the value.
         effect: run when the response ended well, before the client is told; is given the
             connection that answered.
@@ -70,11 +72,13 @@ class Request:
         "required",
         "resume",
         "rules",
+        "settled",
         "shape",
         "started",
         "state_changed",
         "statement",
         "told",
+        "unsettled",
         "wait_us",
         "waited",
     )
@@ -110,6 +114,8 @@ class Request:
         self.prepared_anew = False
         self.bound = False
         self.started = False
+        self.settled = False
+        self.unsettled = False
         self.held = b""
         self.received = 0
         self.wait_us = 0

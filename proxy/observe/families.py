@@ -115,7 +115,8 @@ PROMOTIONS: Final = Definition(
 )
 STALE: Final = Definition(
     "tidegate_stale_reads_total",
-    "Reads that were given although they may be stale, since on-timeout is stale.",
+    "Answers that were given although they may be stale: reads, since on-timeout is stale; what may"
+    " write and showed something, in any case.",
 )
 SNAPSHOTS_SPLIT: Final = Definition(
     "tidegate_snapshots_split_total",

@@ -10,7 +10,7 @@ import pytest
 from mysql_mocker.faults import Gate
 from protocol.packet import frame
 from proxy.server.probe import PROBE_SQL
-from routing.decision import Level, Scope
+from routing.decision import Level, LostPolicy, Scope
 from tests.faults.client import BASE, Client, query
 from tests.faults.peers import OK, err, rows
 from tests.faults.stage import Stage, asked, eventually, stage
@@ -264,6 +264,24 @@ async def test_an_answer_that_is_none_concerns_only_who_asked(case: str) -> None
         await replicas_catch_up(on)
         assert (await leader.query(PATIENT)).value == b"1"
         assert on.statements("replica", "read", "ok") == 5
+
+
+@pytest.mark.parametrize("policy", LostPolicy)
+async def test_what_may_be_lost_is_not_read_where_the_primary_does_not_say(
+    policy: LostPolicy,
+) -> None:
+    """Nobody compared yet what was acknowledged with what this primary has."""
+    async with strong(1, on_lost_writes=policy) as (on, (_, client)):
+        (session,) = sessions(on)
+        session.state.own_scope.doubt()
+        on.cluster.primary.faults.raw_reply(err(1105), matching=PROBE)
+        answer = await client.query(COUNT)
+        if policy is LostPolicy.ERROR:
+            assert answer.error.code == 1105
+            assert "does not say what it has" in answer.error.message
+            assert (await client.query(COUNT)).value == b"0"
+        else:
+            assert answer.value == b"0"
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,160 @@
 """What a client was shown, in whole or in part, no later read may be older than."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
 import pytest
 
+from protocol.constants import Command
+from protocol.gtid import GtidSet
+from protocol.packet import frame
+from protocol.response_stream import PREPARED
+from proxy.client.connection import STREAM_ABOVE
 from proxy.server.probe import PROBE_SQL
-from routing.decision import Level, Scope
-from tests.faults.client import query
-from tests.faults.peers import rows
-from tests.faults.stage import asked, eventually
+from routing.decision import Level, Scope, TimeoutPolicy
+from tests.faults.client import Client, query
+from tests.faults.peers import OK, err, rows
+from tests.faults.stage import Stage, asked, eventually
 from tests.faults.table import COUNT, count, does, table
 
 LEVELS = ("MONOTONIC_READS", "READ_ALL_WRITES")
+SETTLE = b"REGEXP_REPLACE(@@GLOBAL.gtid_owned"
+"""What asks the primary to finish what it is committing."""
+OTHER = "11111111-1111-1111-1111-111111111111"
+UNFINISHED = {
+    "1": rows([b"1"]),
+    "NULL": rows([None]),
+    "no row": rows(),
+    "an error": err(1317),
+    "an OK": frame(OK, 1),
+}
+
+
+@asynccontextmanager
+async def seen(**options: Any) -> AsyncIterator[tuple[Stage, Client]]:
+    """A session that was shown something by a replica, and has to read from the primary."""
+    async with table(**{"consistency": Level.MONOTONIC_READS, **options}) as on:
+        client = await on.session()
+        assert await count(client) == 0
+        await does(client, "SELECT GET_LOCK('here', 1)")
+        (session,) = on.proxy.sessions.values()
+        session.state.own_scope.may_have_seen()
+        yield on, client
+
+
+@pytest.mark.parametrize("case", UNFINISHED)
+async def test_a_primary_that_does_not_say_that_it_finished_is_not_read(case: str) -> None:
+    async with seen() as (on, client):
+        on.cluster.primary.faults.raw_reply(UNFINISHED[case], matching=SETTLE)
+        before = asked(on.cluster.primary).count(COUNT)
+        client.send_bytes(frame(query(COUNT), 0) + frame(query("SELECT @@version"), 0))
+        error = (await client.answer()).error
+        assert error.code == 3024
+        assert "is still committing" in error.message
+        # What was sent right behind gets its own answer.
+        assert (await client.answer()).value is not None
+        assert asked(on.cluster.primary).count(COUNT) == before
+        assert on.count("tidegate_stale_reads_total") == 0
+        assert await count(client) == 0
+
+
+async def test_the_statement_is_not_sent_before_the_primary_has_finished() -> None:
+    async with seen() as (on, client):
+        gate = on.cluster.primary.faults.hold_reply(SETTLE)
+        before = asked(on.cluster.primary).count(COUNT)
+        client.send(query(COUNT))
+        await eventually(lambda: gate.held == 1)
+        assert asked(on.cluster.primary).count(COUNT) == before
+        gate.open()
+        assert (await client.answer()).value == b"0"
+        told = asked(on.cluster.primary)
+        # It is asked once; what the primary shows from then on is no older.
+        assert await count(client) == 0
+        assert [SETTLE.decode() in text for text in asked(on.cluster.primary)].count(True) == 1
+        assert told[-1] == COUNT
+
+
+async def test_the_primary_breaks_while_it_is_asked_to_finish() -> None:
+    async with seen() as (on, client):
+        on.cluster.primary.faults.drop_connection_after(0, matching=SETTLE)
+        client.send(query(COUNT))
+        assert (await client.last_error()).code == 2013
+
+
+async def test_the_client_leaves_while_the_primary_is_asked_to_finish() -> None:
+    async with seen() as (on, client):
+        gate = on.cluster.primary.faults.hold_reply(SETTLE)
+        client.send(query(COUNT))
+        await eventually(lambda: gate.held == 1)
+        client.abort()
+        await eventually(lambda: not on.proxy.sessions)
+        gate.open()
+
+
+async def test_a_read_goes_where_what_was_seen_has_arrived_meanwhile() -> None:
+    """It left late replicas; by the time that the primary has not finished, one has caught up."""
+    async with table(replicas=1, consistency=Level.MONOTONIC_READS) as on:
+        door = await on.door()
+        client = await on.session()
+        assert await count(client) == 0
+        (session,) = on.proxy.sessions.values()
+        await does(door, "INSERT INTO t VALUES (1)")
+        (replica,) = on.proxy.topology.replicas
+        replica.timed_out(on.proxy.now() + 1000)
+        session.state.own_scope.may_have_seen()
+        executed = on.cluster.primary.gtids.executed
+        told = rows([f"{OTHER}:99#5".encode(), executed.text.encode()], columns=2)
+        on.cluster.primary.faults.raw_reply(told, matching=PROBE_SQL)
+        gate = on.cluster.primary.faults.hold_reply(SETTLE, raw=rows([b"1"]))
+        client.send(query(COUNT))
+        await eventually(lambda: gate.held == 1)
+        on.cluster.replicas[0].applying = True
+        await on.caught_up()
+        replica.proved(executed | GtidSet.parse(f"{OTHER}:99"), replica.epoch)
+        gate.open()
+        assert (await client.answer()).value == b"1"
+        assert on.statements("replica", "read", "known") == 2
+        assert on.count("tidegate_fallbacks_total", "wait_timeout") == 1
+
+
+@pytest.mark.parametrize("policy", TimeoutPolicy)
+async def test_an_execution_in_parts_waits_too(policy: TimeoutPolicy) -> None:
+    async with seen(on_timeout=policy) as (on, client):
+        sql = b"SELECT COUNT(*) FROM t WHERE id <> ?"
+        prepared = await client.command(b"\x16" + sql, PREPARED)
+        on.cluster.primary.faults.raw_reply(rows([b"1"]), matching=SETTLE)
+        value = b"x" * STREAM_ABOVE
+        execute = prepared.packets[0][1:5] + b"\0\1\0\0\0" + b"\0\1\xfd\0"
+        execute += b"\xfd" + len(value).to_bytes(3, "little") + value
+        client.send(bytes((Command.COM_STMT_EXECUTE,)) + execute)
+        client.send(query("SELECT @@version"))
+        answer = await client.answer(text=False)
+        if policy is TimeoutPolicy.STALE:
+            assert answer.ok
+            assert on.count("tidegate_stale_reads_total") == 1
+        else:
+            assert answer.error.code == 3024
+        assert (await client.answer()).value is not None
+
+
+async def test_what_may_write_runs_behind_the_question() -> None:
+    """Whatever the answer is; and counts as stale where it shows something."""
+    async with seen() as (on, client):
+        faults = on.cluster.primary.faults
+        faults.raw_reply(rows([b"1"]), matching=SETTLE)
+        await does(client, "INSERT INTO t VALUES (1)")
+        assert on.count("tidegate_stale_reads_total") == 0
+        faults.raw_reply(rows([b"1"]), matching=SETTLE)
+        await does(client, "SELECT COUNT(*) FROM t; INSERT INTO t VALUES (2)")
+        assert on.count("tidegate_stale_reads_total") == 1
+
+
+@pytest.mark.parametrize("sql", ["SET NAMES utf8mb4", "USE test", "COMMIT", "SELECT ROW_COUNT()"])
+async def test_what_shows_no_data_is_not_kept_waiting(sql: str) -> None:
+    async with seen() as (on, client):
+        await does(client, sql)
+        assert not any(SETTLE.decode() in text for text in asked(on.cluster.primary))
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -20,7 +165,7 @@ async def test_the_primary_finishes_what_a_probe_saw_it_committing(level: str) -
         assert await count(client) == 0
         (session,) = on.proxy.sessions.values()
         session.state.own_scope.may_have_seen()
-        owned = b"11111111-1111-1111-1111-111111111111:99#5"
+        owned = f"{OTHER}:99#5".encode()
         executed = on.cluster.primary.gtids.executed.text.encode()
         on.cluster.primary.faults.raw_reply(rows([owned, executed], columns=2), matching=PROBE_SQL)
         for replica in on.proxy.topology.replicas:

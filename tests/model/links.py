@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Purpose = Literal[
     "identify", "track", "reset", "bend", "forward", "probe", "gather", "wait", "settle"
 ]
-ReplyKind = Literal["ok", "rows", "error", "told", "lost"]
+ReplyKind = Literal["ok", "rows", "error", "told", "unsettled", "lost"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +29,9 @@ class Reply:
     """What a client gets.
 
     Attributes:
-        kind: `rows` is a part, the others are an end; `told` is the error of lost writes, `error`
-            any other, `lost` the end of the connection.
+        kind: `rows` is a part, the others are an end; `told` is the error of lost writes,
+            `unsettled` that of a primary that does not show what was seen, `error` any other,
+            `lost` the end of the connection.
         value: what was read.
         stale: the guarantee was given up, as the timeout policy says.
         refused: the proxy gave the error: the statement did not run.
@@ -58,6 +59,7 @@ class Request:
     observed: GtidSet = EMPTY
     started: bool = False  # rows were passed on
     stale: bool = False
+    settled: bool = False  # the primary finished what it was committing, or policy let it pass
     asked: GtidSet = EMPTY
     doubts: int = 0
     term: int = 0

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from protocol.gtid import EMPTY, GtidSet
 from routing import policy
-from routing.decision import Level, Scope
+from routing.decision import Decision, Level, Proof, Reason, Scope
 from routing.gathering import Gathering
 from routing.observations import Observations
 from routing.scope import Scopes, ScopeState
@@ -162,6 +162,21 @@ def take_what_the_primary_has_executed_for_all_that_was_seen(patch: pytest.Monke
 @_mutant(levels=_REMEMBERING, seldom=("commit",), seed=2)
 def take_the_primary_for_the_newest(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ProxySession, "older_than_seen", lambda self: False)
+
+
+@_mutant(levels=_REMEMBERING, seldom=("commit",))
+def read_the_primary_though_it_did_not_finish_committing(patch: pytest.MonkeyPatch) -> None:
+    """The wait budget ran out, as while it waits for a semi-synchronous acknowledgement."""
+    settled = ProxySession.settled
+
+    def go_on(self: ProxySession, link: Link, *, shows_all: bool) -> None:
+        if shows_all or self.request.kind != "read":
+            settled(self, link, shows_all=shows_all)
+        else:
+            self.request.settled = True
+            self.dispatch(Decision(link.server, Reason.WAIT_TIMEOUT, Proof.PRIMARY))
+
+    patch.setattr(ProxySession, "settled", go_on)
 
 
 @_mutant(levels=_REMEMBERING, seldom=("commit",), seed=2)

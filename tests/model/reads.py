@@ -184,6 +184,21 @@ class Reads:
 
     # Elsewhere
 
+    def not_shown(self) -> None:
+        """The primary would show an older state than was seen."""
+        session, proxy, rules = self._session, self._proxy, self._session.rules
+        request = session.request
+        request.settled = False
+        session.deactivate()
+        if rules.on_timeout is TimeoutPolicy.PRIMARY:
+            decision = choose(
+                session.state, _READ, proxy.topology, proxy.now(), rules, request.probed
+            )
+            if decision.proof is Proof.KNOWN and session.idle(decision.server):
+                session.dispatch(decision)
+                return
+        session.done(Reply("unsettled", refused=True))
+
     def fall_back(self, reason: Reason) -> None:
         """A replica's answer does not count: run the statement on the primary, or fail it."""
         self._session.deactivate()

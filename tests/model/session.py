@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from routing.consistency import REMEMBERING
-from routing.decision import Decision, Level, Proof, Reason
+from routing.decision import Decision, Level, Proof, Reason, TimeoutPolicy
 from routing.policy import on_primary
 from routing.session import Session
 from tests.model.links import Link, Reply, Request
@@ -136,8 +136,10 @@ class ProxySession:
         if request.kind == "reset":
             link.track("OFF", "reset")
             return
-        if self.older_than_seen():
+        if not request.settled and self.older_than_seen():
             link.send("settle", Command("settle", budget=self.rules.wait_budget))
+            if request.kind == "read":
+                return  # `settled` goes on
         guarded = self.rules.level is not Level.BEST_EFFORT
         if state.wants_probe and request.kind == "read" and guarded:
             link.send("probe", Command("probe"))
@@ -155,11 +157,16 @@ class ProxySession:
         return seen or not scope.everything <= primary.applied
 
     def settled(self, link: Link, *, shows_all: bool) -> None:
-        """The WAIT on the primary was answered."""
+        """The WAIT on the primary was answered; a write runs in any case."""
         if shows_all:
             self.state.own_scope.settled(link.server, link.epoch)
-        else:
-            self.request.stale = True
+        if self.request.kind == "read":
+            self.request.settled = True
+            if shows_all or self.rules.on_timeout is TimeoutPolicy.STALE:
+                self.request.stale = not shows_all
+                self._to_primary()
+            else:
+                self.reads.not_shown()
 
     def _open_replica(self, server: Server) -> None:
         proxy = self.proxy
@@ -208,7 +215,8 @@ class ProxySession:
         elif purpose == "gather":
             self.proxy.probes.answered(link, answer)
         elif purpose == "settle":
-            self.settled(link, shows_all=answer.value == 0)
+            if link is self._active:
+                self.settled(link, shows_all=answer.value == 0)
         elif link is self._active and purpose == "wait":
             self.reads.waited(link, reached=self.reads.is_there(answer))
         elif link is self._active and purpose == "forward":
@@ -270,6 +278,11 @@ class ProxySession:
         self._answered = True
         self._active = None
         self._reply(reply)
+
+    def idle(self, server: Server) -> bool:
+        """Whether there is a connection to a replica that has nothing else to do."""
+        link = self._replicas.get(server)
+        return link is not None and link.epoch == server.epoch and not link.busy
 
     def deactivate(self) -> None:
         """What the active connection still answers to the request does not count."""

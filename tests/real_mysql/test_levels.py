@@ -438,6 +438,25 @@ def test_myisam_inside_a_transaction(cluster: Cluster, running: RunningProxy) ->
 # Sessions that change.
 
 
+def test_what_a_failed_call_left_is_learnt_before_the_primary_is_asked_to_finish(
+    cluster: Cluster, running: RunningProxy
+) -> None:
+    """No later OK packet tells of its temporary table again."""
+    cluster.primary.query("DROP PROCEDURE IF EXISTS app.leaves_a_table")
+    cluster.primary.query(
+        "CREATE PROCEDURE app.leaves_a_table() BEGIN CREATE TEMPORARY TABLE app.left_over (a INT);"
+        " SIGNAL SQLSTATE '45000'; END"
+    )
+    cluster.wait_caught_up()
+    with at(running, "READ_OWN_WRITES") as session:
+        with pytest.raises(pymysql.err.OperationalError):
+            run(session, "CALL app.leaves_a_table()")
+        assert number(session, "/* tidegate consistency=MONOTONIC_READS */ " + ONE) == 0
+        for _ in range(3):
+            assert number(session, "SELECT COUNT(*) FROM app.left_over") == 0
+        assert last(session)["reason"] == "pinned"
+
+
 def test_a_level_changes_within_autocommits_transactions(
     cluster: Cluster, running: RunningProxy
 ) -> None:
