@@ -3,7 +3,6 @@
 The server's side, which learns a client's password, is `protocol.password_exchange`.
 """
 
-import hashlib
 from typing import Final
 
 from protocol.constants import CACHING_SHA2, CLEAR, NATIVE, SHA256
@@ -16,6 +15,7 @@ from protocol.handshake import (
 )
 from protocol.password_exchange import PasswordExchange
 from protocol.rsa import RsaKey, encrypt_password
+from protocol.scramble import scramble_caching_sha2, scramble_native
 
 __all__ = [
     "CACHING_SHA2",
@@ -33,29 +33,6 @@ __all__ = [
 _FAST_AUTH_SUCCESS: Final = b"\x03"
 _PERFORM_FULL_AUTHENTICATION: Final = b"\x04"
 _REQUEST_PUBLIC_KEY: Final = {CACHING_SHA2: b"\x02", SHA256: b"\x01"}
-
-
-def scramble_caching_sha2(password: bytes, nonce: bytes) -> bytes:
-    """The 32 bytes that show a server that one knows the password; none for an empty one."""
-    if not password:
-        return b""
-    stage1 = hashlib.sha256(password).digest()
-    stage2 = hashlib.sha256(stage1).digest()
-    return _xor(stage1, hashlib.sha256(stage2 + nonce).digest())
-
-
-def scramble_native(password: bytes, nonce: bytes) -> bytes:
-    """The same in 20 bytes, for mysql_native_password."""
-    if not password:
-        return b""
-    # SHA-1 is the plugin's definition.
-    stage1 = hashlib.sha1(password, usedforsecurity=False).digest()
-    stage2 = hashlib.sha1(stage1, usedforsecurity=False).digest()
-    return _xor(stage1, hashlib.sha1(nonce + stage2, usedforsecurity=False).digest())
-
-
-def _xor(a: bytes, b: bytes) -> bytes:
-    return bytes([x ^ y for x, y in zip(a, b, strict=True)])
 
 
 class ClientAuthentication:

@@ -1,13 +1,15 @@
 """Learning a client's password: the server's side of caching_sha2_password (fact 6.4).
 
 A proxy that logs in elsewhere for its client needs the password itself: the scramble for one nonce
-is of no use for another. So the exchange always asks for full authentication, as MySQL Router does
-where it shares connections (fact 6.8). Whether the password is right is for others to say.
+is of no use for another. So the exchange asks for full authentication, as MySQL Router does where
+it shares connections (fact 6.8), unless the password is known and the scramble fits it. Whether it
+is still right is for others to say. Clients of sha256_password tell theirs without being asked.
 """
 
+import hmac
 from typing import Final
 
-from protocol.constants import CACHING_SHA2
+from protocol.constants import CACHING_SHA2, SHA256
 from protocol.errors import (
     AuthenticationFailedError,
     AuthenticationUnsupportedError,
@@ -15,9 +17,11 @@ from protocol.errors import (
 )
 from protocol.handshake import AuthMoreData, AuthSwitchRequest
 from protocol.rsa import RsaKey
+from protocol.scramble import scramble_caching_sha2
 
 _SCRAMBLE_LENGTH: Final = 32
-_REQUEST_PUBLIC_KEY: Final = b"\x02"
+_REQUEST_PUBLIC_KEY: Final = {CACHING_SHA2: b"\x02", SHA256: b"\x01"}
+_FAST_AUTH_SUCCESS: Final = AuthMoreData(b"\x03").serialise()
 _PERFORM_FULL_AUTHENTICATION: Final = AuthMoreData(b"\x04").serialise()
 _EMPTY: Final = (b"", b"\0")  # both are in use for "no password"
 
@@ -35,16 +39,19 @@ class PasswordExchange:
     response, whatever the password.
 
     Attributes:
-        password: None until the client has told it.
+        password: None until the client has told it, or has shown that it knows it.
+        fast: it has shown that only.
     """
 
     __slots__ = (
         "_auth_response",
+        "_known",
         "_nonce",
         "_plugin",
         "_rsa_key",
         "_secure",
         "_state",
+        "fast",
         "password",
     )
 
@@ -55,6 +62,7 @@ class PasswordExchange:
         nonce: bytes,
         secure: bool,
         rsa_key: RsaKey,
+        known: bytes | None = None,
     ) -> None:
         """Begin.
 
@@ -64,13 +72,16 @@ class PasswordExchange:
             nonce: 20 bytes that the client was given.
             secure: TLS or a Unix socket protects the connection.
             rsa_key: for the others.
+            known: the password that was right last time, if there was one.
         """
         self._plugin = plugin
         self._auth_response = auth_response
         self._nonce = nonce
         self._secure = secure
         self._rsa_key = rsa_key
+        self._known = known
         self._state = _SWITCHING
+        self.fast = False
         self.password: bytes | None = None
 
     def start(self) -> bytes | None:
@@ -82,6 +93,9 @@ class PasswordExchange:
         """
         if self._plugin == CACHING_SHA2:
             return self._scramble(self._auth_response)
+        if self._plugin == SHA256:
+            self._state = _ASKED
+            return self.receive(self._auth_response or b"\0")
         if self._plugin is not None:
             return AuthSwitchRequest(CACHING_SHA2, self._nonce).serialise()
         if self._auth_response not in _EMPTY:
@@ -100,18 +114,33 @@ class PasswordExchange:
             return self._scramble(payload)
         if self._state == _DONE:
             raise MalformedPacketError("the client has already told its password")
+        if payload == b"\0":
+            self._learn(b"")
+            return None
         if self._secure:
             if not payload.endswith(b"\0"):
                 raise MalformedPacketError("a password has no NUL byte at its end")
             self._learn(payload[:-1])
             return None
-        if payload == _REQUEST_PUBLIC_KEY:
+        if payload == _REQUEST_PUBLIC_KEY[SHA256 if self._plugin == SHA256 else CACHING_SHA2]:
             if self._state == _KEY_SENT:
                 raise MalformedPacketError("the client asks for the public key again")
             self._state = _KEY_SENT
             return AuthMoreData(self._rsa_key.public_pem()).serialise()
         self._learn(self._rsa_key.decrypt(payload, self._nonce))
         return None
+
+    def insist(self) -> bytes:
+        """What was known is no longer right: the question for the password itself."""
+        self.fast = False
+        self.password = None
+        self._known = None
+        self._state = _ASKED
+        return _PERFORM_FULL_AUTHENTICATION
+
+    def success(self) -> bytes:
+        """What ends an exchange that was `fast`; an OK packet follows."""
+        return _FAST_AUTH_SUCCESS
 
     def _scramble(self, scramble: bytes) -> bytes | None:
         """Take what caching_sha2_password sends first."""
@@ -120,6 +149,11 @@ class PasswordExchange:
             return None
         if len(scramble) != _SCRAMBLE_LENGTH:
             raise MalformedPacketError("a scramble of caching_sha2_password is not 32 bytes long")
+        known = self._known
+        if known and hmac.compare_digest(scramble_caching_sha2(known, self._nonce), scramble):
+            self.fast = True
+            self._learn(known)
+            return None
         self._state = _ASKED
         return _PERFORM_FULL_AUTHENTICATION
 

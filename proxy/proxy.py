@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from protocol.constants import Capability
 from proxy import tasks
+from proxy.client.known_passwords import KnownPasswords
 from proxy.client.listener import Listener
 from proxy.observe.ledger import Ledger
 from proxy.server.errors import ServerUnreachableError
@@ -58,6 +59,7 @@ class Proxy:
         probes: the questions to the primary that reads share.
         waits: the WAITs in flight, which reads may share.
         audit_credit: grows by the share of audited reads with each; at 1 one is audited.
+        known_passwords: of users who have logged in.
         classifier: statements that were seen.
         metrics: counts.
         ledger: enters statements into metrics and log.
@@ -88,6 +90,7 @@ class Proxy:
         self.probes = Probes(self)
         self.waits = Waits()
         self.audit_credit = 0.0
+        self.known_passwords = KnownPasswords()
         self.classifier = Classifier()
         self.sessions: dict[int, ClientSession] = {}
         self.accepting = 0

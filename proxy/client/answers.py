@@ -291,6 +291,8 @@ class Answers:
                     state.in_transaction = True  # by the first table that it came to
                 if effects.failed(request, state, session.primary_settings.undone):
                     session.primary_settings.restore()
+        if stream.error is None and effects.changes_passwords(request):
+            self._proxy.known_passwords.clear()
         if request.effect is not None and stream.error is None:
             request.effect(connection)
         if request.prepared is not None:

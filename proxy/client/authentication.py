@@ -9,28 +9,91 @@ from protocol.authentication import PasswordExchange
 if TYPE_CHECKING:
     from protocol.authentication import RsaKey
     from proxy.channel import PacketChannel
+    from proxy.client.known_passwords import KnownPasswords
 
 
-async def learn_password(
-    channel: PacketChannel, plugin: str | None, response: bytes, nonce: bytes, rsa_key: RsaKey
-) -> bytes:
-    """Ask the client for its password, over TLS or under the proxy's RSA key.
+class Authentication:
+    """One login of one client: its scramble, or its password over TLS or the proxy's RSA key.
 
-    Args:
-        channel: behind the packet that held `response`.
-        plugin: the client's authentication plugin.
-        response: what it answered to the nonce.
-        nonce: 20 bytes that it was given.
-        rsa_key: for clients without TLS.
-
-    Raises:
-        ChannelClosedError: the client left.
-        ProtocolError: it broke the protocol, or cannot do what is asked.
+    Attributes:
+        username: who logs in.
     """
-    exchange = PasswordExchange(plugin, response, nonce, channel.secure, rsa_key)
-    reply = exchange.start()
-    while exchange.password is None:
-        if reply is not None:
-            channel.write_packet(reply)
-        reply = exchange.receive(await channel.read_packet())
-    return exchange.password
+
+    def __init__(
+        self,
+        channel: PacketChannel,
+        username: str,
+        nonce: bytes,
+        rsa_key: RsaKey,
+        known: KnownPasswords,
+    ) -> None:
+        """Begin.
+
+        Args:
+            channel: to the client.
+            username: who logs in.
+            nonce: 20 bytes that the client was given.
+            rsa_key: for clients without TLS.
+            known: passwords that the primary has accepted.
+        """
+        self.username = username
+        self._channel = channel
+        self._nonce = nonce
+        self._rsa_key = rsa_key
+        self._known = known
+        self._exchange: PasswordExchange | None = None
+
+    async def learn(self, plugin: str | None, response: bytes) -> bytes:
+        """Know the client's password.
+
+        Args:
+            plugin: the client's authentication plugin.
+            response: what it answered to the nonce.
+
+        Raises:
+            ChannelClosedError: the client left.
+            ProtocolError: it broke the protocol, or cannot do what is asked.
+        """
+        self._exchange = exchange = PasswordExchange(
+            plugin,
+            response,
+            self._nonce,
+            self._channel.secure,
+            self._rsa_key,
+            self._known.get(self.username),
+        )
+        return await self._converse(exchange, exchange.start())
+
+    async def learn_anew(self) -> bytes | None:
+        """The primary refuses what fitted the scramble: have the client tell its password.
+
+        None if the client has told it: then the primary's word is the last.
+
+        Raises:
+            ChannelClosedError, ProtocolError: as `learn`.
+        """
+        self._known.forget(self.username)
+        exchange = self._exchange
+        if exchange is None or not exchange.fast:
+            return None
+        return await self._converse(exchange, exchange.insist())
+
+    def accepted(self) -> None:
+        """The primary has let the client in: end the exchange; the OK follows.
+
+        Raises:
+            ChannelClosedError: the client left.
+        """
+        exchange = self._exchange
+        if exchange is None or exchange.password is None:
+            return
+        self._known.accepted(self.username, exchange.password)
+        if exchange.fast:
+            self._channel.write_packet(exchange.success())
+
+    async def _converse(self, exchange: PasswordExchange, reply: bytes | None) -> bytes:
+        while exchange.password is None:
+            if reply is not None:
+                self._channel.write_packet(reply)
+            reply = exchange.receive(await self._channel.read_packet())
+        return exchange.password

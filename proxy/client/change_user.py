@@ -11,7 +11,7 @@ from protocol.command import ComChangeUser
 from protocol.errors import ProtocolError, ServerErrorCode
 from protocol.handshake import AuthSwitchRequest
 from proxy.channel import ChannelClosedError, PacketChannel
-from proxy.client.authentication import learn_password
+from proxy.client.authentication import Authentication
 from proxy.client.login import (
     LOGIN_PACKET_LIMIT,
     handshake_error,
@@ -72,7 +72,10 @@ async def _change(
     nonce = bytes(byte % 127 + 1 for byte in secrets.token_bytes(20))
     channel.write_packet(AuthSwitchRequest(CACHING_SHA2, nonce).serialise())
     response = await channel.read_packet()
-    password = await learn_password(channel, CACHING_SHA2, response, nonce, proxy.materials.rsa_key)
+    authentication = Authentication(
+        channel, command.username, nonce, proxy.materials.rsa_key, proxy.known_passwords
+    )
+    password = await authentication.learn(CACHING_SHA2, response)
     login = Login(
         username=command.username,
         password=password,
@@ -91,19 +94,20 @@ async def _change(
     primary = session.primary
     if primary is not None and (primary.busy or primary.lost):
         primary = None  # it still answers a question of the proxy's own
-    opened = await open_primary(proxy, channel, login, tracking, current=primary)
-    if isinstance(opened, Sandbox):
-        channel.write_packet(login_ok(login, capabilities, opened))
+    entered = await open_primary(proxy, channel, login, authentication, tracking, current=primary)
+    if entered is None:
+        return False
+    login = entered.login
+    if isinstance(entered.opened, Sandbox):
+        channel.write_packet(login_ok(login, capabilities, entered.opened))
         limit.reschedule(None)
         session.abandon()  # what the user before had must not wait for the new password
-        opened = await leave_sandbox(proxy, channel, opened, capabilities)
+        opened = await leave_sandbox(proxy, channel, entered.opened, capabilities)
         if opened is None:
             return False
         session.changed_user(login, opened, rules)
         session.state.may_have_written()  # a new password, before GTIDs were tracked
         return True
-    if opened is None:
-        return False
-    session.changed_user(login, opened, rules)
-    channel.write_packet(login_ok(login, capabilities, opened))
+    session.changed_user(login, entered.opened, rules)
+    channel.write_packet(login_ok(login, capabilities, entered.opened))
     return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from protocol.constants import Command
@@ -70,6 +71,10 @@ _RUNS_NONE: Final = (
     Touch.TEMPORARY_TABLE,
 )
 """Writes that run no stored function and no trigger."""
+
+_OF_ACCOUNTS: Final = (Touch.ACCOUNT, Touch.ADMINISTRATION, Touch.DEFINITION, Touch.SEVERAL)
+_PASSWORDS: Final = re.compile(rb"\b(?:USER|PASSWORD|PRIVILEGES)\b", re.IGNORECASE)
+"""What a statement about accounts' passwords names, and FLUSH PRIVILEGES."""
 
 SHOWING: Final = (RESULTS, FETCHED)
 """Shapes of answers that may show data."""
@@ -178,6 +183,14 @@ def shown(request: Request, state: Session, connection: ServerConnection, rows: 
     if request.may_write and state.tracking == "OFF":
         state.may_have_written(request.rules)
     return shows
+
+
+def changes_passwords(request: Request) -> bool:
+    """Whether a statement may have changed which passwords servers take."""
+    statement = request.statement
+    if statement is None or statement.reason not in _OF_ACCOUNTS:
+        return False
+    return _PASSWORDS.search(request.text) is not None
 
 
 def began_transaction(request: Request) -> bool:

@@ -22,7 +22,7 @@ from protocol.frame_numbers import FrameNumbers
 from protocol.handshake import HandshakeResponse41, HandshakeV10, SSLRequest, is_ssl_request
 from proxy import tasks
 from proxy.channel import ChannelClosedError, PacketChannel
-from proxy.client.authentication import learn_password
+from proxy.client.authentication import Authentication
 from proxy.client.connection import ClientConnection
 from proxy.client.login import (
     AUTOCOMMIT,
@@ -198,13 +198,14 @@ class Welcome:
         if response is None:
             return
         capabilities = response.capabilities & self._offered
-        password = await learn_password(
+        authentication = Authentication(
             channel,
-            response.auth_plugin,
-            response.auth_response,
+            response.username,
             self._nonce,
             proxy.materials.rsa_key,
+            proxy.known_passwords,
         )
+        password = await authentication.learn(response.auth_plugin, response.auth_response)
         login = Login(
             username=response.username,
             password=password,
@@ -222,9 +223,15 @@ class Welcome:
             return
         tracking = rules.initial(login.database or "").tracking
         greeted, self._greeted = self._greeted, None
-        opened = await open_primary(proxy, channel, login, tracking, greeted)
-        if isinstance(opened, Sandbox):
-            opened = await self._in_sandbox(login, opened, capabilities)
+        entered = await open_primary(proxy, channel, login, authentication, tracking, greeted)
+        if entered is None:
+            return
+        login = entered.login
+        opened: Opened | None
+        if isinstance(entered.opened, Sandbox):
+            opened = await self._in_sandbox(login, entered.opened, capabilities)
+        else:
+            opened = entered.opened
         if opened is None:
             return
         self._serve(login, opened, capabilities, rules)

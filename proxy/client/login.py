@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from protocol.constants import Capability
 from protocol.errors import ServerErrorCode
@@ -15,8 +16,10 @@ from proxy.server.login import Greeted, Login, Opened, Sandbox, open_session
 from proxy.server.relogin import change_user
 
 if TYPE_CHECKING:
+    from proxy.client.authentication import Authentication
     from proxy.proxy import Proxy
     from proxy.server.connection import ServerConnection
+    from routing.topology import Server
 
 _log = logging.getLogger(__name__)
 
@@ -29,58 +32,90 @@ _NO_BACKSLASH_ESCAPES: Final = 0x0200
 """With this one, where the server's sql_mode has it: clients escape literals by it."""
 
 
+class LoggedIn(NamedTuple):
+    """A client whom the primary has let in.
+
+    Attributes:
+        login: as whom.
+        opened: the connection to the primary.
+    """
+
+    login: Login
+    opened: Opened | Sandbox
+
+
 async def open_primary(
     proxy: Proxy,
     channel: PacketChannel,
     login: Login,
+    authentication: Authentication,
     tracking: str,
     greeted: Greeted | None = None,
     current: ServerConnection | None = None,
-) -> Opened | Sandbox | None:
+) -> LoggedIn | None:
     """Log in at the primary; a refusal goes to the client as it is, and closes its connection.
 
     Args:
         proxy: whose primary.
         channel: to the client.
         login: as whom.
+        authentication: how the client's password was learned.
         tracking: the value of session_track_gtids.
         greeted: a connection to the primary that may still be good.
         current: the session's, if it is to go on as this user; it is used up.
+
+    Raises:
+        ChannelClosedError, ProtocolError: the client left, or broke the protocol.
     """
     primary = proxy.topology.primary
     if greeted is not None and (greeted.server is not primary or greeted.channel.closed):
         greeted.leave()
         greeted = None
-    try:
-        if current is not None:
-            opened = await change_user(current, login, proxy.config, tracking)
-        else:
-            opened = await open_session(
-                primary, login, proxy.config, proxy.materials, tracking, greeted
-            )
-    except ServerRefusedError as error:
-        proxy.metrics.client_refused("login")
-        proxy.metrics.error("server", error.error.code)
-        channel.write_packet(error.error.serialise(Capability.CLIENT_PROTOCOL_41))
-        channel.close()
-        return None
-    except ServerUnreachableError as error:
-        primary.unreachable(proxy.now())
-        proxy.metrics.client_refused("primary_unreachable")
-        proxy.metrics.server_connect_failed(primary.name, "unreachable")
-        proxy.metrics.server_up(primary.name, False)
-        _log.error("the primary %s cannot be reached: %s", primary.name, error)
-        refuse(
-            channel,
-            ServerErrorCode.CR_CONN_HOST_ERROR,
-            f"Can't connect to MySQL server on '{primary.name}' ({error}): Tidegate cannot reach"
-            " its primary",
-        )
-        return None
+    while True:
+        try:
+            if current is not None:
+                opened = await change_user(current, login, proxy.config, tracking)
+            else:
+                opened = await open_session(
+                    primary, login, proxy.config, proxy.materials, tracking, greeted
+                )
+            break
+        except ServerRefusedError as error:
+            if error.error.code == ServerErrorCode.ER_ACCESS_DENIED_ERROR.code:
+                password = await authentication.learn_anew()
+                if password is not None:
+                    login = replace(login, password=password)
+                    current = greeted = None  # used up
+                    continue
+            proxy.metrics.client_refused("login")
+            proxy.metrics.error("server", error.error.code)
+            channel.write_packet(error.error.serialise(Capability.CLIENT_PROTOCOL_41))
+            channel.close()
+            return None
+        except ServerUnreachableError as error:
+            _unreachable(proxy, channel, primary, error)
+            return None
     primary.reached()
     proxy.metrics.server_up(primary.name, True)
     proxy.server_version = primary.version
-    return opened
+    authentication.accepted()
+    return LoggedIn(login, opened)
+
+
+def _unreachable(
+    proxy: Proxy, channel: PacketChannel, primary: Server, error: ServerUnreachableError
+) -> None:
+    primary.unreachable(proxy.now())
+    proxy.metrics.client_refused("primary_unreachable")
+    proxy.metrics.server_connect_failed(primary.name, "unreachable")
+    proxy.metrics.server_up(primary.name, False)
+    _log.error("the primary %s cannot be reached: %s", primary.name, error)
+    refuse(
+        channel,
+        ServerErrorCode.CR_CONN_HOST_ERROR,
+        f"Can't connect to MySQL server on '{primary.name}' ({error}): Tidegate cannot reach"
+        " its primary",
+    )
 
 
 def login_ok(login: Login, capabilities: Capability, opened: Opened | Sandbox) -> bytes:

@@ -157,8 +157,13 @@ class Client:
         tls: bool = False,
         attributes: Mapping[str, str] | None = None,
         zstd_level: int = 0,
+        scramble_only: bool = False,
     ) -> bytes:
-        """Log in; return the packet that ended it, an OK or an ERR."""
+        """Log in; return the packet that ended it, an OK or an ERR.
+
+        With `scramble_only` the password is never told: where it is asked for,
+        AuthenticationUnsupportedError is raised.
+        """
         greeting = await self.greet()
         sequence_id = 1
         if tls:
@@ -171,7 +176,11 @@ class Client:
             capabilities |= Capability.CLIENT_CONNECT_ATTRS
         self.capabilities = capabilities
         authentication = ClientAuthentication(
-            password.encode(), greeting.auth_plugin, greeting.nonce, secure=tls
+            password.encode(),
+            greeting.auth_plugin,
+            greeting.nonce,
+            secure=tls,
+            allow_public_key_retrieval=not scramble_only,
         )
         response = HandshakeResponse41(
             capabilities=capabilities,
@@ -264,9 +273,17 @@ def change_user(
     return command.serialise(capabilities)
 
 
-async def finish_change(client: Client, password: str, *, tls: bool = False) -> bytes:
+async def finish_change(
+    client: Client, password: str, *, tls: bool = False, scramble_only: bool = False
+) -> bytes:
     """Answer the AuthSwitchRequest and what follows; return the end, an OK or an ERR."""
-    authentication = ClientAuthentication(password.encode(), CACHING_SHA2, b"", secure=tls)
+    authentication = ClientAuthentication(
+        password.encode(),
+        CACHING_SHA2,
+        b"",
+        secure=tls,
+        allow_public_key_retrieval=not scramble_only,
+    )
     while True:
         payload = await client.read_packet()
         if payload[0] in (0x00, 0xFF):

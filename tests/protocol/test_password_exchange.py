@@ -139,3 +139,50 @@ def test_nothing_follows_the_password(over_tls: PasswordExchange) -> None:
     with pytest.raises(MalformedPacketError):
         over_tls.receive(b"flow\0")
     assert over_tls.password == b"ebb"
+
+
+@pytest.mark.parametrize("secure", [False, True])
+@pytest.mark.parametrize("plugin", [CACHING_SHA2, NATIVE])
+def test_who_shows_that_it_knows_the_password_need_not_tell_it(
+    plugin: str, secure: bool, rsa_key: RsaKey
+) -> None:
+    first = SCRAMBLE if plugin == CACHING_SHA2 else b"x" * 20
+    exchange = PasswordExchange(plugin, first, NONCE, secure, rsa_key, b"ebb")
+    reply = exchange.start()
+    if plugin == NATIVE:
+        assert reply == AuthSwitchRequest(CACHING_SHA2, NONCE).serialise()
+        reply = exchange.receive(SCRAMBLE)
+    assert reply is None
+    assert exchange.fast
+    assert exchange.password == b"ebb"
+    assert exchange.success() == b"\x01\x03"
+    with pytest.raises(MalformedPacketError):
+        exchange.receive(b"ebb\0")
+
+
+@pytest.mark.parametrize("known", [None, b"", b"flow"])
+def test_a_scramble_of_another_password_shows_nothing(known: bytes | None, rsa_key: RsaKey) -> None:
+    exchange = PasswordExchange(CACHING_SHA2, SCRAMBLE, NONCE, True, rsa_key, known)
+    assert exchange.start() == FULL
+    assert not exchange.fast
+    assert exchange.password is None
+
+
+def test_a_password_that_is_known_no_more_has_to_be_told(rsa_key: RsaKey) -> None:
+    exchange = PasswordExchange(CACHING_SHA2, SCRAMBLE, NONCE, True, rsa_key, b"ebb")
+    assert exchange.start() is None
+    assert exchange.insist() == FULL
+    assert not exchange.fast
+    assert exchange.password is None
+    assert exchange.receive(b"ebb\0") is None
+    assert exchange.password == b"ebb"
+
+
+def test_a_client_of_sha256_password_is_not_switched(rsa_key: RsaKey) -> None:
+    over_tls = PasswordExchange(SHA256, b"ebb\0", NONCE, True, rsa_key)
+    assert over_tls.start() is None
+    assert over_tls.password == b"ebb"
+    plain = PasswordExchange(SHA256, b"\x01", NONCE, False, rsa_key)
+    assert plain.start() == b"\x01" + rsa_key.public_pem()
+    assert plain.receive(encrypt_password(b"ebb", NONCE, rsa_key.public_pem())) is None
+    assert plain.password == b"ebb"

@@ -1,0 +1,51 @@
+"""The passwords that the primary has accepted, so that clients may show that they know them.
+
+A server with caching_sha2_password keeps a digest of each password that it has seen, and lets in
+whoever's scramble fits, without asking for the password itself. Some drivers give that only over
+TLS, so they depend on it. The proxy has no accounts: the primary still judges each login. What is
+kept here stays in memory, and goes as soon as a server refuses it or accounts are changed.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Final
+
+_MOST: Final = 10_000
+
+
+class KnownPasswords:
+    """Those of one worker, by user name; the least recently used go first."""
+
+    def __init__(self, most: int = _MOST) -> None:
+        """Keep at most so many."""
+        self._most = most
+        self._passwords: OrderedDict[str, bytes] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._passwords)
+
+    def get(self, username: str) -> bytes | None:
+        """What the primary accepted last, or None."""
+        password = self._passwords.get(username)
+        if password is not None:
+            self._passwords.move_to_end(username)
+        return password
+
+    def accepted(self, username: str, password: bytes) -> None:
+        """The primary has let this user in."""
+        if not password:
+            self.forget(username)  # nothing to show
+            return
+        self._passwords[username] = password
+        self._passwords.move_to_end(username)
+        if len(self._passwords) > self._most:
+            self._passwords.popitem(last=False)
+
+    def forget(self, username: str) -> None:
+        """The primary has refused this user."""
+        self._passwords.pop(username, None)
+
+    def clear(self) -> None:
+        """Accounts may have changed."""
+        self._passwords.clear()
