@@ -26,6 +26,7 @@ from typing import Final
 
 from protocol.constants import MAX_PACKET_PAYLOAD
 from protocol.errors import MalformedPacketError
+from protocol.session_track import names_gtids
 from protocol.wire import Reader
 
 # What the response to a command looks like.
@@ -75,6 +76,7 @@ class ResponseStream:
         status: server status of the newest OK or EOF packet.
         warnings: its count of warnings.
         session_states: `session_state_info` of every OK packet of the response, in order.
+        unnamed: status and text of each OK packet that told of affected rows, and of no GTID.
         rows: rows passed, of all results.
         sequence_id: of the newest packet that was read whole, such as a LOCAL INFILE's request.
         row: payload of the first row, if `begin` was asked to keep it.
@@ -111,6 +113,7 @@ class ResponseStream:
         "sequence_id",
         "session_states",
         "status",
+        "unnamed",
         "warnings",
     )
 
@@ -148,6 +151,7 @@ class ResponseStream:
         self.row: bytes | None = None
         self.head: bytes | None = None
         self.session_states: list[bytes] = []
+        self.unnamed: list[tuple[int, bytes]] = []
 
     def infile_sent(self) -> None:
         """The client's file content was passed on whole; the server's verdict follows."""
@@ -324,6 +328,8 @@ class ResponseStream:
         elif len(payload) == 7 and payload[1] < 0xFB and payload[2] < 0xFB:
             self.status = payload[3] | payload[4] << 8
             self.warnings = payload[5] | payload[6] << 8
+            if payload[1]:
+                self.unnamed.append((self.status, b""))
         else:
             self._ok(payload)
         if self.status & _MORE_RESULTS and self._shape == RESULTS:
@@ -334,13 +340,20 @@ class ResponseStream:
     def _ok(self, payload: bytes) -> None:
         reader = Reader(payload)
         reader.u8()
-        reader.lenenc_int()
+        affected = reader.lenenc_int()
         reader.lenenc_int()
         self.status = reader.u16()
         self.warnings = reader.u16()
-        if self._session_track and self.status & _SESSION_STATE_CHANGED and reader.remaining:
-            reader.lenenc_bytes()
-            self.session_states.append(reader.lenenc_bytes())
+        info = b""
+        block = b""
+        changed = self.status & _SESSION_STATE_CHANGED
+        if self._session_track and (changed or affected) and reader.remaining:
+            info = reader.lenenc_bytes()
+            if changed:
+                block = reader.lenenc_bytes()
+                self.session_states.append(block)
+        if affected and not names_gtids(block):
+            self.unnamed.append((self.status, info))
 
     def _column_count(self, payload: bytes, end: int) -> None:
         reader = Reader(payload)

@@ -191,6 +191,20 @@ def gtids(block: bytes, near: GtidSet | None = None) -> GtidSet | None:
     return union
 
 
+def names_gtids(block: bytes) -> bool:
+    """Whether a block tells of GTIDs, in whatever encoding.
+
+    Raises:
+        MalformedPacketError: a length goes beyond the end.
+    """
+    at = 0
+    while at < len(block):
+        kind, _, at = _span(block, at)
+        if kind == _GTIDS:
+            return True
+    return False
+
+
 def retain(block: bytes, types: frozenset[int], variables: frozenset[bytes] | None = None) -> bytes:
     """The block without the entries of all other types; those kept stay byte for byte.
 

@@ -49,12 +49,14 @@ _FIXED: Final[dict[bytes, Verdict]] = {
     b"REVOKE": _ACCOUNT,
     **dict.fromkeys(
         (
-            *(b"ANALYZE", b"CHECK", b"OPTIMIZE", b"REPAIR", b"CACHE", b"IMPORT"),
-            *(b"BINLOG", b"CHANGE", b"PURGE", b"RESET", b"STOP"),
+            *(b"ANALYZE", b"CHECK", b"OPTIMIZE", b"REPAIR", b"CACHE"),
+            *(b"CHANGE", b"PURGE", b"RESET", b"STOP"),
             *(b"CLONE", b"INSTALL", b"UNINSTALL", b"RESTART", b"SHUTDOWN"),
         ),
         _ADMINISTRATION,
     ),
+    b"BINLOG": _DATA,
+    b"IMPORT": Verdict(WRITE, Touch.UNLOGGED, may_write=True),
     b"COMMIT": _COMMITS,
     b"SAVEPOINT": _SAVEPOINT,
     b"RELEASE": _SAVEPOINT,
@@ -201,6 +203,8 @@ def _start(tokens: Tokens) -> Verdict:
 
 
 def _xa(tokens: Tokens) -> Verdict:
+    if tokens.words[1] == b"END":
+        return _SAVEPOINT  # the transaction stays open
     if tokens.words[1] not in (b"START", b"BEGIN"):
         return _COMMITS
     # What ends it shows in the server's status flags.

@@ -120,6 +120,10 @@ class Pins:
             self._held.discard((reason, name))
             self._update()
 
+    def holds(self, reason: PinReason, name: str) -> bool:
+        """Whether this is held; not for named locks."""
+        return (reason, name) in self._held
+
     def clear(self) -> None:
         """The session was reset."""
         self._held.clear()

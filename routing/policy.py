@@ -131,6 +131,8 @@ def _read(
     if alone and own.is_long and own.term == topology.term:
         return on_primary(topology, Reason.UNKNOWN_REQUIRED)
     scope = session.reading(rules, topology.term, now)
+    if scope.unlogged:
+        return on_primary(topology, Reason.UNKNOWN_REQUIRED)
     required = required_by(scope, rules, topology, now, probed)
     seen_on = scope.seen_on if level in REMEMBERING and probed is None else None
     if required is None or not _goes_on(session, topology, seen_on, scope.seen_epoch, now):

@@ -37,6 +37,8 @@ class ScopeState:
         own: GTIDs that were acknowledged in it.
         observed: sets that servers showed in it, and upper bounds of what was seen.
         unknown: something may have been committed in it that no packet named.
+        unlogged: something was written in it that has no name at all (`sql_log_bin=0`): no replica
+            can be shown to have it.
         seen_on: the one server that showed what `observed` may not bound; None if none did.
         seen_epoch: that server's epoch then.
         unseen: more than one did, or nobody knows which.
@@ -54,6 +56,7 @@ class ScopeState:
         self.own: GtidSet = EMPTY
         self.observed: GtidSet = EMPTY
         self.unknown = unknown
+        self.unlogged = False
         self.seen_on: Server | None = None
         self.seen_epoch = 0
         self.unseen = unknown
@@ -211,6 +214,8 @@ class Scopes:
         self._age = age
         self._states: OrderedDict[tuple[Scope, str], ScopeState] = OrderedDict()
         self._begun = 0
+        self._unlogged: set[tuple[Scope, str]] = set()
+        self._unlogged_unknown = False  # these would be too many
         self.evicted = 0
 
     def __len__(self) -> int:
@@ -230,6 +235,7 @@ class Scopes:
             self._begun += 1
             doubts = self._begun * _DOUBTS
             state = ScopeState(kind, key, term, unknown=True, doubts=doubts)
+            state.unlogged = self._unlogged_unknown or (kind, key) in self._unlogged
             self._states[kind, key] = state
             state.used_at = now
             self._make_room(now)
@@ -242,9 +248,23 @@ class Scopes:
         states = self._states
         if not states:
             return []
-        # Who names no application reads with all who name none.
-        keys = ((Scope.PROXY, ""), (Scope.USER, user), (Scope.APPLICATION, application))
-        return [states[key] for key in keys if key in states]
+        return [states[key] for key in _keys(user, application) if key in states]
+
+    def wrote_unlogged(self, user: str, application: str) -> None:
+        """Something without a name was written in all these, be they alive or not.
+
+        It is never forgotten: no probe and no time brings it to a replica.
+        """
+        keys = _keys(user, application)
+        if len(self._unlogged) + len(keys) > self._limit:
+            self._unlogged_unknown = True
+            self._unlogged.clear()
+            for state in self._states.values():
+                state.unlogged = True
+        elif not self._unlogged_unknown:
+            self._unlogged.update(keys)
+        for state in self.alive(user, application):
+            state.unlogged = True
 
     def _make_room(self, now: float) -> None:
         states = self._states
@@ -254,3 +274,9 @@ class Scopes:
                 return
             del states[oldest.kind, oldest.key]
             self.evicted += 1
+
+
+def _keys(user: str, application: str) -> tuple[tuple[Scope, str], ...]:
+    """Those of a statement's wider scopes."""
+    # Who names no application reads with all who name none.
+    return (Scope.PROXY, ""), (Scope.USER, user), (Scope.APPLICATION, application)

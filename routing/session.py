@@ -3,6 +3,7 @@
 from typing import Final
 
 from protocol.gtid import EMPTY, GtidSet
+from routing.commits import Commits
 from routing.consistency import Rules
 from routing.decision import Scope
 from routing.lexer import (
@@ -11,9 +12,9 @@ from routing.lexer import (
     MODE_UTF8,
     UTF8_COMPATIBLE,
 )
-from routing.pins import Pins
+from routing.pins import PinReason, Pins
 from routing.scope import Scopes, ScopeState
-from routing.session_variables import SHOWN_BY_DEFAULT
+from routing.session_variables import LOGGING, SHOWN_BY_DEFAULT
 from routing.snapshot import Snapshot
 from routing.statement import Statement
 from routing.topology import Role, Server
@@ -62,6 +63,7 @@ class Session:
         autocommit: of the primary connection.
         status_tells: SERVER_STATUS_AUTOCOMMIT is true to it. Where autocommit is off by a server's
             default, the flag says on until the client sets the variable.
+        commits: whether what it committed was named.
         pins: what keeps it on the primary.
         text_prepared: statements that are prepared by text, by name; what is not here, is unknown.
         schema: the default schema; empty if none is chosen.
@@ -101,6 +103,7 @@ class Session:
         self.autocommit = True
         self.status_tells = True
         self._initial_autocommit = True
+        self.commits = Commits()
         self.pins = Pins()
         self.text_prepared: dict[str, Statement] = {}
         self.schema = ""
@@ -176,6 +179,17 @@ class Session:
         """A command that may write ended without a word on what it committed (fact 2.3)."""
         for scope in self.entered(rules or self.rules):
             scope.may_have_written()
+
+    @property
+    def logs(self) -> bool:
+        """Whether what it writes goes to the binary log, and gets a GTID there."""
+        pins = self.pins
+        return not (pins.reasons and any(pins.holds(PinReason.VARIABLE, name) for name in LOGGING))
+
+    def wrote_unlogged(self, rules: Rules | None = None) -> None:
+        """It may have written what never gets to a replica, or gets there without a name."""
+        self.own_scope.unlogged = True
+        self.scopes.wrote_unlogged(self.user, (rules or self.rules).application)
 
     def showed(self, server: Server, epoch: int, rules: Rules | None = None) -> None:
         """An answer of this server went to the client."""
@@ -285,6 +299,7 @@ class Session:
         """COM_RESET_CONNECTION or COM_CHANGE_USER: state goes, what was written stays written."""
         self.in_transaction = False
         self.autocommit = self.status_tells = self._initial_autocommit
+        self.commits = Commits()
         self.pins.clear()
         self.text_prepared.clear()
         self.user_variables.clear()

@@ -46,6 +46,9 @@ PINNING: Final[dict[str, tuple[str, ...]]] = {
 }
 """Variables that keep a session on the primary, but for these values."""
 
+LOGGING: Final = ("sql_log_bin", "gtid_next", "pseudo_replica_mode", "pseudo_slave_mode")
+"""While the session is pinned by one of these, its writes may have no GTIDs."""
+
 NOT_CARRIED: Final = _words(
     """auto_increment_increment auto_increment_offset autocommit binlog_format binlog_row_image
     binlog_row_value_options binlog_rows_query_log_events bulk_insert_buffer_size

@@ -97,6 +97,36 @@ class Statement:
         holds = self.holds
         return bool(holds) and holds[0].once and not self.multi
 
+    @property
+    def calls_programs(self) -> bool:
+        """Whether it may run statements that nobody has looked at, and does not write itself."""
+        return self.reason in _CALLING or self.reason is Touch.MULTIPLE
+
+    @property
+    def may_run_programs(self) -> bool:
+        """Whether it may run stored functions, procedures or triggers."""
+        return self.reason not in _RUNS_NONE and (
+            self.kind is StatementClass.WRITE or self.reason in _CALLING
+        )
+
+
+_CALLING: Final = (
+    Touch.PROCEDURE,
+    Touch.EXECUTED,
+    Touch.UNKNOWN_FUNCTION,
+    Touch.UNKNOWN_STATEMENT,
+    Touch.UNREADABLE,
+    Touch.TOO_LONG,
+)
+_RUNS_NONE: Final = (
+    Touch.SEVERAL,
+    Touch.LOCKING_READ,
+    Touch.FILE,
+    Touch.ACCOUNT,
+    Touch.ADMINISTRATION,
+    Touch.TEMPORARY_TABLE,
+)
+"""Writes that run no stored function and no trigger."""
 
 _SEVERITY: Final = {
     kind: rank

@@ -40,6 +40,8 @@ class Touch(Word):
     LOCKING_READ = "locking read"
     UNKNOWN_FUNCTION = "unknown function"
     """A call that may be of a stored or loadable function."""
+    UNLOGGED = "unlogged"
+    """Writes what does not go to the binary log: IMPORT TABLE."""
     UNKNOWN_STATEMENT = "unknown statement"
     UNREADABLE = "unreadable text"
     """Unterminated, or bytes that another character set reads in another way."""

@@ -268,6 +268,7 @@ class Answers:
         state = session.state
         session.answered = True
         if connection is session.primary:
+            logged = state.logs
             if stream.error is None:
                 session.status_flags = status = stream.status
                 state.in_transaction = status & 0x0001 != 0
@@ -281,6 +282,9 @@ class Answers:
                     state.may_have_written(request.rules)
                 if effects.succeeded(request, state, stream.row, settings.undone):
                     settings.restore()
+                if effects.committed_unnamed(request, state, connection.server, stream):
+                    self._proxy.metrics.required_unknown("unnamed")
+                    settings.restore()
             else:
                 if request.may_write or not state.modes_known:
                     # It may have committed before it failed, and opened a transaction, too.
@@ -291,6 +295,9 @@ class Answers:
                     state.in_transaction = True  # by the first table that it came to
                 if effects.failed(request, state, session.primary_settings.undone):
                     session.primary_settings.restore()
+            if effects.wrote_unlogged(request, connection.server, logged):
+                state.wrote_unlogged(request.rules)
+                self._proxy.metrics.wrote_unlogged()
         if stream.error is None and effects.changes_passwords(request):
             self._proxy.known_passwords.clear()
         if request.effect is not None and stream.error is None:

@@ -30,11 +30,13 @@ from routing.statement import StatementClass, Touch
 from routing.topology import Role
 
 if TYPE_CHECKING:
+    from protocol.response_stream import ResponseStream
     from proxy.client.request import Request
     from proxy.observe.metrics import Metrics
     from proxy.server.connection import ServerConnection
     from routing.session import Session
     from routing.statement import Assignment, Statement
+    from routing.topology import Server
 
 _GTIDS: Final = 3
 _SCHEMA: Final = 1
@@ -49,28 +51,16 @@ _HARMLESS: Final = (StatementClass.READ, StatementClass.SESSION, StatementClass.
 _RAISING: Final = (Touch.DEFAULT_SCHEMA, Touch.PREPARED_STATEMENT)
 """What raises SESSION_TRACK_STATE_CHANGE, assignments aside, and needs nothing to be done."""
 
-_PROGRAMS: Final = (
-    Touch.PROCEDURE,
-    Touch.EXECUTED,
-    Touch.UNKNOWN_FUNCTION,
-    Touch.UNKNOWN_STATEMENT,
-    Touch.UNREADABLE,
-    Touch.TOO_LONG,
+_HIDING: Final = "session_track_system_variables"
+
+_NO_DATA: Final = (
+    *(Touch.FILE, Touch.ADMINISTRATION, Touch.TEMPORARY_TABLE, Touch.LOCKING_READ),
+    *(Touch.TABLE_LOCK, Touch.SETTING, Touch.SEVERAL),
 )
-"""What may run statements that nobody has looked at."""
+"""What may end a transaction, and writes nothing that a later read shows."""
 
 _TAKEN_ON_THE_WAY: Final = (PinReason.NAMED_LOCK, PinReason.UNKNOWN)
 """What a statement may have taken before it failed."""
-
-_RUNS_NONE: Final = (
-    Touch.SEVERAL,
-    Touch.LOCKING_READ,
-    Touch.FILE,
-    Touch.ACCOUNT,
-    Touch.ADMINISTRATION,
-    Touch.TEMPORARY_TABLE,
-)
-"""Writes that run no stored function and no trigger."""
 
 _OF_ACCOUNTS: Final = (Touch.ACCOUNT, Touch.ADMINISTRATION, Touch.DEFINITION, Touch.SEVERAL)
 _PASSWORDS: Final = re.compile(rb"\b(?:USER|PASSWORD|PRIVILEGES)\b", re.IGNORECASE)
@@ -131,6 +121,7 @@ def take_trackers(
     """
     wanted = _OF_PRIMARY if connection.server.role is Role.PRIMARY else _OF_REPLICA
     for block in blocks:
+        request.blank = request.blank or not block
         for kind, entity in entries(block):
             if kind not in wanted:
                 continue
@@ -163,6 +154,47 @@ def take_trackers(
                 # WL#6128 F3: what it names cannot be read, so what was written is not known.
                 metrics.unknown_gtid_encoding()
                 state.may_have_written(request.rules)
+
+
+def committed_unnamed(
+    request: Request, state: Session, server: Server, stream: ResponseStream
+) -> bool:
+    """Whether a command that ended well on the primary may have committed what nobody named."""
+    statement = request.statement
+    if state.tracking == "OFF" or not server.gtids:
+        return False  # nothing is named
+    transaction = statement is not None and statement.kind is StatementClass.TRANSACTION
+    if not (request.may_write or transaction):
+        return False
+    named = bool(request.own) or bool(request.observed)
+    temporary = PinReason.TEMPORARY_TABLE in state.pins.reasons
+    if not state.commits.ended(statement, named, stream.unnamed, state.in_transaction, temporary):
+        return False
+    state.may_have_written(request.rules)
+    return True
+
+
+def wrote_unlogged(request: Request, server: Server, logged: bool) -> bool:
+    """Whether a command that ended on the primary may have written what no GTID stands for.
+
+    Args:
+        request: the command.
+        server: the primary.
+        logged: what the session wrote when it began went to the binary log.
+    """
+    statement = request.statement
+    if request.unlogged or not request.may_write:
+        return request.unlogged
+    if statement is None:
+        return "sql_log_bin" in request.told or not (logged and server.gtids)
+    if statement.kind is StatementClass.TRANSACTION or statement.reason in _NO_DATA:
+        return False
+    return (
+        not (logged and server.gtids)
+        or statement.reason is Touch.UNLOGGED
+        or "sql_log_bin" in request.told
+        or any(one.name == "sql_log_bin" for one in statement.assignments)
+    )
 
 
 def shown(request: Request, state: Session, connection: ServerConnection, rows: int) -> bool:
@@ -245,7 +277,7 @@ def _only_writes(request: Request) -> bool:
         statement is not None
         and statement.may_write
         and not statement.multi
-        and statement.reason not in _PROGRAMS
+        and not statement.calls_programs
     )
 
 
@@ -265,25 +297,27 @@ def succeeded(
     """
     statement = request.statement
     suspect = state.suspect
+    hides = _hides(request, statement, state)
     if not state.in_transaction:
         state.pins.give(PinReason.XA_TRANSACTION)
     if statement is None:
         # A statement that was not looked at, or one before it, changed something.
         if request.may_write:
             state.user_variables.forget()
-        return request.state_changed and (request.may_write or suspect) and mistrust(request, state)
+        changed = hides or request.state_changed
+        return changed and (request.may_write or suspect) and mistrust(request, state)
     state.suspect = False
     if statement.holds:
         _hold(request, statement, state, row)
-    if may_run_programs(statement):
+    if statement.may_run_programs:
         state.user_variables.forget()
     restore = statement.touches_tracking
     for assignment in statement.assignments:
         restore = _assigned(assignment, request, state) or restore
     if not _READ_STRINGS.isdisjoint([assignment.name for assignment in statement.assignments]):
         state.user_variables.forget_strings()
-    unseen = unseen and may_run_programs(statement)
-    if unseen or (request.state_changed and (suspect or not _explained(request, statement))):
+    hides = hides or (unseen and statement.may_run_programs)
+    if hides or (request.state_changed and (suspect or not _explained(request, statement))):
         restore = mistrust(request, state)
     if statement.touches_tracking and statement.multi:
         # What followed the assignment may have been written untracked.
@@ -310,7 +344,7 @@ def failed(request: Request, state: Session, unseen: bool = False) -> bool:
         if request.may_write:
             state.user_variables.forget()
     else:
-        if may_run_programs(statement):
+        if statement.may_run_programs:
             state.user_variables.forget()
             if unseen:
                 return mistrust(request, state)
@@ -324,7 +358,7 @@ def failed(request: Request, state: Session, unseen: bool = False) -> bool:
                 state.pins.apply(hold, state.schema)
     if request.state_changed:  # before one of several results
         return mistrust(request, state)
-    if request.may_write and (statement is None or several or statement.reason in _PROGRAMS):
+    if request.may_write and (statement is None or several or statement.calls_programs):
         state.suspect = True
     return False
 
@@ -336,7 +370,8 @@ def told_late(request: Request, state: Session) -> bool:
         As `succeeded`.
     """
     state.suspect = False
-    return request.state_changed and mistrust(request, state)
+    hidden = not TRACKING.isdisjoint(request.told)
+    return (request.state_changed or hidden) and mistrust(request, state)
 
 
 def _hold(request: Request, statement: Statement, state: Session, row: bytes | None) -> None:
@@ -362,11 +397,21 @@ def mistrust(request: Request, state: Session) -> bool:
     return True
 
 
-def may_run_programs(statement: Statement) -> bool:
-    """Whether it may run stored functions or triggers, which may assign user variables."""
-    return statement.reason not in _RUNS_NONE and (
-        statement.kind is StatementClass.WRITE or statement.reason in _PROGRAMS
-    )
+def _hides(request: Request, statement: Statement | None, state: Session) -> bool:
+    """Whether a statement has changed what trackers tell, and does not show it.
+
+    Setting session_track_system_variables or session_track_state_change anew makes a server forget
+    what that tracker had to tell so far. Behind an error there may be nothing to tell anyway.
+    """
+    told = request.told
+    if told and not TRACKING.isdisjoint(told):
+        shown = () if statement is None else statement.assignments
+        hidden = TRACKING.intersection(told) - {one.name for one in shown}
+        # Nobody has heard of sql_log_bin while the variables that are told were others.
+        request.unlogged = request.unlogged or _HIDING in hidden
+        return bool(hidden)
+    runs = statement is None or statement.may_run_programs
+    return request.blank and not state.unknown and runs
 
 
 def _explained(request: Request, statement: Statement) -> bool:
@@ -387,6 +432,8 @@ def _explained(request: Request, statement: Statement) -> bool:
 def _told(name: str, value: str, request: Request, state: Session) -> None:
     """Take over the value of a system variable that a tracker of the primary's tells."""
     request.told.add(name)
+    if name == "sql_log_bin" and state.suspect:
+        request.unlogged = True  # it is told of what failed
     if name in TRACKING:
         state.set_tracker(name, f"'{value}'")
     elif name in PINNING:

@@ -80,6 +80,8 @@ class PrimarySettings:
         self.untracked = self.untracked and not changes
         self._restoring = state.tracking if changes else ""
         primary.expect(RESTORE)
+        if changes:
+            state.commits.tracked()
         sql = primary_settings(self._restoring, state.shown_variables)
         return preparation.statement_packet(primary, sql)
 

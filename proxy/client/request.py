@@ -44,6 +44,8 @@ class Request:
         settled: the primary was asked to finish what it was committing, and the answer was judged.
         unsettled: it had not finished, and the statement ran all the same.
         told: system variables of which trackers told the value.
+        blank: an OK packet said that the session's state changed, and nothing of what.
+        unlogged: it may have written what no GTID stands for.
         effect: run when the response ended well, before the client is told; is given the
             connection that answered.
         resume: what a probe of the primary is followed by, if that is not routing.
@@ -51,6 +53,7 @@ class Request:
 
     __slots__ = (
         "arrived_us",
+        "blank",
         "bound",
         "command",
         "decision",
@@ -78,6 +81,7 @@ class Request:
         "state_changed",
         "statement",
         "told",
+        "unlogged",
         "unsettled",
         "wait_us",
         "waited",
@@ -124,6 +128,8 @@ class Request:
         self.own: GtidSet = EMPTY
         self.observed: GtidSet = EMPTY
         self.state_changed = False
+        self.blank = False
+        self.unlogged = False
         self.told: set[str] = set()
         self.effect: Callable[[ServerConnection], None] | None = None
         self.resume: Callable[[], None] | None = None

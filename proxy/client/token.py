@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from routing.consistency import REMEMBERING, SettingError
 from routing.decision import Level
-from routing.token import TokenKeys, sign, verify
+from routing.token import TokenError, TokenKeys, sign, verify
 
 if TYPE_CHECKING:
     from protocol.gtid import GtidSet
@@ -32,8 +32,13 @@ def signed(session: ClientSession) -> str:
 
     Raises:
         SettingError: the proxy has no key.
-        TokenTooLargeError: the set is too long.
+        TokenError: the set is too long, or lacks what was written and has no name.
     """
+    if _scope(session).unlogged:
+        raise TokenError(
+            "something was written without a GTID (sql_log_bin = 0), so no token can stand for it;"
+            " its reader must come to the primary"
+        )
     probed = session.request.probed
     required = _scope(session).required(session.state.rules.level)
     if probed is not None:

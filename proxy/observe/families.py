@@ -136,6 +136,11 @@ REQUIRED_UNKNOWN: Final = Definition(
     "Times that a session may have committed what no packet named, so that it reads the primary.",
     ("cause",),
 )
+UNLOGGED: Final = Definition(
+    "tidegate_unlogged_writes_total",
+    "Statements that may have written what no GTID stands for, so that their scopes read the"
+    " primary.",
+)
 UNKNOWN_ENCODINGS: Final = Definition(
     "tidegate_unknown_gtid_encodings_total",
     "GTID trackers in an encoding that this version cannot read.",
@@ -222,7 +227,7 @@ DEFINITIONS: Final = (
     *(STATEMENTS, LATENCY, READS, WAITS, FALLBACKS, CROWDED, STALE, SNAPSHOTS_SPLIT, WAITS_KILLED),
     *(PROBES, PROBED_READS, AUDITED, STALE_PROVEN),
     *(LOST_GTIDS, ERRANT_GTIDS, SCOPES, SCOPES_EVICTED, PROMOTIONS),
-    *(GTIDS_TRACKED, REQUIRED_UNKNOWN, UNKNOWN_ENCODINGS),
+    *(GTIDS_TRACKED, REQUIRED_UNKNOWN, UNLOGGED, UNKNOWN_ENCODINGS),
     *(PINS, PINNED, CLIENTS, CLIENT_CONNECTIONS, CLIENTS_REFUSED),
     *(SERVERS, SERVER_CONNECTIONS, CONNECT_FAILURES, SERVER_UP, LAG),
     *(ERRORS, PROTOCOL_ERRORS, LOG_WRITTEN, LOG_DROPPED, LOG_ERRORS, CPU, MEMORY),

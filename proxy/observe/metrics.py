@@ -163,6 +163,10 @@ class Metrics:
         """Count a session whose required set became unknown."""
         self._add_cause(families.REQUIRED_UNKNOWN, (), cause)
 
+    def wrote_unlogged(self) -> None:
+        """Count a statement that may have written what no GTID stands for."""
+        self._add(families.UNLOGGED, ())
+
     def unknown_gtid_encoding(self) -> None:
         """Count a GTID tracker in an unknown encoding."""
         self._add(families.UNKNOWN_ENCODINGS, ())

@@ -96,10 +96,17 @@ def _session(session: ClientSession) -> _Rows:
         ("transaction_reads_from", None if reads_from is None else reads_from.name),
         ("autocommit", _yes(state.autocommit)),
         ("pins", state.pins.text or None),
+        ("unlogged_writes", _yes(_unlogged(session))),
         ("prepared_statements", str(len(session.prepared))),
         ("open_cursors", str(session.prepared.cursors)),
         ("primary", session.topology.primary.name),
     ]
+
+
+def _unlogged(session: ClientSession) -> bool:
+    """Whether something was written in the scope of its reads that no GTID stands for."""
+    state = session.state
+    return state.reading(state.rules, session.topology.term, session.now()).unlogged
 
 
 _SERVERS = (

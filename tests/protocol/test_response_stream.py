@@ -20,6 +20,7 @@ from protocol.response_stream import (
     ResponseStream,
 )
 from protocol.resultset import ColumnDefinition41, text_resultset, text_row
+from protocol.session_track import entry, state_change_entry
 
 MODERN = (
     Capability.CLIENT_PROTOCOL_41
@@ -150,6 +151,26 @@ def test_the_terminator_of_rows_gives_its_trackers(feed: Feed) -> None:
     )
     feed(stream, data)
     assert stream.session_states == [b"\x02\x01\x31"]
+
+
+GTIDS = entry(3, b"whatever")
+
+
+@pytest.mark.parametrize("affected", [0, 1, 250, 251, 70_000])
+@pytest.mark.parametrize("block", [None, b"", state_change_entry(True), GTIDS])
+@pytest.mark.parametrize("info", [b"", b"Rows matched: 1  Changed: 1  Warnings: 0"])
+def test_affected_rows_without_a_gtid(
+    feed: Feed, affected: int, block: bytes | None, info: bytes
+) -> None:
+    status = 3 if block is None else 3 | STATE_CHANGED
+    told = OkPacket(affected, 0, status, 0, info, block)
+    more = OkPacket(1, 0, MORE_RESULTS)
+    stream = stream_for(MODERN)
+    for _ in range(2):
+        stream.begin(RESULTS)
+        feed(stream, packets(more.serialise(MODERN), told.serialise(MODERN)))
+        changed = [(status, info)] if affected and block != GTIDS else []
+        assert stream.unnamed == [(MORE_RESULTS, b""), *changed]
 
 
 def test_error_at_once_and_in_place_of_the_rows_end(feed: Feed) -> None:

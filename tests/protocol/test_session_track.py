@@ -27,6 +27,7 @@ from protocol.session_track import (
     entry,
     gtids,
     gtids_entry,
+    names_gtids,
     register_gtid_encoding,
     retain,
     schema_entry,
@@ -111,12 +112,27 @@ def test_a_cut_block_is_malformed_or_ends_between_entries(vector: dict[str, Any]
         if end in ends:
             assert entries(block[:end]) == whole[: ends[end]]
         else:
-            for read in (entries, gtids, lambda cut: retain(cut, frozenset())):
+            for read in (entries, gtids, names_all, lambda cut: retain(cut, frozenset())):
                 with pytest.raises(MalformedPacketError):
                     read(block[:end])
 
 
+def names_all(block: bytes) -> bool:
+    """Without stopping at the first entry that names GTIDs."""
+    return names_gtids(retain(block, frozenset(range(256)) - {int(GTIDS)}))
+
+
+@pytest.mark.parametrize("vector", load("session_track"), ids=lambda v: ascii(v["statement"])[:50])
+def test_gtids_are_named_or_not(vector: dict[str, Any]) -> None:
+    block = bytes.fromhex(vector["block"])
+    assert names_gtids(block) == (GTIDS in [kind for kind, _ in entries(block)])
+    others = retain(block, frozenset(range(256)) - {int(GTIDS)})
+    assert not names_gtids(others)
+    assert names_gtids(others + entry(GTIDS, b"whatever"))
+
+
 def test_an_empty_block_has_no_entries() -> None:
+    assert not names_gtids(b"")
     assert entries(b"") == []
     assert gtids(b"") is None
     assert retain(b"", frozenset({3})) == b""

@@ -21,6 +21,7 @@ from routing.classifier import Classifier
 from routing.consistency import Rules
 from routing.decision import Level, Scope, TimeoutPolicy
 from routing.lexer import MODE_ANSI_QUOTES
+from routing.pins import PinReason
 from routing.session import Session
 from routing.topology import Role, Server
 
@@ -666,3 +667,105 @@ def test_flags_of_the_optimizer_add_up(on: On) -> None:
     assert on.state.variables == {"optimizer_switch": "'default'"}
     on.succeed("SET optimizer_switch = @x")
     assert on.state.pins.text == "variable optimizer_switch"
+
+
+# What a program hides.
+
+
+HIDDEN = [
+    system_variable_entry("session_track_gtids", "OFF"),
+    system_variable_entry("session_track_state_change", "OFF"),
+    system_variable_entry("session_track_system_variables", ""),
+    b"",
+]
+
+
+@pytest.mark.parametrize("block", HIDDEN)
+@pytest.mark.parametrize("sql", ["CALL p()", "SELECT f()", "INSERT INTO t VALUES (1)"])
+def test_a_program_that_changes_what_is_told_is_not_trusted(on: On, sql: str, block: bytes) -> None:
+    assert on.succeed(sql, block)
+    assert on.state.unknown
+    assert PinReason.UNKNOWN in on.state.pins.reasons
+    assert on.request.unlogged == (b"system_variables" in block)
+
+
+@pytest.mark.parametrize("block", HIDDEN)
+def test_also_where_it_failed_and_the_next_answer_tells(on: On, block: bytes) -> None:
+    on.fail("CALL p()")
+    on.state.own_scope.probed(EMPTY, on.state.own_scope.doubts)
+    assert on.succeed("SELECT 1", block) == bool(block)
+
+
+def test_an_empty_block_behind_an_error_hides_nothing(on: On) -> None:
+    on.state.may_have_written()  # as behind each error
+    assert not on.succeed("CALL p()", b"")
+
+
+@pytest.mark.parametrize("name", ["session_track_gtids", "session_track_state_change"])
+def test_a_set_that_shows_what_it_sets_is_trusted(on: On, name: str) -> None:
+    assert on.succeed(f"SET SESSION {name} = OFF", system_variable_entry(name, "OFF"))
+    assert not on.state.unknown
+    assert not on.state.pins.reasons
+
+
+# What is not logged.
+
+
+def unlogged(on: On, sql: str, *blocks: bytes, logged: bool = True) -> bool:
+    on.succeed(sql, *blocks)
+    return effects.wrote_unlogged(on.request, on.server, logged)
+
+
+OFF_AND_ON = system_variable_entry("sql_log_bin", "ON")
+
+
+@pytest.mark.parametrize(
+    ("sql", "writes"),
+    [
+        ("UPDATE t SET a = 1", True),
+        ("CREATE TABLE t (a INT)", True),
+        ("GRANT SELECT ON t TO u", True),
+        ("CALL p()", True),
+        ("SELECT f()", True),
+        ("EXECUTE s", True),
+        ("LOAD DATA INFILE 'x' INTO TABLE t", True),
+        ("BINLOG 'x'", True),
+        ("SELECT a FROM t", False),
+        ("SET @x = 1", False),
+        ("BEGIN", False),
+        ("COMMIT", False),
+        ("ANALYZE TABLE t", False),
+        ("OPTIMIZE TABLE t", False),
+        ("SELECT a FROM t FOR UPDATE", False),
+        ("CREATE TEMPORARY TABLE t (a INT)", False),
+        ("SELECT 1; SELECT 2", False),
+    ],
+)
+def test_what_is_written_while_nothing_is_logged(on: On, sql: str, writes: bool) -> None:
+    assert unlogged(on, sql, logged=False) == writes
+    assert not unlogged(on, sql)
+    on.server.gtids = False
+    assert unlogged(on, sql) == writes
+
+
+@pytest.mark.parametrize(
+    ("sql", "writes"),
+    [
+        ("CALL p()", True),
+        ("SELECT f()", True),
+        ("SET sql_log_bin = 0; UPDATE t SET a = 1; SET sql_log_bin = 1", True),
+        ("SET sql_log_bin = 0", False),
+        ("SET sql_log_bin = 0; SELECT 1", False),
+    ],
+)
+def test_what_a_tracker_tells_of_logging(on: On, sql: str, writes: bool) -> None:
+    assert unlogged(on, sql, OFF_AND_ON) == writes
+
+
+def test_what_failed_may_have_written_without_logging(on: On) -> None:
+    on.fail("CALL p()")
+    assert unlogged(on, "SELECT 1", OFF_AND_ON)
+
+
+def test_a_table_that_is_imported_is_not_logged(on: On) -> None:
+    assert unlogged(on, "IMPORT TABLE FROM 'x.sdi'")

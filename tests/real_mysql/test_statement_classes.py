@@ -11,7 +11,6 @@ import pytest
 from pymysql.connections import Connection
 from pymysql.cursors import Cursor
 
-from proxy.client.effects import may_run_programs
 from routing.lexer import MODE_ANSI_QUOTES, MODE_NO_BACKSLASH_ESCAPES, MODE_UTF8
 from routing.statement import StatementClass, classify_text
 from tests.real_mysql.cluster import Cluster
@@ -106,7 +105,7 @@ def test_no_class_promises_too_much(witness: Witness, sql_mode: str) -> None:
             if holds:
                 assert statement.pins, text
             if assigned:  # then no value of it may be carried on
-                assert may_run_programs(statement) or any(
+                assert statement.may_run_programs or any(
                     one.scope == "user" for one in statement.assignments
                 ), text
             if locked:

@@ -243,7 +243,7 @@ MANUAL: dict[str, list[tuple[str, str]]] = {
     "XA": [
         ("XA START 'a', 'b', 1", "transaction!+"),
         ("XA BEGIN 'a'", "transaction!+"),
-        ("XA END 'a'", "transaction!"),
+        ("XA END 'a'", "transaction"),
         ("XA PREPARE 'a'", "transaction!"),
         ("XA COMMIT 'a' ONE PHASE", "transaction!"),
         ("XA ROLLBACK 'a'", "transaction!"),

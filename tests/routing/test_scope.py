@@ -581,3 +581,53 @@ def test_no_scope_that_is_known_misses_what_was_acknowledged_in_it(seed: int) ->
         kind = chance.choices(range(6), (20, 1, 10, 12, 2, 20))[0]
         crowd.step(kind, chance.randrange(8), chance.choice(WIDE))
     assert crowd.judged >= 5
+
+
+# What has no name.
+
+
+def test_what_is_not_logged_is_never_forgotten() -> None:
+    scopes = Scopes(age=10.0)
+    user = scopes.get(Scope.USER, "ann", 1, 0.0)
+    scopes.wrote_unlogged("ann", "shop")
+    user.probed(gtids(f"{U}:1-9"), user.doubts)
+    assert user.unlogged
+    for kind, key in ((Scope.USER, "ann"), (Scope.APPLICATION, "shop"), (Scope.PROXY, "")):
+        for now in (0.0, 100.0):
+            assert scopes.get(kind, key, 1, now).unlogged
+    assert not scopes.get(Scope.USER, "bob", 1, 0.0).unlogged
+    assert not scopes.get(Scope.APPLICATION, "", 1, 0.0).unlogged
+
+
+def test_too_many_scopes_with_what_is_not_logged_are_all_scopes() -> None:
+    scopes = Scopes(limit=4)
+    bob = scopes.get(Scope.USER, "bob", 1, 0.0)
+    scopes.wrote_unlogged("ann", "shop")
+    assert not bob.unlogged
+    scopes.wrote_unlogged("cid", "stall")
+    assert bob.unlogged
+    assert scopes.get(Scope.USER, "ann", 1, 0.0).unlogged
+    assert scopes.get(Scope.USER, "dan", 1, 0.0).unlogged
+
+
+@pytest.mark.parametrize("level", list(Level))
+@pytest.mark.parametrize("kind", list(Scope))
+def test_a_scope_with_what_is_not_logged_reads_from_the_primary(level: Level, kind: Scope) -> None:
+    topology = Topology("primary:1", ["replica:1"])
+    topology.primary.observed(U, (0, 0), gtids(f"{U}:1-9"), EMPTY)
+    topology.replicas[0].observed(V, (0, 0), gtids(f"{U}:1-9"), EMPTY)
+    session = Session(
+        rules_at(level, kind, "shop", 60.0), 0, Scopes(), user="ann", term=topology.term
+    )
+    session.wrote_unlogged()
+    decision = choose(session, READ, topology, 1.0)
+    if level is Level.BEST_EFFORT:
+        assert decision.server is topology.replicas[0]
+    else:
+        assert (decision.server, decision.reason, decision.proof) == (
+            topology.primary,
+            Reason.UNKNOWN_REQUIRED,
+            Proof.PRIMARY,
+        )
+    session.reset()
+    assert choose(session, READ, topology, 1.0) == decision
