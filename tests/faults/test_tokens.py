@@ -57,6 +57,19 @@ async def test_a_token_carries_a_write_to_another_session(level: str) -> None:
         assert token_of_same(await token_of(reader), token)
 
 
+async def test_no_token_stands_for_what_was_not_logged() -> None:
+    async with table(**KEYS) as on:
+        client, other = await on.session(), await on.session()
+        await does(client, "SET sql_log_bin = 0")
+        await does(client, "INSERT INTO t VALUES (1)")
+        await does(client, "SET sql_log_bin = 1")
+        assert await count(client) == 1
+        assert await count(other) == 0
+        await refused(client, "SELECT @@tidegate_token", "without a GTID")
+        await token_of(other)
+        assert on.count("tidegate_unlogged_writes_total") == 1
+
+
 def token_of_same(token: str, other: str) -> bool:
     keys = TokenKeys((KEY,))
     return verify(other, 0, keys) <= verify(token, 0, keys)
