@@ -76,6 +76,7 @@ class RealServer:
         port: TCP port on 127.0.0.1; stays the same over restarts.
         socket: path of its Unix socket.
         ca_file: the authority that signed its certificate (valid for 127.0.0.1).
+        data: its data directory.
     """
 
     def __init__(self, name: str, mysqld: Path, scratch: ScratchFolder, *options: str) -> None:
@@ -88,7 +89,7 @@ class RealServer:
         self.ca_file = folder / name / "ca.pem"
         self._scratch = scratch
         self._mysqld = mysqld
-        self._data = folder / name
+        self.data = folder / name
         self._log = folder / f"{name}.log"
         self._options = options
         self._extra: tuple[str, ...] = ()
@@ -106,17 +107,17 @@ class RealServer:
     def create(self, template: Path) -> None:
         """Begin anew with a copy of a data directory; the server is not started."""
         self.kill()
-        shutil.rmtree(self._data, ignore_errors=True)
-        shutil.copytree(template, self._data)
+        shutil.rmtree(self.data, ignore_errors=True)
+        shutil.copytree(template, self.data)
         self._baseline = {}
 
     def launch(self, *extra: str) -> None:
         """Start the process with further options; `wait_ready` must follow."""
         self._extra = extra
-        command = [str(self._mysqld), *SERVER_OPTIONS, f"--datadir={self._data}"]
+        command = [str(self._mysqld), *SERVER_OPTIONS, f"--datadir={self.data}"]
         command += [f"--port={self.port}", f"--server-id={self.port}", f"--socket={self.socket}"]
         command += ["--report-host=127.0.0.1", f"--report-port={self.port}"]
-        command += [f"--pid-file={self._data}.id", f"--log-error={self._log}"]
+        command += [f"--pid-file={self.data}.id", f"--log-error={self._log}"]
         self._process = subprocess.Popen(
             [*command, *self._options, *extra],
             stdin=subprocess.DEVNULL,

@@ -8,7 +8,6 @@ in parallel.
 import contextlib
 import itertools
 import random
-import re
 import threading
 import time
 from collections import Counter
@@ -20,8 +19,8 @@ import pymysql
 
 from routing.consistency import read_level
 from tests.real_mysql.cluster import Cluster
+from tests.real_mysql.commit_order import CommitOrder
 from tests.real_mysql.doors import USERS, Client, Door, Session, execute
-from tests.real_mysql.server import RealServer
 from tests.support.history import Read, ScopeKey, Stamps, Write
 
 TABLES = 4
@@ -32,7 +31,6 @@ STALLED_S = 60
 _INSERT = "INSERT INTO app.registers{table} VALUES ({register}, 0)"
 _WRITE = "UPDATE app.registers{table} SET value = {value} WHERE id = {register}"
 _READ = "SELECT value FROM app.registers{table} WHERE id = {register}"
-_WRITTEN = re.compile(r"UPDATE app\.registers\d+ SET value = (\d+) WHERE")
 
 
 @dataclass
@@ -78,9 +76,9 @@ class Workload:
         self._wanted = 0
         self._moved = threading.Condition()
         self._over = threading.Event()
-        self._first_log, self._first_position = self._prepare()
+        self._order = self._prepare()
 
-    def _prepare(self) -> tuple[str, str]:
+    def _prepare(self) -> CommitOrder:
         """Put the initial values on all servers; where the primary's binary log then ends."""
         primary = self._cluster.primary
         for user, password in USERS.items():
@@ -94,8 +92,7 @@ class Workload:
         self._cluster.wait_caught_up()
         for server in self._cluster.servers:
             server.query("SET GLOBAL binlog_rows_query_log_events = ON")
-        log, position, *_ = primary.query("SHOW BINARY LOG STATUS")[0]
-        return str(log), str(position)
+        return CommitOrder(primary)
 
     def run(self, door: Door, reads: int, during: During) -> Seen:
         """Let the clients work, and `during` disturb them.
@@ -207,21 +204,8 @@ class Workload:
 
     def _put_in_order(self) -> None:
         """Give each write its place in the primary's binary log."""
-        logs = [str(row[0]) for row in self._cluster.primary.query("SHOW BINARY LOGS")]
-        places: dict[int, int] = {}
-        for log in logs[logs.index(self._first_log) :]:
-            position = self._first_position if log == self._first_log else "4"
-            for value in _logged_values(self._cluster.primary, log, position):
-                places[value] = len(places)
+        places = self._order.places()
         self._seen.history[:] = [
             replace(one, order=places.get(one.value)) if isinstance(one, Write) else one
             for one in self._seen.history
         ]
-
-
-def _logged_values(server: RealServer, log: str, position: str) -> list[int]:
-    """The values that were written to registers, in the order of a binary log."""
-    events = server.query(f"SHOW BINLOG EVENTS IN '{log}' FROM {position}")
-    statements = (str(event[5]) for event in events if event[2] == "Rows_query")
-    found = (_WRITTEN.search(statement) for statement in statements)
-    return [int(match[1]) for match in found if match]
