@@ -55,7 +55,7 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """With TIDEGATE_REQUIRE_ALL=1, fail what would be skipped for want of mysqld or Java."""
     report = yield
-    needs = {"cluster", "spark"}.intersection(getattr(item, "fixturenames", ()))
+    needs = {"cluster", "mysqld", "spark"}.intersection(getattr(item, "fixturenames", ()))
     if report.skipped and needs and os.environ.get("TIDEGATE_REQUIRE_ALL") == "1":
         report.outcome = "failed"
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longreprtext

@@ -1,0 +1,11 @@
+"""All faults, by name."""
+
+from tests.chaos import network_faults, primary_faults, promotion_faults, replica_faults
+from tests.chaos.scene import Fault
+
+FAULTS = {
+    one.name: one
+    for module in (replica_faults, network_faults, primary_faults, promotion_faults)
+    for one in vars(module).values()
+    if isinstance(one, Fault)
+}

@@ -1,0 +1,123 @@
+"""What was wrong in a trial, told from what clients did and from the primary's binary log alone."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from tests.chaos.trial import NS, Trial
+from tests.support.history import Read, Write
+from tests.support.history_checker import check
+
+BOUND_S = 30.0
+"""An operation must end so soon after it began, or after the server that it needs is back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that must not have been.
+
+    Attributes:
+        kind: the broken promise, in a few words.
+        text: a counter-example.
+    """
+
+    kind: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.text}"
+
+
+def judge(
+    trial: Trial, places: Mapping[int, int], outages: Sequence[tuple[int, int]]
+) -> list[Finding]:
+    """All that was wrong in a trial.
+
+    Args:
+        trial: one that is over.
+        places: each committed value's place in the primary's binary log.
+        outages: when the primary could not answer, each since and until when.
+    """
+    history = [_ordered(one, places) for one in trial.history]
+    writes = [one for one in history if isinstance(one, Write)]
+    reads = [one for one in history if isinstance(one, Read)]
+    try:
+        findings = _stale_reads(trial, history)
+    except ValueError as error:
+        findings = [Finding("commits in an impossible order", str(error))]
+    findings += [
+        Finding("an acknowledged write is gone", str(write))
+        for write in writes
+        if write.acknowledged is not None and write.order is None and not _may_be_lost(trial, write)
+    ]
+    findings += _phantoms(trial, reads, writes)
+    findings += _hangs(trial, outages)
+    return findings
+
+
+def lost(trial: Trial, places: Mapping[int, int]) -> list[Write]:
+    """The acknowledged writes that the fault has lost, as it may."""
+    return [
+        one
+        for one in trial.writes
+        if one.acknowledged is not None and one.value not in places and _may_be_lost(trial, one)
+    ]
+
+
+def _ordered(one: Write | Read, places: Mapping[int, int]) -> Write | Read:
+    return replace(one, order=places.get(one.value)) if isinstance(one, Write) else one
+
+
+def _may_be_lost(trial: Trial, write: Write) -> bool:
+    return trial.loss is not None and write.invoked < trial.loss.until
+
+
+def _stale_reads(trial: Trial, history: list[Write | Read]) -> list[Finding]:
+    """Before a loss everything must be seen, behind it what is left."""
+    if trial.loss is None:
+        violations = check(history)
+    else:
+        since = trial.loss.since
+        before = [one for one in history if isinstance(one, Write) or one.returned < since]
+        left = [
+            replace(one, lost=True)
+            if isinstance(one, Write) and one.order is None and _may_be_lost(trial, one)
+            else one
+            for one in history
+        ]
+        behind = [violation for violation in check(left) if violation.read.returned >= since]
+        violations = check(before) + behind
+    return [
+        Finding(f"a stale read at {violation.read.level}", _relative(str(violation), trial))
+        for violation in violations
+    ]
+
+
+def _phantoms(trial: Trial, reads: list[Read], writes: list[Write]) -> list[Finding]:
+    """Reads of what was never committed, or no more."""
+    unknown = {
+        (write.register, write.value)
+        for write in writes
+        if write.order is None and not _may_be_lost(trial, write)
+    }
+    return [
+        Finding("a read of what was never committed", str(read))
+        for read in reads
+        if (read.register, read.value) in unknown
+    ]
+
+
+def _hangs(trial: Trial, outages: Sequence[tuple[int, int]]) -> list[Finding]:
+    """What took too long; while the primary cannot answer, time does not count."""
+    findings = []
+    for operation in trial.slow:
+        lasted = operation.ended - operation.invoked
+        for since, until in outages:
+            lasted -= max(0, min(until, operation.ended) - max(since, operation.invoked))
+        if lasted > BOUND_S * NS:
+            findings.append(Finding("a hang", f"{operation}, {lasted / NS:.1f} s of it in vain"))
+    return findings
+
+
+def _relative(text: str, trial: Trial) -> str:
+    """With a hint at where in the trial times are."""
+    return f"{text} [fault in {trial.began}..{trial.healed}]"

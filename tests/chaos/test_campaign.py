@@ -1,0 +1,32 @@
+"""A campaign of two short faults on a real cluster."""
+
+from pathlib import Path
+
+import pytest
+
+from routing.decision import Level
+from tests.chaos.campaign import Campaign, Plan
+from tests.real_mysql.cluster import find_mysqld
+
+pytestmark = pytest.mark.real_mysql
+
+
+@pytest.fixture
+def mysqld() -> Path:
+    found = find_mysqld()
+    if found is None:
+        pytest.skip("no mysqld 9: run scripts/install-mysql, or name one in TIDEGATE_MYSQLD")
+    return found
+
+
+@pytest.mark.timeout(300)
+def test_two_faults_in_short(mysqld: Path) -> None:
+    said: list[str] = []
+    faults = ("applier-stopped", "replica-connections-cut")
+    outcome = Campaign(Plan(1, 0, faults, seconds=1.0), mysqld, said.append).run()
+    assert not outcome.findings, "\n".join(said)
+    assert set(outcome.rows) == set(faults)
+    for row in outcome.rows.values():
+        assert set(row.levels) == set(Level)
+        assert row.writes
+        assert row.on_replicas

@@ -1,0 +1,128 @@
+"""What clients did while one fault was upon the cluster."""
+
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from routing.decision import Level
+from tests.support.history import Read, Stamps, Write
+
+NS = 1_000_000_000
+SLOW_S = 20.0
+"""Operations that lasted longer are kept, to be judged."""
+REGISTERS_PER_TRIAL = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """A write or read that took long, answered or not.
+
+    Attributes:
+        client: who waited.
+        what: ``write`` or ``read``.
+        invoked: when it was sent, ns.
+        ended: when its answer or error was there.
+        outcome: the error's code; ``ok`` if there was none.
+    """
+
+    client: str
+    what: str
+    invoked: int
+    ended: int
+    outcome: str
+
+    def __str__(self) -> str:
+        seconds = (self.ended - self.invoked) / NS
+        return f"{self.client}: a {self.what} lasted {seconds:.1f} s and ended in {self.outcome}"
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """When acknowledged writes may have been lost.
+
+    Attributes:
+        since: nothing was lost before.
+        until: what was invoked from here on is not lost.
+    """
+
+    since: int
+    until: int
+
+
+@dataclass
+class Trial:
+    """One fault, from before it begins until the cluster is healthy again.
+
+    Times are nanoseconds of one clock; each trial has registers of its own.
+
+    Attributes:
+        number: counts trials; says which registers are this one's.
+        fault: the fault's name.
+        stamps: the clock.
+        history: what clients wrote and read, without the order of commits.
+        errors: how often clients saw which code.
+        slow: what took longer than SLOW_S.
+        began: when the fault began; None before.
+        healed: when the cluster was healthy again.
+        loss: when writes were lost; None if the fault loses none.
+        quiet: clients shall only read; other doors go on writing.
+        slowest: the read that took longest, seconds.
+    """
+
+    number: int
+    fault: str
+    stamps: Stamps = field(default_factory=Stamps)
+    history: list[Write | Read] = field(default_factory=list)
+    errors: Counter[str] = field(default_factory=Counter)
+    slow: list[Operation] = field(default_factory=list)
+    began: int | None = None
+    healed: int | None = None
+    loss: Loss | None = None
+    quiet: bool = False
+    slowest: float = 0.0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def register(self, client: int) -> int:
+        """The one that a client writes in this trial."""
+        return self.number * REGISTERS_PER_TRIAL + client
+
+    @property
+    def reads(self) -> list[Read]:
+        """The reads that were answered."""
+        return [one for one in self.history if isinstance(one, Read)]
+
+    @property
+    def writes(self) -> list[Write]:
+        """The writes, acknowledged or not."""
+        return [one for one in self.history if isinstance(one, Write)]
+
+    @property
+    def levels(self) -> Counter[Level]:
+        """How many reads were answered at each level."""
+        return Counter(read.level for read in self.reads)
+
+    def did(self, one: Write | Read) -> None:
+        """Enter what a client did."""
+        self.history.append(one)  # one call: threads may share it
+
+    def lasted(self, operation: Operation) -> None:
+        """Enter how long something took, and what error it ended in."""
+        seconds = (operation.ended - operation.invoked) / NS
+        with self._lock:
+            if operation.what == "read" and operation.outcome == "ok":
+                self.slowest = max(self.slowest, seconds)
+            if operation.outcome != "ok":
+                self.errors[operation.outcome] += 1
+            if seconds > SLOW_S:
+                self.slow.append(operation)
+
+    @contextmanager
+    def losing(self) -> Iterator[None]:
+        """Writes that are on their way in a `with` block, or were before, may be lost."""
+        since = self.stamps()
+        try:
+            yield
+        finally:
+            self.loss = Loss(since, self.stamps())
