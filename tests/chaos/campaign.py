@@ -13,7 +13,7 @@ from tests.chaos.clients import OTHER_PASSWORD, OTHER_USER, Accounts, make_clien
 from tests.chaos.cluster import ChaosCluster
 from tests.chaos.faults import FAULTS
 from tests.chaos.judge import Finding, judge, lost
-from tests.chaos.proxy_watch import ProxyWatch
+from tests.chaos.proxy_watch import RECOVERY_S, ProxyWatch
 from tests.chaos.relay import Relay, RelayLoop
 from tests.chaos.report import Row
 from tests.chaos.scene import Fault, Scene
@@ -24,8 +24,7 @@ from tests.real_mysql.commit_order import CommitOrder
 from tests.real_mysql.running_proxy import RunningProxy
 from tests.real_mysql.server import RealServer
 
-WARM_UP_S = 1.0
-AFTERMATH_S = 1.5
+WARM_UP_S = 0.5
 SHOWN = 3
 """Of findings of one kind in one trial, so many are shown."""
 
@@ -208,6 +207,7 @@ class Campaign:
         orders = {server: CommitOrder(server) for server in cluster.servers}
         counts = watch.counts()
         workload.begin(trial)
+        workload.wait_for_everybody(RECOVERY_S)
         time.sleep(WARM_UP_S)
         trial.began = trial.stamps()
         scene = Scene(cluster, self._relays, accounts, trial, self._chance, self._plan.seconds)
@@ -217,11 +217,15 @@ class Campaign:
         cluster.heal()
         trial.healed = trial.stamps()
         unwell = watch.recovered(cluster.primary, cluster.replicas)
-        time.sleep(AFTERMATH_S)
+        if not unwell:
+            unwell = [
+                Finding("a client does not get on again", str(client))
+                for client in workload.wait_for_everybody(RECOVERY_S)
+            ]
         workload.pause()
         cluster.wait_caught_up()
         places = orders[cluster.primary].places()
-        findings = judge(trial, places, cluster.outages)
+        findings = judge(trial, places, cluster.outages, harmless=fault.harmless)
         findings += self._registers(trial, places) + watch.complaints() + unwell
         self._enter(trial, findings, lost=len(lost(trial, places)), counts=watch.counts() - counts)
         self._found(fault.name, findings)

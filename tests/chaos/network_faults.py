@@ -2,10 +2,11 @@
 
 from tests.chaos.scene import Scene, fault
 
+_BEGUN = "transactions that read there, and answers that had begun"
 _PRIMARY_GONE = "writes, sessions, and reads that need the primary, for as long as it lasts"
 
 
-@fault("answers that a replica had begun to send")
+@fault(_BEGUN, harmless=True)
 def replica_connections_cut(scene: Scene) -> None:
     """Again and again all connections to a replica are reset."""
     for _ in range(8):
@@ -13,7 +14,7 @@ def replica_connections_cut(scene: Scene) -> None:
         scene.work_on(0.125)
 
 
-@fault("answers that a replica had begun to send")
+@fault(_BEGUN, harmless=True)
 def replica_half_closed(scene: Scene) -> None:
     """A replica's side of all its connections ends (FIN), the other side does not."""
     for _ in range(4):
@@ -21,7 +22,7 @@ def replica_half_closed(scene: Scene) -> None:
         scene.work_on(0.25)
 
 
-@fault("speed: a read waits until the replica is given up")
+@fault("speed: a read waits until the replica is given up", harmless=True)
 def replica_unreachable(scene: Scene) -> None:
     """Nothing reaches a replica or comes from it, and nobody is told; then all goes on."""
     relay = scene.relays[scene.some_replica()]
@@ -30,7 +31,7 @@ def replica_unreachable(scene: Scene) -> None:
     relay.heal()
 
 
-@fault("speed: a read waits until the replica is given up")
+@fault("speed: a read waits until the replica is given up", harmless=True)
 def replica_swallowed(scene: Scene) -> None:
     """The same, and then its connections are reset."""
     relay = scene.relays[scene.some_replica()]
@@ -39,7 +40,7 @@ def replica_swallowed(scene: Scene) -> None:
     relay.heal()
 
 
-@fault("nothing: reads run elsewhere")
+@fault("nothing: reads run elsewhere", harmless=True)
 def replica_refused(scene: Scene) -> None:
     """The way to a replica is closed: connections are reset and refused."""
     relay = scene.relays[scene.some_replica()]
@@ -48,7 +49,7 @@ def replica_refused(scene: Scene) -> None:
     relay.heal()
 
 
-@fault("speed")
+@fault("speed", harmless=True)
 def replica_answers_late(scene: Scene) -> None:
     """What a replica sends arrives 0.3 s late; what is sent to it does not."""
     relay = scene.relays[scene.some_replica()]
@@ -85,7 +86,7 @@ def primary_swallowed(scene: Scene) -> None:
         relay.heal()
 
 
-@fault("speed")
+@fault("speed", harmless=True)
 def primary_answers_late(scene: Scene) -> None:
     """What the primary sends arrives 0.2 s late; what is sent to it does not."""
     relay = scene.relays[scene.primary]
@@ -94,7 +95,7 @@ def primary_answers_late(scene: Scene) -> None:
     relay.heal()
 
 
-@fault("speed")
+@fault("speed", harmless=True)
 def primary_hears_late(scene: Scene) -> None:
     """What is sent to the primary arrives 0.2 s late; what it sends does not."""
     relay = scene.relays[scene.primary]

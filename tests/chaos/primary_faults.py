@@ -15,7 +15,7 @@ _CLIENTS = (
 )
 
 
-@fault("nothing")
+@fault("nothing", harmless=True)
 def calm(scene: Scene) -> None:
     """Nothing goes wrong, for comparison."""
     scene.work_on()
@@ -86,7 +86,7 @@ def primary_full(scene: Scene) -> None:
             scene.work_on(0.25)
 
 
-@fault("speed of writes")
+@fault("speed of writes", harmless=True)
 def commits_delayed(scene: Scene) -> None:
     """The primary gathers commits for 50 ms (binlog_group_commit_sync_delay)."""
     with scene.setting(scene.primary, "binlog_group_commit_sync_delay", "50000"):
@@ -95,6 +95,7 @@ def commits_delayed(scene: Scene) -> None:
 
 @fault(
     "speed of writes; a session whose write waits goes on waiting",
+    harmless=True,
     needs_semi_sync=True,
 )
 def semi_sync_waits(scene: Scene) -> None:

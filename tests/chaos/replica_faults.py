@@ -6,12 +6,13 @@ from tests.chaos.scene import Scene, fault
 from tests.chaos.sessions import TABLES, all_registers
 from tests.real_mysql.server import RealServer
 
+_BEGUN = "transactions that read there, and answers that had begun"
 _NOTHING = "nothing: reads run elsewhere"
 _SET = "UPDATE app.registers{} SET value = {} WHERE id = {}"
 _HOLD = "SELECT * FROM registers{} WHERE id >= {} FOR SHARE"
 
 
-@fault(_NOTHING)
+@fault(_NOTHING, harmless=True)
 def applier_stopped(scene: Scene) -> None:
     """A replica stops applying (STOP REPLICA SQL_THREAD), then the other one."""
     for replica in scene.cluster.replicas:
@@ -19,7 +20,7 @@ def applier_stopped(scene: Scene) -> None:
             scene.work_on(0.5)
 
 
-@fault(_NOTHING)
+@fault(_NOTHING, harmless=True)
 def receiver_stopped(scene: Scene) -> None:
     """A replica receives nothing any more (STOP REPLICA IO_THREAD)."""
     replica = scene.some_replica()
@@ -28,7 +29,7 @@ def receiver_stopped(scene: Scene) -> None:
     replica.query("START REPLICA IO_THREAD")
 
 
-@fault("speed: reads wait for their budget, then run on the primary")
+@fault("speed: reads wait for their budget, then run on the primary", harmless=True)
 def replicas_delayed(scene: Scene) -> None:
     """Both replicas apply everything a second late (SOURCE_DELAY = 1)."""
     for replica in scene.cluster.replicas:
@@ -38,7 +39,7 @@ def replicas_delayed(scene: Scene) -> None:
         replica.set_source_delay(0)
 
 
-@fault("answers that a replica had begun to send")
+@fault(_BEGUN, harmless=True)
 def replica_killed(scene: Scene) -> None:
     """A replica is killed (SIGKILL) and started again."""
     replica = scene.some_replica()
@@ -48,7 +49,7 @@ def replica_killed(scene: Scene) -> None:
     scene.work_on(0.5)
 
 
-@fault("answers that a replica had begun to send")
+@fault(_BEGUN, harmless=True)
 def replica_restarted(scene: Scene) -> None:
     """One replica after the other is restarted in good order, as for an upgrade."""
     for replica in scene.cluster.replicas:
@@ -58,7 +59,7 @@ def replica_restarted(scene: Scene) -> None:
         scene.work_on(0.25)
 
 
-@fault("speed: a read waits until the replica is given up")
+@fault("speed: a read waits until the replica is given up", harmless=True)
 def replica_frozen(scene: Scene) -> None:
     """A replica's process stands still (SIGSTOP) and goes on: its connections stay open."""
     replica = scene.some_replica()
@@ -67,7 +68,7 @@ def replica_frozen(scene: Scene) -> None:
     replica.resume()
 
 
-@fault("speed: a read waits until the replicas are given up")
+@fault("speed: a read waits until the replicas are given up", harmless=True)
 def all_replicas_frozen(scene: Scene) -> None:
     """Both replicas' processes stand still, for a moment and then for longer."""
     for share in (0.2, 0.8):
@@ -78,7 +79,7 @@ def all_replicas_frozen(scene: Scene) -> None:
             replica.resume()
 
 
-@fault(_NOTHING)
+@fault(_NOTHING, harmless=True)
 def replica_offline(scene: Scene) -> None:
     """A replica sends its clients away (offline_mode = ON), as before maintenance."""
     replica = scene.some_replica()
@@ -86,7 +87,7 @@ def replica_offline(scene: Scene) -> None:
         scene.work_on()
 
 
-@fault(_NOTHING)
+@fault(_NOTHING, harmless=True)
 def replica_full(scene: Scene) -> None:
     """A replica takes no more connections (max_connections), and loses those that it has."""
     replica = scene.some_replica()
@@ -95,7 +96,7 @@ def replica_full(scene: Scene) -> None:
         scene.work_on()
 
 
-@fault(_NOTHING)
+@fault(_NOTHING, harmless=True)
 def replica_rebuilt_in_place(scene: Scene) -> None:
     """A replica gets older data under RESET BINARY LOGS AND GTIDS, without a restart.
 
@@ -124,7 +125,7 @@ def replica_rebuilt_in_place(scene: Scene) -> None:
     scene.work_on(0.2)
 
 
-@fault("speed at READ_ALL_WRITES, whose reads run on the primary")
+@fault("speed at READ_ALL_WRITES, whose reads run on the primary", harmless=True)
 def commit_order_given_up(scene: Scene) -> None:
     """Replicas stop keeping their source's order (replica_preserve_commit_order = OFF).
 

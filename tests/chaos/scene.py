@@ -76,6 +76,8 @@ class Fault:
         apply: does it, lets clients work meanwhile, and takes it back where healing does not.
         does: what it does, in a sentence.
         not_promised: what clients must expect.
+        harmless: clients see no error of it, but 3024 where they have to wait too long, and the end
+            of a session whose transaction reads from a replica that breaks.
         needs_failover: only for a proxy that follows promotions.
         needs_monitor: only for a proxy with a monitor.
         needs_semi_sync: only where the servers have the plugins.
@@ -85,6 +87,7 @@ class Fault:
     apply: Callable[[Scene], None]
     does: str
     not_promised: str
+    harmless: bool
     needs_failover: bool
     needs_monitor: bool
     needs_semi_sync: bool
@@ -93,6 +96,7 @@ class Fault:
 def fault(
     not_promised: str,
     *,
+    harmless: bool = False,
     needs_failover: bool = False,
     needs_monitor: bool = False,
     needs_semi_sync: bool = False,
@@ -105,6 +109,7 @@ def fault(
             apply=apply,
             does=" ".join((apply.__doc__ or "").split()),
             not_promised=not_promised,
+            harmless=harmless,
             needs_failover=needs_failover,
             needs_monitor=needs_monitor or needs_failover,
             needs_semi_sync=needs_semi_sync,

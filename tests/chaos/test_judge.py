@@ -76,6 +76,18 @@ def test_a_loss_does_not_excuse_stale_reads_of_what_is_left() -> None:
     assert found == ["a stale read at READ_OWN_WRITES"]
 
 
+def test_an_error_that_a_harmless_fault_does_not_explain() -> None:
+    def found(what: str, outcome: str, *, harmless: bool = True) -> list[str]:
+        failed = replace(trial(), failures=[Operation("c", what, 1, 2, outcome)])
+        return [finding.kind for finding in judge(failed, {}, (), harmless=harmless)]
+
+    assert found("write", "2013") == ["an error that the fault does not explain"]
+    assert found("read", "2013") == ["an error that the fault does not explain"]
+    assert found("read", "2013", harmless=False) == []
+    assert found("read", "3024") == []
+    assert found("transaction", "2013") == []
+
+
 def test_a_hang_but_for_the_time_in_which_the_primary_was_gone() -> None:
     bound = round(BOUND_S * NS)
     long = Operation("c", "read", 100, 101 + bound, "ok")

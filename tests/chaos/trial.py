@@ -17,11 +17,11 @@ REGISTERS_PER_TRIAL = 1000
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """A write or read that took long, answered or not.
+    """Something that a client did and waited for.
 
     Attributes:
         client: who waited.
-        what: ``write`` or ``read``.
+        what: ``login``, ``write``, ``read``, or ``transaction`` for all that is in one that reads.
         invoked: when it was sent, ns.
         ended: when its answer or error was there.
         outcome: the error's code; ``ok`` if there was none.
@@ -62,7 +62,7 @@ class Trial:
         fault: the fault's name.
         stamps: the clock.
         history: what clients wrote and read, without the order of commits.
-        errors: how often clients saw which code.
+        failures: what ended in an error.
         slow: what took longer than SLOW_S.
         began: when the fault began; None before.
         healed: when the cluster was healthy again.
@@ -75,7 +75,7 @@ class Trial:
     fault: str
     stamps: Stamps = field(default_factory=Stamps)
     history: list[Write | Read] = field(default_factory=list)
-    errors: Counter[str] = field(default_factory=Counter)
+    failures: list[Operation] = field(default_factory=list)
     slow: list[Operation] = field(default_factory=list)
     began: int | None = None
     healed: int | None = None
@@ -103,6 +103,11 @@ class Trial:
         """How many reads were answered at each level."""
         return Counter(read.level for read in self.reads)
 
+    @property
+    def errors(self) -> Counter[str]:
+        """How often clients saw which code."""
+        return Counter(operation.outcome for operation in self.failures)
+
     def did(self, one: Write | Read) -> None:
         """Enter what a client did."""
         self.history.append(one)  # one call: threads may share it
@@ -111,10 +116,10 @@ class Trial:
         """Enter how long something took, and what error it ended in."""
         seconds = (operation.ended - operation.invoked) / NS
         with self._lock:
-            if operation.what == "read" and operation.outcome == "ok":
+            if operation.what in ("read", "transaction") and operation.outcome == "ok":
                 self.slowest = max(self.slowest, seconds)
             if operation.outcome != "ok":
-                self.errors[operation.outcome] += 1
+                self.failures.append(operation)
             if seconds > SLOW_S:
                 self.slow.append(operation)
 

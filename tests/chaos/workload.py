@@ -66,6 +66,7 @@ class Workload:
         self._doors = range(len(clients), len(clients) + OTHER_DOORS)
         self._trial: Trial | None = None
         self._working = 0
+        self._turns = dict.fromkeys(clients, 0)
         self._moved = threading.Condition()
         self._over = False
         self.failures: list[BaseException] = []
@@ -96,9 +97,22 @@ class Workload:
             rows = ",".join(f"({one}, 0)" for one in registers if one % TABLES == table)
             primary.query(_MAKE.format(table, rows))
         self._cluster.wait_caught_up()
+        for pool in self._pools.values():
+            pool.close()  # its idle connections may have been lost unnoticed
         with self._moved:
             self._trial = trial
             self._moved.notify_all()
+
+    def wait_for_everybody(self, timeout: float) -> list[Client]:
+        """Let each client do something with success; those that could not in time."""
+        with self._moved:
+            before = dict(self._turns)
+
+            def idle() -> list[Client]:
+                return [client for client in self._clients if self._turns[client] == before[client]]
+
+            self._moved.wait_for(lambda: not idle(), timeout)
+            return idle()
 
     def pause(self) -> None:
         """Let the clients finish what they do, and stand still.
@@ -155,6 +169,7 @@ class Workload:
                 if not trial.quiet and chance.random() < WRITES:
                     self._write(trial, client, session, chance)
                 self._reads(trial, client, session, chance)
+                self._turns[client] += 1
             except FAILURES:
                 failed = True
             finally:
@@ -215,19 +230,37 @@ class Workload:
         first: int | None = None
         for _ in range(chance.choice(READS_PER_WRITE)):
             number = chance.choice(chance.choice([[client.number], peers, everybody]))
-            invoked = self._read(trial, client, session, trial.register(number), first)
+            register = trial.register(number)
+            invoked = self._read(trial, client, session, register, shared=shared, since=first)
             first = invoked if shared else None
             if not shared:
                 time.sleep(chance.uniform(0, PAUSE_S / 4))
         self._timed(trial, client, "transaction", session.end_snapshot)
 
     def _read(
-        self, trial: Trial, client: Client, session: Session, register: int, since: int | None
+        self,
+        trial: Trial,
+        client: Client,
+        session: Session,
+        register: int,
+        *,
+        shared: bool,
+        since: int | None,
     ) -> int:
-        """Read, and tell when that began; `since`: when the first read of its snapshot did."""
+        """Read, and tell when that began.
+
+        Args:
+            trial: of which the register is.
+            client: who reads.
+            session: through which.
+            register: which.
+            shared: it is in a transaction.
+            since: when the first read of that transaction began; None of the first itself.
+        """
         level, staleness = read_level(client.consistency)
         invoked = since or trial.stamps()
-        value, scopes = self._timed(trial, client, "read", lambda: session.read(register))
+        what = "transaction" if shared else "read"
+        value, scopes = self._timed(trial, client, what, lambda: session.read(register))
         scope = next(key for key in scopes if key[0] is client.scope)
         bound = round((staleness or 0) * NS)
         returned = trial.stamps()
@@ -248,6 +281,7 @@ class Workload:
                         link.close()
                     port = self._cluster.primary.port
                     link = PyMySQLLink(port, APP_USER, self._accounts.passwords[APP_USER])
+                    continue  # the login may have lasted, and the primary may be another one now
                 self._write_value(trial, who, number, _through(link))
             except FAILURES:
                 if link is not None:
