@@ -370,6 +370,8 @@ class Answers:
             if not session.request.started and not session.request.bound:
                 session.reads.fall_back(connection, Reason.REPLICA_LOST)
                 return
+            if session.dispatch.reset_is_done():
+                return
             self.showed_in_part(connection)
             self._proxy.ledger.enter(session, server, Outcome.LOST, 0, None)
             session.replies.end_lost(cause)

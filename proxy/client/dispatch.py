@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from protocol.constants import Command
 from protocol.errors import ServerErrorCode
 from protocol.gtid import EMPTY
 from protocol.packet import frame
@@ -58,6 +59,8 @@ class Dispatch:
         request.bound = True
         if connection is session.primary:
             self.to_primary(reason)
+        elif connection.lost and self.reset_is_done():
+            pass
         elif connection.lost or connection.owes_answer:
             # What it still owes to a read that left it would be taken for this answer.
             session.replies.end_lost("it held an open cursor")
@@ -67,6 +70,18 @@ class Dispatch:
             request.decision = Decision(connection.server, reason, Proof.NONE)
             self.activate(connection)
             connection.write(self.own_packet(connection))
+
+    def reset_is_done(self) -> bool:
+        """Answer COM_STMT_RESET to a replica that is gone: so is all that it would drop."""
+        session = self._session
+        request = session.request
+        if request.command is not Command.COM_STMT_RESET or request.prepared is None:
+            return False
+        request.prepared.cursor = None
+        session.active = None
+        session.answered = True
+        session.replies.answer(session.replies.ok())
+        return True
 
     def to(self, decision: Decision) -> None:
         """Write the request to the server that was decided on."""

@@ -177,8 +177,7 @@ async def test_reset_forgets_long_data() -> None:
         client = await on.session()
         statement = await prepare(client, "SELECT COUNT(*) FROM t WHERE ? = 'x'")
         client.send(ComStmtSendLongData(statement, 0, b"abc").serialise())
-        reset = bytes((Command.COM_STMT_RESET,)) + statement.to_bytes(4, "little")
-        assert (await client.command(reset, SIMPLE)).ok
+        assert (await client.command(reset_of(statement), SIMPLE)).ok
         value = QueryAttribute("", FieldType.MYSQL_TYPE_STRING, b"x")
         assert counted(await execute(client, statement, value)) == 0
         assert ran_on_replicas(on) == 2
@@ -306,6 +305,37 @@ async def test_a_replica_that_dies_before_the_answer_is_passed_on() -> None:
         on.cluster.replicas[0].faults.drop_connection_after(0, matching=b"\x17")
         assert counted(await execute(client, statement, number(0))) == 0
         assert on.statements("primary", "replica_lost") == 1
+
+
+def reset_of(statement: int) -> bytes:
+    return bytes((Command.COM_STMT_RESET,)) + statement.to_bytes(4, "little")
+
+
+async def test_what_a_reset_would_drop_is_gone_with_its_replica() -> None:
+    """Drivers reset a statement before they execute it again."""
+    async with table() as on:
+        client = await on.session()
+        statement = await prepare(client, SELECT)
+        assert counted(await execute(client, statement, number(0))) == 0
+        on.cluster.replicas[0].faults.drop_connection_after(0, matching=b"\x1a")
+        assert (await client.command(reset_of(statement), SIMPLE)).ok
+        assert counted(await execute(client, statement, number(0))) == 0
+        assert ran_on_primary(on) == 0
+
+
+async def test_a_cursor_is_reset_with_its_replica() -> None:
+    async with table() as on:
+        client = await on.session()
+        statement = await prepare(client, SELECT)
+        assert counted(await execute(client, statement, number(0))) == 0
+        (session,) = on.proxy.sessions.values()
+        prepared = session.prepared.get(statement)
+        assert prepared is not None
+        (prepared.cursor,) = session.replicas.connections  # the mocker has no cursors
+        await on.cluster.replicas[0].stop()
+        await eventually(lambda: prepared.cursor is not None and prepared.cursor.lost)
+        assert (await client.command(reset_of(statement), SIMPLE)).ok
+        assert counted(await execute(client, statement, number(0))) == 0
 
 
 LONG: Mapping[str, Any] = {"a write": "INSERT INTO t VALUES (LENGTH(?))", "a read": SELECT}
