@@ -164,7 +164,8 @@ class Campaign:
     def _options(self, *, follows: bool) -> dict[str, str | None]:
         draw = self._chance.choice
         options: dict[str, str | None] = {
-            "connect_timeout": "2s",
+            "connect_timeout": draw(["2s", "5s"]),
+            "handshake_timeout": "60s",
             "wait_budget": draw(["50ms", "250ms", "1s"]),
             "on_timeout": draw(["primary", "primary", "error"]),
             "self_audit": draw(["0.001", "0.2"]),

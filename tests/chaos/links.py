@@ -23,8 +23,14 @@ FAILURES = (
 )
 
 
-def code(error: Exception) -> str:
+class LoginError(OSError):
+    """A connection could not be opened, where one was needed for a statement."""
+
+
+def code(error: BaseException) -> str:
     """The MySQL error code of a driver's exception, or the exception's name."""
+    if isinstance(error, LoginError) and error.__cause__ is not None:
+        error = error.__cause__
     number = getattr(error, "errno", None) or next(iter(error.args), None)
     if isinstance(error, OSError) or not isinstance(number, int) or number <= 0:
         return type(error).__name__

@@ -153,9 +153,8 @@ class Relay:
     async def _close(self) -> None:
         await self._refuse()
         self._flowing.set()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=_CALL_S / 2)  # they end with their connections
 
     async def _connected(self, reader: asyncio.StreamReader, client: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()

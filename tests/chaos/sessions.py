@@ -12,7 +12,7 @@ from itertools import cycle
 from typing import Protocol
 
 from tests.chaos.clients import Accounts, Client, Habit
-from tests.chaos.links import ConnectorLink, Link, PyMySQLLink
+from tests.chaos.links import FAILURES, ConnectorLink, Link, LoginError, PyMySQLLink
 from tests.real_mysql.server import RealServer
 from tests.support.history import ScopeKey
 
@@ -180,10 +180,7 @@ class Pool:
             self._opened += taken is None
             name = f"{self._user}'s pooled connection {self._opened}"
         if taken is None:
-            taken = (
-                ConnectorLink(self._port, self._user, self._accounts.passwords[self._user]),
-                name,
-            )
+            taken = self._open(), name
         link, name = taken
         try:
             set_rules(link, client)
@@ -197,6 +194,12 @@ class Pool:
                 self._idle.append((link, name))
                 return
         link.close()
+
+    def _open(self) -> Link:
+        try:
+            return ConnectorLink(self._port, self._user, self._accounts.passwords[self._user])
+        except FAILURES as error:
+            raise LoginError from error
 
     def close(self) -> None:
         """Close the idle ones."""

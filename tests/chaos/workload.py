@@ -15,7 +15,7 @@ from typing import TypeVar
 from routing.consistency import read_level
 from tests.chaos.clients import Accounts, Client, Habit
 from tests.chaos.cluster import ChaosCluster
-from tests.chaos.links import CLIENT_TIMEOUT_S, FAILURES, Link, PyMySQLLink, code
+from tests.chaos.links import CLIENT_TIMEOUT_S, FAILURES, Link, LoginError, PyMySQLLink, code
 from tests.chaos.sessions import (
     TABLES,
     PairSession,
@@ -193,6 +193,7 @@ class Workload:
             return act()
         except FAILURES as error:
             outcome = code(error)
+            what = "login" if isinstance(error, LoginError) else what
             raise
         finally:
             trial.lasted(Operation(str(who), what, invoked, trial.stamps(), outcome))
