@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _LONG = 512
 _NODES: dict[type[exp.Expr], str] = {
     exp.CurrentUser: "CURRENT_USER",
+    exp.CurrentRole: "CURRENT_ROLE",
     exp.SessionUser: "SESSION_USER",
     exp.CurrentSchema: "SCHEMA",
     exp.CurrentVersion: "VERSION",

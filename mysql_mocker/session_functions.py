@@ -136,6 +136,10 @@ async def _current_user(session: "Session", _arguments: Arguments) -> Value:
     return f"{session.user}@%"
 
 
+async def _current_role(_session: "Session", _arguments: Arguments) -> Value:
+    return "NONE"
+
+
 async def _version(_session: "Session", _arguments: Arguments) -> Value:
     return VERSION
 
@@ -171,6 +175,7 @@ FUNCTIONS: Final[dict[str, Function]] = {
     "SESSION_USER": _user,
     "SYSTEM_USER": _user,
     "CURRENT_USER": _current_user,
+    "CURRENT_ROLE": _current_role,
     "VERSION": _version,
     "LAST_INSERT_ID": _last_insert_id,
     "ROW_COUNT": _row_count,

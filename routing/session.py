@@ -67,6 +67,11 @@ class Session:
         pins: what keeps it on the primary.
         text_prepared: statements that are prepared by text, by name; what is not here, is unknown.
         schema: the default schema; empty if none is chosen.
+        schema_version: changes whenever a schema is chosen, be it the same: a server then looks up
+            again what the session may do in it.
+        role: what the client's last SET ROLE says; None if it gave none.
+        role_version: changes with each SET ROLE, which renews all that the session may do.
+        schema_role, schema_role_version: those under which the schema was chosen.
         user_variables: what is known of them.
         variables: session variables that the client set, name to SQL literal; NAMES is one of them.
         variables_version: changes whenever `variables` does.
@@ -107,6 +112,11 @@ class Session:
         self.pins = Pins()
         self.text_prepared: dict[str, Statement] = {}
         self.schema = ""
+        self.schema_version = 0
+        self.role: str | None = None
+        self.role_version = 0
+        self.schema_role: str | None = None
+        self.schema_role_version = 0
         self.user_variables = UserVariables()
         self.variables: dict[str, str] = {}
         self.variables_version = 0
@@ -222,6 +232,25 @@ class Session:
 
     # What it carries
 
+    def chose_schema(self, name: str) -> None:
+        """The primary has another default schema, or has chosen the same one again."""
+        self.schema = name
+        self.schema_version += 1
+        self.schema_role = self.role
+        self.schema_role_version = self.role_version
+
+    def took_role(self, role: str) -> None:
+        """A SET ROLE succeeded; `role` is the text behind it."""
+        self.role = role
+        self.role_version += 1
+
+    def logged_in(self, user: str) -> None:
+        """Somebody else logged in, and has the roles of that login."""
+        self.user = user
+        self.role = None
+        self.role_version = 0
+        self.avoided = frozenset()
+
     def set_variable(self, name: str, literal: str) -> None:
         """The client set a session variable to a literal."""
         if self.variables.get(name) == literal and name not in _ORDERED:
@@ -296,7 +325,10 @@ class Session:
         return settings
 
     def reset(self) -> None:
-        """COM_RESET_CONNECTION or COM_CHANGE_USER: state goes, what was written stays written."""
+        """COM_RESET_CONNECTION or COM_CHANGE_USER: state goes, what was written stays written.
+
+        Schema and role stay, too (fact 7.9).
+        """
         self.in_transaction = False
         self.autocommit = self.status_tells = self._initial_autocommit
         self.commits = Commits()

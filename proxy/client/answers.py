@@ -17,7 +17,7 @@ from protocol.frame_numbers import FrameNumbers
 from protocol.packet import frame
 from protocol.response import ErrPacket
 from protocol.statement_execution import with_statement_id
-from proxy.client import effects
+from proxy.client import effects, preparation
 from proxy.server.connection import Purpose, ServerConnection
 from proxy.server.probe import parsed
 from routing.decision import Outcome, Reason
@@ -38,6 +38,10 @@ _WRITES: Final = frozenset({1290, 1792, 1836})
 
 _REFUSALS: Final = _WRITES | {1461}
 """These, and that it has no room for another prepared statement."""
+
+_DENIALS: Final = frozenset({1044, 1142, 1143, 1227, 1356, 1370, 1449})
+"""Errors by which a server says that the user, or a definer, lacks a right. A replica may not know
+yet of one that was given, and the primary decides."""
 
 _QUERY_TIMEOUT: Final = 3024
 """ER_QUERY_TIMEOUT: max_execution_time has passed."""
@@ -135,6 +139,10 @@ class Answers:
             statement = request.statement
             if code in _WRITES and statement is not None:
                 self._proxy.topology.refusals.add(statement.digest, self._proxy.now())
+            session.reads.fall_back(connection, Reason.REPLICA_REFUSED)
+            return True
+        elif code in _DENIALS:
+            preparation.look_up_again(connection)
             session.reads.fall_back(connection, Reason.REPLICA_REFUSED)
             return True
         elif code in _FAREWELLS:
@@ -250,8 +258,10 @@ class Answers:
 
     def chose_schema(self, name: str) -> None:
         """A command that succeeded chose the default schema, and perhaps no tracker told so."""
-        if self._session.state.schema != name:
-            self._session.state.schema = name
+        state = self._session.state
+        before = state.schema
+        state.chose_schema(name)
+        if name != before:
             self._follow_schema()
 
     def _follow_schema(self) -> None:

@@ -190,14 +190,19 @@ class Dispatch:
         self.activate(replica)
         data = b""
         waits = decision.proof is Proof.WAITED and decision.proof_set is not None
-        schema = state.schema if replica.schema != state.schema else ""
-        role = state.variables.get("role", "")
+        # What is asked about the statement before needs no rights, and would lose it.
+        asks = decision.reason is Reason.DIAGNOSTIC
+        schema = state.schema if asks and replica.schema != state.schema else ""
+        rights = not asks and (
+            replica.role_version != state.role_version
+            or (bool(state.schema) and replica.schema_version != state.schema_version)
+        )
         audits = decision.proof is not Proof.NONE and self._session.reads.audits()
         if (
             waits
             or audits
             or schema
-            or replica.role != role
+            or rights
             or replica.needs_reset
             or replica.variables_version != state.variables_version
         ):
@@ -209,8 +214,8 @@ class Dispatch:
                 self._session.reads.wait.begin(replica, decision.proof_set, budget)
             if audits and request.required is not None:
                 parts += preparation.audit(replica, state, request.required)
-            if replica.role != role:
-                parts += preparation.choose_role(replica, role)
+            if rights:
+                parts += preparation.rights(replica, state, refreshed=bool(parts))
             if schema:
                 parts += preparation.choose_schema(replica, schema)
             data = parts

@@ -145,7 +145,7 @@ def take_trackers(
                 state.wrote(change.gtids, server, now, request.rules)
                 metrics.gtids_tracked(1)
             elif isinstance(change, Schema):
-                state.schema = change.name
+                state.chose_schema(change.name)
             elif isinstance(change, SystemVariable):
                 _told(change.name.lower(), change.value, request, state)
             elif isinstance(change, StateChange):
@@ -488,6 +488,9 @@ def _assigned(assignment: Assignment, request: Request, state: Session) -> bool:
             state.pins.give(PinReason.VARIABLE, name)
     elif name in NOT_CARRIED or _has_been_told(name, value, request):
         pass
+    elif name == "role" and value is not None:
+        state.pins.give(PinReason.VARIABLE, name)
+        state.took_role(value)
     elif name in PINNING:
         _pin(name, value, state)
     elif value is None:

@@ -42,7 +42,6 @@ def prepare(connection: ServerConnection, state: Session) -> bytes:
         connection.statements.clear()
         connection.snapshot = None
         connection.user_variables.clear()
-        connection.role = ""
     if connection.variables_version != state.variables_version:
         connection.variables_version = state.variables_version
         for sql in _assignments(state.variables):
@@ -135,11 +134,51 @@ def end_transaction(connection: ServerConnection) -> None:
     connection.snapshot = None
 
 
-def choose_role(connection: ServerConnection, role: str) -> bytes:
-    """A SET ROLE; registers its answer. It stands behind the WAIT, which may be for its GRANT."""
+def rights(connection: ServerConnection, state: Session, refreshed: bool) -> bytes:
+    """The session's role and schema, where they are not those that it gave last, in its order.
+
+    They stand behind the WAIT, which may be for a GRANT, a REVOKE, or the schema itself. Like a
+    server, a replica looks up again what the session may do; so the same is told again, too.
+
+    Args:
+        connection: to a replica.
+        state: of the session.
+        refreshed: a statement stands before. What COM_INIT_DB finds is what the statement before it
+            found, if roles are active.
+    """
+    data = b""
+    if state.schema and connection.schema_version != state.schema_version:
+        if state.schema_role_version == state.role_version:
+            data = _choose_role(connection, state)
+        elif connection.role != state.schema_role and state.schema_role is not None:
+            data = _set_role(connection, state.schema_role)
+        if not data and not refreshed:
+            connection.expect(PREPARE)
+            data = statement_packet(connection, b"DO 0")
+        data += choose_schema(connection, state.schema)
+        connection.schema_version = state.schema_version
+    return data + _choose_role(connection, state)
+
+
+def _choose_role(connection: ServerConnection, state: Session) -> bytes:
+    if connection.role_version == state.role_version:
+        return b""
+    connection.role_version = state.role_version
+    # Nobody has one: it is told that, to look up the rights of the account itself again.
+    return _set_role(connection, "NONE" if state.role is None else state.role)
+
+
+def _set_role(connection: ServerConnection, role: str) -> bytes:
     connection.expect(PREPARE)
     connection.role = role
     return statement_packet(connection, f"SET ROLE {role}".encode("utf-8", "surrogateescape"))
+
+
+def look_up_again(connection: ServerConnection) -> None:
+    """Let a replica look up what the session may do, before its next statement."""
+    connection.schema_version = -1
+    if connection.role is not None or not connection.has_roles:
+        connection.role_version = -1
 
 
 def choose_schema(connection: ServerConnection, schema: str) -> bytes:
@@ -157,8 +196,6 @@ def _assignments(variables: dict[str, str]) -> list[bytes]:
     statements: list[str] = []
     run: list[str] = []
     for name, literal in variables.items():
-        if name == "role":
-            continue  # it may not be there before the WAIT
         if name in ("names", "character set"):
             if run:
                 statements.append("SET " + ",".join(run))

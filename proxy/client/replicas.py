@@ -85,11 +85,14 @@ class Replicas:
         proxy.metrics.server_connected(server.name)
         proxy.metrics.server_up(server.name, True)
         identity = opened.identity
+        connection = opened.connection
+        connection.has_roles = identity.has_roles
+        preparation.look_up_again(connection)  # it may have found less than a read must see
         if identity.grew:
             proxy.ledger.proved(
                 server, "probed", identity.executed, identity.asked_us, identity.answered_us
             )
-        self.put(opened.connection)
+        self.put(connection)
         return None
 
     def _attach(self, opened: Opened) -> None:

@@ -182,7 +182,7 @@ class ClientSession:
         self.sql_mode = identity.sql_mode
         self.connection.server_allows(identity.max_allowed_packet)
         self.state.connected(identity.sql_mode, identity.autocommit, identity.character_set)
-        self.state.schema = connection.schema
+        self.state.chose_schema(connection.schema)
         self._proxy.metrics.server_connected(connection.server.name)
         if old is not None:
             self.drop(old)
@@ -325,11 +325,10 @@ class ClientSession:
         self.primary_settings.made()
         self.login = login
         self.rules = rules
-        self.state.user = login.username
+        self.state.logged_in(login.username)
         self.state.initial_rules = rules.initial(login.database or "")
         self.state.reset()
         self.answers.count_pins()
-        self.state.avoided = frozenset()
         self.prepared.clear()
         self.replicas.drop_all()
         self.take_primary(opened)

@@ -144,7 +144,11 @@ class ServerConnection:
         stream: where the response stands that is being read.
         translation: set where the client negotiated less than this connection did.
         schema: the default schema it has.
-        role: what SET ROLE it was given; empty if none.
+        schema_version: the version of the session's schema that it was told.
+        role: what SET ROLE it was given; None if none.
+        role_version: the version of the session's role that it has; -1 if it is to be told again.
+        has_roles: roles are active from its login on. A server then looks up global rights for each
+            statement, and else keeps those of the login, or of the last SET ROLE.
         user_variables: those that it was given, as literals.
         variables_version: the version of the session's variables that it has.
         needs_reset: the session was reset and this connection not yet.
@@ -164,7 +168,10 @@ class ServerConnection:
         self.epoch = 0
         self.settings = b""
         self.schema = ""
-        self.role = ""
+        self.schema_version = -1
+        self.role: str | None = None
+        self.role_version = 0
+        self.has_roles = False
         self.user_variables: dict[str, str] = {}
         self.variables_version = 0
         self.needs_reset = False

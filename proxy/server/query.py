@@ -25,11 +25,11 @@ _IDENTITY: Final = (
     b"SELECT @@server_uuid,@@GLOBAL.gtid_mode,@@SESSION.sql_mode,@@SESSION.autocommit,"
     b"@@SESSION.character_set_client,@@GLOBAL.read_only,"
     b"@@GLOBAL.replica_preserve_commit_order,@@GLOBAL.replica_parallel_workers,"
-    b"@@SESSION.max_allowed_packet,"
+    b"@@SESSION.max_allowed_packet,CURRENT_ROLE(),"
     b"(SELECT VARIABLE_VALUE FROM performance_schema.global_status"
     b" WHERE VARIABLE_NAME='Uptime'),@@GLOBAL.gtid_executed"
 )
-_IDENTITY_COLUMNS: Final = 11
+_IDENTITY_COLUMNS: Final = 12
 _NUMBER: Final = re.compile(rb"[0-9]{1,10}")
 
 
@@ -43,6 +43,7 @@ class Identity:
         autocommit: likewise; the status flags do not tell of a server's default (they say on).
         character_set: its character_set_client.
         max_allowed_packet: likewise; the server refuses a packet of so many bytes.
+        has_roles: roles are active in it.
         asked_us: UTC µs when the question was sent.
         answered_us: UTC µs when the answer was there.
         grew: the server's applied set became larger by it, or began anew.
@@ -53,6 +54,7 @@ class Identity:
     autocommit: bool
     character_set: str
     max_allowed_packet: int
+    has_roles: bool
     asked_us: int
     answered_us: int
     grew: bool
@@ -98,7 +100,7 @@ async def identify(
     if len(row) != _IDENTITY_COLUMNS:
         raise MalformedPacketError("the server did not say who it is")
     uuid, gtid_mode, sql_mode, autocommit, character_set, read_only, order, workers = row[:8]
-    largest, uptime, text = row[8:]
+    largest, roles, uptime, text = row[8:]
     if uuid is None or largest is None or uptime is None or text is None:
         raise MalformedPacketError("the server did not say who it is")
     if not _NUMBER.fullmatch(uptime):
@@ -119,6 +121,7 @@ async def identify(
         autocommit=autocommit != b"0",
         character_set=(character_set or b"").decode("ascii", "replace"),
         max_allowed_packet=int(largest),
+        has_roles=roles != b"NONE",
         asked_us=asked_us,
         answered_us=answered_us,
         grew=grew or server.epoch != epoch,

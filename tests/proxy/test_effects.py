@@ -647,9 +647,11 @@ def test_what_a_program_does_to_tracking_is_restored(on: On) -> None:
 
 def test_roles_are_carried_as_they_are_written(on: On) -> None:
     assert not on.succeed("SET ROLE a, `b`")
-    assert on.state.variables == {"role": "a , `b`"}
+    assert (on.state.role, on.state.role_version) == ("a , `b`", 1)
     on.succeed("SET ROLE NONE")
-    assert on.state.variables == {"role": "NONE"}
+    on.succeed("SET ROLE NONE")
+    assert (on.state.role, on.state.role_version) == ("NONE", 3)
+    assert not on.state.variables
     assert not on.state.pins.reasons
 
 

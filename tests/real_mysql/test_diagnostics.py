@@ -151,6 +151,23 @@ def test_commands_that_keep_what_is_asked(
     assert answers[0] == answers[1]
 
 
+def test_a_schema_between_a_read_and_what_is_asked_of_it(
+    cluster: Cluster, running: RunningProxy
+) -> None:
+    answers: list[list[object]] = []
+    for address in (cluster.primary.address, running.address):
+        with RawClient(
+            address, APP_USER, APP_PASSWORD, Capability.CLIENT_DEPRECATE_EOF, "app"
+        ) as client:
+            answers.append([])
+            for schema in (b"app", b"information_schema", b"app"):
+                client.query("SELECT 'x' + 1 FROM app.state")
+                client.command(Command.COM_INIT_DB, schema, SIMPLE)
+                answers[-1].append(client.query("SHOW WARNINGS"))
+                answers[-1].append(client.query("SELECT DATABASE(), ROW_COUNT()"))
+    assert answers[0] == answers[1]
+
+
 @pytest.fixture
 def behind(cluster: Cluster) -> Iterator[None]:
     """No replica applies anything: what a read must see, it sees on the primary alone."""

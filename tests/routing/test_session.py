@@ -143,6 +143,31 @@ def test_gaps_that_a_probe_does_not_close_are_not_asked_about_again(
     assert session.wants_probe
 
 
+# Rights.
+
+
+def test_roles_and_schemas_count_each_time_they_are_given(session: Session) -> None:
+    assert (session.role, session.role_version) == (None, 0)
+    session.chose_schema("app")
+    session.chose_schema("app")
+    assert session.schema_version == 2
+    assert (session.schema_role, session.schema_role_version) == (None, 0)
+    session.took_role("reader")
+    session.took_role("reader")
+    assert (session.role, session.role_version) == ("reader", 2)
+    assert session.schema_role_version == 0
+    session.chose_schema("app")
+    assert (session.schema_role, session.schema_role_version) == ("reader", 2)
+
+
+def test_a_reset_keeps_the_role_and_another_login_does_not(session: Session) -> None:
+    session.took_role("reader")
+    session.reset()
+    assert (session.role, session.role_version) == ("reader", 1)
+    session.logged_in("another")
+    assert (session.user, session.role, session.role_version) == ("another", None, 0)
+
+
 # COM_RESET_CONNECTION.
 
 
