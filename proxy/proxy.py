@@ -19,6 +19,7 @@ from proxy.server.errors import ServerUnreachableError
 from proxy.server.login import greet
 from proxy.server.monitor import Monitor
 from proxy.server.probe import Probes
+from proxy.server.signs_of_life import SignsOfLife
 from proxy.server.waits import Waits
 from routing.classifier import Classifier
 from routing.scope import Scopes
@@ -187,6 +188,7 @@ async def serve(
     await proxy.meet_primary()
     listeners = [Listener(proxy, address) for address in config.addresses]
     monitor = Monitor(proxy)
+    signs_of_life = SignsOfLife(proxy)
     ports = [await listener.start(reuse_port=config.workers > 1) for listener in listeners]
     # What the start made stays for good, and neither statements nor sessions leave cycles behind:
     # let the collector look at what is new, and seldom.
@@ -194,6 +196,7 @@ async def serve(
     gc.freeze()
     gc.set_threshold(*_GC_THRESHOLDS)
     monitor.start()
+    signs_of_life.start()
     ready(ports[0])
     where = ", ".join(str(port) for port in ports)
     _log.info("worker %d (pid %d) listens on port %s", worker, os.getpid(), where)
@@ -203,4 +206,5 @@ async def serve(
         for listener in listeners:
             listener.stop()
         await monitor.stop()
+        await signs_of_life.stop()
         await proxy.drain()

@@ -112,7 +112,8 @@ class Reason(Word):
     AUDIT_FAILED = "audit_failed"
     """The replica lacks what it was taken to have, or did not say whether it has it."""
     REPLICA_LOST = "replica_lost"
-    """The replica's connection failed before a byte of the result was passed on."""
+    """The replica's connection failed, or said nothing any more, before a byte of the result was
+    passed on."""
 
 
 class TimeoutPolicy(Word):

@@ -44,6 +44,7 @@ class Server:
         uuid: `@@server_uuid`; empty until it was first reached.
         epoch: counts incarnations seen.
         version: `@@version` as its handshake gave it; empty until then.
+        said: how many times it has said something, on whatever connection.
         gtids: `@@GLOBAL.gtid_mode` is ON (or was not asked yet).
         behind_until: until when (monotonic s) a wait is not worth trying; see `timed_out`.
         ordered: it commits in the order of its source, so it shows only states that the source had.
@@ -62,6 +63,7 @@ class Server:
         self.uuid = ""
         self.epoch = 0
         self.version = ""
+        self.said = 0
         self.gtids = True
         self.behind_until = 0.0
         self.ordered = True
@@ -130,6 +132,7 @@ class Server:
             applied_before: `applied` when the question was sent; what other connections proved
                 meanwhile may be missing from the answer.
         """
+        self.said += 1
         if (
             uuid != self.uuid
             or started[0] - self._started[1] > _RESTART_SLACK_S
@@ -184,6 +187,10 @@ class Server:
         """It could not be reached: others need not try for a while, and longer each time."""
         self.down_until = now + self._down_backoff
         self._down_backoff = min(self._down_backoff * 2, _BACKOFF_LAST_S)
+
+    def silent(self, until: float) -> None:
+        """It says nothing: nobody is to try before `until`, monotonic s, unless it is reached."""
+        self.down_until = max(self.down_until, until)
 
     def trying(self, until: float) -> None:
         """Somebody tries to reach it again after a failure: one attempt at a time is enough."""

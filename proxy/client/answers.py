@@ -106,6 +106,7 @@ class Answers:
             request.started = True
             session.connection.write(data)
         if stream.infile:
+            connection.be_patient()
             numbers = FrameNumbers(stream.sequence_id + 1)
             session.long_command.begin()
             session.long_command.give(lambda data: connection.write(numbers.renumber(data)))

@@ -23,6 +23,7 @@ from protocol.errors import MalformedPacketError, ProtocolError
 from protocol.response import ErrPacket
 from protocol.response_stream import PREPARED, RESULTS, SIMPLE, ResponseStream
 from proxy.channel import ChannelClosedError
+from proxy.server.tcp import be_patient
 
 if TYPE_CHECKING:
     from protocol.constants import Capability
@@ -155,6 +156,7 @@ class ServerConnection:
         statements: the prepared statements that the server knows, by the client's ids.
         preparing: the client's ids of those that it was asked to prepare, in order.
         snapshot: that of the READ ONLY transaction that is open there.
+        said: how many times it has said something.
         drained: bytes of an answer that nobody waits for any more.
         tracks_all: its session_track_gtids is ALL_GTIDS.
         overdue: it owes the answer to a probe that nobody waits for any more.
@@ -181,6 +183,7 @@ class ServerConnection:
         self.tracks_all = False
         self.overdue = False
         self.lost = False
+        self.said = 0
         self.drained = 0
         flags = int(capabilities)
         self.query_attributes = bool(flags & 1 << 27)
@@ -266,6 +269,15 @@ class ServerConnection:
                 transport.abort()
         self.lost = True
 
+    def give_up(self, cause: str) -> None:
+        """Break the connection, and tell the owner."""
+        self._fail(cause, None)
+
+    def be_patient(self) -> None:
+        """Let the server read what it is sent as slowly as it likes, from now on."""
+        if self._transport is not None and not self.lost:
+            be_patient(self._transport)
+
     def _begin(self, exchange: Exchange) -> None:
         self._current = exchange
         if exchange.forwarded and self.translation is not None:
@@ -280,6 +292,8 @@ class ServerConnection:
         owner = self._owner
         if owner is None:
             return
+        self.said += 1
+        self.server.said += 1
         position = 0
         size = len(data)
         stream = self.stream

@@ -20,6 +20,7 @@ from proxy.server import attributes
 from proxy.server.connection import ServerConnection
 from proxy.server.errors import ServerRefusedError, ServerUnreachableError
 from proxy.server.query import Identity, identify, query
+from proxy.server.tcp import keep_watch
 from routing.session_variables import SHOWN_BY_DEFAULT, followed
 from routing.topology import Role
 
@@ -220,12 +221,7 @@ async def be_greeted(server: Server, config: Config) -> Greeted:
     """
     try:
         async with asyncio.timeout(config.connect_timeout):
-            channel = await _connect(server)
-            try:
-                return Greeted(server, channel, _greeting(await channel.read_packet()))
-            except BaseException:
-                channel.abort()
-                raise
+            return await be_greeted_on(await connect(server), server)
     except (OSError, TimeoutError, ChannelClosedError, ProtocolError) as error:
         raise ServerUnreachableError(str(error) or type(error).__name__) from error
 
@@ -316,7 +312,12 @@ async def greet(server: Server, config: Config) -> HandshakeV10:
     return greeted.greeting
 
 
-async def _connect(server: Server) -> PacketChannel:
+async def connect(server: Server) -> PacketChannel:
+    """Connect, and no more.
+
+    Raises:
+        OSError, ServerUnreachableError: nobody is there, or nobody is called so.
+    """
     host, _, port = server.name.rpartition(":")
     channel = PacketChannel(LOGIN_PACKET_LIMIT)
     try:
@@ -329,7 +330,22 @@ async def _connect(server: Server) -> PacketChannel:
         # uvloop does not tell of a connection's end where it was made and then not waited for.
         channel.connection_lost(None)
         raise
+    keep_watch(channel.transport)
     return channel
+
+
+async def be_greeted_on(channel: PacketChannel, server: Server) -> Greeted:
+    """Wait for the server to say hello; a connection on which it does not is closed.
+
+    Raises:
+        ServerRefusedError: the server said no.
+        ChannelClosedError, ProtocolError: it left, or broke the protocol.
+    """
+    try:
+        return Greeted(server, channel, _greeting(await channel.read_packet()))
+    except BaseException:
+        channel.abort()
+        raise
 
 
 def _greeting(payload: bytes) -> HandshakeV10:

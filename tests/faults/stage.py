@@ -15,6 +15,7 @@ from proxy.config import Config
 from proxy.observe.metrics import Metrics
 from proxy.proxy import Proxy
 from proxy.server.monitor import Monitor
+from proxy.server.signs_of_life import SignsOfLife
 from proxy.tls import Materials, build, make_key_ring
 from tests.faults import garbage
 from tests.faults.client import PASSWORD, Client
@@ -127,16 +128,20 @@ async def before(
     await proxy.meet_primary()
     listener = Listener(proxy)
     monitor = Monitor(proxy)
+    signs_of_life = SignsOfLife(proxy)
     stage = Stage(proxy, await listener.start(reuse_port=False), cluster)
     monitor.start()
+    signs_of_life.start()
     try:
         with garbage.judged():
             yield stage
             await monitor.stop()
+            await signs_of_life.stop()
             await stage.end()
     finally:
         listener.stop()
         await monitor.stop()
+        await signs_of_life.stop()
         await proxy.drain()
 
 

@@ -1,6 +1,8 @@
 """A primary that breaks, lies or goes away: the session ends with a reason, others go on."""
 
 import asyncio
+import socket
+from typing import Any
 
 import pytest
 
@@ -11,7 +13,7 @@ from protocol.response import ErrPacket, OkPacket
 from protocol.response_stream import PREPARED
 from protocol.session_track import entry, gtids_entry, state_change_entry
 from proxy.server.probe import PROBE_SQL
-from tests.faults.client import Client, query
+from tests.faults.client import MODERN, Client, query
 from tests.faults.peers import GREETING, OK, Script, err, identity, peer, read_packet, rows
 from tests.faults.stage import asked, before, eventually, stage
 
@@ -29,6 +31,22 @@ async def expect_lost(client: Client) -> None:
     assert (error.code, error.sqlstate) == (2013, "HY000")
     assert error.message.startswith("Lost connection to MySQL server during query")
     assert client.sequence_id == 1
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="Linux has it")
+async def test_the_primary_may_take_a_local_file_as_slowly_as_it_likes() -> None:
+    """It may wait for a lock; TCP would take that for a server that has vanished."""
+    async with stage() as on:
+        client = await on.session(capabilities=MODERN | Capability.CLIENT_LOCAL_FILES)
+        (session,) = on.proxy.sessions.values()
+        assert session.primary is not None
+        transport: Any = session.primary._transport
+        end = transport.get_extra_info("socket")
+        assert end.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) > 0
+        on.cluster.primary.faults.raw_reply(frame(b"\xfbfile", 1), matching=b"LOAD")
+        client.send(query("LOAD DATA LOCAL INFILE 'file' INTO TABLE t"))
+        assert await client.read_packet() == b"\xfbfile"
+        assert end.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 0
 
 
 @pytest.mark.parametrize("bytes_sent", [0, 1, 4, 5])
