@@ -124,7 +124,7 @@ def _read(
     if not guarded:
         chosen = _reachable(session, topology, now)
         if chosen is None:
-            return on_primary(topology, Reason.NO_REPLICA)
+            return _without_replica(session, topology)
         return Decision(chosen, Reason.READ, Proof.NONE)
     if not topology.primary.gtids:
         return on_primary(topology, Reason.NO_GTIDS)
@@ -138,7 +138,7 @@ def _read(
     if required is None or not _goes_on(session, topology, seen_on, scope.seen_epoch, now):
         compared = not remembers or scope.term == topology.term
         if compared and _reachable(session, topology, now) is None:
-            return on_primary(topology, Reason.NO_REPLICA)  # no need to ask
+            return _without_replica(session, topology)  # no need to ask
         return Decision(topology.primary, Reason.PROBE, Proof.PROBED)
     if level is Level.STRONG:
         since = now
@@ -172,7 +172,7 @@ def _guarded(
             index = 0
         server = replicas[index]
         index += 1
-        if now < server.down_until or server in session.avoided:
+        if now < server.down_until or session.avoids(server, now):
             continue
         if not server.gtids or server.diverged:
             continue
@@ -193,7 +193,15 @@ def _guarded(
         return Decision(nearest, Reason.READ, Proof.WAITED, required)
     if reachable:
         return on_primary(topology, Reason.REPLICA_BEHIND)
-    return on_primary(topology, Reason.COMMIT_ORDER if unordered else Reason.NO_REPLICA)
+    if unordered:
+        return on_primary(topology, Reason.COMMIT_ORDER)
+    return _without_replica(session, topology)
+
+
+def _without_replica(session: Session, topology: Topology) -> Decision:
+    """To the primary: no replica is there, or none that takes what the session carries."""
+    refused = len(session.objections) and session.objections.causes(session.told)
+    return on_primary(topology, Reason.REPLICA_REFUSED if refused else Reason.NO_REPLICA)
 
 
 def _goes_on(
@@ -205,7 +213,7 @@ def _goes_on(
     """
     if seen_on is None:
         return True
-    usable = now >= seen_on.down_until and seen_on not in session.avoided
+    usable = now >= seen_on.down_until and not session.avoids(seen_on, now)
     return usable and seen_on.epoch == epoch and seen_on is not topology.primary
 
 
@@ -213,6 +221,6 @@ def _reachable(session: Session, topology: Topology, now: float) -> Server | Non
     replicas = topology.replicas
     for offset in range(len(replicas)):
         server = replicas[(session.preferred + offset) % len(replicas)]
-        if now >= server.down_until and server not in session.avoided:
+        if now >= server.down_until and not session.avoids(server, now):
             return server
     return None

@@ -12,9 +12,10 @@ from routing.lexer import (
     MODE_UTF8,
     UTF8_COMPATIBLE,
 )
+from routing.objections import Objections, Told
 from routing.pins import PinReason, Pins
 from routing.scope import Scopes, ScopeState
-from routing.session_variables import LOGGING, SHOWN_BY_DEFAULT
+from routing.session_variables import LOGGING, SHOWN_BY_DEFAULT, SWITCH
 from routing.snapshot import Snapshot
 from routing.statement import Statement
 from routing.topology import Role, Server
@@ -38,7 +39,7 @@ _SHOWN_BY_DEFAULT: Final = frozenset({0, 1, 4, 5})
 _ORDERED: Final = frozenset(
     {
         *("names", "character set", "character_set_client", "character_set_connection"),
-        *("character_set_results", "collation_connection"),
+        *("character_set_results", "collation_connection", SWITCH),
     }
 )
 """What one of these sets, another may set, too."""
@@ -86,6 +87,7 @@ class Session:
         shown_variables: system variables whose tracker it is to see, as it set
             session_track_system_variables.
         avoided: replicas that do not let this user in.
+        objections: replicas that did not take what it carries.
         last: the server that ran the previous statement.
         found_on: the one that ran the last statement with rows, of which FOUND_ROWS() tells.
         preferred: index of the replica that the session asks first.
@@ -131,6 +133,7 @@ class Session:
         self.shown_trackers = _SHOWN_BY_DEFAULT
         self.shown_variables = SHOWN_BY_DEFAULT
         self.avoided: frozenset[Server] = frozenset()
+        self.objections = Objections()
         self.last: Server | None = None
         self.found_on: Server | None = None
         self.preferred = preferred
@@ -244,12 +247,24 @@ class Session:
         self.role = role
         self.role_version += 1
 
+    @property
+    def told(self) -> Told:
+        """What a replica is told that is to follow it, by versions."""
+        return self.variables_version, self.role_version, self.schema_version
+
+    def avoids(self, server: Server, now: float) -> bool:
+        """Whether a replica does not let it in, or does not take what it carries."""
+        if server in self.avoided:
+            return True
+        return bool(len(self.objections)) and self.objections.hold(server, self.told, now)
+
     def logged_in(self, user: str) -> None:
         """Somebody else logged in, and has the roles of that login."""
         self.user = user
         self.role = None
         self.role_version = 0
         self.avoided = frozenset()
+        self.objections.clear()
 
     def set_variable(self, name: str, literal: str) -> None:
         """The client set a session variable to a literal."""

@@ -72,9 +72,14 @@ SHOWN_BY_DEFAULT: Final = (
 )
 """session_track_system_variables of a server with default settings."""
 
+SWITCH: Final = "optimizer_switch"
+FLAGS: Final = "optimizer_switch flags"
+"""Stands for the flags that were set one by one, behind what set all of them."""
+
 _FOLLOWED: Final = sorted(
     CARRIED | TRACKING | {"autocommit", "sql_log_bin", "sql_auto_is_null", "profiling"}
 )
+_FLAG: Final = re.compile(r"([A-Za-z0-9_]+ *)(=[A-Za-z]+)?")
 _NAME: Final = re.compile("[A-Za-z0-9_]+")
 _NUMBER: Final = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
 _PLAIN: Final = re.compile(r"[ -&(-\[\]-~]*")
@@ -107,15 +112,37 @@ def literal_of(name: str, value: str) -> str | None:
     return f"'{value}'" if _PLAIN.fullmatch(value) else None
 
 
-def in_addition(literal: str, before: str | None) -> str:
-    """A value of optimizer_switch, which sets only the flags that it names, with those set before.
+def switched(literal: str, flags: str) -> tuple[str, str] | None:
+    """What a new value of optimizer_switch makes of the flags that were set before.
 
-    Its whole value is not used: a server refuses its own one now and then (9.7.4).
+    A server refuses a flag that is named twice in one value. Its whole value is not used: a server
+    refuses its own one now and then (9.7.4).
+
+    Args:
+        literal: the value, which sets all flags (DEFAULT, 5, 'default,mrr=on') or some of them.
+        flags: a literal of those that were set one by one; "" if none.
+
+    Returns:
+        A literal of what sets all flags, "" if nothing does, and one of the flags behind it. They
+        need a SET each. None if the value cannot be read.
     """
-    quoted = literal[:1] in "'\"" and before is not None and before[:1] in "'\""
-    if not quoted or before is None or literal.strip("'\"").upper() == "DEFAULT":
-        return literal
-    return f"'{before[1:-1]},{literal[1:-1]}'"
+    if literal[:1] not in "'\"":
+        return literal, ""
+    everything = ""
+    known = dict(flag.split("=") for flag in flags[1:-1].split(",")) if flags else {}
+    for part in literal[1:-1].split(",") if len(literal) > 2 else ():
+        flag = _FLAG.fullmatch(part)
+        if flag is None:
+            return None
+        if flag[2] is None:
+            everything = "'default'"
+    if everything:
+        known.clear()
+    for part in literal[1:-1].split(","):
+        name, _, value = part.lower().partition("=")
+        if value:
+            known[name.strip()] = value
+    return everything, f"'{','.join(f'{name}={value}' for name, value in known.items())}'"
 
 
 def pins(name: str, value: str | None) -> bool:

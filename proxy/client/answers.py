@@ -58,6 +58,9 @@ _NAMING: Final = frozenset({1243, 1421})
 _FAREWELLS: Final = frozenset({1053, 3032})
 """Errors by which a server says that it goes away, or serves nobody for now."""
 
+_PASSING: Final = _FAREWELLS | {1205, 1213, 1317, _QUERY_TIMEOUT}
+"""These, and that something was in the way, or the statement was killed."""
+
 
 class Answers:
     """The owner of one session's server connections (`proxy.server.connection.Owner`)."""
@@ -203,15 +206,30 @@ class Answers:
                 f"{ErrPacket.parse(stream.error)}"
             )
         else:
-            _log.info(
-                "replica %s could not be prepared: %s",
-                connection.server.name,
-                ErrPacket.parse(stream.error),
-            )
+            self._objected(connection, stream.error, active)
             if active:
                 session.reads.fall_back(connection, Reason.REPLICA_REFUSED)
             # Even if nobody waits for it any more: it has not what it was thought to have.
             session.replicas.give_up(connection)
+
+    def _objected(self, connection: ServerConnection, error: bytes, active: bool) -> None:
+        """A replica did not take what the session carries: remember that, unless it may pass.
+
+        Where the WAIT before ran out, the replica may be too old to know a schema or a role.
+        """
+        cause = str(ErrPacket.parse(error))
+        pause = 0.0
+        if active and _code(error) not in _PASSING:
+            state = self._session.state
+            now = self._proxy.now()
+            pause = state.objections.add(connection.server, cause, state.told, now)
+        _log.info(
+            "replica %s could not be prepared, and is left alone for %g s by session %d: %s",
+            connection.server.name,
+            pause,
+            self._session.session_id,
+            cause,
+        )
 
     def settled(self, connection: ServerConnection) -> None:
         """Take the next command, if the answer to this one is complete."""

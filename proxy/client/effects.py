@@ -19,12 +19,14 @@ from protocol.session_track import (
 from routing.pins import Act, PinReason
 from routing.session_variables import (
     CARRIED,
+    FLAGS,
     NOT_CARRIED,
     PINNING,
+    SWITCH,
     TRACKING,
-    in_addition,
     literal_of,
     pins,
+    switched,
 )
 from routing.statement import StatementClass, Touch
 from routing.topology import Role
@@ -517,8 +519,9 @@ def _carry(name: str, literal: str, state: Session) -> None:
         state.set_character_set(literal)
     if name in _READ_STRINGS:
         state.user_variables.forget_strings()
-    if name == "optimizer_switch":
-        literal = in_addition(literal, state.variables.get(name))
+    if name == SWITCH:
+        _carry_switch(literal, state)
+        return
     if name == "sql_mode":
         state.set_sql_mode(literal)
         if not state.modes_known:
@@ -528,6 +531,20 @@ def _carry(name: str, literal: str, state: Session) -> None:
         state.pins.give(PinReason.VARIABLE, "names")
     state.pins.give(PinReason.VARIABLE, name)
     state.set_variable(name, literal)
+
+
+def _carry_switch(literal: str, state: Session) -> None:
+    made = switched(literal, state.variables.get(FLAGS, ""))
+    if made is None:
+        state.pins.take(PinReason.VARIABLE, SWITCH)
+        return
+    everything, flags = made
+    if everything:
+        state.variables.pop(FLAGS, None)
+        state.set_variable(SWITCH, everything)
+    if len(flags) > 2:
+        state.set_variable(FLAGS, flags)
+    state.pins.give(PinReason.VARIABLE, SWITCH)
 
 
 def _pin(name: str, value: str | None, state: Session) -> None:

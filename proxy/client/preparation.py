@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from protocol.command import com_query
 from protocol.packet import frame
 from proxy.server.connection import AUDIT, PREPARE, SETTLE, WAIT
+from routing.session_variables import FLAGS, SWITCH
 
 if TYPE_CHECKING:
     from protocol.gtid import GtidSet
@@ -19,6 +20,8 @@ _SETTLE_SQL: Final = (
     b"REGEXP_REPLACE(REGEXP_REPLACE(@@GLOBAL.gtid_owned,"
     b"_latin1'#[0-9]+?(?=[0-9a-f]{8}-)',_latin1','),_latin1'#[0-9]+',_latin1''),%b) LIMIT 1"
 )
+_LONGEST_SET: Final = 1000
+"""How long a SET of several variables gets, bytes; max_allowed_packet is 1024 at least."""
 _HINT_S: Final = 1.0
 """How much later than a WAIT's own end the server may end it, s."""
 END_TRANSACTION: Final = b"COMMIT AND NO CHAIN NO RELEASE"
@@ -59,12 +62,12 @@ def assign_user_variables(
         literal = state.user_variables.value(name)
         if literal and connection.user_variables.get(name) != literal:
             connection.user_variables[name] = literal
-            assignments.append(f"@`{name}`={literal}")
-    if not assignments:
-        return b""
-    connection.expect(PREPARE)
-    sql = "SET " + ",".join(assignments)
-    return statement_packet(connection, sql.encode("utf-8", "surrogateescape"))
+            assignments.append(_encoded(f"@`{name}`={literal}"))
+    packets = []
+    for sql in _sets(assignments):
+        connection.expect(PREPARE)
+        packets.append(statement_packet(connection, sql))
+    return b"".join(packets)
 
 
 def wait(connection: ServerConnection, state: Session, gtids: GtidSet, budget: float) -> bytes:
@@ -171,7 +174,7 @@ def _choose_role(connection: ServerConnection, state: Session) -> bytes:
 def _set_role(connection: ServerConnection, role: str) -> bytes:
     connection.expect(PREPARE)
     connection.role = role
-    return statement_packet(connection, f"SET ROLE {role}".encode("utf-8", "surrogateescape"))
+    return statement_packet(connection, _encoded(f"SET ROLE {role}"))
 
 
 def look_up_again(connection: ServerConnection) -> None:
@@ -193,16 +196,31 @@ def choose_schema(connection: ServerConnection, schema: str) -> bytes:
 
 def _assignments(variables: dict[str, str]) -> list[bytes]:
     """A SET for each run of ordinary variables and for each NAMES, in the order they were set."""
-    statements: list[str] = []
-    run: list[str] = []
+    statements: list[bytes] = []
+    run: list[bytes] = []
     for name, literal in variables.items():
-        if name in ("names", "character set"):
-            if run:
-                statements.append("SET " + ",".join(run))
-                run = []
-            statements.append(f"SET {name.upper()} {literal}")
+        if name in ("names", "character set", FLAGS):
+            statements += _sets(run)
+            run = []
+            if name == FLAGS:
+                statements += _sets([_encoded(f"@@SESSION.{SWITCH}={literal}")])
+            else:
+                statements.append(_encoded(f"SET {name.upper()} {literal}"))
         else:
-            run.append(f"@@SESSION.{name}={literal}")
-    if run:
-        statements.append("SET " + ",".join(run))
-    return [sql.encode("utf-8", "surrogateescape") for sql in statements]
+            run.append(_encoded(f"@@SESSION.{name}={literal}"))
+    return statements + _sets(run)
+
+
+def _sets(assignments: list[bytes]) -> list[bytes]:
+    """As few SET statements as are short enough for any max_allowed_packet, if one alone is."""
+    statements: list[bytes] = []
+    for assignment in assignments:
+        if statements and len(statements[-1]) + len(assignment) < _LONGEST_SET:
+            statements[-1] += b"," + assignment
+        else:
+            statements.append(b"SET " + assignment)
+    return statements
+
+
+def _encoded(sql: str) -> bytes:
+    return sql.encode("utf-8", "surrogateescape")

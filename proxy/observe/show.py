@@ -96,6 +96,7 @@ def _session(session: ClientSession) -> _Rows:
         ("transaction_reads_from", None if reads_from is None else reads_from.name),
         ("autocommit", _yes(state.autocommit)),
         ("pins", state.pins.text or None),
+        ("refused_by", _objections(session)),
         ("unlogged_writes", _yes(_unlogged(session))),
         ("prepared_statements", str(len(session.prepared))),
         ("open_cursors", str(session.prepared.cursors)),
@@ -107,6 +108,13 @@ def _unlogged(session: ClientSession) -> bool:
     """Whether something was written in the scope of its reads that no GTID stands for."""
     state = session.state
     return state.reading(state.rules, session.topology.term, session.now()).unlogged
+
+
+def _objections(session: ClientSession) -> str | None:
+    """Replicas that do not take what the session carries, and why."""
+    state = session.state
+    causes = state.objections.causes(state.told)
+    return "; ".join(f"{server.name}: {cause}" for server, cause in causes) or None
 
 
 _SERVERS = (

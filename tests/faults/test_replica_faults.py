@@ -415,7 +415,17 @@ async def test_a_replica_that_does_not_take_a_variable() -> None:
         assert (await client.query("SELECT @@time_zone")).value == b"+05:00"
         assert (await client.query("SELECT 2")).value == b"2"
         assert on.statements("primary", "replica_refused") == 1
+        opened = on.count("tidegate_server_connections_opened_total")
         assert (await client.query("SELECT 3")).value == b"3"
+        assert on.statements("primary", "replica_refused") == 2
+        assert on.count("tidegate_server_connections_opened_total") == opened
+        assert on.count("tidegate_fallbacks_total", "replica_refused") == 1
+        shown = await client.query("SHOW TIDEGATE SESSION")
+        (refused,) = [row[1] for row in shown.rows if row[0] == b"refused_by"]
+        assert refused is not None
+        assert b"Unknown time zone" in refused
+        await client.query("SET time_zone = '+06:00'")
+        assert (await client.query("SELECT 4")).value == b"4"
         assert on.statements("replica", "ok") == 2
 
 

@@ -23,6 +23,7 @@ from routing.decision import Level, Scope, TimeoutPolicy
 from routing.lexer import MODE_ANSI_QUOTES
 from routing.pins import PinReason
 from routing.session import Session
+from routing.session_variables import FLAGS
 from routing.topology import Role, Server
 
 U = "11111111-1111-1111-1111-111111111111"
@@ -664,11 +665,26 @@ def test_a_replica_tells_nothing_of_the_session(on: On) -> None:
 def test_flags_of_the_optimizer_add_up(on: On) -> None:
     on.succeed("SET optimizer_switch = 'mrr=off'", told(optimizer_switch="mrr=off,a=on"))
     on.succeed('SET optimizer_switch = "a=off"')
-    assert on.state.variables == {"optimizer_switch": "'mrr=off,a=off'"}
+    assert on.state.variables == {FLAGS: "'mrr=off,a=off'"}
+    on.succeed("SET optimizer_switch = 'mrr=on'")
+    assert on.state.variables == {FLAGS: "'mrr=on,a=off'"}
     on.succeed("SET optimizer_switch = 'default'")
     assert on.state.variables == {"optimizer_switch": "'default'"}
+    on.succeed("SET optimizer_switch = 'a=on'")
+    assert list(on.state.variables.items()) == [
+        ("optimizer_switch", "'default'"),
+        (FLAGS, "'a=on'"),
+    ]
+    version = on.state.variables_version
+    on.succeed("SET optimizer_switch = 'default'")
+    assert on.state.variables == {"optimizer_switch": "'default'"}
+    assert on.state.variables_version != version
     on.succeed("SET optimizer_switch = @x")
     assert on.state.pins.text == "variable optimizer_switch"
+    on.succeed("SET optimizer_switch = 'a=on\\n'")
+    assert on.state.pins.text == "variable optimizer_switch"
+    on.succeed("SET optimizer_switch = DEFAULT")
+    assert not on.state.pins.reasons
 
 
 # What a program hides.

@@ -212,6 +212,21 @@ def test_a_replica_that_refused_the_user_is_not_asked() -> None:
         assert decision.server is topology.replicas[1]
 
 
+@pytest.mark.parametrize("level", list(Level))
+def test_a_replica_that_refused_what_a_session_carries_is_left_alone(level: Level) -> None:
+    topology = topology_of("", "")
+    one, other = topology.replicas
+    session = session_at(level)
+    pause = session.objections.add(one, "no", session.told, NOW)
+    assert choose(session, READ, topology, NOW, probed=EMPTY).server is other
+    session.objections.add(other, "no", session.told, NOW)
+    decision = choose(session, READ, topology, NOW, probed=EMPTY)
+    assert decision == Decision(topology.primary, Reason.REPLICA_REFUSED, Proof.PRIMARY)
+    assert choose(session, READ, topology, NOW + pause, probed=EMPTY).server is one
+    session.set_variable("time_zone", "'+00:00'")
+    assert choose(session, READ, topology, NOW, probed=EMPTY).server is one
+
+
 def test_a_replica_without_gtids_can_prove_nothing() -> None:
     topology = topology_of(f"{U}:1-9", "")
     topology.replicas[0].gtids = False

@@ -2,7 +2,15 @@
 
 import pytest
 
-from routing.session_variables import CARRIED, NOT_CARRIED, PINNING, followed, literal_of, pins
+from routing.session_variables import (
+    CARRIED,
+    NOT_CARRIED,
+    PINNING,
+    followed,
+    literal_of,
+    pins,
+    switched,
+)
 
 
 def test_no_variable_is_treated_in_two_ways() -> None:
@@ -16,6 +24,30 @@ def test_what_the_client_wants_to_see_is_followed_too() -> None:
     assert len({name.lower() for name in names}) == len(names)
     assert not any("'" in name or not name for name in names)
     assert followed("time_zone,*") == "*"
+
+
+@pytest.mark.parametrize(
+    ("literal", "flags", "made"),
+    [
+        ("'a=on'", "", ("", "'a=on'")),
+        ("'a=on'", "'a=off'", ("", "'a=on'")),
+        ("'A =off,b=default'", "'a=on,c=on'", ("", "'a=off,c=on,b=default'")),
+        ('"b=on"', "'a=off'", ("", "'a=off,b=on'")),
+        ("''", "'a=off'", ("", "'a=off'")),
+        ("''", "", ("", "''")),
+        ("'default'", "'a=off'", ("'default'", "''")),
+        ("'a=on,DEFAULT'", "'a=off,b=on'", ("'default'", "'a=on'")),
+        ("'def,b=o'", "'a=off'", ("'default'", "'b=o'")),
+        ("DEFAULT", "'a=off'", ("DEFAULT", "")),
+        ("5", "'a=off'", ("5", "")),
+        ("'a=on;b=off'", "", None),
+        ("'a=''on'", "", None),
+        ("'a=on\\n'", "", None),
+        ("' a=on'", "", None),
+    ],
+)
+def test_flags_of_the_optimizer(literal: str, flags: str, made: tuple[str, str] | None) -> None:
+    assert switched(literal, flags) == made
 
 
 @pytest.mark.parametrize(
