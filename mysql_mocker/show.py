@@ -75,6 +75,9 @@ def _table(session: "Session", statement: Statement) -> Table:
             return _columns(session, _named_table(session, statement))
         case "INDEX" | "INDEXES" | "KEYS":
             return _indexes(session, _named_table(session, statement))
+        case "CREATE" if words[1:2] == ["USER"]:
+            account = f"CREATE USER `{session.user}`@`%` REQUIRE NONE ACCOUNT UNLOCK"
+            return (f"CREATE USER for {session.user}@%",), [(account,)]
         case "CREATE":
             return _create(session, statement)
         case "WARNINGS" | "ERRORS":

@@ -16,6 +16,7 @@ from proxy.client.login import (
     LOGIN_PACKET_LIMIT,
     handshake_error,
     login_ok,
+    may_enter,
     open_primary,
     refuse,
     timed_out,
@@ -103,7 +104,8 @@ async def _change(
         limit.reschedule(None)
         session.abandon()  # what the user before had must not wait for the new password
         opened = await leave_sandbox(proxy, channel, entered.opened, capabilities)
-        if opened is None:
+        channel.sequence_id = 0
+        if opened is None or not may_enter(proxy, channel, login, opened):
             return False
         session.changed_user(login, opened, rules)
         session.state.may_have_written()  # a new password, before GTIDs were tracked

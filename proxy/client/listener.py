@@ -29,6 +29,7 @@ from proxy.client.login import (
     LOGIN_PACKET_LIMIT,
     handshake_error,
     login_ok,
+    may_enter,
     open_primary,
     refuse,
     timed_out,
@@ -243,7 +244,11 @@ class Welcome:
         self._answer(login_ok(login, capabilities, sandbox))
         self._limit.reschedule(None)
         try:
-            return await leave_sandbox(self._proxy, self._channel, sandbox, capabilities)
+            opened = await leave_sandbox(self._proxy, self._channel, sandbox, capabilities)
+            self._channel.sequence_id = 0
+            if opened is None or not may_enter(self._proxy, self._channel, login, opened):
+                return None
+            return opened  # noqa: TRY300 what is refused is told before
         except ProtocolError as error:
             self._broken()
             refuse(self._channel, handshake_error(error), str(error))

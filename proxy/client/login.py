@@ -11,6 +11,7 @@ from protocol.errors import ServerErrorCode
 from protocol.response import ErrPacket, OkPacket
 from protocol.session_track import schema_entry
 from proxy.channel import ChannelClosedError, PacketChannel
+from proxy.server.account import Requirement
 from proxy.server.errors import ServerRefusedError, ServerUnreachableError
 from proxy.server.login import Greeted, Login, Opened, Sandbox, open_session
 from proxy.server.relogin import change_user
@@ -99,7 +100,28 @@ async def open_primary(
     proxy.metrics.server_up(primary.name, True)
     proxy.server_version = primary.version
     authentication.accepted()
+    if isinstance(opened, Opened) and not may_enter(proxy, channel, login, opened):
+        return None
     return LoggedIn(login, opened)
+
+
+def may_enter(proxy: Proxy, channel: PacketChannel, login: Login, opened: Opened) -> bool:
+    """Hold the client's connection to its account's REQUIRE clause; who is refused is told."""
+    if opened.requirement is Requirement.NOTHING:
+        return True
+    if opened.requirement is Requirement.TLS and channel.secure:
+        return True
+    opened.channel.abort()
+    proxy.metrics.client_refused("no_tls" if opened.requirement is Requirement.TLS else "login")
+    refuse(
+        channel,
+        ServerErrorCode.ER_ACCESS_DENIED_ERROR,
+        f"Access denied for user '{login.username}' (using password:"
+        f" {'YES' if login.password else 'NO'}): the account requires"
+        f" {opened.requirement.value}, which the connection to Tidegate "
+        + ("is not" if opened.requirement is Requirement.TLS else "cannot show to the server"),
+    )
+    return False
 
 
 def _unreachable(

@@ -17,6 +17,7 @@ from protocol.response import ErrPacket
 from proxy.channel import ChannelClosedError, PacketChannel
 from proxy.compressed import compress
 from proxy.server import attributes
+from proxy.server.account import Requirement, requirement_of
 from proxy.server.connection import ServerConnection
 from proxy.server.errors import ServerRefusedError, ServerUnreachableError
 from proxy.server.query import Identity, identify, query
@@ -167,11 +168,13 @@ class Opened:
         connection: it; `attach` it to use it.
         channel: hand it over to the connection.
         identity: what the server said of itself on it.
+        requirement: what the primary could not check, since it saw the proxy's TLS.
     """
 
     connection: ServerConnection
     channel: PacketChannel
     identity: Identity
+    requirement: Requirement = Requirement.NOTHING
 
 
 @dataclass(frozen=True, slots=True)
@@ -404,7 +407,10 @@ async def settle(
             raise
         return Sandbox(connection, channel, settings, error.error)
     connection.tracks_all = settings.tracking == "ALL_GTIDS"
-    return Opened(connection, channel, await identify(channel, connection, connection.server))
+    identity = await identify(channel, connection, connection.server)
+    if connection.server.role is not Role.PRIMARY or not channel.secure:
+        return Opened(connection, channel, identity)
+    return Opened(connection, channel, identity, await requirement_of(channel, connection))
 
 
 def _agree(login: Login, offered: Capability, tracks: bool) -> Capability:
