@@ -20,6 +20,7 @@ from proxy.server.login import greet
 from proxy.server.monitor import Monitor
 from proxy.server.probe import Probes
 from proxy.server.signs_of_life import SignsOfLife
+from proxy.server.terms import Terms
 from proxy.server.waits import Waits
 from routing.classifier import Classifier
 from routing.scope import Scopes
@@ -57,6 +58,7 @@ class Proxy:
         materials: keys and TLS contexts.
         topology: the servers.
         scopes: the scopes wider than a connection that are alive.
+        terms: begins those of primaries.
         probes: the questions to the primary that reads share.
         waits: the WAITs in flight, which reads may share.
         audit_credit: grows by the share of audited reads with each; at 1 one is audited.
@@ -88,6 +90,7 @@ class Proxy:
             config.primary_fallback_rate,
         )
         self.scopes = Scopes(config.scope_limit, config.scope_age)
+        self.terms = Terms(self)
         self.probes = Probes(self)
         self.waits = Waits()
         self.audit_credit = 0.0

@@ -1,5 +1,6 @@
 """Servers as routing sees them: role, health, incarnation, and what they proved to have applied."""
 
+from collections.abc import Mapping
 from typing import Final
 
 from protocol.gtid import EMPTY, GtidSet
@@ -43,6 +44,9 @@ class Server:
         down_until: until when (monotonic s) it is not asked, since it could not be reached.
         uuid: `@@server_uuid`; empty until it was first reached.
         epoch: counts incarnations seen.
+        started_epoch: the one in which it was last seen to have started since it was asked before:
+            connections of earlier ones are broken, whether that was noticed or not. (A start that
+            has only moved is no proof: it is told by two clocks, and clocks are set.)
         version: `@@version` as its handshake gave it; empty until then.
         said: how many times it has said something, on whatever connection.
         gtids: `@@GLOBAL.gtid_mode` is ON (or was not asked yet).
@@ -62,6 +66,7 @@ class Server:
         self.down_until = 0.0
         self.uuid = ""
         self.epoch = 0
+        self.started_epoch = 0
         self.version = ""
         self.said = 0
         self.gtids = True
@@ -77,6 +82,7 @@ class Server:
         self._behind_backoff = _BACKOFF_FIRST_S
         self._down_backoff = _BACKOFF_FIRST_S
         self._started = (0.0, 0.0)
+        self._asked_at = 0.0
         self._applied = EMPTY
         self._pending: list[GtidSet] = []
 
@@ -118,6 +124,7 @@ class Server:
         started: tuple[float, float],
         executed: GtidSet,
         applied_before: GtidSet,
+        asked_at: float = 0.0,
     ) -> int:
         """Take `@@GLOBAL.gtid_executed` as one connection read it; return the epoch it belongs to.
 
@@ -131,16 +138,20 @@ class Server:
             executed: the set that was read.
             applied_before: `applied` when the question was sent; what other connections proved
                 meanwhile may be missing from the answer.
+            asked_at: when the question was sent, s since the epoch.
         """
         self.said += 1
-        if (
+        restarted = (
             uuid != self.uuid
             or started[0] - self._started[1] > _RESTART_SLACK_S
             or self._started[0] - started[1] > _RESTART_SLACK_S
-            or not applied_before <= executed
-        ):
+        )
+        bereft = not applied_before <= executed
+        if restarted or bereft:
             self.epoch += 1
-            if uuid != self.uuid or not applied_before <= executed:
+            if restarted and (uuid != self.uuid or started[0] > self._asked_at):
+                self.started_epoch = self.epoch
+            if uuid != self.uuid or bereft:
                 self.diverged = False  # made anew
             self.uuid = uuid
             self._applied = executed
@@ -150,6 +161,7 @@ class Server:
             self._applied = self.applied | executed
             self.caught_up()
         self._started = started
+        self._asked_at = asked_at
         return self.epoch
 
     def predicted_wait(self, changed_at: float, now: float) -> float:
@@ -234,6 +246,22 @@ class Topology:
     def term(self) -> int:
         """Names the primary and its incarnation: what one term acknowledged, another may lack."""
         return self._promotions * _EPOCHS + self.primary.epoch
+
+    def applied_by_replicas(self) -> dict[Server, GtidSet]:
+        """What each replica has proved so far; for `compare`, before the primary is asked."""
+        return {replica: replica.applied for replica in self.replicas}
+
+    def compare(self, had: Mapping[Server, GtidSet], has: GtidSet) -> None:
+        """Judge replicas by the primary.
+
+        Args:
+            had: what each had before the primary was asked.
+            has: what the primary was committing, asked first, with its `gtid_executed`.
+        """
+        for replica, gtids in had.items():
+            replica.errant = gtids - has
+            if any(name.startswith(self.primary.uuid) for name in replica.errant.tsids):
+                replica.diverged = True
 
     def promote(self, server: Server) -> None:
         """A replica has become the primary, and the primary a replica."""

@@ -103,7 +103,7 @@ async def _change(
         channel.write_packet(login_ok(login, capabilities, entered.opened))
         limit.reschedule(None)
         session.abandon()  # what the user before had must not wait for the new password
-        opened = await leave_sandbox(proxy, channel, entered.opened, capabilities)
+        opened = await leave_sandbox(proxy, channel, login, entered.opened, capabilities)
         channel.sequence_id = 0
         if opened is None or not may_enter(proxy, channel, login, opened):
             return False

@@ -244,7 +244,7 @@ class Welcome:
         self._answer(login_ok(login, capabilities, sandbox))
         self._limit.reschedule(None)
         try:
-            opened = await leave_sandbox(self._proxy, self._channel, sandbox, capabilities)
+            opened = await leave_sandbox(self._proxy, self._channel, login, sandbox, capabilities)
             self._channel.sequence_id = 0
             if opened is None or not may_enter(self._proxy, self._channel, login, opened):
                 return None

@@ -80,6 +80,8 @@ async def open_primary(
                 opened = await open_session(
                     primary, login, proxy.config, proxy.materials, tracking, greeted
                 )
+            if isinstance(opened, Opened):
+                await proxy.terms.begin(opened, login)
             break
         except ServerRefusedError as error:
             if error.error.code == ServerErrorCode.ER_ACCESS_DENIED_ERROR.code:

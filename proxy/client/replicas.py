@@ -88,10 +88,7 @@ class Replicas:
         connection = opened.connection
         connection.has_roles = identity.has_roles
         preparation.look_up_again(connection)  # it may have found less than a read must see
-        if identity.grew:
-            proxy.ledger.proved(
-                server, "probed", identity.executed, identity.asked_us, identity.answered_us
-            )
+        proxy.ledger.identified(server, identity)
         self.put(connection)
         return None
 

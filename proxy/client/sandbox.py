@@ -17,13 +17,13 @@ from protocol.response import ErrPacket
 from protocol.response_stream import FIELDS, PREPARED, RESULTS, SIMPLE, STRING
 from protocol.response_translation import ResponseTranslation
 from proxy.channel import ChannelClosedError
-from proxy.server.errors import ServerRefusedError
+from proxy.server.errors import ServerRefusedError, ServerUnreachableError
 
 if TYPE_CHECKING:
     from protocol.constants import Capability
     from proxy.channel import PacketChannel
     from proxy.proxy import Proxy
-    from proxy.server.login import Opened, Sandbox
+    from proxy.server.login import Login, Opened, Sandbox
 
 _SHAPES: Final[dict[int, int]] = {
     Command.COM_QUERY: RESULTS,
@@ -41,13 +41,18 @@ _UNANSWERED: Final = (Command.COM_STMT_CLOSE, Command.COM_STMT_SEND_LONG_DATA)
 
 
 async def leave_sandbox(
-    proxy: Proxy, client: PacketChannel, sandbox: Sandbox, capabilities: Capability
+    proxy: Proxy,
+    client: PacketChannel,
+    login: Login,
+    sandbox: Sandbox,
+    capabilities: Capability,
 ) -> Opened | None:
     """Serve the client until it has a password; None if one of the two left, and both are closed.
 
     Args:
         proxy: whose timeout holds for the settings.
         client: in the command phase.
+        login: the client's.
         sandbox: its connection to the primary.
         capabilities: the client's.
 
@@ -72,8 +77,13 @@ async def leave_sandbox(
             except ProtocolError as error:
                 raise _ServerSpokeError from error
             if opened is not None:
+                await proxy.terms.begin(opened, login)
                 return opened
-    except (ChannelClosedError, ServerRefusedError, TimeoutError, _ServerSpokeError):
+    except (ServerUnreachableError, ServerRefusedError, _ServerSpokeError):
+        server.abort()
+        client.close()
+        return None
+    except (ChannelClosedError, TimeoutError):
         server.abort()
         client.close()
         return None

@@ -367,13 +367,19 @@ class ClientSession:
             )
 
     def leave_primary(self) -> None:
-        """Another server is the primary now, and what the session was, it was on the old one."""
+        """End, if the primary is another now, or began anew: the session was on the old one."""
         primary = self.primary
-        if primary is None or primary.server is self._proxy.topology.primary:
+        if primary is None:
+            return
+        if primary.server is not self._proxy.topology.primary:
+            cause = "another server has become the primary"
+        elif primary.epoch < primary.server.started_epoch:
+            cause = "the primary was restarted"
+        else:
             return
         primary.close()
         code = ServerErrorCode.ER_SERVER_SHUTDOWN
-        message = "Tidegate: another server has become the primary; connect again"
+        message = f"Tidegate: {cause}; connect again"
         error = ErrPacket(code.code, code.sqlstate, message)
         self.answers.server_lost(primary, message, error.serialise(self.connection.capabilities))
 

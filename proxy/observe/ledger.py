@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from proxy.client.session import ClientSession
     from proxy.observe.metrics import Metrics
     from proxy.observe.routing_log import RoutingLog
+    from proxy.server.query import Identity
     from routing.consistency import Rules
     from routing.scope import ScopeState
     from routing.topology import Server
@@ -113,6 +114,13 @@ class Ledger:
         """Enter what a server showed outside of a statement, before anything relies on it."""
         if self._log is not None:
             self._log.proof(self._server(server), proof, gtids.text, asked_us, answered_us)
+
+    def identified(self, server: Server, identity: Identity) -> None:
+        """Enter what a server has, as it said at a login, if that is news."""
+        if identity.grew:
+            self.proved(
+                server, "probed", identity.executed, identity.asked_us, identity.answered_us
+            )
 
     def lost(self, scope: ScopeState, gtids: GtidSet) -> None:
         """Enter acknowledged transactions that are gone from the primary."""

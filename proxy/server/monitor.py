@@ -17,7 +17,6 @@ from proxy.server.query import identify
 from routing.failover import new_primary
 
 if TYPE_CHECKING:
-    from protocol.gtid import GtidSet
     from proxy.proxy import Proxy
     from proxy.server.login import Opened
     from routing.topology import Server
@@ -29,17 +28,18 @@ class Monitor:
     """One task per server; nothing at all without a monitor-user.
 
     A replica's lag is the age of the oldest observation of the primary that the replica does not
-    contain: it needs no privilege and no agreement of clocks, and is as fine as the interval. What
-    a replica had before the primary was asked, and the primary has not, is errant.
+    contain: it needs no privilege and no agreement of clocks, and is as fine as the interval.
     """
 
     def __init__(self, proxy: Proxy) -> None:
         self._proxy = proxy
+        self._login = Login(
+            username=proxy.config.monitor_user or "",
+            password=proxy.config.monitor_password,
+            capabilities=Capability.CLIENT_DEPRECATE_EOF,
+        )
         self._tasks: list[asyncio.Task[None]] = []
         self._opened: dict[Server, Opened] = {}
-        self._missing: dict[Server, GtidSet] = {}  # which of that the primary had not
-        self._suspects: dict[Server, GtidSet] = {}  # what replicas had when they were last asked
-        self._verified = 0  # the term in which all scopes were compared with the primary
 
     def start(self) -> None:
         """Begin to watch."""
@@ -94,62 +94,26 @@ class Monitor:
         proxy = self._proxy
         config = proxy.config
         asked_at = proxy.now()
-        suspects = dict(self._suspects)
+        had = proxy.topology.applied_by_replicas()
         opened = self._opened.get(server)
         if opened is None:
-            login = Login(
-                username=config.monitor_user or "",
-                password=config.monitor_password,
-                capabilities=Capability.CLIENT_DEPRECATE_EOF,
-            )
-            opened = await open_connection(server, login, config, proxy.materials, "OFF")
+            opened = await open_connection(server, self._login, config, proxy.materials, "OFF")
             self._opened[server] = opened
             identity = opened.identity
         else:
             identity = await identify(opened.channel, opened.connection, server)
-        if identity.grew:
-            proxy.ledger.proved(
-                server, "probed", identity.executed, identity.asked_us, identity.answered_us
-            )
+        proxy.ledger.identified(server, identity)
         now = proxy.now()
         if server is proxy.topology.primary:
+            if proxy.terms.has_begun():
+                proxy.terms.judge(had, identity)
+            else:
+                await proxy.terms.begin(opened, self._login)
             proxy.topology.observations.add(asked_at, identity.executed)
-            self._look_for_errant(suspects, server, identity.executed)
-            if self._verified != proxy.topology.term:
-                await self._verify(server, opened)
         else:
-            self._suspects[server] = identity.executed
             server.lag = proxy.topology.observations.age(identity.executed, now)
             proxy.metrics.lag(server.name, server.lag)
         proxy.metrics.scopes(len(proxy.scopes), proxy.scopes.evicted)
-
-    def _look_for_errant(
-        self, suspects: dict[Server, GtidSet], primary: Server, executed: GtidSet
-    ) -> None:
-        """Compare what replicas had with what the primary had later.
-
-        Twice: a replica may have what the primary is still committing.
-        """
-        for server, had in suspects.items():
-            missing = had - executed
-            errant = missing & self._missing.get(server, EMPTY)
-            self._missing[server] = missing
-            if errant and errant != server.errant:
-                _log.error(
-                    "replica %s has transactions that the primary has not: %s",
-                    server.name,
-                    errant.text,
-                )
-            if not server.diverged and any(name.startswith(primary.uuid) for name in errant.tsids):
-                server.diverged = True
-                _log.error(
-                    "replica %s has other transactions than the primary under names that the"
-                    " primary gives (it lost its own); no guarded read goes there until it is made"
-                    " anew",
-                    server.name,
-                )
-            server.errant = errant
-            self._proxy.metrics.errant_gtids(server.name, errant.count())
 
     def _follow_primary(self) -> None:
         """Route to a replica that has taken over."""
@@ -159,24 +123,7 @@ class Monitor:
             _log.warning(
                 "server %s is the primary now, %s was", server.name, proxy.topology.primary.name
             )
-            self._suspects.clear()
-            self._missing.clear()
             proxy.promote(server)
             for server in proxy.topology.servers:
                 server.errant = EMPTY
                 proxy.metrics.errant_gtids(server.name, 0)
-
-    async def _verify(self, primary: Server, opened: Opened) -> None:
-        """Compare all scopes with what the primary of this term has: what is lost is named."""
-        proxy = self._proxy
-        term = proxy.topology.term
-        asked = [(scope, scope.everything) for scope in proxy.scopes.states()]
-        identity = await identify(opened.channel, opened.connection, primary)
-        if proxy.topology.term != term:
-            return  # again, at the next look
-        for scope, required in asked:
-            if scope.term != term:
-                lost = scope.verified(identity.executed, required, term)
-                if lost:
-                    proxy.ledger.lost(scope, lost)
-        self._verified = term

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from protocol.command import com_query
 from protocol.errors import MalformedPacketError
 from protocol.gtid import GtidSet
+from protocol.gtid_owned import parse_owned
 from protocol.packet import frame
 from protocol.response import ErrPacket
 from protocol.response_stream import RESULTS
@@ -27,9 +28,10 @@ _IDENTITY: Final = (
     b"@@GLOBAL.replica_preserve_commit_order,@@GLOBAL.replica_parallel_workers,"
     b"@@SESSION.max_allowed_packet,CURRENT_ROLE(),"
     b"(SELECT VARIABLE_VALUE FROM performance_schema.global_status"
-    b" WHERE VARIABLE_NAME='Uptime'),@@GLOBAL.gtid_executed"
+    b" WHERE VARIABLE_NAME='Uptime'),@@GLOBAL.gtid_owned,@@GLOBAL.gtid_executed"
 )
-_IDENTITY_COLUMNS: Final = 12
+"""A transaction leaves gtid_owned for gtid_executed: in this order it is missed in neither."""
+_IDENTITY_COLUMNS: Final = 13
 _NUMBER: Final = re.compile(rb"[0-9]{1,10}")
 
 
@@ -39,6 +41,7 @@ class Identity:
 
     Attributes:
         executed: `@@GLOBAL.gtid_executed`.
+        owned: what it is committing; replicas may have some of it already.
         sql_mode: of the session that asked.
         autocommit: likewise; the status flags do not tell of a server's default (they say on).
         character_set: its character_set_client.
@@ -50,6 +53,7 @@ class Identity:
     """
 
     executed: GtidSet
+    owned: GtidSet
     sql_mode: str
     autocommit: bool
     character_set: str
@@ -100,8 +104,8 @@ async def identify(
     if len(row) != _IDENTITY_COLUMNS:
         raise MalformedPacketError("the server did not say who it is")
     uuid, gtid_mode, sql_mode, autocommit, character_set, read_only, order, workers = row[:8]
-    largest, roles, uptime, text = row[8:]
-    if uuid is None or largest is None or uptime is None or text is None:
+    largest, roles, uptime, owned, text = row[8:]
+    if uuid is None or largest is None or uptime is None or owned is None or text is None:
         raise MalformedPacketError("the server did not say who it is")
     if not _NUMBER.fullmatch(uptime):
         raise MalformedPacketError("the server's Uptime is no number of seconds")
@@ -114,9 +118,12 @@ async def identify(
     server.ordered = order == b"1" or workers in (b"0", b"1")
     grew = not executed <= server.applied
     started = (asked_us / 1e6 - int(uptime) - 1, answered_us / 1e6 - int(uptime))
-    connection.epoch = server.observed(uuid.decode("ascii", "replace"), started, executed, before)
+    connection.epoch = server.observed(
+        uuid.decode("ascii", "replace"), started, executed, before, asked_us / 1e6
+    )
     return Identity(
         executed=executed,
+        owned=parse_owned(owned.decode("ascii", "replace")),
         sql_mode=(sql_mode or b"").decode("ascii", "replace"),
         autocommit=autocommit != b"0",
         character_set=(character_set or b"").decode("ascii", "replace"),

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from tests.model.servers import Mysql
 
 Purpose = Literal[
-    "identify", "track", "reset", "bend", "forward", "probe", "gather", "wait", "settle"
+    *("identify", "compare", "track", "reset", "bend"),
+    *("forward", "probe", "gather", "wait", "settle"),
 ]
 ReplyKind = Literal["ok", "rows", "error", "told", "unsettled", "lost"]
 
@@ -118,9 +119,13 @@ class Link:
 
     def identify(self, tracking: str) -> None:
         """Ask who is there, and set what is tracked."""
-        self.applied_before = self.server.applied
         self.track(tracking)
-        self.send("identify", Command("identify"))
+        self.ask("identify")
+
+    def ask(self, purpose: Purpose) -> None:
+        """Ask who is there."""
+        self.applied_before = self.server.applied
+        self.send(purpose, Command("identify"))
 
     def identified(self, answer: Answer, slack: float) -> None:
         """Take the answer; the start is known to be within `slack` of what it says, s."""

@@ -25,6 +25,8 @@ WEIGHTS: Final = {
     "hang_up": 0.25,
     "restart_replica": 0.12,
     "restart_primary": 0.05,
+    "restore_primary": 0.04,
+    "repair": 1,
     "promote": 0.04,
     "notice": 1,
 }

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from proxy.server.waits import Waits
 from tests.model.probes import Probes
 from tests.model.session import ProxySession
+from tests.model.terms import Terms
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,6 +47,7 @@ class Proxy:
     silent: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        self.terms = Terms(self)
         self.probes = Probes(self)
         self.waits = Waits()
         self._told: dict[tuple[int, int], ScopeState] = {}
@@ -63,15 +65,14 @@ class Proxy:
     def promote(self, server: Server) -> None:
         """Another server is the primary: sessions, which lived on the old one, have to end."""
         self.topology.promote(server)
-        self.owe(server)
+        mysql = self.servers[server]
+        self.owe(mysql.executed | mysql.owned)
         for session in list(self.sessions):
             if session.primary is None or session.primary.server is not server:
                 session.leave_primary()
 
-    def owe(self, primary: Server) -> None:
-        """Note which scopes have to tell of lost writes."""
-        mysql = self.servers[primary]
-        executed = mysql.executed | mysql.owned
+    def owe(self, executed: GtidSet) -> None:
+        """Note which scopes have to tell of lost writes, since the primary has only these."""
         for scope in self.scopes.states():
             if not scope.everything <= executed:
                 self.owing[id(scope)] = (scope, self.now())

@@ -88,7 +88,8 @@ class Mysql:
         self._flushed: deque[Transaction] = deque()
         self._committed: deque[Transaction] = deque()
         self._has: set[int] = set()  # numbers of what is in the binlog
-        self._position = 0  # in the source's binlog
+        self._names = EMPTY  # and their GTIDs
+        self._position: int | None = None  # in the source's binlog; None: not connected
 
     # Commits
 
@@ -105,6 +106,7 @@ class Mysql:
     def _take(self, transaction: Transaction) -> None:
         self.binlog.append(transaction)
         self._has.add(transaction.number)
+        self._names |= transaction.gtid
         self._flushed.append(transaction)
         if Physics.EARLY_DUMP not in self._physics or self.source is not None:
             self._commit()
@@ -156,19 +158,33 @@ class Mysql:
 
     @property
     def can_receive(self) -> bool:
-        """Whether its source has more for it."""
+        """Whether its source has more for it: what it has no transaction of that name for.
+
+        A source refuses who has more of its own names than itself (error 1236).
+        """
         source = self.source
         if source is None or not self.up or not source.up:
             return False
+        if self._position is None:
+            if source.uuid in (self._names - source._names).tsids:
+                return False
+            self._position = 0
+        relayed = [transaction.gtid for transaction in self.relay]
         while self._position < len(source.binlog):
-            if source.binlog[self._position].number not in self._has:
+            gtid = source.binlog[self._position].gtid
+            if not gtid <= self._names and gtid not in relayed:
                 return True
             self._position += 1
         return False
 
+    def reconnect(self) -> None:
+        """Its source was started again; what it had received is received again."""
+        self.relay.clear()
+        self._position = None
+
     def receive(self) -> None:
         """Take the next transaction from the source; `can_receive` must be true."""
-        if self.source is not None:
+        if self.source is not None and self._position is not None:
             self.relay.append(self.source.binlog[self._position])
             self._position += 1
 
@@ -188,7 +204,7 @@ class Mysql:
         """Replicate from another source, or from none."""
         self.source = source
         self.relay.clear()
-        self._position = 0
+        self._position = None
 
     def clone(self, other: Mysql, uuid: str, now: float) -> None:
         """Begin anew as another server, with the data of one that runs."""
@@ -229,6 +245,7 @@ class Mysql:
         self.executed = EMPTY
         for transaction in self.binlog:
             self.executed |= transaction.gtid
+        self._names = self.executed
 
     # Commands
 
@@ -283,7 +300,13 @@ class Mysql:
         kind = command.kind
         wire.shown = False
         if kind == "identify":
-            return Answer("identity", gtids=self.executed, uuid=self.uuid, started=self.started)
+            return Answer(
+                "identity",
+                gtids=self.executed,
+                owned=self.owned,
+                uuid=self.uuid,
+                started=self.started,
+            )
         if kind == "track":
             wire.tracking = command.tracking
             wire.own = EMPTY

@@ -66,7 +66,8 @@ class ProxySession:
         self._answered = False
         self.primary.identify(self._rules.tracking)
 
-    def _logged_in(self, link: Link) -> None:
+    def logged_in(self, link: Link) -> None:
+        """The term of the primary has begun."""
         proxy = self.proxy
         if link.server is not proxy.topology.primary:
             self.end()  # it was one until a moment ago
@@ -202,6 +203,8 @@ class ProxySession:
         purpose = link.purposes.popleft()
         if purpose == "identify":
             self._identified(link, answer)
+        elif purpose == "compare":
+            self.proxy.terms.compared(link, answer)
         elif purpose == "track":
             link.tracked()
         elif purpose == "reset":
@@ -229,7 +232,7 @@ class ProxySession:
         link.identified(answer, proxy.start_slack)
         self.learn_order(link.server, proxy.servers[link.server])
         if link is self.primary:
-            self._logged_in(link)
+            proxy.terms.begin(self, link)
             return
         self._opening = None
         link.server.reached()
@@ -340,6 +343,7 @@ class ProxySession:
         if self.request.started and not self._answered and self._active is not None:
             self.partly_shown(self._active)
         self.reads.leave()
+        self.proxy.terms.leave(self)
         for link in (self.primary, self._opening):
             if link is not None:
                 link.close()

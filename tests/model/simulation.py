@@ -58,6 +58,8 @@ class Simulation:
         self._values = self._flushes = self._uuids = 0
         self._written: dict[int, Written] = {}
         self._stuck: set[str] = set()
+        self._strayed: set[Mysql] = set()  # they have, or had, what a primary has lost
+        self._restored = False  # the primary has lost transactions that the proxy knew of
         self._delayed: dict[object, int] = {}  # what does not move before which tick
         physics = options.physics
         self.primary = Mysql("primary:1", self._new_uuid(), ordered=True, physics=physics)
@@ -224,7 +226,8 @@ class Simulation:
         return True
 
     def _door(self, choose: Chooser) -> bool:
-        return self._by_door.act(choose)
+        # What others write before the proxy has compared may hide a loss.
+        return not self._is_restoring and self._by_door.act(choose)
 
     def _hint(self, choose: Chooser) -> bool:
         able = [replica for replica in self.replicas if replica.up and replica.relay]
@@ -254,13 +257,14 @@ class Simulation:
     def _crash(self, server: Mysql, choose: Chooser) -> None:
         server.crash(lambda answers: choose.below(answers + 1))
         for wire in server.broken:
-            self._delayed[wire] = self._ticks + choose.below(100)
+            self._delayed[wire] = self._ticks + choose.below(400)
         if self.now() - server.started < _APART:
             self._ticks += round(_APART / TICK)
 
     def _restart_replica(self, choose: Chooser) -> bool:
         able = [replica for replica in self.replicas if replica.source is not None]
-        if not able:
+        # Who does not say what it has before the primary gives names again cannot be judged.
+        if not able or self._is_restoring:
             return False
         replica = able[choose.below(len(able))]
         if replica.up:
@@ -279,6 +283,45 @@ class Simulation:
             self.count("primary crashed")
             self._crash(self.primary, choose)
         self.primary.restart(self.now(), 0)
+        return True
+
+    def _restore_primary(self, choose: Chooser) -> bool:
+        """The primary comes back without its last transactions, whose names it gives again."""
+        if self._is_promoting or not all(replica.up for replica in self.replicas):
+            return False
+        self.count("primary restored")
+        primary = self.primary
+        if primary.up:
+            self._crash(primary, choose)
+        kept = len(primary.binlog) - min(1 + choose.below(4), len(primary.binlog))
+        gone = {transaction.number for transaction in primary.binlog[kept:]}
+        for written in self._written.values():
+            if written.number in gone:
+                written.lost = True
+        primary.restart(self.now(), len(gone))
+        for replica in self.replicas:
+            replica.reconnect()
+            if not primary.has_all_of(replica):
+                self._strayed.add(replica)
+        self._restored = True
+        return True
+
+    @property
+    def _is_restoring(self) -> bool:
+        """Whether the proxy has not met the primary since it lost transactions."""
+        self._restored = self._restored and not self.proxy.terms.has_compared(self.primary)
+        return self._restored
+
+    def _repair(self, choose: Chooser) -> bool:
+        """A replica that has something else than the primary is made anew."""
+        primary = self.primary
+        able = [one for one in self.replicas if one.source and not primary.has_all_of(one)]
+        if not able or not primary.up or self._is_restoring:
+            return False
+        replica = able[choose.below(len(able))]
+        if replica.up:
+            self._crash(replica, choose)
+        replica.clone(primary, self._new_uuid(), self.now())
         return True
 
     @property
@@ -342,8 +385,12 @@ class Simulation:
     def _look_for_stuck(self) -> None:
         """Find scopes that were compared with the primary, and require what it will never have."""
         proxy, primary = self.proxy, self.primary
-        if self._is_promoting or not primary.up:
+        if self._is_promoting or not primary.up or not proxy.terms.has_compared(primary):
             return
         for scope in (*proxy.scopes.states(), *(one.state.own_scope for one in proxy.sessions)):
             if scope.term == proxy.topology.term and not scope.own <= primary.executed:
                 self._stuck.add(f"{scope.kind} {scope.key!r} waits for what no server will have")
+        for replica in self.replicas:
+            known = self._known_as(replica)
+            if known.diverged and known.uuid == replica.uuid and replica not in self._strayed:
+                self._stuck.add(f"{replica.name} is said to have diverged")

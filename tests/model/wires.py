@@ -64,7 +64,7 @@ class Answer:
         value: of `rows`: what was read; of `waited`: 0 or 1.
         has: of `waited`: GTID_SUBSET's word for the set, behind the WAIT.
         gtids: of `executed` and `identity`: @@GLOBAL.gtid_executed.
-        owned: of `executed`: @@GLOBAL.gtid_owned.
+        owned: of the same: @@GLOBAL.gtid_owned.
         tracker: what SESSION_TRACK_GTIDS says; None if nothing.
         uuid: of `identity`.
         started: of `identity`, s.

@@ -21,6 +21,7 @@ from protocol.constants import Capability, Command
 from protocol.response import ErrPacket
 from protocol.response_stream import PREPARED
 from tests.real_mysql.cluster import Cluster
+from tests.real_mysql.conftest import StartProxy
 from tests.real_mysql.raw_client import RawClient
 from tests.real_mysql.running_proxy import RunningProxy
 from tests.real_mysql.template import APP_PASSWORD, APP_USER
@@ -230,3 +231,20 @@ def test_the_other_replica_may_answer_where_the_primary_may_not(
         assert run(session, COUNT) == [(1,)]
         cluster.replicas[1].kill()
         refused(session, COUNT)
+
+
+def test_a_replica_that_has_it_earlier_has_not_diverged(
+    cluster: Cluster, committing: Callable[[], None], proxy: StartProxy
+) -> None:
+    running = proxy(monitor_interval="50ms")
+    with running.connect() as session:
+        run(session, COUNT)
+        committing()
+        time.sleep(1)  # twenty looks of the monitor
+        assert running.metric("tidegate_errant_transactions") == 0
+        cluster.primary.query("SET GLOBAL rpl_semi_sync_source_enabled = OFF")
+        before = running.metric("tidegate_statements_total", role="replica", reason="read")
+        assert run(session, COUNT) == [(1,)]
+        assert running.metric("tidegate_statements_total", role="replica", reason="read") > before
+    assert "the primary has not" not in running.stderr
+    assert "made anew" not in running.stderr

@@ -352,3 +352,53 @@ def test_a_server_that_is_distrusted_has_proved_nothing(server: Server) -> None:
     server.proved(gtids(f"{V}:6"), server.epoch)
     server.distrust()
     assert server.applied == EMPTY
+
+
+# What replicas have, beside the primary.
+
+
+@pytest.fixture
+def topology() -> Topology:
+    found = Topology("a:1", ["b:2", "c:3"])
+    found.primary.observed(U, STARTED, gtids(f"{U}:1-5"), EMPTY)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("had", "has", "errant", "diverged"),
+    [
+        (f"{U}:1-5", f"{U}:1-5", "", False),
+        (f"{U}:1-4", f"{U}:1-5", "", False),
+        (f"{U}:1-6", f"{U}:1-5", f"{U}:6", True),
+        (f"{U}:1-6", f"{U}:1-6", "", False),  # it is committing the sixth
+        (f"{U}:1-5,{V}:1", f"{U}:1-5", f"{V}:1", False),  # the primary does not give such names
+        (f"{U}:1-5,{U}:tag:1", f"{U}:1-5", f"{U}:tag:1", True),
+    ],
+)
+def test_what_the_primary_has_not(
+    topology: Topology, had: str, has: str, errant: str, diverged: bool
+) -> None:
+    first, second = topology.replicas
+    topology.compare({first: gtids(had), second: EMPTY}, gtids(has))
+    assert first.errant == gtids(errant)
+    assert first.diverged is diverged
+    assert not second.diverged
+    assert not second.errant
+
+
+def test_a_name_that_is_given_again_acquits_nobody(topology: Topology) -> None:
+    first, _ = topology.replicas
+    topology.compare({first: gtids(f"{U}:1-6")}, gtids(f"{U}:1-5"))
+    topology.compare({first: gtids(f"{U}:1-6")}, gtids(f"{U}:1-6"))
+    assert not first.errant
+    assert first.diverged
+
+
+def test_only_a_start_since_the_last_question_has_broken_connections(server: Server) -> None:
+    server.observed(U, STARTED, gtids(f"{V}:1-5"), EMPTY, 500.0)
+    before = server.started_epoch
+    server.observed(U, (160.0, 161.0), gtids(f"{V}:1-5"), EMPTY, 501.0)  # a clock was set
+    assert server.epoch > before
+    assert server.started_epoch == before
+    server.observed(U, (502.0, 503.0), gtids(f"{V}:1-5"), EMPTY, 504.0)
+    assert server.started_epoch == server.epoch

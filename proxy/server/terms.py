@@ -1,0 +1,159 @@
+"""Begins the terms of primaries: a term is a primary and its incarnation.
+
+Theory of operation
+===================
+
+A primary that comes back without its last transactions gives their names to others. From then on no
+set tells any more that a replica has something else under a name, or that what a scope must see is
+gone. So nothing of a new incarnation is used before it was compared: the first login that meets it
+waits until the replicas were asked what they have, and then the primary. Whatever replicas had
+before the primary was asked, and the primary neither has nor is committing, is errant; if the name
+is one that the primary itself gives, that replica has diverged (`Topology.compare`). Acknowledged
+writes that the primary lacks are lost (`ScopeState.verified`).
+
+Other logins wait for the first one's comparison. Who does not come through this worker is not held
+up: what others write before it asks may hide a loss.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from protocol.errors import ProtocolError
+from protocol.gtid import EMPTY
+from proxy.channel import ChannelClosedError
+from proxy.server.errors import ServerRefusedError, ServerUnreachableError
+from proxy.server.login import open_connection
+from proxy.server.query import identify
+
+if TYPE_CHECKING:
+    from protocol.gtid import GtidSet
+    from proxy.proxy import Proxy
+    from proxy.server.login import Login, Opened
+    from proxy.server.query import Identity
+    from routing.topology import Server
+
+_log = logging.getLogger(__name__)
+
+_REPLICA_S: Final = 1.0
+"""How long a replica may take to say what it has; then what it is known to have must do."""
+
+
+class Terms:
+    """Those of one worker, one after the other."""
+
+    def __init__(self, proxy: Proxy) -> None:
+        self._proxy = proxy
+        self._begun: int | None = None  # the term in which all was compared
+        self._comparing = asyncio.Lock()
+
+    async def begin(self, opened: Opened, login: Login) -> None:
+        """Return when the present term has begun; who comes first compares.
+
+        Args:
+            opened: a connection to the primary that awaits nothing.
+            login: as whom the replicas are asked.
+
+        Raises:
+            ServerUnreachableError, ServerRefusedError: the primary does not answer, or says no; the
+                connection is closed.
+        """
+        topology = self._proxy.topology
+        if self.has_begun():
+            return
+        try:
+            async with self._comparing:
+                # The term may end meanwhile; of another primary this connection tells nothing.
+                while not self.has_begun() and opened.connection.server is topology.primary:
+                    await self._compare(opened, login)
+        except BaseException:
+            opened.channel.abort()
+            raise
+
+    def has_begun(self) -> bool:
+        """Whether the present term has."""
+        return self._begun == self._proxy.topology.term
+
+    async def _compare(self, opened: Opened, login: Login) -> None:
+        proxy = self._proxy
+        topology = proxy.topology
+        term = topology.term
+        for session in list(proxy.sessions.values()):
+            session.leave_primary()  # what its connection still has to say is of an earlier term
+        replicas = [replica for replica in topology.replicas if proxy.now() >= replica.down_until]
+        applying = await asyncio.gather(*(self._ask(replica, login) for replica in replicas))
+        had = topology.applied_by_replicas()
+        for replica, gtids in zip(replicas, applying, strict=True):
+            if replica in had:
+                had[replica] |= gtids
+        scopes = proxy.scopes.states()
+        scopes += [session.state.own_scope for session in proxy.sessions.values()]
+        asked = [(scope, scope.everything) for scope in scopes]
+        if any(had.values()) or any(required for _, required in asked):
+            identity = await self._identify(opened)
+            if topology.term != term:
+                return
+            has = identity.executed | identity.owned
+            self.judge(had, identity)
+            for scope, required in asked:
+                if scope.term != term:
+                    lost = scope.verified(has, required, term)
+                    if lost:
+                        proxy.ledger.lost(scope, lost)
+        topology.observations.clear()  # what is lost is in none of those that follow
+        self._begun = term
+
+    async def _identify(self, opened: Opened) -> Identity:
+        """Ask the primary what it has."""
+        limit = self._proxy.config.connect_timeout
+        try:
+            async with asyncio.timeout(limit):
+                return await identify(opened.channel, opened.connection, opened.connection.server)
+        except TimeoutError as error:
+            raise ServerUnreachableError(
+                f"no answer within {limit:g} s (connect-timeout)"
+            ) from error
+        except (ChannelClosedError, ProtocolError) as error:
+            raise ServerUnreachableError(str(error) or type(error).__name__) from error
+
+    async def _ask(self, replica: Server, login: Login) -> GtidSet:
+        """Learn what a replica has; return what it is about to have."""
+        proxy = self._proxy
+        try:
+            async with asyncio.timeout(_REPLICA_S):
+                opened = await open_connection(
+                    replica, replace(login, database=None), proxy.config, proxy.materials, "OFF"
+                )
+        except (ServerUnreachableError, ServerRefusedError, TimeoutError) as error:
+            _log.info(
+                "replica %s is compared by what it is known to have: %s",
+                replica.name,
+                error or "no answer in time",
+            )
+            return EMPTY
+        opened.channel.close()
+        proxy.ledger.identified(replica, opened.identity)
+        return opened.identity.owned
+
+    def judge(self, had: dict[Server, GtidSet], identity: Identity) -> None:
+        """Compare what replicas had before the primary was asked with what it said."""
+        known = {replica: (replica.errant, replica.diverged) for replica in had}
+        self._proxy.topology.compare(had, identity.executed | identity.owned)
+        for replica, (errant, diverged) in known.items():
+            self._proxy.metrics.errant_gtids(replica.name, replica.errant.count())
+            if replica.errant and replica.errant != errant:
+                _log.error(
+                    "replica %s has transactions that the primary has not: %s",
+                    replica.name,
+                    replica.errant.text,
+                )
+            if replica.diverged and not diverged:
+                _log.error(
+                    "replica %s has other transactions than the primary under names that the"
+                    " primary gives (it lost its own); no guarded read goes there until it is made"
+                    " anew",
+                    replica.name,
+                )

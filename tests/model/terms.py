@@ -1,0 +1,137 @@
+"""How the simulated proxy begins the term of a primary, as `proxy.server.terms` has it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.model.links import Link
+from tests.model.wires import Answer
+
+if TYPE_CHECKING:
+    from protocol.gtid import GtidSet
+    from routing.scope import ScopeState
+    from routing.topology import Server
+    from tests.model.proxy import Proxy
+    from tests.model.servers import Mysql
+    from tests.model.session import ProxySession
+
+
+class Terms:
+    """The terms of primaries: nothing of one is used before all was compared."""
+
+    def __init__(self, proxy: Proxy) -> None:
+        self._proxy = proxy
+        self._begun: int | None = None
+        self._compared_with = ("", 0.0)  # uuid and start of a primary
+        self._waiting: list[tuple[ProxySession, Link]] = []
+        self._asked: list[Link] = []  # replicas that have not answered yet
+        self._applying: dict[Server, GtidSet] = {}  # what those that have were about to have
+        self._comparing: Link | None = None  # the connection of the first who waits
+        self._had: dict[Server, GtidSet] = {}
+        self._scopes: list[tuple[ScopeState, GtidSet]] = []
+        self._term = 0
+
+    def has_begun(self) -> bool:
+        """Whether the present term has."""
+        return self._begun == self._proxy.topology.term
+
+    def replicas(self) -> list[Server]:
+        """Those that are asked what they have."""
+        return self._proxy.topology.replicas
+
+    def scopes(self) -> list[ScopeState]:
+        """Those that are compared."""
+        proxy = self._proxy
+        return [*proxy.scopes.states(), *(one.state.own_scope for one in proxy.sessions)]
+
+    def has_compared(self, primary: Mysql) -> bool:
+        """Whether the present incarnation of this server was compared."""
+        return self._compared_with == (primary.uuid, primary.started)
+
+    def begin(self, session: ProxySession, link: Link) -> None:
+        """Let a session that has met the primary go on when the term has begun."""
+        if self.has_begun():
+            session.logged_in(link)
+            return
+        for other in list(self._proxy.sessions):
+            old = other.primary
+            if old is not None and -1 < old.epoch < old.server.started_epoch:
+                other.leave_primary()
+        self._waiting.append((session, link))
+        if self._comparing is None:
+            self._ask_replicas()
+
+    def leave(self, session: ProxySession) -> None:
+        """A session ends."""
+        leads = bool(self._waiting) and self._waiting[0][0] is session
+        self._waiting = [(other, link) for other, link in self._waiting if other is not session]
+        if leads:
+            self._ask_replicas()
+
+    def _ask_replicas(self) -> None:
+        proxy = self._proxy
+        for link in self._asked:
+            link.close()
+        self._asked = []
+        self._applying = {}
+        self._comparing = None
+        while self._waiting and (
+            self.has_begun() or self._waiting[0][1].server is not proxy.topology.primary
+        ):
+            session, link = self._waiting.pop(0)
+            session.logged_in(link)
+        if not self._waiting:
+            return
+        self._comparing = self._waiting[0][1]
+        for server in self.replicas():
+            mysql = proxy.servers[server]
+            if mysql.up:
+                link = Link(server, mysql, self._answered)
+                self._asked.append(link)
+                link.identify("OFF")
+        self._ask_primary()
+
+    def _answered(self, link: Link, answer: Answer) -> None:
+        """A replica says what it has."""
+        if link not in self._asked:
+            return
+        if answer.kind != "lost" and link.purposes.popleft() == "track":
+            link.tracked()
+            return
+        if answer.kind != "lost":
+            link.identified(answer, self._proxy.start_slack)
+            self._applying[link.server] = answer.owned
+        link.close()
+        self._asked.remove(link)
+        self._ask_primary()
+
+    def _ask_primary(self) -> None:
+        if self._asked or self._comparing is None:
+            return
+        proxy = self._proxy
+        self._term = proxy.topology.term
+        self._had = proxy.topology.applied_by_replicas()
+        for server, applying in self._applying.items():
+            if server in self._had:
+                self._had[server] |= applying
+        self._scopes = [(scope, scope.everything) for scope in self.scopes()]
+        self._comparing.ask("compare")
+
+    def compared(self, link: Link, answer: Answer) -> None:
+        """The primary says what it has."""
+        proxy = self._proxy
+        topology = proxy.topology
+        link.identified(answer, proxy.start_slack)
+        if link is not self._comparing:
+            return
+        if topology.term == self._term:
+            has = answer.gtids | answer.owned
+            topology.compare(self._had, has)
+            proxy.owe(has)
+            for scope, required in self._scopes:
+                if scope.term != self._term:
+                    scope.verified(has, required, self._term)
+            self._begun = self._term
+            self._compared_with = (answer.uuid, answer.started)
+            topology.observations.clear()
+        self._ask_replicas()
