@@ -13,6 +13,8 @@ from proxy.version import description
 
 USAGE_ERROR: Final = 2
 
+_ABOVE: Final = (__package__ or "").removesuffix("proxy")  # "tidegate." in a wheel
+
 _EXAMPLES: Final = """\
 examples:
   tidegate run --primary db1 --replicas db2,db3
@@ -57,7 +59,7 @@ def _dispatch(argv: Sequence[str] | None) -> int:
         case "audit":
             return _audit(namespace.log, namespace.out)
         case "demo":
-            return _demo(namespace.once)
+            return _demo(namespace.once, audit=not namespace.no_audit)
         case _:
             parser.print_help()
             return USAGE_ERROR
@@ -82,14 +84,14 @@ def _check(config: Config) -> int:
 
 def _audit(log: Path, out: Path | None) -> int:
     # By name: the audit must not depend on the proxy that it checks, nor the proxy on the audit.
-    nightly = importlib.import_module("spark_jobs.nightly")
+    nightly = importlib.import_module(f"{_ABOVE}spark_jobs.nightly")
     return int(nightly.run(log, out))
 
 
-def _demo(once: bool) -> int:
+def _demo(once: bool, audit: bool) -> int:
     from proxy import demo
 
-    return demo.run_demo(once)
+    return demo.run_demo(once, audit)
 
 
 def _config(namespace: argparse.Namespace) -> Config:
@@ -138,6 +140,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     demo = _command(commands, "demo", "show it at work on a MySQL cluster in this process")
     demo.add_argument("--once", action="store_true", help="show it once and end")
+    demo.add_argument(
+        "--no-audit", action="store_true", help="without the audit, which needs Spark"
+    )
     return parser
 
 

@@ -2,7 +2,8 @@
 
 The cluster is the mocker's and lives in this process; each proxy is a process of its own, as it
 would be in earnest. What the table shows is counted by the clients (stale reads) and read from the
-routing log (where the reads went, what proved them, what they waited), not assumed.
+routing log (where the reads went, what proved them, what they waited), not assumed. The audit of
+that log comes last.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from proxy import demo_audit
 from proxy.config import ConfigError
 from routing.decision import Level
 
@@ -92,23 +94,24 @@ class RunningProxy:
     process: asyncio.subprocess.Process
 
 
-def run_demo(once: bool) -> int:
+def run_demo(once: bool, audit: bool = True) -> int:
     """Run the demo; return the exit status.
 
     Args:
         once: end behind the audit; else stay up until Ctrl-C.
+        audit: let the audit judge the routing log.
     """
     try:
-        return asyncio.run(_demo(once))
+        asyncio.run(_demo(once, audit))
     except KeyboardInterrupt:
         print()
-        return 0
-    except DemoError as error:
+    except (DemoError, demo_audit.AuditError) as error:
         print(f"tidegate demo: {error}", file=sys.stderr)
         return 1
+    return 0
 
 
-async def _demo(once: bool) -> int:
+async def _demo(once: bool, audit: bool) -> None:
     print(
         f"A primary and two replicas that lag {LAG_S * 1000:.0f} ms. {CONNECTIONS} connections"
         f" write {ROUNDS} times each\nand read back {READS_PER_ROUND} times after each write.\n"
@@ -117,22 +120,21 @@ async def _demo(once: bool) -> int:
         log = Path(folder) / "routing-log"
         async with Cluster(2, LAG_S, {USER: PASSWORD}, (SCHEMA,)) as cluster:
             await asyncio.to_thread(_create_table, cluster.primary.port)
-            rows = []
+            print(_HEADS, "-" * len(_HEADS), sep="\n", flush=True)
             for number, setting in enumerate(SETTINGS):
                 name = f"demo-{number}"
                 await _catch_up(cluster)
                 async with _proxy(cluster, setting, name, log) as proxy:
                     stale = await asyncio.to_thread(_workload, proxy.port)
-                rows.append((setting, Outcome(stale, _reads(log, name))))
-            print(_table(rows))
-            async with _proxy(cluster, SETTINGS[-1], "demo", log) as proxy:
-                status = await _audit(log)
-                print("\nLog and report are temporary: they go when the demo ends.")
-                if not once:
+                print(_line(setting, Outcome(stale, _reads(log, name))), flush=True)
+            print(_LEGEND)
+            if audit:
+                await demo_audit.show(log, name)
+            if not once:
+                async with _proxy(cluster, SETTINGS[-1], "demo", log) as proxy:
                     print(_invitation(proxy.port), flush=True)
                     await proxy.process.wait()
                     raise DemoError("the proxy ended by itself")
-    return status
 
 
 @contextlib.asynccontextmanager
@@ -141,7 +143,7 @@ async def _proxy(
 ) -> AsyncIterator[RunningProxy]:
     replicas = [option for server in cluster.replicas for option in ("--replica", server.address)]
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "proxy.cli", "run", "--listen", "127.0.0.1:0"),
+        *(sys.executable, "-m", "tidegate", "run", "--listen", "127.0.0.1:0"),
         *("--primary", cluster.primary.address, *replicas),
         *("--consistency", setting.level, "--wait-budget", setting.budget),
         *("--proxy-name", name, "--routing-log", str(log)),
@@ -238,41 +240,37 @@ def _reads(log: Path, name: str) -> list[dict[str, object]]:
     return [record for record in records if record["class"] == "read"]
 
 
-def _table(rows: Sequence[tuple[Setting, Outcome]]) -> str:
-    heads = ["", "reads", "stale", "replicas", "primary", "known", "waited", "p50", "p99"]
-    lines = [heads]
-    for setting, outcome in rows:
-        roles = Counter(record["role"] for record in outcome.reads)
-        proofs = Counter(record["proof"] for record in outcome.reads)
-        waits = sorted(
-            wait for record in outcome.reads if isinstance(wait := record["wait_us"], int) and wait
-        )
-        lines.append(
-            [
-                setting.title,
-                str(len(outcome.reads)),
-                str(outcome.stale),
-                str(roles["replica"]),
-                str(roles["primary"]),
-                str(proofs["known"]),
-                str(proofs["waited"]),
-                _quantile(waits, 0.50),
-                _quantile(waits, 0.99),
-            ]
-        )
-    widths = [max(len(line[column]) for line in lines) for column in range(len(heads))]
-    text = [
-        "  ".join(
-            cell.ljust(width) if column == 0 else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
-        )
-        for line in lines
-    ]
-    legend = (
-        "replicas, primary: where reads were answered. known: the replica had proved before that\n"
-        "it had all; waited: it was waited for. p50, p99: of the waits, given up ones among them."
+_COLUMNS: Final = ("reads", "stale", "replicas", "primary", "known", "waited", "p50", "p99")
+_LEGEND: Final = """
+replicas, primary: where reads were answered. known: the replica had proved before that
+it had all; waited: it was waited for. p50, p99: of the waits, given up ones among them.
+"""
+
+
+def _row(title: str, cells: Sequence[str]) -> str:
+    return title.ljust(max(len(setting.title) for setting in SETTINGS)) + "".join(
+        cell.rjust(max(len(head), 6) + 2) for head, cell in zip(_COLUMNS, cells, strict=True)
     )
-    return "\n".join([text[0], "-" * len(text[0]), *text[1:], "", legend, ""])
+
+
+_HEADS: Final = _row("", _COLUMNS)
+
+
+def _line(setting: Setting, outcome: Outcome) -> str:
+    roles = Counter(record["role"] for record in outcome.reads)
+    proofs = Counter(record["proof"] for record in outcome.reads)
+    waits = sorted(
+        wait for record in outcome.reads if isinstance(wait := record["wait_us"], int) and wait
+    )
+    return _row(
+        setting.title,
+        (
+            *(str(len(outcome.reads)), str(outcome.stale)),
+            *(str(roles["replica"]), str(roles["primary"])),
+            *(str(proofs["known"]), str(proofs["waited"])),
+            *(_quantile(waits, 0.50), _quantile(waits, 0.99)),
+        ),
+    )
 
 
 def _quantile(values: Sequence[int], share: float) -> str:
@@ -281,22 +279,9 @@ def _quantile(values: Sequence[int], share: float) -> str:
     return f"{values[min(len(values) - 1, int(len(values) * share))] / 1000:.0f} ms"
 
 
-async def _audit(log: Path) -> int:
-    """Let the audit judge the log; its own process, since Spark keeps one for itself."""
-    print("The nightly audit, which trusts none of this, over the same routing log:\n", flush=True)
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "proxy.cli", "audit", "--log", str(log)
-    )
-    status = await process.wait()
-    if status == 2:
-        # Without Spark the rest of the demo stands; the audit has said what it lacks.
-        return 0
-    return status
-
-
 def _invitation(port: int) -> str:
     return f"""
-The last proxy stays up. Connect to it:
+The proxy stays up. Connect to it:
 
     mysql --host=127.0.0.1 --port={port} --user={USER} --password={PASSWORD} {SCHEMA}
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from proxy import demo
+from proxy import demo, demo_audit
 from proxy.config import ConfigError
 
 LAG_S = 3.0
@@ -23,11 +23,11 @@ def figures(output: str, title: str) -> dict[str, str]:
 def test_figures(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     audited: list[int] = []
 
-    async def audit(log: Path) -> int:
+    async def show(log: Path, name: str) -> None:
+        assert name == f"demo-{len(demo.SETTINGS) - 1}"
         audited.append(sum(len(demo._reads(log, f"demo-{n}")) for n in range(len(demo.SETTINGS))))
-        return 0
 
-    monkeypatch.setattr(demo, "_audit", audit)
+    monkeypatch.setattr(demo_audit, "show", show)
     monkeypatch.setattr(demo, "LAG_S", LAG_S)
     monkeypatch.setattr(demo, "CONNECTIONS", 2)
     monkeypatch.setattr(demo, "ROUNDS", 1)

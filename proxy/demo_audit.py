@@ -1,0 +1,137 @@
+"""The demo's end: the audit of its routing log, and of a copy in which one read was made stale."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import sys
+import textwrap
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from protocol.gtid import GtidSet
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+Record = dict[str, object]
+
+CLEAN: Final = 0
+VIOLATED: Final = 1
+UNDECIDED: Final = 2
+"""Exit statuses of `tidegate audit`."""
+
+_JAVA_OPTIONS: Final = "-XX:TieredStopAtLevel=1"
+"""The log is short: the JVM's second compiler would cost more than it saves."""
+
+
+class AuditError(Exception):
+    """The audit did not say what it must say of the demo's log; the message tells."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What one audit came to.
+
+    Attributes:
+        status: its exit status.
+        text: what it printed.
+    """
+
+    status: int
+    text: str
+
+
+async def show(log: Path, proxy_name: str) -> None:
+    """Print what the audit says of a log, and of a copy with a stale read of this proxy's.
+
+    Raises:
+        AuditError: the log is not clean, or the audit did not find the stale read.
+    """
+    copy = log.with_name("one-stale-read")
+    plant(log, copy, proxy_name)
+    # Both at once: most of the time goes into starting Spark.
+    first, second = (asyncio.create_task(_audit(folder)) for folder in (log, copy))
+    try:
+        print(
+            "The audit believes none of this. From the writes and the times in the routing log it\n"
+            "finds out by itself what each read had to see. It runs on Spark: a minute or so.\n",
+            flush=True,
+        )
+        verdict = await first
+        print(_indented(verdict.text), flush=True)
+        if verdict.status == UNDECIDED:
+            return  # it has said what it lacks; the rest of the demo stands
+        if verdict.status != CLEAN:
+            raise AuditError("the audit found the demo's own log at fault")
+        print(
+            "\nWould it notice? Here is the same log, but one read was let through too early:\n",
+            flush=True,
+        )
+        verdict = await second
+        print(_indented(verdict.text), flush=True)
+        if verdict.status != VIOLATED:
+            raise AuditError("the audit did not notice the stale read")
+    finally:
+        for task in (first, second):
+            task.cancel()
+        await asyncio.gather(first, second, return_exceptions=True)
+
+
+def plant(log: Path, copy: Path, proxy_name: str) -> None:
+    """Copy a log, and let one read in it have been let through too early.
+
+    The write before the read is gone from what it is said to have required, as if the proxy had
+    forgotten it, and from what the replica was known to have.
+    """
+    shutil.copytree(log, copy)
+    for path in sorted(copy.glob(f"date=*/{proxy_name}-*.jsonl")):
+        records: list[Record] = [json.loads(line) for line in path.read_text().splitlines()]
+        known = [number for number, record in enumerate(records) if _was_known(record)]
+        if known:
+            chosen = known[len(known) // 2]
+            _make_stale(records[chosen], records[:chosen])
+            path.write_text("".join(json.dumps(record) + "\n" for record in records))
+            return
+
+
+def _was_known(record: Record) -> bool:
+    """Whether it is a read that needed no wait, which no other record's verdict rests on."""
+    return record["class"] == "read" and record["proof"] == "known" and bool(record["required"])
+
+
+def _make_stale(read: Record, before: Sequence[Record]) -> None:
+    written = next(
+        str(record["own_gtids"])
+        for record in reversed(before)
+        if record["session"] == read["session"] and record["own_gtids"]
+    )
+    forgotten = GtidSet.parse(str(read["required"])) - GtidSet.parse(written)
+    read["required"] = read["proof_set"] = forgotten.text
+
+
+async def _audit(log: Path) -> Verdict:
+    """Run it in a process of its own, since Spark keeps one for itself."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "tidegate", "audit", "--log", str(log)),
+        env={"JAVA_TOOL_OPTIONS": _JAVA_OPTIONS, **os.environ},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        said, complaint = await process.communicate()
+    except asyncio.CancelledError:
+        process.terminate()
+        raise
+    finally:
+        status = await process.wait()
+    lines = (said + complaint).decode(errors="replace").splitlines()
+    # The report goes when the demo ends, or is in the way of who reads on.
+    return Verdict(status, "\n".join(line for line in lines if not line.startswith("Report: ")))
+
+
+def _indented(text: str) -> str:
+    return textwrap.indent(text.strip("\n"), "    ")
