@@ -17,6 +17,7 @@ COPY routing routing
 COPY proxy proxy
 COPY mysql_mocker mysql_mocker
 COPY spark_jobs spark_jobs
+COPY tidegate tidegate
 RUN TIDEGATE_COMPILED=1 /tools/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /wheels . \
     && pip --python /opt/tidegate install --no-cache-dir --no-deps /wheels/*.whl
 

@@ -1,22 +1,85 @@
-"""Compile the modules that pyproject.toml names with mypyc; all else stands in pyproject.toml.
+"""Build the wheel, and compile the modules that pyproject.toml names; all else stands there.
 
-`TIDEGATE_COMPILED` decides: `auto` (the default) compiles where a C compiler and Python's headers
-are at hand and leaves plain Python otherwise; `1` fails without them; `0` never compiles. A
-compilation that was begun and fails is an error in every mode: a silent fall back would hide it.
+In the source tree the packages stand side by side. Names such as `proxy` and `protocol` are other
+projects' too, so in a wheel they stand below `tidegate`, and imports say so: what is copied there
+has `from routing.gtid import …` as `from tidegate.routing.gtid import …`. Nothing else differs. An
+editable installation is the source tree as it is.
+
+`TIDEGATE_COMPILED` decides about mypyc: `auto` (the default) compiles where a C compiler and
+Python's headers are at hand and leaves plain Python otherwise; `1` fails without them; `0` never
+compiles. A compilation that was begun and fails is an error in every mode: a silent fall back would
+hide it.
 """
 
 import os
+import re
 import shlex
+import shutil
 import subprocess
 import sys
 import sysconfig
 import tomllib
 from pathlib import Path
-from typing import cast
+from typing import Final, cast
 
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+from setuptools.command.build_py import build_py
 
-ROOT = Path(__file__).resolve().parent
+ROOT: Final = Path(__file__).resolve().parent
+NAME: Final = "tidegate"
+PACKAGES: Final = ("mysql_mocker", "protocol", "proxy", "routing", "spark_jobs")
+"""Those that stand beside `tidegate` in the source tree, and below it in a wheel."""
+
+_IMPORT: Final = re.compile(rf"^(\s*(?:from|import) )(?=(?:{'|'.join(PACKAGES)})\b)", re.MULTILINE)
+
+
+class BuildPackages(build_py):
+    """Copies the packages below `tidegate`."""
+
+    def run(self) -> None:
+        """Copy, or nothing where the source tree itself is installed."""
+        if self.editable_mode:
+            super().run()
+            return
+        top = Path(self.build_lib, NAME)
+        shutil.rmtree(top, ignore_errors=True)  # of a build before
+        super().run()
+        for package in PACKAGES:
+            shutil.copytree(package, top / package, ignore=shutil.ignore_patterns("*.so", "*.pyc"))
+        for source in top.rglob("*.py"):
+            source.write_text(installed(source.read_text()))
+
+
+class BuildCompiled(build_ext):
+    """Compiles the modules where they were copied to, or in the source tree (`--inplace`)."""
+
+    def run(self) -> None:
+        """Compile them all."""
+        folder = Path() if self.inplace else Path(self.build_lib)
+        os.environ["MYPYPATH"] = str(folder)  # from where modules have their names
+        above = folder if self.inplace else folder / NAME
+        from mypyc.build import mypycify
+
+        modules = [str(above / name) for name in compiled_modules()]
+        built = mypycify(modules, group_name=NAME, opt_level="3", debug_level="1")
+        # On paper they may be distutils' own.
+        self.distribution.ext_modules = [*cast("list[Extension]", built)]
+        command = build_ext(self.distribution)  # this one's options are settled, without modules
+        command.inplace, command.force = self.inplace, self.force
+        command.ensure_finalized()
+        command.run()
+
+
+def installed(source: str) -> str:
+    """A source file as a wheel has it."""
+    return _IMPORT.sub(rf"\1{NAME}.", source)
+
+
+def compiled_modules() -> list[str]:
+    """The files that pyproject.toml names for compilation."""
+    document = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    return list(document["tool"]["tidegate"]["compiled"])
 
 
 def compiler_works() -> bool:
@@ -35,24 +98,26 @@ def compiler_works() -> bool:
     return probe.returncode == 0
 
 
-def extensions() -> list[Extension]:
-    """The extension modules to build: none, or all that are named."""
+def compiles() -> bool:
+    """Whether modules are to be compiled."""
     mode = os.environ.get("TIDEGATE_COMPILED", "auto")
     if mode not in ("auto", "0", "1"):
         sys.exit(f"TIDEGATE_COMPILED is {mode!r}; it can be auto, 1 or 0")
-    modules = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["tidegate"]["compiled"]
-    if mode == "0" or not modules:
-        return []
-    if not compiler_works():
-        lack = "no C compiler, or no Python.h (Debian: apt install gcc python3-dev)"
-        if mode == "1":
-            sys.exit(f"TIDEGATE_COMPILED=1, but {lack}")
-        print(f"{lack}: Tidegate will run as plain Python", file=sys.stderr)
-        return []
-    from mypyc.build import mypycify
-
-    built = mypycify(modules, group_name="tidegate", opt_level="3", debug_level="1")
-    return cast("list[Extension]", built)  # on paper they may be distutils' own
+    if mode == "0" or not compiled_modules():
+        return False
+    if compiler_works():
+        return True
+    lack = "no C compiler, or no Python.h (Debian: apt install gcc python3-dev)"
+    if mode == "1":
+        sys.exit(f"TIDEGATE_COMPILED=1, but {lack}")
+    print(f"{lack}: Tidegate will run as plain Python", file=sys.stderr)
+    return False
 
 
-setup(ext_modules=extensions())
+if __name__ == "__main__":
+    setup(
+        packages=[NAME],
+        cmdclass={"build_py": BuildPackages, "build_ext": BuildCompiled},
+        # mypyc's library, for the platform's sake; `BuildCompiled` finds it and the others.
+        ext_modules=[Extension(f"{NAME}__mypyc", [])] if compiles() else [],
+    )

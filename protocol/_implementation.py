@@ -13,7 +13,8 @@ from importlib.machinery import SOURCE_SUFFIXES, FileFinder, ModuleSpec, SourceF
 from importlib.util import find_spec
 from types import ModuleType
 
-_PACKAGES = ("protocol.", "routing.", "proxy.")
+_ABOVE = __name__.removesuffix("protocol._implementation")  # "tidegate." in a wheel
+_PACKAGES = tuple(f"{_ABOVE}{name}." for name in ("protocol", "routing", "proxy"))
 
 
 class _SourceFinder:
@@ -34,7 +35,8 @@ class _SourceFinder:
 
 def compiled() -> bool:
     """Whether the compiled modules run in this process."""
-    return _SourceFinder not in sys.meta_path and find_spec("tidegate__mypyc") is not None
+    one = find_spec(f"{_ABOVE}protocol.wire")
+    return one is not None and not str(one.origin).endswith(".py")
 
 
 if os.environ.get("TIDEGATE_PURE", "0") not in ("", "0"):

@@ -69,7 +69,7 @@ def start_spark(log: Path) -> "SparkSession":
     # Python workers are the same Python, and find these modules wherever they are installed.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    here = str(Path(__file__).resolve().parent.parent)
+    here = str(Path(__file__).resolve().parents[__name__.count(".")])  # of the topmost package
     settings = {
         "spark.master": "local[*]",
         "spark.app.name": "tidegate audit",

@@ -1,0 +1,143 @@
+"""What people install: packages that collide with nobody's, from a wheel and from the sdist."""
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import setup as build
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCES = (
+    *("tidegate", *build.PACKAGES),
+    *("setup.py", "pyproject.toml", "MANIFEST.in", "README.md"),
+)
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The files that a wheel is made of, since a build writes beside them."""
+    folder = tmp_path_factory.mktemp("tree")
+    for name in SOURCES:
+        if (ROOT / name).is_dir():
+            ignored = shutil.ignore_patterns("*.so", "__pycache__")
+            shutil.copytree(ROOT / name, folder / name, ignore=ignored)
+        else:
+            shutil.copy(ROOT / name, folder / name)
+    return folder
+
+
+def command(*words: str | Path, folder: Path, **environment: str) -> str:
+    done = subprocess.run(
+        [str(word) for word in words],
+        cwd=folder,
+        env={**{n: v for n, v in os.environ.items() if n != "PYTHONPATH"}, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def installed(copy: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of packages, as an installation has it, with others that have our old names."""
+    wheels = tmp_path_factory.mktemp("wheels")
+    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check")
+    options = ("--no-deps", "--no-build-isolation", "--no-index", "--wheel-dir", wheels)
+    command(*pip, "wheel", *options, ".", folder=copy, TIDEGATE_COMPILED="0")
+    (wheel,) = wheels.iterdir()
+    assert wheel.name.endswith("-py3-none-any.whl")
+    site = tmp_path_factory.mktemp("site")
+    zipfile.ZipFile(wheel).extractall(site)
+    for name in build.PACKAGES:
+        (site / f"{name}.py").write_text("raise SystemExit('another project')\n")
+    return site
+
+
+def python(installed: Path, *words: str, **environment: str) -> str:
+    """Run this Python where only the installed packages are found, with what they need."""
+    return command(
+        sys.executable, *words, folder=installed.parent, PYTHONPATH=str(installed), **environment
+    )
+
+
+def test_nothing_is_installed_beside_tidegate(installed: Path) -> None:
+    others = {f"{name}.py" for name in build.PACKAGES}
+    names = {path.name for path in installed.iterdir()} - others
+    assert sorted(names) == ["tidegate", *(name for name in names if name.endswith(".dist-info"))]
+    (top_level,) = installed.glob("*.dist-info/top_level.txt")
+    assert top_level.read_text().split() == ["tidegate"]
+
+
+def test_every_module_loads_beside_others_of_the_old_names(installed: Path) -> None:
+    modules = [
+        path.relative_to(installed).with_suffix("").as_posix().replace("/", ".")
+        for path in installed.glob("tidegate/**/*.py")
+        if path.stem not in ("__init__", "__main__")
+    ]
+    assert len(modules) > 150
+    code = (
+        "import importlib, sys\n"
+        "for name in sys.argv[1:]:\n"
+        "    importlib.import_module(name)\n"
+        f"print(sorted(set({build.PACKAGES!r}) & set(sys.modules)))\n"
+    )
+    assert python(installed, "-c", code, *modules) == "[]\n"
+
+
+@pytest.mark.parametrize("pure", ["0", "1"])
+def test_the_command_runs(installed: Path, pure: str) -> None:
+    told = python(installed, "-m", "tidegate", "--version", TIDEGATE_PURE=pure)
+    assert told.startswith("tidegate ")
+    assert "not compiled" in told
+    told = python(installed, "-m", "tidegate", "check", "--primary", "db1", "--replicas", "db2")
+    assert 'primary = "db1:3306"' in told
+    (entry,) = installed.glob("*.dist-info/entry_points.txt")
+    assert "tidegate = tidegate.__main__:main" in entry.read_text()
+
+
+def test_the_demo_runs(installed: Path) -> None:
+    assert "READ_OWN_WRITES" in python(installed, "-m", "tidegate", "demo", "--once", "--no-audit")
+
+
+def test_an_import_is_turned_and_nothing_else() -> None:
+    source = (
+        "from routing.gtid import X\n    import protocol as protocol\nimport proxying\n"
+        "x = 'from proxy'\nfrom spark_jobs import (\n"
+    )
+    assert build.installed(source) == (
+        "from tidegate.routing.gtid import X\n    import tidegate.protocol as protocol\n"
+        "import proxying\nx = 'from proxy'\nfrom tidegate.spark_jobs import (\n"
+    )
+
+
+@pytest.mark.deep
+@pytest.mark.timeout(3600)
+def test_the_sdist_builds_and_runs_in_an_empty_environment(copy: Path, tmp_path: Path) -> None:
+    command(sys.executable, "-m", "venv", tmp_path / "venv", folder=tmp_path)
+    programs = tmp_path / "venv" / "bin"
+    pip = (programs / "pip", "--disable-pip-version-check", "--quiet")
+    command(*pip, "install", "build", folder=tmp_path)
+    command(
+        programs / "python", "-m", "build", "--outdir", tmp_path / "dist", copy, folder=tmp_path
+    )
+    (wheel,) = (tmp_path / "dist").glob("*.whl")
+    # The other project that has a package `proxy`.
+    command(*pip, "install", "proxy.py", f"{wheel}[demo]", folder=tmp_path)
+    told = command(programs / "tidegate", "--version", folder=tmp_path)
+    assert ("(compiled" in told) is build.compiles()
+    pure = command(programs / "tidegate", "--version", folder=tmp_path, TIDEGATE_PURE="1")
+    assert "(not compiled" in pure
+    check = command(programs / "tidegate", "check", "--primary", "db1", folder=tmp_path)
+    assert 'primary = "db1:3306"' in check
+    demo = command(programs / "tidegate", "demo", "--once", "--no-audit", folder=tmp_path)
+    assert "READ_OWN_WRITES" in demo
