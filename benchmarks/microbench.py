@@ -20,8 +20,8 @@ from protocol.gtid import GtidSet
 from protocol.packet import frame
 from protocol.response import OkPacket
 from protocol.response_stream import RESULTS, SIMPLE, ResponseStream
-from protocol.response_translation import ResponseTranslation
 from protocol.resultset import ColumnDefinition41, text_resultset
+from protocol.tracker_view import TrackerView
 from routing.classifier import Classifier
 from routing.consistency import Rules
 from routing.decision import Level, Scope, TimeoutPolicy
@@ -120,25 +120,20 @@ def _responses() -> Iterator[Case]:
             bool(capabilities & Capability.CLIENT_DEPRECATE_EOF), session_track=True
         )
         yield Case(f"ResponseStream, point select{name}", _fed(stream, RESULTS, answer))
-    answer = text_resultset([column], [row], _MODERN, _AUTOCOMMIT)
-    translation = ResponseTranslation(
-        ResponseStream(deprecate_eof=True, session_track=True),
-        Capability.CLIENT_PROTOCOL_41,
-        frozenset(),
-    )
-
-    def translate() -> object:
-        translation.begin(RESULTS)
-        return translation.feed(answer, 0)
-
-    yield Case("ResponseTranslation to EOF packets, point select", translate)
-
     block = session_track.gtids_entry(GtidSet.parse(f"{_UUIDS[0]}:81724"))
     tracked = frame(
         OkPacket(1, 0, _AUTOCOMMIT | _STATE_CHANGED, 0, b"", block).serialise(_MODERN), 1
     )
     stream = ResponseStream(deprecate_eof=True, session_track=True)
     yield Case("ResponseStream, OK with a GTID", _fed(stream, SIMPLE, tracked))
+    view = TrackerView(_MODERN, frozenset({1}))
+
+    def hide() -> object:
+        stream.begin(SIMPLE)
+        stream.feed(tracked)
+        return view.seen(stream)
+
+    yield Case("TrackerView, OK with a GTID", hide)
     yield Case("session_track.gtids, 1 GTID", lambda: session_track.gtids(block))
 
     rows = [[b"%d" % number, b"%d" % (number * 7919)] for number in range(10_000)]

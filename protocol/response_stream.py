@@ -15,8 +15,11 @@ The state says what the next packet may be::
     FIRST ── FF ─► end (ERR)           ROWS ── FE/FF ─► end
     FIRST ── FB ─► INFILE ─► FIRST     end ── status & SERVER_MORE_RESULTS_EXISTS ─► FIRST
 
-The caller passes the bytes on as they came. A caller that must change them asks for `marks`, the
-places in the chunk that matter to a translation, and does it by those.
+Without CLIENT_DEPRECATE_EOF the OUT parameters of a prepared CALL are an exception: an OK follows,
+and the EOF before their row alone says so.
+
+The caller passes the bytes on as they came. One that must change what trackers tell finds the
+packets that do in `told`.
 
 Every length that is used comes from the three length bytes of a frame header, and nothing is
 allocated by a number that the network sent.
@@ -43,14 +46,6 @@ FETCHED: Final = 4
 STRING: Final = 5
 """COM_STATISTICS: one packet of text."""
 
-# Kinds of marks.
-MARK_FRAME: Final = 0
-"""A frame that passes as it is begins here."""
-MARK_CONTROL: Final = 1
-"""An OK, EOF, ERR or count packet begins here; all of it is in the chunk."""
-MARK_DEFINITIONS_END: Final = 2
-"""Here, before the next packet, a client without CLIENT_DEPRECATE_EOF expects an EOF."""
-
 _FIRST: Final = 0
 _DEFINITIONS: Final = 1
 _DEFINITIONS_EOF: Final = 2
@@ -60,6 +55,7 @@ _END: Final = 5
 
 _MORE_RESULTS: Final = 0x0008
 _CURSOR_EXISTS: Final = 0x0040
+_OUT_PARAMETERS: Final = 0x1000
 _SESSION_STATE_CHANGED: Final = 0x4000
 
 
@@ -75,6 +71,7 @@ class ResponseStream:
         error: payload of the ERR packet that ended the response, else None.
         status: server status of the newest OK or EOF packet.
         warnings: its count of warnings.
+        untold: the newest result ended with an EOF packet, behind which trackers are silent.
         session_states: `session_state_info` of every OK packet of the response, in order.
         unnamed: status and text of each OK packet that told of affected rows, and of no GTID.
         rows: rows passed, of all results.
@@ -83,7 +80,8 @@ class ResponseStream:
         head: payload of a PREPARE's first packet.
         chunk: what the last `feed` walked from `chunk_start` to `chunk_end`: the bytes held back
             before it, then its own. What follows `chunk_end` is held back for the next.
-        marks: `(position in chunk, kind)` of the last `feed`, if `begin` asked for them.
+        told: where in the chunk, of the last `feed`, packets with `session_state_info` begin and
+            end.
     """
 
     __slots__ = (
@@ -93,8 +91,8 @@ class ResponseStream:
         "_deprecate_eof",
         "_held",
         "_keep_row",
-        "_marking",
         "_metadata_flag",
+        "_owed",
         "_second_count",
         "_session_track",
         "_shape",
@@ -107,13 +105,14 @@ class ResponseStream:
         "error",
         "head",
         "infile",
-        "marks",
         "row",
         "rows",
         "sequence_id",
         "session_states",
         "status",
+        "told",
         "unnamed",
+        "untold",
         "warnings",
     )
 
@@ -127,25 +126,26 @@ class ResponseStream:
         self.status = 0x0002
         self.warnings = 0
         self.sequence_id = 0
-        self.marks: list[tuple[int, int]] = []
+        self.told: list[tuple[int, int]] = []
         self.begin(RESULTS)
 
-    def begin(self, shape: int, marking: bool = False, keep_row: bool = False) -> None:
+    def begin(self, shape: int, keep_row: bool = False) -> None:
         """Expect the response to a new command, of this shape."""
         self._shape = shape
-        self._marking = marking
         self._keep_row = keep_row
         self._state = _ROWS if shape == FETCHED else _DEFINITIONS if shape == FIELDS else _FIRST
         self._count = 0
         self._second_count = 0
         self._skip = 0
         self._continued = False
+        self._owed = False  # an OK, behind the OUT parameters
         self._held = b""
         self.chunk = b""
         self.chunk_start = 0
         self.chunk_end = 0
         self.done = False
         self.infile = False
+        self.untold = False
         self.error: bytes | None = None
         self.rows = 0
         self.row: bytes | None = None
@@ -164,8 +164,8 @@ class ResponseStream:
         Raises:
             MalformedPacketError: the server broke the protocol.
         """
-        if self._marking:
-            self.marks = []
+        if self.told:
+            self.told = []
         if not self._held:
             end = self._walk(data, position)
             self.chunk = data
@@ -198,7 +198,7 @@ class ResponseStream:
                 position += self._skip
                 self._skip = 0
                 if not self._continued:
-                    self._passed(position)
+                    self._passed()
                     if self.done:
                         return position
                 continue
@@ -219,24 +219,22 @@ class ResponseStream:
                         raise MalformedPacketError("a control packet is longer than 16 MiB")
                     if end > size:
                         return position
-                    if self._marking:
-                        kept = self._state == _ROWS and data[position + 4] < 0xFE
-                        self.marks.append((position, MARK_FRAME if kept else MARK_CONTROL))
                     self.sequence_id = data[position + 3]
-                    self._control(data[position + 4 : end], end)
+                    told = len(self.session_states)
+                    self._control(data[position + 4 : end])
+                    if len(self.session_states) > told:
+                        self.told.append((position, end))
                     position = end
                     if self.done:
                         return position
                     continue
-            if self._marking:
-                self.marks.append((position, MARK_FRAME))
             self._continued = length == MAX_PACKET_PAYLOAD
             if end > size:
                 self._skip = end - size
                 return size
             position = end
             if not self._continued:
-                self._passed(position)
+                self._passed()
                 if self.done:
                     return position
         return position
@@ -252,22 +250,20 @@ class ResponseStream:
             return first >= 0xFE
         return self._shape != STRING or first == 0xFF
 
-    def _passed(self, position: int) -> None:
-        """A packet that needed no reading ends at `position`."""
+    def _passed(self) -> None:
+        """A packet that needed no reading has ended."""
         if self._state == _ROWS:
             self.rows += 1
         elif self._state == _DEFINITIONS:
             if self._shape != FIELDS:
                 self._count -= 1
                 if self._count == 0:
-                    self._definitions_end(position)
+                    self._definitions_end()
         else:
             self._finish()  # COM_STATISTICS's text
 
-    def _definitions_end(self, position: int) -> None:
+    def _definitions_end(self) -> None:
         if self._deprecate_eof:
-            if self._marking:
-                self.marks.append((position, MARK_DEFINITIONS_END))
             self._after_definitions()
         else:
             self._state = _DEFINITIONS_EOF
@@ -281,7 +277,7 @@ class ResponseStream:
         else:
             self._finish()
 
-    def _control(self, payload: bytes, end: int) -> None:
+    def _control(self, payload: bytes) -> None:
         first = payload[0]
         if first == 0xFF:
             if len(payload) < 3:
@@ -298,7 +294,9 @@ class ResponseStream:
             if first != 0xFE or len(payload) != 5:
                 raise MalformedPacketError("no EOF packet after the column definitions")
             self.status = payload[3] | payload[4] << 8
+            self._owed = self.status & _OUT_PARAMETERS != 0
             if self.status & _CURSOR_EXISTS and self._shape == RESULTS:
+                self.untold = True
                 self._finish()
             else:
                 self._after_definitions()
@@ -307,7 +305,7 @@ class ResponseStream:
                 raise MalformedPacketError("a column definition is missing")
             self._terminator(payload)
         elif self._shape == PREPARED:
-            self._prepared(payload, end)
+            self._prepared(payload)
         elif first == 0x00 or (first == 0xFE and self._shape == SIMPLE):
             self._terminator(payload)
         elif self._shape != RESULTS:
@@ -316,11 +314,12 @@ class ResponseStream:
             self.infile = True
             self._state = _INFILE
         else:
-            self._column_count(payload, end)
+            self._column_count(payload)
 
     def _terminator(self, payload: bytes) -> None:
         """OK or EOF: the end of one result."""
-        if payload[0] == 0xFE and len(payload) == 5:
+        self.untold = payload[0] == 0xFE and len(payload) == 5
+        if self.untold:
             self.warnings = payload[1] | payload[2] << 8
             self.status = payload[3] | payload[4] << 8
         elif payload[0] == 0xFE and not self._deprecate_eof:
@@ -332,7 +331,8 @@ class ResponseStream:
                 self.unnamed.append((self.status, b""))
         else:
             self._ok(payload)
-        if self.status & _MORE_RESULTS and self._shape == RESULTS:
+        if (self.status & _MORE_RESULTS or self._owed) and self._shape == RESULTS:
+            self._owed = False
             self._state = _FIRST
         else:
             self._finish()
@@ -355,7 +355,7 @@ class ResponseStream:
         if affected and not names_gtids(block):
             self.unnamed.append((self.status, info))
 
-    def _column_count(self, payload: bytes, end: int) -> None:
+    def _column_count(self, payload: bytes) -> None:
         reader = Reader(payload)
         count = reader.lenenc_int()
         follows = not self._metadata_flag or reader.u8() == 1
@@ -365,9 +365,9 @@ class ResponseStream:
             self._count = count
             self._state = _DEFINITIONS
         else:
-            self._definitions_end(end)
+            self._definitions_end()
 
-    def _prepared(self, payload: bytes, end: int) -> None:
+    def _prepared(self, payload: bytes) -> None:
         if payload[0] != 0x00 or len(payload) < 12:
             raise MalformedPacketError("the header of a prepared statement is malformed")
         self.head = payload

@@ -82,7 +82,7 @@ class Answers:
         stream = connection.stream
         request.received += received
         if stream.session_states:
-            self._take_trackers(connection)
+            self.take_trackers(connection)
         if not request.started and (
             connection is not session.primary or request.number or request.prepared is not None
         ):
@@ -104,6 +104,10 @@ class Answers:
         if stream.infile and connection is not session.primary:
             raise MalformedPacketError("a replica asked for a local file")
         if stream.done:
+            if session.untold.behind(connection, stream):
+                request.ending = data
+                self._take_over(connection, stream)
+                return
             self.finish(connection, stream)
         if data:
             request.started = True
@@ -171,17 +175,17 @@ class Answers:
         elif purpose is Purpose.PROBE:
             if active:
                 if stream.session_states:
-                    self._take_trackers(connection)  # of what failed before it
+                    self.take_trackers(connection)  # of what failed before it
                 self._probed(connection, stream)
         elif purpose is Purpose.GATHER:
-            if session.state.suspect:
-                self._take_trackers(connection)  # of what failed before it
+            if session.state.suspect and not connection.silent:
+                self.take_trackers(connection)  # of what failed before it
                 if effects.told_late(session.request, session.state):
                     session.primary_settings.restore()
             self._proxy.probes.answered(connection, stream)
         elif purpose is Purpose.IMITATE or purpose is Purpose.SETTLE:
             if session.state.suspect:
-                self._take_trackers(connection)  # of what failed before it
+                self.take_trackers(connection)  # of what failed before it
             if purpose is Purpose.SETTLE and active:
                 session.reads.settled(connection, stream)
         elif purpose is Purpose.STATEMENT:
@@ -189,6 +193,8 @@ class Answers:
         elif purpose is Purpose.AUDIT:
             if active:
                 session.reads.audited(connection, stream)
+        elif purpose is Purpose.LATE:
+            self._told_late(connection, stream)
         elif stream.error is None:
             if purpose is Purpose.RESTORE:
                 session.primary_settings.restored(stream)
@@ -231,6 +237,17 @@ class Answers:
             cause,
         )
 
+    def _told_late(self, connection: ServerConnection, stream: ResponseStream) -> None:
+        """What trackers could not tell before is known: the answer that waited for it may end."""
+        session = self._session
+        ending = session.request.ending
+        session.untold.told(connection, stream, behind=ending is not None)
+        self._follow_rules()
+        if ending is not None:
+            session.request.ending = None
+            self._end(connection)
+            session.connection.write(ending)
+
     def settled(self, connection: ServerConnection) -> None:
         """Take the next command, if the answer to this one is complete."""
         session = self._session
@@ -256,7 +273,12 @@ class Answers:
             time.time_ns() // 1000,
         )
 
-    def _take_trackers(self, connection: ServerConnection) -> None:
+    def take_trackers(self, connection: ServerConnection) -> None:
+        """Learn from the trackers of the answer that is being read.
+
+        Raises:
+            MalformedPacketError: they contradict themselves.
+        """
         stream = connection.stream
         if connection is not self._session.primary and not connection.tracks_all:
             return
@@ -292,10 +314,16 @@ class Answers:
 
     def finish(self, connection: ServerConnection, stream: ResponseStream) -> None:
         """The answer is complete: take over what it changed, count it, log it."""
+        self._take_over(connection, stream)
+        self._end(connection)
+
+    def _take_over(self, connection: ServerConnection, stream: ResponseStream) -> None:
         session = self._session
         request = session.request
         state = session.state
-        session.answered = True
+        request.error = 0 if stream.error is None else _code(stream.error)
+        request.rows = stream.rows
+        request.unnamed = stream.unnamed
         if connection is session.primary:
             logged = state.logs
             if stream.error is None:
@@ -311,9 +339,8 @@ class Answers:
                     state.may_have_written(request.rules)
                 if effects.succeeded(request, state, stream.row, settings.undone):
                     settings.restore()
-                if effects.committed_unnamed(request, state, connection.server, stream):
-                    self._proxy.metrics.required_unknown("unnamed")
-                    settings.restore()
+                if request.ending is None:
+                    self.judge_names(connection, doubted=False)
             else:
                 if request.may_write or not state.modes_known:
                     # It may have committed before it failed, and opened a transaction, too.
@@ -336,10 +363,7 @@ class Answers:
         shows = effects.shown(request, state, connection, stream.rows)
         if request.unsettled and (shows or state.in_transaction):
             session.reads.shown_unsettled()
-        self.count_pins()
-        if session.new_rules:
-            session.new_rules = False
-            session.follow_rules(session.rules.present(state.schema))
+        self._follow_rules()
         if stream.error is None and effects.counts_rows(request, stream.rows):
             state.found_on = connection.server
         if request.reason is not Reason.DIAGNOSTIC and (
@@ -348,10 +372,34 @@ class Answers:
             state.last = connection.server
             if connection is not session.primary:
                 session.previous.ended(request, stream)
-        error = 0 if stream.error is None else _code(stream.error)
-        self._proxy.ledger.enter(
-            session, connection.server, Outcome.ERROR if error else Outcome.OK, error, stream.rows
-        )
+
+    def judge_names(self, connection: ServerConnection, *, doubted: bool) -> None:
+        """See whether all that the request committed on the primary was named.
+
+        `doubted` says that the required set is unknown already, for what the request did.
+        """
+        session = self._session
+        state = session.state
+        server = connection.server
+        if effects.committed_unnamed(session.request, state, server, doubted=doubted):
+            self._proxy.metrics.required_unknown("unnamed")
+            session.primary_settings.restore()
+
+    def _end(self, connection: ServerConnection) -> None:
+        """Count and log what the client is told the end of."""
+        session = self._session
+        request = session.request
+        session.answered = True
+        self.count_pins()
+        outcome = Outcome.ERROR if request.error else Outcome.OK
+        self._proxy.ledger.enter(session, connection.server, outcome, request.error, request.rows)
+
+    def _follow_rules(self) -> None:
+        """Let the rules of another default schema count."""
+        session = self._session
+        if session.new_rules:
+            session.new_rules = False
+            session.follow_rules(session.rules.present(session.state.schema))
 
     def count_pins(self) -> None:
         """Let the metrics know why the session is pinned, if that has changed."""

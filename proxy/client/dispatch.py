@@ -19,7 +19,6 @@ from proxy.client.prepared import READING, prepare_on
 from proxy.client.previous import begun_on
 from proxy.server.connection import (
     FORWARD,
-    FORWARD_CALL,
     FORWARD_ROW,
     PROBE,
     PreparedHandle,
@@ -114,7 +113,8 @@ class Dispatch:
                     session.long_command.hold()
                 primary.write(preparation.settle(primary, self.rules().wait_budget))
                 return  # `Reads.settled` goes on
-            data = session.primary_settings.in_front(primary)
+            data = session.untold.before(primary)
+            data += session.primary_settings.in_front(primary)
             data += self._prepare_before(primary)
             if settles:
                 data += preparation.settle(primary, self.rules().wait_budget)
@@ -130,6 +130,7 @@ class Dispatch:
                 primary.expect(PROBE)
                 data += preparation.statement_packet(primary, PROBE_SQL)
             data += self.own_packet(primary)
+            data += session.untold.along(primary)
             if data:
                 primary.write(data)
             if not request.packet and self._knows(primary):
@@ -248,9 +249,6 @@ class Dispatch:
             if not request.packet:
                 session.long_command.hold()
             return prepare_on(connection, prepared, session.state.schema)
-        statement = request.statement
-        if statement is not None and statement.reason is Touch.PROCEDURE:
-            expected = FORWARD_CALL
         connection.expect(expected)
         if not request.packet:
             return b""  # its parts follow

@@ -32,7 +32,6 @@ from routing.statement import StatementClass, Touch
 from routing.topology import Role
 
 if TYPE_CHECKING:
-    from protocol.response_stream import ResponseStream
     from proxy.client.request import Request
     from proxy.observe.metrics import Metrics
     from proxy.server.connection import ServerConnection
@@ -159,18 +158,22 @@ def take_trackers(
 
 
 def committed_unnamed(
-    request: Request, state: Session, server: Server, stream: ResponseStream
+    request: Request, state: Session, server: Server, *, doubted: bool = False
 ) -> bool:
-    """Whether a command that ended well on the primary may have committed what nobody named."""
+    """Whether a command that ended well on the primary may have committed what nobody named.
+
+    `doubted` says that this was found out already, as a server tells it behind an EOF.
+    """
     statement = request.statement
     if state.tracking == "OFF" or not server.gtids:
         return False  # nothing is named
     transaction = statement is not None and statement.kind is StatementClass.TRANSACTION
     if not (request.may_write or transaction):
         return False
-    named = bool(request.own) or bool(request.observed)
+    named = doubted or bool(request.own) or bool(request.observed)
     temporary = PinReason.TEMPORARY_TABLE in state.pins.reasons
-    if not state.commits.ended(statement, named, stream.unnamed, state.in_transaction, temporary):
+    unnamed = request.unnamed
+    if not state.commits.ended(statement, named, unnamed, state.in_transaction, temporary):
         return False
     state.may_have_written(request.rules)
     return True
@@ -360,9 +363,14 @@ def failed(request: Request, state: Session, unseen: bool = False) -> bool:
                 state.pins.apply(hold, state.schema)
     if request.state_changed:  # before one of several results
         return mistrust(request, state)
-    if request.may_write and (statement is None or several or statement.calls_programs):
-        state.suspect = True
+    state.suspect = state.suspect or is_suspicious(request)
     return False
+
+
+def is_suspicious(request: Request) -> bool:
+    """Whether a command that failed may have changed the session, and nobody knows how."""
+    statement = request.statement
+    return request.may_write and (statement is None or statement.multi or statement.calls_programs)
 
 
 def told_late(request: Request, state: Session) -> bool:
@@ -374,6 +382,24 @@ def told_late(request: Request, state: Session) -> bool:
     state.suspect = False
     hidden = not TRACKING.isdisjoint(request.told)
     return (request.state_changed or hidden) and mistrust(request, state)
+
+
+def told_behind(request: Request, state: Session) -> bool:
+    """Take over what the OK packet of a COM_PING says of the statement in front of it.
+
+    Returns:
+        As `succeeded`.
+    """
+    suspect, state.suspect = state.suspect, False
+    changed = request.state_changed and (suspect or not explains(request))
+    hidden = not TRACKING.isdisjoint(request.told)
+    return (changed or hidden) and mistrust(request, state)
+
+
+def explains(request: Request) -> bool:
+    """Whether it is known what the statement changed in the session's state."""
+    statement = request.statement
+    return statement is not None and _explained(request, statement)
 
 
 def _hold(request: Request, statement: Statement, state: Session, row: bytes | None) -> None:

@@ -47,8 +47,8 @@ class PrimarySettings:
         self.untracked = True
         if primary is None:
             return
-        if primary.translation is not None:
-            primary.translation.show(session.state.shown_trackers, session.state.shown_variables)
+        if primary.view is not None:
+            primary.view.show(session.state.shown_trackers, session.state.shown_variables)
         session.replicas.track(session.state)
 
     def made(self) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from protocol.response_translation import ResponseTranslation
+from protocol.constants import Capability
+from protocol.tracker_view import TrackerView
 from proxy.channel import ChannelClosedError
 from proxy.client import preparation
 from proxy.server.errors import ServerRefusedError, ServerUnreachableError
@@ -67,7 +68,7 @@ class Replicas:
             self._session.drop(stale)
         try:
             opened = await open_connection(
-                server, login, proxy.config, proxy.materials, self._session.state.tracking
+                server, login, proxy.config, proxy.materials, self._tracking(self._session.state)
             )
             self._attach(opened)
         except (ServerUnreachableError, ChannelClosedError) as error:
@@ -96,9 +97,9 @@ class Replicas:
         connection = opened.connection
         session = self._session
         if connection.tracks_all:
-            # It negotiated what trackers need, whatever the client did.
-            connection.translation = ResponseTranslation(
-                connection.stream, session.connection.capabilities, session.state.shown_trackers
+            # It has CLIENT_SESSION_TRACK, whether the client has or not.
+            connection.view = TrackerView(
+                session.connection.capabilities, session.state.shown_trackers
             )
         connection.attach(opened.channel.hand_over(connection), session.answers)
         connection.needs_reset = session.was_reset
@@ -136,11 +137,21 @@ class Replicas:
 
     def track(self, state: Session) -> None:
         """Show the client what it asked for now; those that track too little or too much close."""
+        tracks_all = self._tracking(state) == "ALL_GTIDS"
         for connection in list(self._connections.values()):
-            if connection.tracks_all is not (state.tracking == "ALL_GTIDS"):
+            if connection.tracks_all is not tracks_all:
                 self.give_up(connection)
-            elif connection.translation is not None:
-                connection.translation.show(state.shown_trackers, state.shown_variables)
+            elif connection.view is not None:
+                connection.view.show(state.shown_trackers, state.shown_variables)
+
+    def _tracking(self, state: Session) -> str:
+        """The session_track_gtids of these connections.
+
+        Without CLIENT_DEPRECATE_EOF a read's end tells no GTIDs. That the server showed something
+        is remembered all the same, and by that later reads are led (`routing.scope`).
+        """
+        tells = self._session.login.capabilities & Capability.CLIENT_DEPRECATE_EOF
+        return state.tracking if tells else "OFF"
 
     def end_transactions(self) -> None:
         """The client's READ ONLY transaction has ended."""

@@ -46,6 +46,10 @@ class Request:
         told: system variables of which trackers told the value.
         blank: an OK packet said that the session's state changed, and nothing of what.
         unlogged: it may have written what no GTID stands for.
+        ending: the answer's last bytes, while they are kept from the client; else None.
+        error: the code that the answer ended with, or 0.
+        rows: of the answer.
+        unnamed: OK packets of the answer that told of rows and of no GTID (`ResponseStream`).
         effect: run when the response ended well, before the client is told; is given the
             connection that answered.
         resume: what a probe of the primary is followed by, if that is not routing.
@@ -59,6 +63,8 @@ class Request:
         "decision",
         "dispatched_us",
         "effect",
+        "ending",
+        "error",
         "fallbacks",
         "held",
         "may_write",
@@ -74,6 +80,7 @@ class Request:
         "received",
         "required",
         "resume",
+        "rows",
         "rules",
         "settled",
         "shape",
@@ -82,6 +89,7 @@ class Request:
         "statement",
         "told",
         "unlogged",
+        "unnamed",
         "unsettled",
         "wait_us",
         "waited",
@@ -131,6 +139,10 @@ class Request:
         self.blank = False
         self.unlogged = False
         self.told: set[str] = set()
+        self.ending: bytes | None = None
+        self.error = 0
+        self.rows = 0
+        self.unnamed: list[tuple[int, bytes]] = []
         self.effect: Callable[[ServerConnection], None] | None = None
         self.resume: Callable[[], None] | None = None
 

@@ -15,7 +15,7 @@ from protocol.errors import ProtocolError, ServerErrorCode
 from protocol.packet import frame
 from protocol.response import ErrPacket
 from protocol.response_stream import FIELDS, PREPARED, RESULTS, SIMPLE, STRING
-from protocol.response_translation import ResponseTranslation
+from protocol.tracker_view import TrackerView
 from proxy.channel import ChannelClosedError
 from proxy.server.errors import ServerRefusedError, ServerUnreachableError
 
@@ -134,8 +134,8 @@ async def _pass_on(
         client.write_packet(error.serialise(capabilities))
         return False
     stream = sandbox.connection.stream
-    translation = ResponseTranslation(stream, capabilities, frozenset())
-    translation.begin(shape)
+    view = TrackerView(capabilities, frozenset())
+    stream.begin(shape)
     server.write_packet(payload)
     try:
         try:
@@ -143,8 +143,8 @@ async def _pass_on(
         finally:
             del reading  # what it failed with holds this frame
         while True:
-            _, data = translation.feed(frame(answer, server.sequence_id - 1), 0)
-            client.transport.write(data)
+            stream.feed(frame(answer, server.sequence_id - 1))
+            client.transport.write(view.seen(stream))
             if stream.done:
                 return stream.error is None
             if stream.infile:

@@ -26,7 +26,7 @@ from protocol.constants import Capability, Command
 from protocol.errors import ServerErrorCode
 from protocol.response import ErrPacket
 from protocol.response_stream import SIMPLE
-from protocol.response_translation import ResponseTranslation
+from protocol.tracker_view import TrackerView
 from proxy.channel import ChannelClosedError
 from proxy.client.answers import Answers
 from proxy.client.change_user import change_user
@@ -40,6 +40,7 @@ from proxy.client.reads import Reads
 from proxy.client.replicas import Replicas
 from proxy.client.replies import Replies
 from proxy.client.request import Request
+from proxy.client.untold import Untold
 from proxy.observe.show import LastAnswer
 from proxy.server.connection import (
     Purpose,
@@ -82,6 +83,7 @@ class ClientSession:
         dispatch: writes its requests to servers.
         answers: takes what servers answer.
         replies: answers without a server.
+        untold: what the primary has not told yet.
         active: the connection that answers, or is being sent, the request; None if none does.
         answered: the request's answer is complete.
         status_flags: the primary's last server status.
@@ -105,6 +107,7 @@ class ClientSession:
         "dispatch",
         "answers",
         "replies",
+        "untold",
         "long_command",
     )
     """What a compiled class lets go of (`_part`)."""
@@ -136,6 +139,7 @@ class ClientSession:
         self.dispatch = Dispatch(proxy, self)
         self.answers = Answers(proxy, self)
         self.replies = Replies(proxy, self)
+        self.untold = Untold(proxy, self)
         self.active: ServerConnection | None = None
         self.answered = True
         self.status_flags = 0
@@ -169,11 +173,8 @@ class ClientSession:
         if connection.server is not self._proxy.topology.primary:
             opened.channel.abort()
             raise ChannelClosedError("another server has become the primary")
-        connection.translation = ResponseTranslation(
-            connection.stream,
-            self.connection.capabilities,
-            self.state.shown_trackers,
-            self.state.shown_variables,
+        connection.view = TrackerView(
+            self.connection.capabilities, self.state.shown_trackers, self.state.shown_variables
         )
         connection.attach(opened.channel.hand_over(connection), self.answers)
         self.primary = connection
@@ -422,7 +423,7 @@ class ClientSession:
         self.task = None
         self.request = Request()
         del self.primary_settings, self.replicas, self.reads
-        del self.dispatch, self.answers, self.replies, self.long_command
+        del self.dispatch, self.answers, self.replies, self.untold, self.long_command
 
     def client_paused(self) -> None:
         """The client reads slower than the server sends: let the server wait."""

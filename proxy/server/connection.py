@@ -27,7 +27,7 @@ from proxy.server.tcp import be_patient
 
 if TYPE_CHECKING:
     from protocol.constants import Capability
-    from protocol.response_translation import ResponseTranslation
+    from protocol.tracker_view import TrackerView
     from routing.snapshot import Snapshot
     from routing.topology import Server
 
@@ -55,27 +55,24 @@ class Purpose(Enum):
     """A COM_STMT_PREPARE of a statement that the client prepared elsewhere."""
     RESTORE = "restore"
     """Makes the proxy's settings again, which a client's command undid; must succeed."""
+    LATE = "late"
+    """A COM_PING, whose OK brings what trackers could not tell before (`proxy.client.untold`)."""
 
 
 class Exchange:
     """A command whose answer is awaited."""
 
-    __slots__ = ("calls", "forwarded", "keeps_row", "purpose", "shape")
+    __slots__ = ("forwarded", "keeps_row", "purpose", "shape")
 
-    def __init__(
-        self, purpose: Purpose, shape: int, keeps_row: bool = False, calls: bool = False
-    ) -> None:
+    def __init__(self, purpose: Purpose, shape: int, keeps_row: bool = False) -> None:
         self.purpose = purpose
         self.shape = shape
-        self.calls = calls
         self.forwarded = purpose is Purpose.FORWARD
         self.keeps_row = keeps_row or (not self.forwarded and shape == RESULTS)
 
 
 FORWARD = tuple(Exchange(Purpose.FORWARD, shape) for shape in range(6))
 """By the shape of the response (`protocol.response_stream`)."""
-FORWARD_CALL = Exchange(Purpose.FORWARD, RESULTS, calls=True)
-"""A prepared CALL: its results may be OUT parameters."""
 FORWARD_ROW = Exchange(Purpose.FORWARD, RESULTS, keeps_row=True)
 """Where the answer's one row tells what the statement did."""
 PREPARE = Exchange(Purpose.PREPARE, SIMPLE)
@@ -87,6 +84,7 @@ IMITATE = Exchange(Purpose.IMITATE, RESULTS)
 SETTLE = Exchange(Purpose.SETTLE, RESULTS)
 STATEMENT = Exchange(Purpose.STATEMENT, PREPARED)
 RESTORE = Exchange(Purpose.RESTORE, SIMPLE)
+LATE = Exchange(Purpose.LATE, SIMPLE)
 
 
 class PreparedHandle:
@@ -143,7 +141,8 @@ class ServerConnection:
         thread_id: the server's id of it.
         settings: the SET statement that made it fit for its purpose.
         stream: where the response stands that is being read.
-        translation: set where the client negotiated less than this connection did.
+        view: what the client sees of trackers, where it did not ask for all that there are.
+        silent: results end without a word of trackers: CLIENT_DEPRECATE_EOF was not negotiated.
         schema: the default schema it has.
         schema_version: the version of the session's schema that it was told.
         role: what SET ROLE it was given; None if none.
@@ -187,12 +186,13 @@ class ServerConnection:
         self.drained = 0
         flags = int(capabilities)
         self.query_attributes = bool(flags & 1 << 27)
+        self.silent = not flags & 1 << 24
         self.stream = ResponseStream(
-            deprecate_eof=bool(flags & 1 << 24),
+            deprecate_eof=not self.silent,
             session_track=bool(flags & 1 << 23),
             optional_metadata=bool(flags & 1 << 25),
         )
-        self.translation: ResponseTranslation | None = None
+        self.view: TrackerView | None = None
         self._owner: Owner | None = None
         self._transport: asyncio.Transport | None = None
         self._current: Exchange | None = None
@@ -280,10 +280,7 @@ class ServerConnection:
 
     def _begin(self, exchange: Exchange) -> None:
         self._current = exchange
-        if exchange.forwarded and self.translation is not None:
-            self.translation.begin(exchange.shape, exchange.keeps_row, exchange.calls)
-        else:
-            self.stream.begin(exchange.shape, keep_row=exchange.keeps_row)
+        self.stream.begin(exchange.shape, keep_row=exchange.keeps_row)
 
     # asyncio.Protocol
 
@@ -304,11 +301,10 @@ class ServerConnection:
                     self._unsolicited(data[position:])
                     return
                 if current.forwarded:
-                    if self.translation is not None:
-                        end, out = self.translation.feed(data, position)
-                        owner.answer(self, out, end - position)
+                    end = stream.feed(data, position)
+                    if self.view is not None:
+                        owner.answer(self, self.view.seen(stream), end - position)
                     else:
-                        end = stream.feed(data, position)
                         whole = position == 0 and end == size
                         owner.answer(self, data if whole else data[position:end], end - position)
                     if not stream.done:

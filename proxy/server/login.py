@@ -47,9 +47,6 @@ ALWAYS: Final = (
 )
 """Capabilities of every connection that the proxy opens."""
 
-TRACKING: Final = Capability.CLIENT_SESSION_TRACK | Capability.CLIENT_DEPRECATE_EOF
-"""What a connection needs so that no GTID is lost (fact 2.3)."""
-
 _TRACKER_SETTINGS: Final = (
     b"SET SESSION session_track_schema=ON,session_track_state_change=ON"
     b",session_track_system_variables=_binary'%b'"
@@ -417,7 +414,7 @@ def _agree(login: Login, offered: Capability, tracks: bool) -> Capability:
     """The capabilities of a connection."""
     needed = login.capabilities
     if tracks:
-        needed |= TRACKING
+        needed |= Capability.CLIENT_SESSION_TRACK
     missing = needed & ~offered
     if missing:
         raise ServerUnreachableError(f"the server lacks {missing.name}, which is needed")

@@ -49,10 +49,6 @@ ACCEPTED = (
         r"SELECT ROW_COUNT\(\)'",
         "behind a look at session_track_… variables, around which the proxy sets its own",
     ),
-    Accepted(
-        r"^Execute.*flags=1.*(\n.*)+\n  direct +[0-9]+: ERROR.*\n  through +[0-9]+: EOF",
-        "where a cursor cannot be opened, the EOF behind the definitions comes before the ERR",
-    ),
 )
 
 

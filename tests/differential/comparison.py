@@ -13,9 +13,6 @@ from tests.differential.player import Answer, Packet
 _INDEX_FLAGS = int(
     ServerStatus.SERVER_QUERY_NO_GOOD_INDEX_USED | ServerStatus.SERVER_QUERY_NO_INDEX_USED
 )
-_OF_OUT_PARAMETERS = int(
-    ServerStatus.SERVER_PS_OUT_PARAMS | ServerStatus.SERVER_MORE_RESULTS_EXISTS
-)
 _STATE_CHANGED = int(ServerStatus.SERVER_SESSION_STATE_CHANGED)
 _WITHOUT_WARNINGS = frozenset({Command.COM_PING, Command.COM_INIT_DB, Command.COM_SET_OPTION})
 _STATEMENT_ID = b"\x0cstatement_id"
@@ -66,39 +63,7 @@ def comparable(answer: Answer, capabilities: Capability) -> list[Packet]:
     packets = [_without_numbers(packet, capabilities) for packet in packets]
     packets = [_without_index_flags(packet, capabilities) for packet in packets]
     packets = [_without_old_warnings(packet, capabilities) for packet in packets]
-    if not capabilities & Capability.CLIENT_DEPRECATE_EOF:
-        _mask_first_eofs(packets)
-        packets = [_without_out_parameters(packet) for packet in packets]
     return [_without_statement_id(packet) for packet in packets]
-
-
-def _mask_first_eofs(packets: list[Packet]) -> None:
-    """EOF packets between definitions and rows.
-
-    Tidegate writes these itself, before it can know the warnings and whether another result
-    follows; the EOF that ends the rows says both. For a prepared statement it knows.
-    """
-    if packets and packets[0].command == Command.COM_STMT_PREPARE:
-        return
-    ends = [k for k, p in enumerate(packets) if p.control and p.payload[0] == 0xFE]
-    for k in ends[::2]:
-        if k < len(packets) - 1:
-            packets[k] = replace(packets[k], payload=b"\xfe")
-
-
-def _without_out_parameters(packet: Packet) -> Packet:
-    """The EOF behind OUT parameters without its flags.
-
-    A server shows them in the EOF before the row alone, though an OK follows. Tidegate, which does
-    not know them by then, shows them in the last one.
-    """
-    payload = packet.payload
-    if not packet.control or payload[0] != 0xFE or len(payload) != 5:
-        return packet
-    status = int.from_bytes(payload[3:], "little")
-    if status & ServerStatus.SERVER_PS_OUT_PARAMS:
-        status &= ~_OF_OUT_PARAMETERS
-    return replace(packet, payload=payload[:3] + status.to_bytes(2, "little"))
 
 
 def _without_empty_block(packet: Packet, capabilities: Capability) -> Packet:

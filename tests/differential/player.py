@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from protocol.authentication import ClientAuthentication
 from protocol.command import ComChangeUser, ComQuery
-from protocol.constants import Capability, Command, ServerStatus
+from protocol.constants import Capability, Command
 from protocol.packet import frame
 from protocol.parameter import QueryAttribute
-from protocol.response_stream import MARK_CONTROL, RESULTS, ResponseStream
+from protocol.response_stream import RESULTS, ResponseStream
 from tests.real_mysql.raw_client import RawClient
 
 
@@ -30,9 +30,6 @@ class Packet:
 
 Answer = tuple[Packet, ...]
 """Empty: the command has no answer."""
-
-_OUT_PARAMETERS = int(ServerStatus.SERVER_PS_OUT_PARAMS)
-_MORE_RESULTS = int(ServerStatus.SERVER_MORE_RESULTS_EXISTS)
 
 CLOSED = (Packet(0, b"the connection was closed", control=False),)
 
@@ -126,28 +123,15 @@ class Player:
             session_track=bool(capabilities & Capability.CLIENT_SESSION_TRACK),
             optional_metadata=bool(capabilities & Capability.CLIENT_OPTIONAL_RESULTSET_METADATA),
         )
-        stream.begin(shape, marking=True)
+        stream.begin(shape)
         packets: list[Packet] = []
         try:
             while not stream.done:
                 sequence_id, payload = self._client.read()
+                stream.sequence_id = -1
                 stream.feed(frame(payload, sequence_id))
-                control = any(kind == MARK_CONTROL for _, kind in stream.marks)
+                control = stream.sequence_id == sequence_id  # it was read
                 packets.append(Packet(sequence_id, payload, control, command))
-            if _hides_an_ok(packets):
-                sequence_id, payload = self._client.read()
-                packets.append(Packet(sequence_id, payload, True, command))
         except ConnectionError:
             return (*packets, *CLOSED)
         return tuple(packets)
-
-
-def _hides_an_ok(packets: Sequence[Packet]) -> bool:
-    """Whether these end with OUT parameters, whose last EOF does not tell of the OK behind it."""
-    eofs = [
-        p.payload for p in packets if p.control and p.payload[0] == 0xFE and len(p.payload) == 5
-    ]
-    if len(eofs) < 2:
-        return False
-    first, last = (int.from_bytes(payload[3:], "little") for payload in eofs[-2:])
-    return bool(first & _OUT_PARAMETERS) and not last & _MORE_RESULTS

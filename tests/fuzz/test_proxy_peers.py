@@ -31,7 +31,7 @@ from proxy.proxy import Proxy
 from proxy.server import login as server_login
 from proxy.server.connection import ServerConnection
 from proxy.server.errors import ServerRefusedError, ServerUnreachableError
-from proxy.server.login import TRACKING, Login, Opened, open_connection
+from proxy.server.login import Login, Opened, open_connection
 from proxy.server.query import Identity
 from proxy.tls import Materials, build, make_key_ring
 from routing.session import Session
@@ -47,6 +47,7 @@ CLIENT = (
     | Capability.CLIENT_MULTI_STATEMENTS
     | Capability.CLIENT_MULTI_RESULTS
 )
+MODERN = Capability.CLIENT_SESSION_TRACK | Capability.CLIENT_DEPRECATE_EOF
 STEPS = 5_000
 """More rounds than any exchange of these tests can need."""
 
@@ -76,7 +77,7 @@ def runner() -> Iterator[asyncio.Runner]:
 def ok(session_state: bytes | None = None, header: int = 0) -> bytes:
     status = 2 if session_state is None else 0x4002
     packet = OkPacket(status=status, session_state=session_state, header=header)
-    return frame(packet.serialise(TRACKING), 1)
+    return frame(packet.serialise(MODERN), 1)
 
 
 class FakeServer:
@@ -198,7 +199,7 @@ class World:
     ) -> tuple[ClientSession, FakeTransport]:
         proxy = self.proxy
         connection = ClientConnection(capabilities, CONFIG.max_allowed_packet)
-        login = Login("app", b"", capabilities & ~TRACKING)
+        login = Login("app", b"", capabilities)
         session = ClientSession(
             proxy,
             connection,
@@ -211,14 +212,14 @@ class World:
         client = FakeTransport(connection)
         connection.attach(client, session)
         primary, replica = proxy.topology.servers
-        opened, transport = self._open(primary, capabilities | TRACKING)
+        deprecate_eof = bool(capabilities & Capability.CLIENT_DEPRECATE_EOF)
+        opened, transport = self._open(primary, capabilities | Capability.CLIENT_SESSION_TRACK)
         session.take_primary(opened)
-        self._servers.append(FakeServer(transport, spoil_primary))
+        self._servers.append(FakeServer(transport, spoil_primary, deprecate_eof))
         opened, transport = self._open(replica, capabilities)
         opened.channel.hand_over(opened.connection)
         opened.connection.attach(transport, session.answers)
         session.replicas.put(opened.connection)
-        deprecate_eof = bool(capabilities & Capability.CLIENT_DEPRECATE_EOF)
         self._servers.append(FakeServer(transport, spoil_replica, deprecate_eof))
         proxy.sessions[session_id] = session
         return session, client
@@ -411,7 +412,7 @@ def frames(payloads: list[bytes]) -> bytes:
     st.booleans(),
 )
 def test_any_bytes_of_a_client(proxy: Proxy, data: bytes, size: int, modern: bool) -> None:
-    world = World(proxy, capabilities=CLIENT | TRACKING if modern else CLIENT)
+    world = World(proxy, capabilities=CLIENT | MODERN if modern else CLIENT)
     _session, client = world.victim
     if len(data) > 10_000:
         size = max(size, 1000)
@@ -520,7 +521,7 @@ def test_any_bytes_of_servers(
     size: int,
     modern: bool,
 ) -> None:
-    capabilities = CLIENT | TRACKING if modern else CLIENT
+    capabilities = CLIENT | MODERN if modern else CLIENT
     world = World(proxy, spoil_primary, spoil_replica, size, capabilities)
     _session, client = world.victim
     for number, text in enumerate(texts):

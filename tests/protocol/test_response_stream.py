@@ -228,6 +228,24 @@ def test_cursor_opened_without_deprecate_eof_ends_at_the_definitions(feed: Feed)
     eof = EofPacket(warnings=0, status=CURSOR_EXISTS | 2).serialise()
     feed(stream, packets(b"\x01", column().serialise(), eof))
     assert stream.done
+    assert stream.untold
+
+
+def test_an_ok_follows_out_parameters_though_their_last_eof_does_not_say_so(feed: Feed) -> None:
+    def result(first: int, last: int) -> list[bytes]:
+        eofs = [EofPacket(0, status).serialise() for status in (first, last)]
+        return [b"\x01", column().serialise(), eofs[0], text_row([b"7"]), eofs[1]]
+
+    more, out_parameters = 2 | MORE_RESULTS, 0x1000
+    response = packets(*result(more, more), *result(more | out_parameters, 2), ok(3).serialise(OLD))
+    stream = stream_for(OLD)
+    stream.begin(RESULTS)
+    feed(stream, response)
+    assert (stream.done, stream.rows, stream.status, stream.untold) == (True, 2, 3, False)
+    response = packets(*result(more, more), *result(more, 2))
+    stream.begin(RESULTS)
+    feed(stream, response)
+    assert (stream.done, stream.rows, stream.status, stream.untold) == (True, 2, 2, True)
 
 
 @pytest.mark.parametrize("capabilities", [MODERN, OLD], ids=["modern", "old"])

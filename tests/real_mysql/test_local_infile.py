@@ -35,9 +35,7 @@ def load(client: RawClient, contents: list[bytes]) -> list[Packet]:
     packets: list[Packet] = []
     while not stream.done:
         number, payload = client.read()
-        # An EOF between definitions and rows is Tidegate's own, which cannot know what will follow.
-        eof = payload[:1] == b"\xfe" and len(payload) == 5
-        packets.append((number, payload[:1] if eof else payload))
+        packets.append((number, payload))
         stream.feed(frame(payload, number))
         if stream.infile:
             for part in [*contents, b""]:

@@ -1,0 +1,80 @@
+"""A client's view of what trackers tell on a server connection.
+
+The proxy tracks more on the connection to the primary than the client asked for, and has
+CLIENT_SESSION_TRACK there for clients that have not. They must not see what they did not ask for;
+everything else passes as it came.
+"""
+
+from typing import Final
+
+from protocol.constants import Capability
+from protocol.response_stream import ResponseStream
+from protocol.session_track import retain
+from protocol.wire import Reader, lenenc_bytes
+
+_SESSION_STATE_CHANGED: Final = 0x4000
+
+
+class TrackerView:
+    """That of one client on one connection.
+
+    Attributes:
+        trackers: the tracker types that it is to see.
+    """
+
+    def __init__(self, client: Capability, trackers: frozenset[int], variables: str = "*") -> None:
+        self._session_track = bool(client & Capability.CLIENT_SESSION_TRACK)
+        self.show(trackers, variables)
+
+    def show(self, trackers: frozenset[int], variables: str) -> None:
+        """Let the client see these types of trackers.
+
+        Args:
+            trackers: the types.
+            variables: names of the system variables that it is to see, as the server tells them,
+                separated by commas; `*` for all.
+        """
+        self.trackers = trackers
+        names = frozenset([name.strip().encode() for name in variables.split(",")])
+        self._variables = None if b"*" in names else names
+
+    def seen(self, stream: ResponseStream) -> bytes:
+        """What the client is to get of what the stream's last `feed` walked.
+
+        Raises:
+            MalformedPacketError: a list of trackers is none.
+        """
+        chunk = stream.chunk
+        position = stream.chunk_start
+        if not stream.told:
+            whole = position == 0 and stream.chunk_end == len(chunk)
+            return chunk if whole else chunk[position : stream.chunk_end]
+        out: list[bytes] = []
+        for begin, end in stream.told:
+            payload = self._rewritten(chunk[begin + 4 : end])
+            out.append(chunk[position:begin])
+            out.append(len(payload).to_bytes(3, "little"))
+            out.append(chunk[begin + 3 : begin + 4])
+            out.append(payload)
+            position = end
+        out.append(chunk[position : stream.chunk_end])
+        return b"".join(out)
+
+    def _rewritten(self, payload: bytes) -> bytes:
+        """The OK packet as the client is to see it (fact 1.1)."""
+        reader = Reader(payload)
+        reader.u8()
+        reader.lenenc_int()
+        reader.lenenc_int()
+        place = len(payload) - reader.remaining
+        status = reader.u16()
+        warnings = reader.take(2)
+        info = reader.lenenc_bytes()
+        block = reader.lenenc_bytes()
+        kept = retain(block, self.trackers, self._variables) if self._session_track else b""
+        if kept:
+            if kept == block:
+                return payload
+            return payload[: place + 4] + lenenc_bytes(info) + lenenc_bytes(kept)
+        plain = (status & ~_SESSION_STATE_CHANGED).to_bytes(2, "little")
+        return payload[:place] + plain + warnings + (lenenc_bytes(info) if info else b"")

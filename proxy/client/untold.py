@@ -1,0 +1,175 @@
+"""What the primary has not told yet: results without CLIENT_DEPRECATE_EOF end in silence.
+
+Theory of operation
+===================
+
+An EOF packet has no trackers. What they have to say comes with the next OK packet, but for GTIDs:
+of these it only tells that there were some (docs/mysql-behaviour.md, *Results that end with an
+EOF*). COM_PING has such an OK and changes nothing else. So a COM_PING follows
+
+* a result outside of a transaction that may have run a stored program, also behind a view. The
+  client is told of its end when it is known whether something was written;
+* an error behind which the session may be another, since ERR packets have no trackers either.
+
+In a transaction most commits wait for its end, which names them. What a function writes to tables
+without transactions does not; it is *noted* that there may be something, and the next OK tells. In
+front of a command whose own OK has trackers anyway, such as COMMIT, a COM_PING tells it apart.
+
+Of what a statement leaves for the next one COM_PING changes ROW_COUNT() alone, from -1 to 0. Where
+the next statement may ask for it, SHOW WARNINGS makes it -1 again, and changes nothing else.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from protocol.response_stream import RESULTS
+from proxy.client import effects
+from proxy.client.preparation import statement_packet
+from proxy.server.connection import IMITATE, LATE
+from routing.statement import StatementClass, Touch
+
+if TYPE_CHECKING:
+    from protocol.response_stream import ResponseStream
+    from proxy.client.request import Request
+    from proxy.client.session import ClientSession
+    from proxy.proxy import Proxy
+    from proxy.server.connection import ServerConnection
+
+_PING: Final = b"\x01\x00\x00\x00\x0e"
+_NO_ROW_COUNT: Final = b"SHOW WARNINGS LIMIT 0"
+_IN_TRANSACTION: Final = 0x0001
+_SESSION_STATE_CHANGED: Final = 0x4000
+_WITHOUT_TRACKERS: Final = (Touch.DATA, Touch.LOCKING_READ)
+"""What mostly has none in its OK packet while a transaction is open."""
+
+
+class Untold:
+    """That of one session."""
+
+    def __init__(self, proxy: Proxy, session: ClientSession) -> None:
+        self._proxy = proxy
+        self._session = session
+        self._noted = False  # results of the open transaction since the last OK
+        self._along = False  # a COM_PING went out with the request
+        self._counts = False  # ROW_COUNT() tells of a COM_PING
+
+    def before(self, primary: ServerConnection) -> bytes:
+        """What goes in front of the request: for what its OK would hide, or what it asks for."""
+        statement = self._session.request.statement
+        counts, self._counts = self._counts, False
+        if statement is not None:
+            if statement.asks_previous:
+                if not counts:
+                    return b""
+                primary.expect(IMITATE)
+                return statement_packet(primary, _NO_ROW_COUNT)
+            if statement.reason in _WITHOUT_TRACKERS or (
+                statement.kind is StatementClass.READ and not statement.shows_tracking
+            ):
+                return b""
+        return self._ask(primary) if self._noted else b""
+
+    def along(self, primary: ServerConnection) -> bytes:
+        """What goes right behind the request, where its answer ends with an EOF or an ERR."""
+        session = self._session
+        request = session.request
+        self._along = (
+            primary.silent
+            and request.is_read
+            and request.prepared is None
+            and not session.status_flags & _IN_TRANSACTION
+            and _may_have_run_programs(request)
+        )
+        return self._ask(primary) if self._along else b""
+
+    def behind(self, connection: ServerConnection, stream: ResponseStream) -> bool:
+        """Ask what the answer, which is complete, did not tell; False if there can be nothing."""
+        if not connection.silent or connection is not self._session.primary:
+            return False
+        if self._along:
+            return True
+        request = self._session.request
+        if stream.error is not None:
+            asks = effects.is_suspicious(request)
+        elif stream.untold:
+            asks = request.shape == RESULTS and _may_have_run_programs(request)
+            if asks and stream.status & _IN_TRANSACTION and not effects.explains(request):
+                self._noted = True
+                asks = False
+        else:
+            if self._noted and stream.status & _SESSION_STATE_CHANGED:
+                self._doubt(connection)
+            self._noted = False
+            return False
+        if not asks:
+            return False
+        if self._session.long_command.going:
+            self._doubt(connection)  # the client still sends what the server has answered
+            return False
+        connection.write(self._ask(connection))
+        return True
+
+    def _ask(self, primary: ServerConnection) -> bytes:
+        self._noted = False
+        primary.expect(LATE)
+        return _PING
+
+    def told(self, connection: ServerConnection, stream: ResponseStream, *, behind: bool) -> None:
+        """The COM_PING was answered; `behind` the request's answer, or before it.
+
+        Raises:
+            MalformedPacketError: its trackers contradict themselves.
+        """
+        session = self._session
+        state = session.state
+        request = session.request
+        self._counts = behind
+        if stream.error is not None:
+            self._doubt(connection)
+            return
+        session.status_flags = stream.status
+        state.in_transaction = stream.status & _IN_TRANSACTION != 0
+        tells = bool(stream.session_states)
+        if behind and not request.error:
+            session.answers.judge_names(connection, doubted=tells)
+        if not tells:
+            state.suspect = False
+            return
+        self._doubt(connection)
+        request.state_changed = False
+        request.told.clear()
+        session.answers.take_trackers(connection)
+        told = "sql_log_bin" in request.told
+        if told and effects.wrote_unlogged(request, connection.server, logged=True):
+            state.wrote_unlogged(request.rules)
+            self._proxy.metrics.wrote_unlogged()
+        if behind:
+            restore = effects.told_behind(request, state)
+        else:
+            restore = effects.told_late(request, state)
+            request.state_changed = request.blank = False
+            request.told.clear()
+        if restore:
+            session.primary_settings.restore()
+
+    def _doubt(self, connection: ServerConnection) -> None:
+        """Something may have been committed that no packet names."""
+        session = self._session
+        request = session.request
+        if connection.tracks_all and not request.may_write:
+            return  # trackers were changed by each statement; what it showed is remembered
+        request.may_write = True
+        session.state.may_have_written(request.rules)
+        self._proxy.metrics.required_unknown("result")
+
+
+def _may_have_run_programs(request: Request) -> bool:
+    """Whether a command that had a result may have run a stored program, or wrote without one."""
+    statement = request.statement
+    if statement is None or request.may_write:
+        return request.may_write
+    if statement.kind is StatementClass.DIAGNOSTIC:
+        return False
+    text = request.text.upper()
+    return b"FROM" in text or b"TABLE" in text  # perhaps of a view

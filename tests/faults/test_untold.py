@@ -1,0 +1,81 @@
+"""A client without CLIENT_DEPRECATE_EOF, whose primary is asked for what a result did not tell."""
+
+import pytest
+
+from protocol.response import ErrPacket
+from routing.decision import Scope
+from tests.faults.client import BASE, query
+from tests.faults.stage import eventually
+from tests.faults.table import COUNT, count, probes, table
+
+WRITES = "ANALYZE TABLE t"
+PING = b"\x0e"
+REFUSED = b"\x09\x00\x00\x01\xff\x25\x05#70100"
+
+
+async def test_a_result_ends_when_it_is_known_what_it_wrote() -> None:
+    async with table(scope=Scope.USER) as on:
+        client, other = await on.session(capabilities=BASE), await on.session()
+        primary = on.cluster.primary
+        await count(other)
+        before = on.count("tidegate_required_unknown_total", "result")
+        gate = primary.faults.hold_reply(matching=PING)
+        client.send(query(WRITES))
+        await eventually(lambda: gate.held)
+        # The writer was told of no end, and nobody knows of the write.
+        assert on.count("tidegate_required_unknown_total", "result") == before
+        (writer,) = [s for s in on.proxy.sessions.values() if not s.answered]
+        assert writer.request.ending
+        gate.open()
+        await client.answer()
+        assert on.count("tidegate_required_unknown_total", "result") == before + 1
+        probed = probes(on)
+        await count(other)
+        assert probes(on) == probed + 1
+
+
+async def test_what_the_primary_does_not_say_may_be_anything() -> None:
+    async with table() as on:
+        client = await on.session(capabilities=BASE)
+        on.cluster.primary.faults.raw_reply(REFUSED, matching=PING)
+        assert (await client.query(WRITES)).rows
+        assert on.count("tidegate_required_unknown_total", "result") == 1
+        assert await count(client) == 0
+
+
+@pytest.mark.parametrize("sent", [0, 3])
+@pytest.mark.parametrize("sql", [WRITES, "CALL nothing()", f"{COUNT} FOR UPDATE"])
+async def test_a_primary_that_is_lost_before_it_says_it(sql: str, sent: int) -> None:
+    async with table() as on:
+        client = await on.session(capabilities=BASE)
+        on.cluster.primary.faults.drop_connection_after(sent, matching=PING)
+        client.send(query(sql))
+        rest = await client.rest()
+        # Neither an end that nobody knows to be one, nor what stands behind it.
+        assert not rest.endswith(b"\xfe\x00\x00\x02\x00")
+        if sql.startswith("CALL"):
+            assert ErrPacket.parse(rest[4:]).code == 2013
+        await eventually(lambda: not on.proxy.sessions or len(on.proxy.sessions) == 1)
+
+
+async def test_commands_that_wait_are_answered_in_order() -> None:
+    async with table() as on:
+        client = await on.session(capabilities=BASE)
+        texts = [WRITES, COUNT, "SELECT 'a'", "INSERT INTO t VALUES (1)", COUNT]
+        for text in texts:
+            client.send(query(text))
+        answers = [await client.answer() for _ in texts]
+        assert [answer.value for answer in answers[1:3]] == [b"0", b"a"]
+        assert answers[3].ok.affected_rows == 1
+        assert answers[4].value == b"1"
+
+
+async def test_a_client_that_leaves_meanwhile() -> None:
+    async with table() as on:
+        client = await on.session(capabilities=BASE)
+        gate = on.cluster.primary.faults.hold_reply(matching=PING)
+        client.send(query(WRITES))
+        await eventually(lambda: gate.held)
+        client.abort()
+        await eventually(lambda: len(on.proxy.sessions) <= 1)
+        gate.open()

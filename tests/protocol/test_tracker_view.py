@@ -1,0 +1,145 @@
+"""A client gets what a server would have sent it, whatever the proxy tracks."""
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from protocol.constants import Capability, FieldType
+from protocol.packet import frame
+from protocol.response import EofPacket, OkPacket
+from protocol.response_stream import RESULTS, ResponseStream
+from protocol.resultset import ColumnDefinition41, text_row
+from protocol.tracker_view import TrackerView
+
+SERVER = (
+    Capability.CLIENT_PROTOCOL_41
+    | Capability.CLIENT_DEPRECATE_EOF
+    | Capability.CLIENT_SESSION_TRACK
+)
+OLD = Capability.CLIENT_PROTOCOL_41
+NO_EOF = OLD | Capability.CLIENT_DEPRECATE_EOF
+TRACKING = OLD | Capability.CLIENT_SESSION_TRACK
+CLIENTS = [OLD, NO_EOF, TRACKING, SERVER]
+
+MORE_RESULTS = 0x0008
+STATE_CHANGED = 0x4000
+SCHEMA = b"\x01\x02\x01\x74"
+STATE = b"\x02\x01\x31"
+GTIDS = b"\x03\x2a\x00\x28" + b"168066ae-e53d-11f1-b607-02fc00000001:82" + b"3"
+
+
+def column() -> bytes:
+    return ColumnDefinition41(
+        catalog="def",
+        schema="",
+        table="",
+        org_table="",
+        name="a",
+        org_name="",
+        character_set=255,
+        column_length=80,
+        type=FieldType.MYSQL_TYPE_VAR_STRING,
+        flags=0,
+        decimals=0,
+    ).serialise()
+
+
+def ok(capabilities: Capability, status: int, state: bytes | None = None, header: int = 0) -> bytes:
+    return OkPacket(
+        affected_rows=1,
+        last_insert_id=0,
+        status=status | (STATE_CHANGED if state else 0),
+        warnings=0,
+        info=b"",
+        session_state=state,
+        header=header,
+    ).serialise(capabilities)
+
+
+def payloads(capabilities: Capability, counts: Sequence[int], state: bytes | None) -> list[bytes]:
+    """A chain of result sets and a last OK, as a server sends it under these capabilities."""
+    result = []
+    modern = bool(capabilities & Capability.CLIENT_DEPRECATE_EOF)
+    for count in counts:
+        status = 2 | MORE_RESULTS
+        result += [b"\x01", column()]
+        if not modern:
+            result.append(EofPacket(warnings=0, status=status).serialise())
+        result += [text_row([b"%d" % k]) for k in range(count)]
+        if modern:
+            result.append(ok(capabilities, status, state, 0xFE))
+        else:
+            result.append(EofPacket(warnings=0, status=status).serialise())
+    result.append(ok(capabilities, 2, state))
+    return result
+
+
+def packets(items: Sequence[bytes]) -> bytes:
+    return b"".join(frame(payload, 1 + k) for k, payload in enumerate(items))
+
+
+def viewed(
+    data: bytes,
+    client: Capability,
+    shape: int,
+    cuts: Sequence[int] = (),
+    shown: Sequence[int] = (0, 1),
+    behind: bytes = b"",
+) -> bytes:
+    """What the client gets of the answer in `data`, which may have another one `behind` it."""
+    modern = bool(client & Capability.CLIENT_DEPRECATE_EOF)
+    stream = ResponseStream(deprecate_eof=modern, session_track=True)
+    view = TrackerView(client, frozenset(shown))
+    stream.begin(shape)
+    out = b""
+    cuts = [cut for cut in cuts if cut < len(data)]
+    for start, end in zip([0, *cuts], [*cuts, len(data)], strict=True):
+        chunk = data[start:end] + (behind if end == len(data) else b"")
+        assert stream.feed(chunk) == end - start
+        out += view.seen(stream)
+    assert stream.done
+    return out
+
+
+@given(st.data(), st.sampled_from(CLIENTS), st.lists(st.integers(0, 3), max_size=3))
+def test_results_however_they_are_cut(
+    data: st.DataObject, client: Capability, counts: list[int]
+) -> None:
+    server = client | Capability.CLIENT_SESSION_TRACK
+    response = packets(payloads(server, counts, SCHEMA + STATE + GTIDS))
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(response)), max_size=8)))
+    behind = data.draw(st.sampled_from([b"", response]))
+    seen = SCHEMA if client & Capability.CLIENT_SESSION_TRACK else None
+    expected = packets(payloads(client, counts, seen))
+    assert viewed(response, client, RESULTS, cuts, behind=behind) == expected
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_only_hidden_trackers_leave_no_trace(client: Capability) -> None:
+    response = packets([ok(SERVER, 2, STATE + GTIDS)])
+    assert viewed(response, client, RESULTS) == packets([ok(client, 2)])
+
+
+def test_a_client_that_asked_for_gtids_gets_them() -> None:
+    response = packets([ok(SERVER, 2, SCHEMA + STATE + GTIDS)])
+    expected = packets([ok(SERVER, 2, SCHEMA + GTIDS)])
+    assert viewed(response, SERVER, RESULTS, shown=(0, 1, 3)) == expected
+
+
+def test_what_is_not_held_back_is_given_out_once() -> None:
+    """An OK packet that has not come whole may have to change; all before it has been given out."""
+    response = packets([*payloads(SERVER, [2], GTIDS)[:-1], ok(SERVER, 2, GTIDS)])
+    expected = packets([*payloads(NO_EOF, [2], None)[:-1], ok(NO_EOF, 2)])
+    for cut in range(1, len(response)):
+        assert viewed(response, NO_EOF, RESULTS, [cut]) == expected
+
+
+def test_rows_over_several_frames_pass() -> None:
+    row = b"\xfd\xff\xff\xff" + b"x" * 0xFFFFFF
+    response = packets([b"\x01", column()]) + frame(row, 3)
+    end = frame(ok(SERVER, 2, GTIDS, 0xFE), 5)
+    expected = response + frame(ok(NO_EOF, 2, header=0xFE), 5)
+    cuts = [100, 0xFFFFFF, 0xFFFFFF + 40]
+    assert viewed(response + end, NO_EOF, RESULTS, cuts) == expected
