@@ -6,11 +6,13 @@ Theory of operation
 From the OK of the login on, what a side sends is cut into compressed packets wherever it likes.
 Each has three bytes of length, a sequence id, three bytes of length before compression, and a body;
 a length before compression of 0 means that the body is as it was. The sequence ids run through a
-command and its answer and are those by which a server judges; the ids of the packets inside are
-then of no account to it, and its own start anew in odd places (`protocol.frame_numbers`).
+command and its answer and are those by which a server judges. The ids of the packets inside are of
+no account to it: there are clients whose commands begin with 1 there, and a server's own start anew
+in odd places. So commands are given ids here, and answers by `protocol.frame_numbers`.
 
 A command begins with id 0, in a compressed packet of its own: a server takes only the first command
-of a packet for one, and answers 1047 to the second. An answer goes on from its command's last id.
+of a packet for one, and answers 1047 to the second. An answer goes on from its command's last id,
+and so does what a client sends amid an answer: the content of a local file, a password.
 """
 
 import zlib
@@ -21,6 +23,7 @@ import zstandard
 
 from protocol.constants import MAX_PACKET_PAYLOAD, Capability
 from protocol.errors import PacketOutOfOrderError, UncompressError
+from protocol.frame_numbers import FrameNumbers
 from protocol.packet_end import PacketEnd
 
 ZLIB_LEVEL: Final = 6
@@ -68,12 +71,15 @@ class Compression:
     __slots__ = (
         "_answers",
         "_buffer",
+        "_commands",
         "_end",
         "_held",
         "_inside",
         "_level",
         "_next",
+        "_numbers",
         "_received",
+        "_replies",
         "_server",
         "_wanted",
         "_wraps",
@@ -87,10 +93,15 @@ class Compression:
         self._server = server
         self._next = 0  # id of the next compressed packet that is sent
         self._buffer = bytearray()
-        # Of a client's commands: where in a packet they stand, and the id that goes on from there.
+        # Of what a client sends: where in a packet it stands, the id that goes on from there, what
+        # numbers the packet's frames, and whether it is a command. What goes on from an answer is
+        # none.
         self._end = PacketEnd()
         self._inside = False
         self._received = 0
+        self._numbers = FrameNumbers(0)
+        self._commands = True
+        self._replies = False
         # Of what is sent: a frame that is not there whole, and from which size on it is.
         self._held = bytearray()
         self._wanted = 4
@@ -113,7 +124,8 @@ class Compression:
     def next_plain(self) -> bytes | None:
         """What the next compressed packet holds, or None until more has been received.
 
-        It has less than 16 MiB, whatever was sent.
+        It has less than 16 MiB, whatever was sent. The frames of a client's commands are numbered
+        from 0 on.
 
         Raises:
             PacketOutOfOrderError: its sequence id is not one that may come.
@@ -135,9 +147,11 @@ class Compression:
         del buffer[: _HEADER + length]
         plain = body if size == 0 else self._decompress(body, size)
         self._next = self._received = (sequence_id + 1) & 0xFF
-        if self._server:
-            self._walk(plain)
-        return plain
+        if not self._server:
+            return plain
+        if sequence_id == 0 and not self._inside:
+            self._replies = False
+        return self._walk(plain)
 
     def _may_come(self, sequence_id: int) -> bool:
         if self._server:
@@ -148,13 +162,21 @@ class Compression:
         # Commands that were written back to back are answered one by one.
         return sequence_id == self._next or sequence_id in self._answers
 
-    def _walk(self, plain: bytes) -> None:
+    def _walk(self, plain: bytes) -> bytes:
+        """The client's packets, numbered as without compression if they are commands."""
+        out: list[bytes] = []
         position = 0
         while position < len(plain):
+            begin = position
+            if not self._inside:
+                self._end.begin()
+                self._numbers.begin(0)
+                self._commands = not self._replies
             position = self._end.feed(plain, position)
             self._inside = not self._end.done
-            if self._end.done:
-                self._end.begin()
+            part = plain[begin:position]
+            out.append(self._numbers.renumber(part) if self._commands else part)
+        return b"".join(out)
 
     def _decompress(self, body: bytes, size: int) -> bytes:
         """Never gives or makes more than `size` bytes and one."""
@@ -207,6 +229,7 @@ class Compression:
 
     def _packets(self, plain: bytes) -> bytes:
         out = b""
+        self._replies = self._server
         for begin in range(0, len(plain), MAX_PACKET_PAYLOAD):
             stretch = plain[begin : begin + MAX_PACKET_PAYLOAD]
             size = 0

@@ -69,6 +69,7 @@ class PacketChannel(asyncio.BufferedProtocol):
         self._closed = False
         self._broken: ProtocolError | None = None
         self._tls = False
+        self._numbered = True
 
     @property
     def transport(self) -> asyncio.Transport:
@@ -97,7 +98,8 @@ class PacketChannel(asyncio.BufferedProtocol):
 
         Raises:
             ChannelClosedError: no more will come.
-            PacketOutOfOrderError: its sequence id is not the next one.
+            PacketOutOfOrderError: its sequence id is not the next one, and nothing else tells the
+                order.
             PacketTooLargeError: it is longer than allowed.
             ProtocolError: it cannot be decompressed.
         """
@@ -105,7 +107,7 @@ class PacketChannel(asyncio.BufferedProtocol):
         while True:
             header = await self._take(_HEADER)
             length = int.from_bytes(header[:3], "little")
-            if header[3] != self.sequence_id:
+            if header[3] != self.sequence_id and self._numbered:
                 raise PacketOutOfOrderError(
                     f"packet {header[3]} came where {self.sequence_id} was expected"
                 )
@@ -150,6 +152,8 @@ class PacketChannel(asyncio.BufferedProtocol):
         """Take over a connection from another protocol object."""
         self._transport = transport
         self._tls = secure
+        # Compressed packets have ids of their own, by which peers go (`protocol.compression`).
+        self._numbered = not transport.get_extra_info("compressed", False)
         self.sequence_id = sequence_id
         transport.pause_reading()
         transport.set_protocol(self)

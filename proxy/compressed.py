@@ -117,7 +117,9 @@ class CompressedTransport(asyncio.Transport):
         return 0 if self._below is None else self._below.get_write_buffer_size()
 
     def get_extra_info(self, name: str, default: object = None) -> object:
-        """What the transport below knows of itself."""
+        """What the transport below knows of itself; `compressed` is True."""
+        if name == "compressed":
+            return True
         return default if self._below is None else self._below.get_extra_info(name, default)
 
     # What the transport below calls

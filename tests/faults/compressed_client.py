@@ -3,6 +3,8 @@
 import asyncio
 
 from protocol.compression import Algorithm, Compression, agreed
+from protocol.constants import MAX_PACKET_PAYLOAD
+from protocol.packet import frame
 from tests.faults.client import Client
 
 
@@ -71,3 +73,20 @@ class CompressedClient(Client):
         assert plain is not None
         self.sequence_ids.append(header[3])
         self._plain += plain
+
+
+class OddClient(CompressedClient):
+    """Numbers what is inside of its compressed packets as no other client would."""
+
+    def send(self, payload: bytes, sequence_id: int = 0) -> None:
+        if self._compression is None:
+            super().send(payload, sequence_id)
+            return
+        outer = 0 if sequence_id == 0 else self.sequence_ids[-1] + 1
+        plain = frame(payload, sequence_id + 77)
+        for at in range(0, len(plain), MAX_PACKET_PAYLOAD):
+            part = plain[at : at + MAX_PACKET_PAYLOAD]
+            self.send_raw(len(part).to_bytes(3, "little") + bytes((outer & 0xFF, 0, 0, 0)) + part)
+            outer += 1
+        self.sequence_ids.append(outer - 1)
+        self.compression._answers.add(outer & 0xFF)

@@ -8,8 +8,9 @@ import pytest
 from protocol.compression import CAPABILITY, Algorithm
 from protocol.constants import Capability, Command
 from protocol.packet import frame
+from protocol.response_stream import SIMPLE
 from tests.faults.client import MODERN, change_user, finish_change, query
-from tests.faults.compressed_client import CompressedClient
+from tests.faults.compressed_client import CompressedClient, OddClient
 from tests.faults.stage import Stage, eventually, stage
 
 BOTH = (Algorithm.ZLIB, Algorithm.ZSTD)
@@ -63,6 +64,21 @@ async def test_a_command_in_single_bytes_over_several_compressed_packets() -> No
         client.compression._answers.add(4)
         assert (await client.answer()).value == b"tide"
         assert client.heard()[0] == 4
+
+
+async def test_ids_inside_of_compressed_packets_are_of_no_account() -> None:
+    async with stage() as running:
+        async with await OddClient.connect(running.port) as client:
+            end = await client.log_in(capabilities=MODERN | Capability.CLIENT_COMPRESS)
+            assert end[0] == 0x00
+            client.begin()
+            for _ in range(2):
+                assert (await client.query("SELECT 'tide'")).value == b"tide"
+                assert (await client.query("CREATE TEMPORARY TABLE t (id INT)")).ok
+                client.send(change_user("other"))
+                assert (await finish_change(client, "word"))[0] == 0x00
+            assert (await client.command(b"\x1f", SIMPLE)).ok
+        assert running.count("tidegate_protocol_errors_total") == 0
 
 
 @pytest.mark.parametrize("algorithm", BOTH)

@@ -106,7 +106,8 @@ def test_what_is_sent_arrives(
         position += step
     if not server and sent and sent[3] != 0:
         return  # no client begins so
-    assert b"".join(drain(receiver, sent, chunk)) == plain
+    commands = b"".join(frame(payload, 0) for payload in payloads)
+    assert b"".join(drain(receiver, sent, chunk)) == (plain if server else commands)
     assert receiver.buffered == 0
 
 
@@ -139,7 +140,10 @@ def test_more_than_256_frames_of_a_local_file() -> None:
     sent = [client.send(part) for part in [*file, end, command]]
     assert [one[3] for one in sent[:-1]] == [n & 0xFF for n in range(2, 701)]
     assert sent[-1][3] == 0
-    assert drain(server, b"".join(sent)) == [*file, end, command]
+    # The file's parts are numbered where they are passed on; here the ids begin anew at times.
+    heard = drain(server, b"".join(sent))
+    assert [part[4:] for part in heard] == [part[4:] for part in [*file, end, command]]
+    assert heard[:200] + heard[-1:] == [*file[:200], command]
 
 
 def test_a_packet_is_never_in_more_than_two_compressed_ones() -> None:
@@ -225,6 +229,53 @@ def test_a_commands_second_packet_must_follow_its_first(sequence_id: int) -> Non
     side.receive_data(packet(command[6:], sequence_id=sequence_id))
     with pytest.raises(PacketOutOfOrderError):
         side.next_plain()
+
+
+@pytest.mark.parametrize(
+    ("numbers", "cut"),
+    [
+        *(([number], cut) for number in (0, 1, 200) for cut in (1, 2, 3, 4, 5, 9, 1 << 23)),
+        *(([200, 7], 1 << 23), ([5, 9, 0], MAX_PACKET_PAYLOAD)),
+    ],
+)
+def test_a_commands_frames_are_numbered_whatever_numbers_they_have(
+    numbers: list[int], cut: int
+) -> None:
+    size = MAX_PACKET_PAYLOAD * (len(numbers) - 1) + 100
+    command = bytearray(frame(b"x" * size, 0))
+    expected = bytes(command) + frame(b"\x0e", 0)
+    for position, number in enumerate(numbers):
+        command[position * (MAX_PACKET_PAYLOAD + 4) + 3] = number
+    side = Compression(Algorithm.ZLIB, 6, server=True)
+    parts = [bytes(command[at : at + cut]) for at in range(0, len(command), cut)]
+    data = b"".join(packet(part, sequence_id=k & 0xFF) for k, part in enumerate(parts))
+    assert b"".join(drain(side, data + packet(frame(b"\x0e", 3)))) == expected
+
+
+def test_commands_in_one_compressed_packet_begin_with_0_each() -> None:
+    side = Compression(Algorithm.ZLIB, 6, server=True)
+    both = frame(b"\x19\1\0\0\0", 4) + frame(b"\x0e", 5)
+    assert drain(side, packet(both)) == [frame(b"\x19\1\0\0\0", 0) + frame(b"\x0e", 0)]
+
+
+def test_what_goes_on_from_an_answer_keeps_its_numbers() -> None:
+    """It is no command: a local file is numbered where it is passed on, and a login needs none."""
+    side = Compression(Algorithm.ZLIB, 6, server=True)
+    command = frame(b"\x03LOAD DATA", 9)
+    assert drain(side, packet(command)) == [frame(b"\x03LOAD DATA", 0)]
+    side.send(frame(b"\xfbfile", 1))
+    content = frame(b"1", 77) + frame(b"", 3)
+    assert drain(side, packet(content[:7], sequence_id=2)) == [content[:7]]
+    assert drain(side, packet(content[7:], sequence_id=3)) == [content[7:]]
+    assert drain(side, packet(command)) == [frame(b"\x03LOAD DATA", 0)]
+
+
+def test_an_empty_compressed_packet_may_begin_a_command() -> None:
+    side = Compression(Algorithm.ZLIB, 6, server=True)
+    assert drain(side, packet(b"") + packet(frame(b"\x0e", 8), sequence_id=1)) == [
+        b"",
+        frame(b"\x0e", 0),
+    ]
 
 
 def test_a_servers_sequence_ids() -> None:

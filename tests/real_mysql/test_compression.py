@@ -14,8 +14,9 @@ import pymysql
 import pytest
 
 from protocol.compression import CAPABILITY, Algorithm
-from tests.faults.client import MODERN, change_user, finish_change
-from tests.faults.compressed_client import CompressedClient
+from protocol.constants import MAX_PACKET_PAYLOAD, Capability
+from tests.faults.client import MODERN, change_user, finish_change, query
+from tests.faults.compressed_client import CompressedClient, OddClient
 from tests.real_mysql.cluster import Cluster, find_mysqld
 from tests.real_mysql.conftest import StartProxy
 from tests.real_mysql.running_proxy import RunningProxy
@@ -225,6 +226,42 @@ def test_change_user_stays_compressed(
     through = asyncio.run(story(proxy(server_compression=server).port))
     assert through == asyncio.run(story(cluster.primary.port))
     assert through == [b"tide" * 50_000, b"app"] * 2
+
+
+@pytest.mark.parametrize("server", ["off", "zlib"])
+def test_ids_inside_of_compressed_packets_are_of_no_account(
+    proxy: StartProxy, cluster: Cluster, server: str
+) -> None:
+    """MariaDB's Connector/J begins some commands with 1 there, and servers do not mind."""
+
+    async def story(port: int) -> list[object]:
+        told: list[object] = []
+        capabilities = MODERN | Capability.CLIENT_COMPRESS | Capability.CLIENT_LOCAL_FILES
+        async with await OddClient.connect(port) as client:
+            end = await client.log_in(APP_USER, APP_PASSWORD, "app", capabilities)
+            assert end[0] == 0x00, end
+            client.begin()
+            for size in (1, 200, MAX_PACKET_PAYLOAD + 100):
+                client.send(query(f"SELECT LENGTH('{'x' * size}')"))
+                told += [(await client.read_packet()) for _ in range(4)][2:]
+            client.send(query("LOAD DATA LOCAL INFILE 'x' INTO TABLE odd"))
+            told.append(await client.read_packet())
+            for content in (b"1\n2\n", b"3\n", b""):
+                client.send(content, 50)
+            told.append(await client.read_packet())
+            client.send(change_user(APP_USER, "app"))
+            told.append((await finish_change(client, APP_PASSWORD))[0])
+            client.send(query("SELECT SUM(id) FROM odd"))
+            told.append([(await client.read_packet()) for _ in range(4)][2])
+        return told
+
+    cluster.primary.query("SET GLOBAL local_infile = ON")
+    answers = []
+    for port in (cluster.primary.port, proxy(server_compression=server).port):
+        cluster.primary.query("DROP TABLE IF EXISTS app.odd")
+        cluster.primary.query("CREATE TABLE app.odd (id INT)")
+        answers.append(asyncio.run(story(port)))
+    assert answers[1] == answers[0]
 
 
 def test_who_may_not_choose_is_told_what_a_server_says(proxy: StartProxy, cluster: Cluster) -> None:
