@@ -10,7 +10,7 @@ from pathlib import Path
 
 from routing.decision import Scope
 from tests.chaos.clients import OTHER_PASSWORD, OTHER_USER, Accounts, make_clients
-from tests.chaos.cluster import ChaosCluster
+from tests.chaos.cluster import ChaosCluster, UnhealthyError
 from tests.chaos.faults import FAULTS
 from tests.chaos.judge import Finding, judge, lost
 from tests.chaos.proxy_watch import RECOVERY_S, ProxyWatch
@@ -211,13 +211,19 @@ class Campaign:
         workload.wait_for_everybody(RECOVERY_S)
         time.sleep(WARM_UP_S)
         trial.began = trial.stamps()
-        scene = Scene(cluster, self._relays, accounts, trial, self._chance, self._plan.seconds)
-        fault.apply(scene)
+        scene = Scene(
+            cluster, self._relays, accounts, trial, watch, self._chance, self._plan.seconds
+        )
+        try:
+            fault.apply(scene)
+            unwell = []
+        except UnhealthyError as error:  # what a fault waits for is the proxy's
+            unwell = [Finding("the proxy did not recover", str(error))]
         for relay in self._relays.values():
             relay.heal()
         cluster.heal()
         trial.healed = trial.stamps()
-        unwell = watch.recovered(cluster.primary, cluster.replicas)
+        unwell += watch.recovered(cluster.primary, cluster.replicas)
         if not unwell:
             unwell = [
                 Finding("a client does not get on again", str(client))

@@ -78,6 +78,13 @@ class Client:
         own = {(Scope.CONNECTION, connection), (Scope.PROXY, "")}
         return frozenset({*own, (Scope.USER, self.user), (Scope.APPLICATION, self.application)})
 
+    @property
+    def wide_scope(self) -> ScopeKey | None:
+        """The scope that it asks for; None if that is its connection."""
+        if self.scope is Scope.CONNECTION:
+            return None
+        return next(key for key in self.scopes("") if key[0] is self.scope)
+
     def owns(self, other: "Client") -> bool:
         """Whether what another client writes counts as this one's own."""
         if self.scope is Scope.CONNECTION:

@@ -3,13 +3,15 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from routing.decision import Level, Scope
 from tests.chaos.trial import NS, Operation, Trial
 from tests.support.history import Read, Write
 from tests.support.history_checker import check
 
 BOUND_S = 30.0
 """An operation must end so soon after it began, or after the server that it needs is back."""
-LATE = "3024"
+LATE, GONE = "3024", "1105"
+_TOLD = (Level.READ_OWN_WRITES, Level.MONOTONIC_READS, Level.READ_ALL_WRITES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,7 @@ def judge(
     ]
     findings += _phantoms(trial, reads, writes)
     findings += _hangs(trial, outages)
+    findings += _untold(trial, lost(trial, places))
     if harmless:
         findings += [
             Finding("an error that the fault does not explain", f"{failure.outcome}: {failure}")
@@ -116,6 +119,22 @@ def _phantoms(trial: Trial, reads: list[Read], writes: list[Write]) -> list[Find
         for read in reads
         if (read.register, read.value) in unknown
     ]
+
+
+def _untold(trial: Trial, gone: list[Write]) -> list[Finding]:
+    """Wide scopes that read on without an error although writes of theirs were lost."""
+    concerned = {scope for write in gone for scope in write.scopes}
+    told = {failure.scope for failure in trial.failures if failure.outcome == GONE}
+    silent = {
+        read.scope: read
+        for read in trial.reads
+        if read.scope in concerned - told
+        and read.scope[0] is not Scope.CONNECTION
+        and read.level in _TOLD
+        and trial.loss is not None
+        and read.invoked > trial.loss.until
+    }
+    return [Finding("a loss that was not told", str(read)) for read in silent.values()]
 
 
 def _is_borne(failure: Operation) -> bool:

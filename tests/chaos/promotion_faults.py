@@ -34,7 +34,8 @@ def unplanned_promotion(scene: Scene) -> None:
 
 
 @fault(
-    f"{_SESSIONS_END}; writes that the old primary made while it was none any more",
+    f"{_SESSIONS_END}; writes that the new primary had not received, or that the old one takes"
+    " before the proxy has seen that it is down",
     needs_failover=True,
 )
 def frozen_primary_replaced(scene: Scene) -> None:
@@ -45,7 +46,8 @@ def frozen_primary_replaced(scene: Scene) -> None:
         old.pause()
         scene.work_on(0.7)
         cluster.promote(scene.some_replica())
-    scene.work_on(0.5)
+    scene.watch.wait_for_primary(cluster.primary)  # before it has seen, two are as good
+    scene.work_on(0.3)
     old.resume()
     scene.work_on(0.5)
     old.kill()

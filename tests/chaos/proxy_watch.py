@@ -69,6 +69,14 @@ class ProxyWatch:
             return [Finding("the proxy did not recover", f"{error}\n{self._servers()}")]
         return []
 
+    def wait_for_primary(self, primary: RealServer) -> None:
+        """Wait until the proxy routes to a new primary.
+
+        Raises:
+            UnhealthyError: it does not.
+        """
+        until(lambda: self._writes_to(primary), f"it follows {primary.name}", RECOVERY_S)
+
     def _wait_for_reads(self, replica: RealServer) -> None:
         before = self._answered(replica)
         what = f"{replica.name} ({self._address_of(replica)}) answers reads"

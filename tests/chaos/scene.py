@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from tests.chaos.clients import Accounts
 from tests.chaos.cluster import ChaosCluster
+from tests.chaos.proxy_watch import ProxyWatch
 from tests.chaos.relay import Relay
 from tests.chaos.trial import Trial
 from tests.real_mysql.server import RealServer
@@ -22,6 +23,7 @@ class Scene:
         relays: the network between the proxy and each server.
         accounts: what clients log in with.
         trial: what clients do now.
+        watch: the proxy.
         chance: where to strike.
         seconds: how long a fault lasts, about.
     """
@@ -30,6 +32,7 @@ class Scene:
     relays: dict[RealServer, Relay]
     accounts: Accounts
     trial: Trial
+    watch: ProxyWatch
     chance: random.Random
     seconds: float
 

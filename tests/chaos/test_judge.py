@@ -76,6 +76,18 @@ def test_a_loss_does_not_excuse_stale_reads_of_what_is_left() -> None:
     assert found == ["a stale read at READ_OWN_WRITES"]
 
 
+def test_a_loss_must_be_told_to_each_scope_that_outlives_it() -> None:
+    scope: ScopeKey = (Scope.USER, "app")
+    gone = replace(write(1, 10, 20), scopes=frozenset({OWN, scope}))
+    later = replace(read(0, 70), scope=scope)
+    told = Operation("c", "read", 60, 65, "1105", scope)
+    silent = trial(gone, later, loss=Loss(30, 40))
+    assert kinds(silent, {}) == ["a loss that was not told"]
+    assert kinds(replace(silent, failures=[told]), {}) == []
+    assert kinds(replace(silent, history=[gone, replace(later, invoked=35)]), {}) == []
+    assert kinds(trial(write(1, 10, 20), read(0, 70), loss=Loss(30, 40)), {}) == []
+
+
 def test_an_error_that_a_harmless_fault_does_not_explain() -> None:
     def found(what: str, outcome: str, *, harmless: bool = True) -> list[str]:
         failed = replace(trial(), failures=[Operation("c", what, 1, 2, outcome)])

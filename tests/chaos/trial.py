@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from routing.decision import Level
-from tests.support.history import Read, Stamps, Write
+from tests.support.history import Read, ScopeKey, Stamps, Write
 
 NS = 1_000_000_000
 SLOW_S = 20.0
@@ -25,6 +25,7 @@ class Operation:
         invoked: when it was sent, ns.
         ended: when its answer or error was there.
         outcome: the error's code; ``ok`` if there was none.
+        scope: whose promise it was; None for what is no client's of the proxy.
     """
 
     client: str
@@ -32,6 +33,7 @@ class Operation:
     invoked: int
     ended: int
     outcome: str
+    scope: ScopeKey | None = None
 
     def __str__(self) -> str:
         seconds = (self.ended - self.invoked) / NS

@@ -186,7 +186,7 @@ class Workload:
             return PooledSession(self._pools[client.user], client)
         return PairSession(self._port, self._accounts, client, name)
 
-    def _timed(self, trial: Trial, who: object, what: str, act: Callable[[], _T]) -> _T:
+    def _timed(self, trial: Trial, who: Client | str, what: str, act: Callable[[], _T]) -> _T:
         invoked = trial.stamps()
         outcome = "ok"
         try:
@@ -196,7 +196,8 @@ class Workload:
             what = "login" if isinstance(error, LoginError) else what
             raise
         finally:
-            trial.lasted(Operation(str(who), what, invoked, trial.stamps(), outcome))
+            scope = who.wide_scope if isinstance(who, Client) else None
+            trial.lasted(Operation(str(who), what, invoked, trial.stamps(), outcome, scope))
 
     def _write(self, trial: Trial, client: Client, session: Session, chance: random.Random) -> None:
         in_transaction = chance.random() < 0.25
@@ -210,7 +211,7 @@ class Workload:
     def _write_value(
         self,
         trial: Trial,
-        who: object,
+        who: Client | str,
         number: int,
         send: Callable[[int, int], Scopes],
     ) -> None:
