@@ -42,9 +42,9 @@ class BuildPackages(build_py):
         if self.editable_mode:
             super().run()
             return
-        top = Path(self.build_lib, NAME)
-        shutil.rmtree(top, ignore_errors=True)  # of a build before
+        shutil.rmtree(self.build_lib, ignore_errors=True)  # of a build before, or one in place
         super().run()
+        top = Path(self.build_lib, NAME)
         for package in PACKAGES:
             shutil.copytree(package, top / package, ignore=shutil.ignore_patterns("*.so", "*.pyc"))
         for source in top.rglob("*.py"):

@@ -31,6 +31,10 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
             shutil.copytree(ROOT / name, folder / name, ignore=ignored)
         else:
             shutil.copy(ROOT / name, folder / name)
+    # What a compilation in place, or a build of older sources, left there.
+    left = folder / "build" / "lib" / "protocol"
+    left.mkdir(parents=True)
+    (left / "left.py").touch()
     return folder
 
 
