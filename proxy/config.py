@@ -81,6 +81,7 @@ class Config:
     primary_fallback_rate: float = 2000.0
     on_lost_writes: LostPolicy = LostPolicy.ERROR
     failover: Failover = "off"
+    proof_max_age: float = 1.0
     self_audit: float = 0.001
     metrics: Address | None = None
     routing_log: Path | None = None

@@ -170,6 +170,13 @@ OPTIONS: Final[tuple[Option, ...]] = (
         choices=values.words(Failover),
     ),
     Option(
+        "proof-max-age",
+        values.duration(_WEEK, zero=True),
+        "TIME",
+        "how long a replica counts as what it was without being asked; 0 is never (default 1s)",
+        _GUARANTEE,
+    ),
+    Option(
         "self-audit",
         values.number(0, 1),
         "SHARE",

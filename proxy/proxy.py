@@ -88,6 +88,7 @@ class Proxy:
             str(config.primary),
             [str(replica) for replica in config.replicas],
             config.primary_fallback_rate,
+            config.proof_max_age,
         )
         self.scopes = Scopes(config.scope_limit, config.scope_age)
         self.terms = Terms(self)

@@ -51,18 +51,19 @@ _DURATION: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?|\.[0-9]+) *(us|ms|s|m|h|)",
 _UNITS: Final = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "": 1.0}
 
 
-def duration(most: float) -> Callable[[object], float]:
-    """Read a time above 0 and at most `most` seconds."""
-    wanted = f'want a duration such as "250ms" or "1.5s", above 0 and at most {most:g}s'
+def duration(most: float, zero: bool = False) -> Callable[[object], float]:
+    """Read a time above 0, or 0 if that is allowed, and at most `most` seconds."""
+    least = "from 0 to" if zero else "above 0 and at most"
+    wanted = f'want a duration such as "250ms" or "1.5s", {least} {most:g}s'
 
     def read(raw: object) -> float:
-        seconds = 0.0
+        seconds = -1.0
         if isinstance(raw, str):
             match = _DURATION.fullmatch(raw.strip())
-            seconds = float(match[1]) * _UNITS[match[2]] if match else 0.0
+            seconds = float(match[1]) * _UNITS[match[2]] if match else -1.0
         elif isinstance(raw, int | float) and not isinstance(raw, bool):
             seconds = float(raw)
-        if not 0 < seconds <= most:
+        if not 0 <= seconds <= most or (seconds == 0 and not zero):
             raise ValueError(wanted)
         return seconds
 

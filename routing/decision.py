@@ -149,9 +149,11 @@ class Decision(NamedTuple):
         reason: why it was chosen.
         proof: what will allow the answer, if all goes well.
         proof_set: known: the applied set that covers what is required; waited: the set to wait for.
+        confirm: the server is to be asked, in front, whether it still has all that it has proved.
     """
 
     server: Server
     reason: Reason
     proof: Proof
     proof_set: GtidSet | None = None
+    confirm: bool = False

@@ -182,7 +182,10 @@ def _guarded(
             unordered = True
             continue
         if required <= server.applied:
-            return Decision(server, Reason.READ, Proof.KNOWN, server.applied)
+            # Any state will do for a read that need not see anything and follows no other.
+            relies = bool(required) or rules.level in REMEMBERING
+            confirm = relies and server.is_doubtful(now)
+            return Decision(server, Reason.READ, Proof.KNOWN, server.applied, confirm)
         reachable = True
         if patient or now >= server.behind_until:
             wait = server.predicted_wait(since, now)
@@ -190,7 +193,8 @@ def _guarded(
                 shortest = wait
                 nearest = server
     if nearest is not None:
-        return Decision(nearest, Reason.READ, Proof.WAITED, required)
+        confirm = nearest.is_doubtful(now)
+        return Decision(nearest, Reason.READ, Proof.WAITED, required, confirm)
     if reachable:
         return on_primary(topology, Reason.REPLICA_BEHIND)
     if unordered:

@@ -1,6 +1,7 @@
 """Servers as routing sees them: role, health, incarnation, and what they proved to have applied."""
 
 from collections.abc import Mapping
+from math import inf
 from typing import Final
 
 from protocol.gtid import EMPTY, GtidSet
@@ -52,6 +53,8 @@ class Server:
         gtids: `@@GLOBAL.gtid_mode` is ON (or was not asked yet).
         behind_until: until when (monotonic s) a wait is not worth trying; see `timed_out`.
         ordered: it commits in the order of its source, so it shows only states that the source had.
+        confirmed_at: all that it has proved it had at this moment (monotonic s), or at a later one.
+        proof_max_age: how long that counts without being asked for again, s.
         read_only: `@@GLOBAL.read_only`, as it was last asked for; None before.
         opened: it was read only once, and then no more.
         lag: how far it is behind the primary, s, as the monitor measured it; None if unknown.
@@ -72,6 +75,8 @@ class Server:
         self.gtids = True
         self.behind_until = 0.0
         self.ordered = True
+        self.confirmed_at = 0.0
+        self.proof_max_age = inf
         self.read_only: bool | None = None
         self.opened = False
         self.lag: float | None = None
@@ -82,6 +87,8 @@ class Server:
         self._behind_backoff = _BACKOFF_FIRST_S
         self._down_backoff = _BACKOFF_FIRST_S
         self._started = (0.0, 0.0)
+        self._unordered_at = 0.0
+        self._question_at = 0.0
         self._asked_at = 0.0
         self._applied = EMPTY
         self._pending: list[GtidSet] = []
@@ -97,9 +104,17 @@ class Server:
             self._pending.clear()
         return self._applied
 
-    def proved(self, gtids: GtidSet, epoch: int) -> None:
-        """Add what a connection of `epoch` proved: a WAIT that returned 0, or own GTIDs."""
-        if epoch == self.epoch:
+    def proved(self, gtids: GtidSet, epoch: int, asked_at: float = inf) -> None:
+        """Add what a connection of `epoch` proved: a WAIT that ended well, or a tracker.
+
+        Args:
+            gtids: the set.
+            epoch: the connection's.
+            asked_at: when the question was sent, monotonic s. What was sent before the last
+                question for all that is proved (`asks`) is left out: the answer to that one does
+                not speak of it.
+        """
+        if epoch == self.epoch and asked_at >= self._question_at:
             self._pending.append(gtids)
             if len(self._pending) >= _PENDING_LIMIT:
                 _ = self.applied  # bounds what is pending
@@ -113,10 +128,47 @@ class Server:
             self.opened = True
         self.read_only = read_only
 
-    def distrust(self) -> None:
-        """It lacks what it was taken to have: nothing is known of it any more."""
-        self._applied = EMPTY
+    def is_doubtful(self, now: float) -> bool:
+        """Whether what it has proved was proved too long ago; `now` is monotonic, s."""
+        return now - self.confirmed_at >= self.proof_max_age
+
+    def asks(self, now: float) -> None:
+        """It is asked whether it still has `applied`, and commits in order; see `confirmed`."""
+        self._question_at = max(self._question_at, now)
+
+    def confirmed(self, epoch: int, asked_at: float) -> None:
+        """A connection of `epoch` said yes to a question of that moment (`asks`), monotonic s."""
+        if epoch == self.epoch:
+            self.confirmed_at = max(self.confirmed_at, asked_at)
+
+    def distrust(self, epoch: int) -> None:
+        """A connection of `epoch` said that it lacks what it was taken to have.
+
+        It may be another incarnation by now, whose connections stayed: nothing is known of it.
+        """
+        if epoch == self.epoch:
+            self._begin(EMPTY, 0.0)
+            self.diverged = False
+
+    def keeps_order(self, ordered: bool, asked_at: float, answered_at: float) -> None:
+        """Take whether it commits in the order of its source; times are monotonic s.
+
+        Connections differ in how fast they are: what was asked before a no may be an older yes.
+        """
+        if not ordered:
+            self.ordered = False
+            self._unordered_at = answered_at
+        elif asked_at >= self._unordered_at:
+            self.ordered = True
+
+    def _begin(self, applied: GtidSet, asked_at: float) -> None:
+        """Another incarnation, of which only this is known, by a question of that moment."""
+        self.epoch += 1
+        self.confirmed_at = asked_at
+        self._question_at = max(self._question_at, asked_at)
+        self._applied = applied
         self._pending.clear()
+        self.caught_up()
 
     def observed(
         self,
@@ -125,6 +177,8 @@ class Server:
         executed: GtidSet,
         applied_before: GtidSet,
         asked_at: float = 0.0,
+        epoch_before: int | None = None,
+        sent_at: float = 0.0,
     ) -> int:
         """Take `@@GLOBAL.gtid_executed` as one connection read it; return the epoch it belongs to.
 
@@ -139,6 +193,8 @@ class Server:
             applied_before: `applied` when the question was sent; what other connections proved
                 meanwhile may be missing from the answer.
             asked_at: when the question was sent, s since the epoch.
+            epoch_before: `epoch` at that moment, if that may have changed.
+            sent_at: that moment, monotonic s.
         """
         self.said += 1
         restarted = (
@@ -146,18 +202,20 @@ class Server:
             or started[0] - self._started[1] > _RESTART_SLACK_S
             or self._started[0] - started[1] > _RESTART_SLACK_S
         )
+        replica = self.role is Role.REPLICA
+        if replica and epoch_before is not None and epoch_before != self.epoch:
+            # A new incarnation was noticed meanwhile, and this may be the word of the old one. A
+            # connection to the same process is as good as any, from now on.
+            return epoch_before if restarted else self.epoch
         bereft = not applied_before <= executed
         if restarted or bereft:
-            self.epoch += 1
+            self._begin(executed, sent_at)
             if restarted and (uuid != self.uuid or started[0] > self._asked_at):
                 self.started_epoch = self.epoch
             if uuid != self.uuid or bereft:
                 self.diverged = False  # made anew
             self.uuid = uuid
-            self._applied = executed
-            self._pending.clear()
-            self.caught_up()
-        elif not executed <= self.applied:
+        elif not executed <= self.applied and sent_at >= self._question_at:
             self._applied = self.applied | executed
             self.caught_up()
         self._started = started
@@ -227,14 +285,20 @@ class Topology:
     """
 
     def __init__(
-        self, primary: str, replicas: list[str], fallback_rate: float = _FALLBACK_RATE
+        self,
+        primary: str,
+        replicas: list[str],
+        fallback_rate: float = _FALLBACK_RATE,
+        proof_max_age: float = inf,
     ) -> None:
-        """Names are ``host:port``."""
+        """Names are ``host:port``; `proof_max_age` is each server's."""
         self.primary = Server(primary, Role.PRIMARY)
         self.replicas = [Server(name, Role.REPLICA) for name in replicas]
         self.observations = Observations()
         self.fallbacks = TokenBucket(fallback_rate)
         self.refusals = Refusals()
+        for server in self.servers:
+            server.proof_max_age = proof_max_age
         self._promotions = 0
 
     @property

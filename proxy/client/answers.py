@@ -190,6 +190,9 @@ class Answers:
                 session.reads.settled(connection, stream)
         elif purpose is Purpose.STATEMENT:
             session.dispatch.prepared_there(connection, stream, active)
+        elif purpose is Purpose.CONFIRM:
+            if active:
+                session.reads.confirmed(connection, stream)
         elif purpose is Purpose.AUDIT:
             if active:
                 session.reads.audited(connection, stream)

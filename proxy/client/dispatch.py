@@ -189,6 +189,7 @@ class Dispatch:
         request = self._session.request
         state = self._session.state
         self.activate(replica)
+        request.sent_at = self._proxy.now()
         data = b""
         waits = decision.proof is Proof.WAITED and decision.proof_set is not None
         # What is asked about the statement before needs no rights, and would lose it.
@@ -201,6 +202,7 @@ class Dispatch:
         audits = decision.proof is not Proof.NONE and self._session.reads.audits()
         if (
             waits
+            or decision.confirm
             or audits
             or schema
             or rights
@@ -211,8 +213,12 @@ class Dispatch:
             if waits and decision.proof_set is not None:
                 budget = (request.rules or state.rules).wait_budget - request.wait_us / 1e6
                 request.dispatched_us = time.time_ns() // 1000
-                parts += preparation.wait(replica, state, decision.proof_set, budget)
+                further = self._session.reads.confirmation.beside_wait(replica, decision)
+                parts += preparation.wait(replica, state, decision.proof_set, budget, further)
                 self._session.reads.wait.begin(replica, decision.proof_set, budget)
+            elif decision.confirm:
+                question = self._session.reads.confirmation.question(replica)
+                parts += preparation.confirm(replica, state, question)
             if audits and request.required is not None:
                 parts += preparation.audit(replica, state, request.required)
             if rights:

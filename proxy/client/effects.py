@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 from protocol.constants import Command
@@ -120,7 +121,9 @@ def take_trackers(
     Raises:
         MalformedPacketError: a block contradicts itself.
     """
-    wanted = _OF_PRIMARY if connection.server.role is Role.PRIMARY else _OF_REPLICA
+    primary = connection.server.role is Role.PRIMARY
+    wanted = _OF_PRIMARY if primary else _OF_REPLICA
+    asked_at = inf if primary else request.sent_at  # a primary is never asked what it had
     for block in blocks:
         request.blank = request.blank or not block
         for kind, entity in entries(block):
@@ -130,7 +133,7 @@ def take_trackers(
             change = decode(kind, entity, near)
             if isinstance(change, Gtids):
                 server = connection.server
-                server.proved(change.gtids, connection.epoch)
+                server.proved(change.gtids, connection.epoch, asked_at)
                 if unsure and (connection.tracks_all or state.tracking == "ALL_GTIDS"):
                     continue  # its own, or all: what it wrote counts as unnamed
                 if connection.tracks_all:

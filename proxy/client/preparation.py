@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from protocol.command import com_query
 from protocol.packet import frame
-from proxy.server.connection import AUDIT, PREPARE, SETTLE, WAIT
+from proxy.server.connection import AUDIT, CONFIRM, PREPARE, SETTLE, WAIT
 from routing.session_variables import FLAGS, SWITCH
 
 if TYPE_CHECKING:
@@ -70,11 +70,14 @@ def assign_user_variables(
     return b"".join(packets)
 
 
-def wait(connection: ServerConnection, state: Session, gtids: GtidSet, budget: float) -> bytes:
-    """A WAIT for a set; registers its answer (`protocol.response_stream.ResponseStream.row`).
+def wait(
+    connection: ServerConnection, state: Session, gtids: GtidSet, budget: float, further: str
+) -> bytes:
+    """A WAIT for a set; registers its answer.
 
     Two values come back: what the WAIT said (0 reached, 1 timed out), and what GTID_SUBSET, which
-    reads the set by itself and more strictly, said of it afterwards (1 applied).
+    reads the set by itself and more strictly, said of it afterwards (1 applied). Behind them are
+    those of `further`: columns that are asked for beside (`proxy.client.confirmation`), or none.
 
     The text is our own canonical one (a malformed set can look satisfied, fact 3.1), and the
     timeout is never 0, which would mean for ever (fact 4.1). What else a session may have set must
@@ -85,8 +88,17 @@ def wait(connection: ServerConnection, state: Session, gtids: GtidSet, budget: f
     seconds = max(budget, 0.001)
     sql = (
         f"SELECT {_hint(state, seconds)}WAIT_FOR_EXECUTED_GTID_SET(_latin1'{gtids.text}',"
-        f"{seconds:.3f}) a,GTID_SUBSET(_latin1'{gtids.text}',@@GLOBAL.gtid_executed) b LIMIT 1"
+        f"{seconds:.3f}) a,GTID_SUBSET(_latin1'{gtids.text}',@@GLOBAL.gtid_executed) b"
     )
+    if further:
+        sql += "," + further
+    return statement_packet(connection, f"{sql} LIMIT 1".encode("ascii"))
+
+
+def confirm(connection: ServerConnection, state: Session, question: str) -> bytes:
+    """A question by itself (`proxy.client.confirmation`); registers its answer."""
+    connection.expect(CONFIRM)
+    sql = f"SELECT {_hint(state, 0.0)}{question} LIMIT 1"
     return statement_packet(connection, sql.encode("ascii"))
 
 

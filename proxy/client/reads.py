@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING
 from protocol.errors import ServerErrorCode
 from protocol.gtid import EMPTY
 from protocol.response import ErrPacket
+from proxy.client.confirmation import Confirmation
 from proxy.client.preparation import end_transaction
-from proxy.client.replica_wait import ReplicaWait
+from proxy.client.replica_wait import VALUES, ReplicaWait
 from routing.consistency import REMEMBERING
 from routing.decision import Decision, Level, LostPolicy, Proof, Reason, Scope, TimeoutPolicy
 from routing.policy import choose, required_by
@@ -48,12 +49,14 @@ class Reads:
 
     Attributes:
         wait: its wait for a replica.
+        confirmation: its question whether a replica still has what it has proved.
     """
 
     def __init__(self, proxy: Proxy, session: ClientSession) -> None:
         self._proxy = proxy
         self._session = session
         self.wait = ReplicaWait(proxy, session)
+        self.confirmation = Confirmation(proxy, session)
         self._delay: asyncio.TimerHandle | None = None  # until the primary may be given the read
         self._probing = False
         # When the primary is asked: what was required, what was doubtful, and whose term it was.
@@ -225,8 +228,13 @@ class Reads:
         """The WAIT before the statement was answered."""
         request = self._session.request
         result = self.wait.judge(connection, stream)
+        doubt: Reason | None = None
+        if result != "failed" and self.confirmation.asked and stream.row is not None:
+            doubt = self.confirmation.judge(connection, stream, stream.row[VALUES:])
         if result == "reached":
             request.waited = True
+            if doubt is not None:
+                self.fall_back(connection, doubt)
         elif result == "timeout":
             rules = request.rules or self._session.state.rules
             if rules.on_timeout is TimeoutPolicy.STALE:
@@ -330,6 +338,13 @@ class Reads:
         self._session.request.proof = Proof.NONE
         self._proxy.metrics.stale_given()
 
+    def confirmed(self, connection: ServerConnection, stream: ResponseStream) -> None:
+        """The question before the statement was answered."""
+        alone = stream.error is None and stream.rows == 1
+        doubt = self.confirmation.judge(connection, stream, stream.row or b"" if alone else b"")
+        if doubt is not None:
+            self.fall_back(connection, doubt)
+
     def audits(self) -> bool:
         """Whether this read is one of those that are audited."""
         proxy = self._proxy
@@ -368,7 +383,7 @@ class Reads:
                 request.proof,
                 required[:1000],
             )
-            connection.server.distrust()
+            connection.server.distrust(connection.epoch)
         else:
             self._proxy.metrics.audited("unanswered")
             _log.warning(

@@ -20,9 +20,12 @@ if TYPE_CHECKING:
     from routing.topology import Server
 
 _REACHED: Final = (b"\x010\x011", b"\x011\x011")
-"""The row of an answer to a WAIT (`preparation.wait`) by which the set is there. What counts is the
-second value: under some settings a WAIT itself takes a set for an empty one, and is content."""
+"""The first two values of an answer to a WAIT (`preparation.wait`) by which the set is there. What
+counts is the second: under some settings a WAIT itself takes a set for an empty one, and is
+content."""
 _TIMED_OUT: Final = b"\x011\x010"
+VALUES: Final = 4
+"""How long those two are in a row, bytes; behind them are the confirmation's, if it was asked."""
 
 
 class ReplicaWait:
@@ -63,12 +66,14 @@ class ReplicaWait:
         now = self._proxy.now()
         decision = request.decision
         result: WaitResult = "failed"
-        if stream.error is None and stream.rows == 1 and decision is not None:
-            if stream.row in _REACHED and decision.proof_set is not None:
-                server.proved(decision.proof_set, connection.epoch)
+        row = stream.row
+        if stream.error is None and stream.rows == 1 and row is not None and decision is not None:
+            said = row[:VALUES] if self._session.reads.confirmation.asked else row
+            if said in _REACHED and decision.proof_set is not None:
+                server.proved(decision.proof_set, connection.epoch, request.sent_at)
                 server.applied_after(now - self._changed_at(now), request.wait_us / 1e6, now)
                 result = "reached"
-            elif stream.row == _TIMED_OUT:
+            elif said == _TIMED_OUT:
                 server.timed_out(now, now - self._changed_at(now))
                 result = "timeout"
         self._count(server, result, request.wait_us)

@@ -40,6 +40,7 @@ class Request:
         number: the client's id of the statement that it prepares, or 0.
         prepared_anew: a server had forgotten the statement, and was asked to prepare it again.
         bound: it can run on no other server than the one it was sent to.
+        sent_at: when it was sent to a replica, with what stands in front of it, monotonic s.
         started: bytes of the answer went to the client.
         settled: the primary was asked to finish what it was committing, and the answer was judged.
         unsettled: it had not finished, and the statement ran all the same.
@@ -82,6 +83,7 @@ class Request:
         "resume",
         "rows",
         "rules",
+        "sent_at",
         "settled",
         "shape",
         "started",
@@ -125,6 +127,7 @@ class Request:
         self.number = 0
         self.prepared_anew = False
         self.bound = False
+        self.sent_at = 0.0
         self.started = False
         self.settled = False
         self.unsettled = False

@@ -83,6 +83,11 @@ PROBED_READS: Final = Definition(
     "tidegate_probed_reads_total",
     "Reads that waited for such a question.",
 )
+CONFIRMATIONS: Final = Definition(
+    "tidegate_confirmations_total",
+    "Questions to a replica, in front of a read, whether it still has what it has proved.",
+    ("server", "result"),
+)
 AUDITED: Final = Definition(
     "tidegate_audited_reads_total",
     "Reads of which the replica was asked itself if it had what they must see, by what it said.",
@@ -225,7 +230,7 @@ MEMORY: Final = Definition(
 )
 DEFINITIONS: Final = (
     *(STATEMENTS, LATENCY, READS, WAITS, FALLBACKS, CROWDED, STALE, SNAPSHOTS_SPLIT, WAITS_KILLED),
-    *(PROBES, PROBED_READS, AUDITED, STALE_PROVEN),
+    *(PROBES, PROBED_READS, CONFIRMATIONS, AUDITED, STALE_PROVEN),
     *(LOST_GTIDS, ERRANT_GTIDS, SCOPES, SCOPES_EVICTED, PROMOTIONS),
     *(GTIDS_TRACKED, REQUIRED_UNKNOWN, UNLOGGED, UNKNOWN_ENCODINGS),
     *(PINS, PINNED, CLIENTS, CLIENT_CONNECTIONS, CLIENTS_REFUSED),

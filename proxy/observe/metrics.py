@@ -22,6 +22,7 @@ Side = Literal["client", "server", "proxy"]
 WaitResult = Literal["reached", "timeout", "failed", "shared"]
 Crowded = Literal["waits", "delayed", "refused"]
 Audited = Literal["held", "stale", "unanswered"]
+Confirmed = Literal["held", "lost", "unanswered"]
 
 MAX_CAUSES: Final = 32
 """Distinct causes that one family tells apart; further ones are counted as "other"."""
@@ -117,6 +118,10 @@ class Metrics:
         """Count a question to the primary that so many reads share."""
         self._add(families.PROBES, ())
         self._add(families.PROBED_READS, (), reads)
+
+    def confirmed(self, server: str, result: Confirmed) -> None:
+        """Count a question to a replica whether it still has what it has proved."""
+        self._add(families.CONFIRMATIONS, (server, result))
 
     def audited(self, result: Audited) -> None:
         """Count a read of which the replica was asked itself."""

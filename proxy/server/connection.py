@@ -45,6 +45,8 @@ class Purpose(Enum):
     """`@@GLOBAL.gtid_executed`, sent before a statement."""
     GATHER = "gather"
     """The same for all reads that wait for it, whatever the session (`proxy.server.probe`)."""
+    CONFIRM = "confirm"
+    """Whether the server still has what it has proved, before a read that relies on it."""
     AUDIT = "audit"
     """The server's own GTID_SUBSET on what the read behind it must see."""
     IMITATE = "imitate"
@@ -79,6 +81,7 @@ PREPARE = Exchange(Purpose.PREPARE, SIMPLE)
 WAIT = Exchange(Purpose.WAIT, RESULTS)
 PROBE = Exchange(Purpose.PROBE, RESULTS)
 GATHER = Exchange(Purpose.GATHER, RESULTS)
+CONFIRM = Exchange(Purpose.CONFIRM, RESULTS)
 AUDIT = Exchange(Purpose.AUDIT, RESULTS)
 IMITATE = Exchange(Purpose.IMITATE, RESULTS)
 SETTLE = Exchange(Purpose.SETTLE, RESULTS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import time
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from protocol.response import ErrPacket
 from protocol.response_stream import RESULTS
 from protocol.resultset import parse_text_row
 from proxy.server.errors import ServerRefusedError
+from routing.topology import Role
 
 if TYPE_CHECKING:
     from proxy.channel import PacketChannel
@@ -96,8 +98,13 @@ async def identify(
     Raises:
         ServerRefusedError, ChannelClosedError, ProtocolError: as `query`.
     """
+    loop = asyncio.get_running_loop()
     before = server.applied
     epoch = server.epoch
+    asked_at = loop.time()
+    confirms = server.role is Role.REPLICA and server.is_doubtful(asked_at)
+    if confirms:
+        server.asks(asked_at)
     asked_us = time.time_ns() // 1000
     row = await query(channel, connection, _IDENTITY)
     answered_us = time.time_ns() // 1000
@@ -115,12 +122,15 @@ async def identify(
     server.gtids = gtid_mode == b"ON"
     server.seen_read_only(read_only != b"0")
     # One worker has no choice but to keep the order (WL#6813).
-    server.ordered = order == b"1" or workers in (b"0", b"1")
+    server.keeps_order(order == b"1" or workers in (b"0", b"1"), asked_at, loop.time())
     grew = not executed <= server.applied
     started = (asked_us / 1e6 - int(uptime) - 1, answered_us / 1e6 - int(uptime))
+    name = uuid.decode("ascii", "replace")
     connection.epoch = server.observed(
-        uuid.decode("ascii", "replace"), started, executed, before, asked_us / 1e6
+        name, started, executed, before, asked_us / 1e6, epoch, asked_at
     )
+    if confirms:
+        server.confirmed(connection.epoch, asked_at)
     return Identity(
         executed=executed,
         owned=parse_owned(owned.decode("ascii", "replace")),

@@ -120,7 +120,7 @@ class Terms:
             raise ServerUnreachableError(str(error) or type(error).__name__) from error
 
     async def _ask(self, replica: Server, login: Login) -> GtidSet:
-        """Learn what a replica has; return what it is about to have."""
+        """Learn what a replica has, with what it is about to have."""
         proxy = self._proxy
         try:
             async with asyncio.timeout(_REPLICA_S):
@@ -136,7 +136,7 @@ class Terms:
             return EMPTY
         opened.channel.close()
         proxy.ledger.identified(replica, opened.identity)
-        return opened.identity.owned
+        return opened.identity.executed | opened.identity.owned
 
     def judge(self, had: dict[Server, GtidSet], identity: Identity) -> None:
         """Compare what replicas had before the primary was asked with what it said."""

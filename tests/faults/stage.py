@@ -117,7 +117,12 @@ async def before(
     primary: str, replicas: Sequence[str] = (), cluster: Cluster | None = None, **options: Any
 ) -> AsyncIterator[Stage]:
     """A proxy before servers at these addresses; options are fields of `Config`."""
-    settings: dict[str, Any] = {"connect_timeout": 5.0, "handshake_timeout": 10.0, **options}
+    settings: dict[str, Any] = {
+        "connect_timeout": 5.0,
+        "handshake_timeout": 10.0,
+        "proof_max_age": 3600.0,  # or some reads have a question in front, by the clock
+        **options,
+    }
     config = Config(
         primary=_address(primary),
         replicas=tuple(_address(replica) for replica in replicas),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from protocol.gtid import EMPTY, GtidSet
+from routing.topology import Role
 from tests.model.wires import WRITES, Answer, Command, CommandKind, Wire
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 Purpose = Literal[
     *("identify", "compare", "track", "reset", "bend"),
-    *("forward", "probe", "gather", "wait", "settle"),
+    *("forward", "probe", "gather", "wait", "confirm", "settle"),
 ]
 ReplyKind = Literal["ok", "rows", "error", "told", "unsettled", "lost"]
 
@@ -34,7 +35,8 @@ class Reply:
             `unsettled` that of a primary that does not show what was seen, `error` any other,
             `lost` the end of the connection.
         value: what was read.
-        stale: the guarantee was given up, as the timeout policy says.
+        stale: the guarantee was given up, as the timeout policy says, or the server was another one
+            than it had been until a moment ago.
         refused: the proxy gave the error: the statement did not run.
     """
 
@@ -88,6 +90,9 @@ class Link:
         self.purposes: deque[Purpose] = deque()
         self._trackings: deque[str] = deque()
         self.applied_before = EMPTY
+        self.epoch_before = 0
+        self.asked_at = 0.0
+        self.confirms = False
         self._answer = answer
 
     def _receive(self, answer: Answer) -> None:
@@ -117,21 +122,30 @@ class Link:
         """It is set, also for what answers come from now on."""
         self.tracking = self._trackings.popleft()
 
-    def identify(self, tracking: str) -> None:
+    def identify(self, tracking: str, now: float) -> None:
         """Ask who is there, and set what is tracked."""
         self.track(tracking)
-        self.ask("identify")
+        self.ask("identify", now)
 
-    def ask(self, purpose: Purpose) -> None:
+    def ask(self, purpose: Purpose, now: float) -> None:
         """Ask who is there."""
         self.applied_before = self.server.applied
+        self.epoch_before = self.server.epoch
+        self.asked_at = now
+        self.confirms = self.server.role is Role.REPLICA and self.server.is_doubtful(now)
+        if self.confirms:
+            self.server.asks(now)
         self.send(purpose, Command("identify"))
 
     def identified(self, answer: Answer, slack: float) -> None:
         """Take the answer; the start is known to be within `slack` of what it says, s."""
         started = (answer.started - slack, answer.started + slack)
         uuid, executed = answer.uuid, answer.gtids
-        self.epoch = self.server.observed(uuid, started, executed, self.applied_before)
+        before, epoch = self.applied_before, self.epoch_before
+        at = self.asked_at
+        self.epoch = self.server.observed(uuid, started, executed, before, 0.0, epoch, at)
+        if self.confirms:
+            self.server.confirmed(self.epoch, self.asked_at)
 
     def close(self) -> None:
         """Hang up."""

@@ -28,7 +28,7 @@ from tests.model.terms import Terms
 if TYPE_CHECKING:
     import pytest
 
-    from tests.model.wires import Command
+    from tests.model.wires import Answer, Command
 
 Patch = Callable[["pytest.MonkeyPatch"], None]
 
@@ -41,8 +41,17 @@ _OFTEN: Final[dict[str, float]] = {
     "door": 8,
     "delay": 20,
     "apply": 30,
+    "rebuild_replica": 0.6,
+    "change_order": 0.6,
 }
-_SELDOM: Final[dict[str, float]] = {"apply": 2, "commit": 1.5, "answer": 15, "receive": 3}
+_SELDOM: Final[dict[str, float]] = {
+    "apply": 2,
+    "commit": 1.5,
+    "answer": 15,
+    "receive": 3,
+    "door": 0.3,
+    "hang_up": 0.05,
+}
 
 
 @dataclass(frozen=True)
@@ -329,7 +338,7 @@ def take_the_binlog_stream_for_proof(patch: pytest.MonkeyPatch) -> None:
 
 @_mutant(replicas=(True,), registers=1, often=("restart_replica",), seed=4)
 def keep_an_applied_set_across_a_restart(patch: pytest.MonkeyPatch) -> None:
-    def observed(self: Server, uuid: str, started: Any, executed: GtidSet, before: GtidSet) -> int:
+    def observed(self: Server, uuid: str, started: Any, executed: GtidSet, *_: Any) -> int:
         if not self.epoch:
             self.epoch = 1
         self.proved(executed, self.epoch)
@@ -340,15 +349,14 @@ def keep_an_applied_set_across_a_restart(patch: pytest.MonkeyPatch) -> None:
 
 @_mutant()
 def take_a_wait_that_ran_out_for_a_success(patch: pytest.MonkeyPatch) -> None:
-    waited = Reads.waited
-    patch.setattr(Reads, "waited", lambda self, link, *, reached: waited(self, link, reached=True))
+    patch.setattr(Reads, "is_there", lambda self, answer: True)
 
 
 @_mutant(levels=(Level.MONOTONIC_READS,), scopes=(Scope.USER,), replicas=_DISORDER, seed=6)
 def a_higher_number_proves_the_lower(patch: pytest.MonkeyPatch) -> None:
     proved = Server.proved
 
-    def filled(self: Server, gtids: GtidSet, epoch: int) -> None:
+    def filled(self: Server, gtids: GtidSet, epoch: int, *_: Any) -> None:
         ends = {tsid: gtids.intervals(tsid)[-1][1] for tsid in gtids.tsids}
         proved(self, GtidSet({tsid: [(1, end)] for tsid, end in ends.items()}), epoch)
 
@@ -357,7 +365,7 @@ def a_higher_number_proves_the_lower(patch: pytest.MonkeyPatch) -> None:
 
 @_mutant(levels=(Level.READ_ALL_WRITES,), replicas=_DISORDER, seed=3)
 def read_all_writes_from_replicas_in_any_order(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ProxySession, "learn_order", lambda self, server, mysql: None)
+    patch.setattr(ProxySession, "learn_order", lambda self, *_: None)
 
 
 @_mutant(seed=7)
@@ -370,6 +378,49 @@ def ask_in_the_sessions_own_character_set(patch: pytest.MonkeyPatch) -> None:
 
     patch.setattr(Reads, "wait_command", inexact)
     patch.setattr(Reads, "is_there", lambda self, answer: answer.value == 0)
+
+
+# Replicas that become others while they run.
+
+
+_REBUILT: Final[dict[str, Any]] = {
+    "often": ("rebuild_replica", "apply"),
+    "seldom": ("door", "hang_up"),
+    "replicas": (True,),
+    "registers": 1,
+    "clients": 2,
+}
+
+
+@_mutant(**_REBUILT, proof_max_age=0.0)
+def take_a_proof_for_good(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Server, "is_doubtful", lambda self, now: False)
+
+
+@_mutant(**_REBUILT, proof_max_age=0.3, seed=7)
+def take_any_answer_for_a_confirmation(patch: pytest.MonkeyPatch) -> None:
+    confirmed = Reads.confirmed
+
+    def content(self: Reads, link: Link, answer: Answer) -> bool:
+        return confirmed(self, link, replace(answer, still=answer.still is not None or None))
+
+    patch.setattr(Reads, "confirmed", content)
+
+
+@_mutant(
+    levels=(Level.READ_ALL_WRITES,),
+    often=("change_order",),
+    replicas=(True, True),
+    proof_max_age=0.0,
+    seed=223,
+)
+def ask_for_the_order_of_commits_at_logins_alone(patch: pytest.MonkeyPatch) -> None:
+    confirmed = Reads.confirmed
+
+    def in_order(self: Reads, link: Link, answer: Answer) -> bool:
+        return confirmed(self, link, replace(answer, ordered=True))
+
+    patch.setattr(Reads, "confirmed", in_order)
 
 
 # Another primary.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import Final, TypeVar
 
 from routing.decision import Level, Scope
@@ -29,7 +30,13 @@ WEIGHTS: Final = {
     "repair": 1,
     "promote": 0.04,
     "notice": 1,
+    # These only where a test asks for them: `REBUILDS`.
+    "rebuild_replica": 0,
+    "change_order": 0,
 }
+
+REBUILDS: Final = {**WEIGHTS, "rebuild_replica": 0.6, "change_order": 0.6, "apply": 30}
+"""Of a simulation in which replicas become others, while they run and are connected to."""
 
 
 _STEADY: Final = ("client", "server", "answer", "notice")
@@ -52,6 +59,7 @@ class Options:
         scope_limit: wide scopes that the proxy keeps.
         scope_age: how long it keeps one that nobody uses, s.
         fallback_rate: reads per second that may leave late replicas.
+        proof_max_age: after how long a replica is asked whether it still has what it proved, s.
         physics: which moments of a commit are apart.
         weights: of the kinds of steps.
     """
@@ -65,6 +73,7 @@ class Options:
     scope_limit: int = 4
     scope_age: float = 6.0
     fallback_rate: float = 40.0
+    proof_max_age: float = inf
     physics: Physics = Physics.REAL
     weights: dict[str, float] = field(default_factory=lambda: dict(WEIGHTS))
 
@@ -90,6 +99,7 @@ def some_options(seed: int) -> Options:
         scope_limit=chance.randint(1, 5),
         scope_age=chance.choice((2.0, 6.0, 60.0)),
         fallback_rate=chance.choice((5.0, 40.0, 1000.0)),
+        proof_max_age=chance.choice((0.0, 0.3, inf)),
         physics=chance.choice((Physics.REAL, Physics.REAL, *Physics, Physics.SIMPLE)),
         weights=weights,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from routing.consistency import REMEMBERING
@@ -103,10 +104,34 @@ class Reads:
     def send_wait(self, link: Link, gtids: GtidSet) -> None:
         """Send a WAIT before the read."""
         session, proxy = self._session, self._proxy
-        session.request.sent_at = now = proxy.now()
-        self._wait = proxy.waits.begin(link.server, gtids, now)
-        budget = session.rules.wait_budget
-        link.send("wait", self.wait_command(gtids, budget))
+        self._wait = proxy.waits.begin(link.server, gtids, session.request.sent_at)
+        command = self.wait_command(gtids, session.rules.wait_budget)
+        if session.request.decision is not None and session.request.decision.confirm:
+            command = replace(command, proved=self.question(link))
+        link.send("wait", command)
+
+    def question(self, link: Link) -> GtidSet:
+        """What a replica is asked whether it still has it."""
+        link.server.asks(self._session.request.sent_at)
+        return link.server.applied
+
+    def confirmed(self, link: Link, answer: Answer) -> bool:
+        """Take what a replica says of itself; whether the read behind it may count."""
+        session, server = self._session, link.server
+        asked_at = session.request.sent_at
+        if answer.still is False:
+            server.distrust(link.epoch)
+            self.fall_back(Reason.AUDIT_FAILED)
+            return False
+        if answer.still:
+            server.confirmed(link.epoch, asked_at)
+        in_order = session.rules.level is Level.READ_ALL_WRITES
+        if answer.still or in_order:
+            session.learn_order(server, answer, asked_at)
+            if in_order and not answer.ordered:
+                self.fall_back(Reason.COMMIT_ORDER)
+                return False
+        return True
 
     def wait_command(self, gtids: GtidSet, budget: float) -> Command:
         """A WAIT that means the same in every session."""
@@ -116,7 +141,7 @@ class Reads:
         """Whether the answer to a WAIT says that the set is there."""
         return answer.has
 
-    def waited(self, link: Link, *, reached: bool) -> None:
+    def waited(self, link: Link, answer: Answer, *, reached: bool) -> None:
         """Judge the answer to a WAIT."""
         request, server, now = self._session.request, link.server, self._proxy.now()
         decision = request.decision
@@ -124,8 +149,9 @@ class Reads:
             return
         waited = now - request.sent_at
         if reached:
-            server.proved(decision.proof_set, link.epoch)
+            server.proved(decision.proof_set, link.epoch, request.sent_at)
             server.applied_after(now - self._changed_at(waited), waited, now)
+            self.confirmed(link, answer)
         else:
             server.timed_out(now, now - self._changed_at(waited))
             if self._session.rules.on_timeout is TimeoutPolicy.STALE:

@@ -69,6 +69,7 @@ class Mysql:
         relay: received and not applied yet.
         wires: open connections.
         broken: connections that ended with a crash, which their clients have not noticed yet.
+        noticed_from: reads that are sent from then on know what has become of it, s.
     """
 
     def __init__(self, name: str, uuid: str, *, ordered: bool, physics: Physics) -> None:
@@ -84,6 +85,7 @@ class Mysql:
         self.relay: list[Transaction] = []
         self.wires: list[Wire] = []
         self.broken: list[Wire] = []
+        self.noticed_from = 0.0
         self._physics = physics
         self._flushed: deque[Transaction] = deque()
         self._committed: deque[Transaction] = deque()
@@ -236,8 +238,31 @@ class Mysql:
         self._recover(now)
         self.follow(self.source)
 
+    @property
+    def can_be_rebuilt(self) -> bool:
+        """Whether it is a replica in use."""
+        return self.up and self.source is not None and bool(self.binlog) and not self.is_committing
+
+    def rebuild(self, lost: int, noticed_from: float) -> None:
+        """Be made anew without the last so many transactions; it runs on, with its connections."""
+        del self.binlog[-lost:]
+        self._take_stock()
+        self.follow(self.source)
+        self.noticed_from = noticed_from
+
+    def change_order(self, noticed_from: float) -> None:
+        """Preserve the order of commits no more, or again, once there are no gaps."""
+        newest = max(self._has, default=0)
+        if not self.ordered and any(one.number < newest for one in self.relay):
+            return
+        self.ordered = not self.ordered
+        self.noticed_from = noticed_from
+
     def _recover(self, now: float) -> None:
         self.started = now
+        self._take_stock()
+
+    def _take_stock(self) -> None:
         self._flushed.clear()
         self._committed.clear()
         self._has = {transaction.number for transaction in self.binlog}
@@ -282,7 +307,8 @@ class Mysql:
                 return
         if command.kind == "read" and not wire.shown:
             wire.shown = True
-            answer = Answer("rows", self.state.get(command.register, 0))
+            excused = command.sent_at < self.noticed_from
+            answer = Answer("rows", self.state.get(command.register, 0), excused=excused)
         else:
             wire.to_server.popleft()
             answer = self._end(wire, command)
@@ -306,7 +332,12 @@ class Mysql:
                 owned=self.owned,
                 uuid=self.uuid,
                 started=self.started,
+                ordered=self.ordered,
             )
+        still = None if command.proved is None else command.proved <= self.executed
+        if kind == "confirm":
+            tracker = self._tracker(wire)
+            return Answer("confirmed", still=still, ordered=self.ordered, tracker=tracker)
         if kind == "track":
             wire.tracking = command.tracking
             wire.own = EMPTY
@@ -325,7 +356,14 @@ class Mysql:
             timed_out = not wire.awaited <= self.executed
             # GTID_SUBSET reads nothing but the very set.
             has = command.gtids <= self.executed and (command.exact or not wire.bent)
-            return Answer("waited", int(timed_out), has, tracker=self._tracker(wire))
+            return Answer(
+                "waited",
+                int(timed_out),
+                has,
+                still=still,
+                ordered=self.ordered,
+                tracker=self._tracker(wire),
+            )
         if kind == "probe":
             owned = self.owned
             tracker = self._tracker(wire)

@@ -5,6 +5,7 @@ Each method is one step that nothing can come between, as a callback of the even
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING
 
 from routing.consistency import REMEMBERING
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from routing.consistency import Rules
     from routing.topology import Server
     from tests.model.proxy import Proxy
-    from tests.model.servers import Mysql
 
 
 class ProxySession:
@@ -64,7 +64,7 @@ class ProxySession:
             return
         self.primary = Link(server, mysql, self.answer)
         self._answered = False
-        self.primary.identify(self._rules.tracking)
+        self.primary.identify(self._rules.tracking, proxy.now())
 
     def logged_in(self, link: Link) -> None:
         """The term of the primary has begun."""
@@ -124,9 +124,12 @@ class ProxySession:
             if self.bent and not link.bent:
                 link.bent = True
                 link.send("bend", Command("bend"))
+            request.sent_at = now = self.proxy.now()
             if decision.proof is Proof.WAITED and decision.proof_set is not None:
                 self.reads.send_wait(link, decision.proof_set)
-            link.send("forward", Command("read", request.register))
+            elif decision.confirm:
+                link.send("confirm", Command("confirm", proved=self.reads.question(link)))
+            link.send("forward", Command("read", request.register, sent_at=now))
 
     def _to_primary(self) -> None:
         request, state, link = self.request, self.state, self.primary
@@ -145,7 +148,9 @@ class ProxySession:
         if state.wants_probe and request.kind == "read" and guarded:
             link.send("probe", Command("probe"))
         if request.kind != "set":
-            link.send("forward", Command(request.kind, request.register, request.value))
+            now = self.proxy.now()
+            command = Command(request.kind, request.register, request.value, sent_at=now)
+            link.send("forward", command)
 
     def older_than_seen(self) -> bool:
         """Whether the primary may not show yet what a replica has shown."""
@@ -177,7 +182,8 @@ class ProxySession:
             self.reads.route()
             return
         self._opening = Link(server, mysql, self.answer)
-        self._opening.identify("ALL_GTIDS" if self.state.tracking == "ALL_GTIDS" else "OFF")
+        tracking = "ALL_GTIDS" if self.state.tracking == "ALL_GTIDS" else "OFF"
+        self._opening.identify(tracking, proxy.now())
 
     def primary_for_probe(self) -> Link | None:
         """The primary connection, if it can ask the primary for what it has."""
@@ -198,7 +204,7 @@ class ProxySession:
         if answer.kind == "rows":
             if link is self._active:
                 self.request.started = True
-                self._reply(Reply("rows", answer.value, self.request.stale))
+                self._reply(Reply("rows", answer.value, self.request.stale or answer.excused))
             return
         purpose = link.purposes.popleft()
         if purpose == "identify":
@@ -221,7 +227,9 @@ class ProxySession:
             if link is self._active:
                 self.settled(link, shows_all=answer.value == 0)
         elif link is self._active and purpose == "wait":
-            self.reads.waited(link, reached=self.reads.is_there(answer))
+            self.reads.waited(link, answer, reached=self.reads.is_there(answer))
+        elif link is self._active and purpose == "confirm":
+            self.reads.confirmed(link, answer)
         elif link is self._active and purpose == "forward":
             if answer.tracker is not None:
                 self.take_tracker(link, answer.tracker)
@@ -230,7 +238,7 @@ class ProxySession:
     def _identified(self, link: Link, answer: Answer) -> None:
         proxy = self.proxy
         link.identified(answer, proxy.start_slack)
-        self.learn_order(link.server, proxy.servers[link.server])
+        self.learn_order(link.server, answer, link.asked_at)
         if link is self.primary:
             proxy.terms.begin(self, link)
             return
@@ -239,14 +247,15 @@ class ProxySession:
         self._replicas[link.server] = link
         self.reads.route()
 
-    def learn_order(self, server: Server, mysql: Mysql) -> None:
+    def learn_order(self, server: Server, answer: Answer, asked_at: float) -> None:
         """Take over whether a replica commits in its source's order."""
-        server.ordered = mysql.ordered
+        server.keeps_order(answer.ordered, asked_at, self.proxy.now())
 
     def take_tracker(self, link: Link, gtids: GtidSet) -> None:
         """Learn from a tracker of the answer to the request."""
         request, state, server, now = self.request, self.state, link.server, self.proxy.now()
-        server.proved(gtids, link.epoch)
+        asked_at = inf if link is self.primary else request.sent_at
+        server.proved(gtids, link.epoch, asked_at)
         if link.tracks_all:
             request.observed |= gtids
             state.saw(gtids, server, now, request.rules)

@@ -70,7 +70,7 @@ class Simulation:
         for replica in self.replicas:
             replica.follow(self.primary)
         names = [replica.name for replica in self.replicas]
-        topology = Topology(self.primary.name, names, options.fallback_rate)
+        topology = Topology(self.primary.name, names, options.fallback_rate, options.proof_max_age)
         servers = dict(zip(topology.servers, [self.primary, *self.replicas], strict=True))
         scopes = Scopes(options.scope_limit, options.scope_age)
         self.proxy = Proxy(servers, topology, scopes, self.now)
@@ -323,6 +323,23 @@ class Simulation:
             self._crash(replica, choose)
         replica.clone(primary, self._new_uuid(), self.now())
         return True
+
+    def _rebuild_replica(self, choose: Chooser) -> bool:
+        able = [replica for replica in self.replicas if replica.can_be_rebuilt]
+        if able:
+            self.count("replica rebuilt")
+            replica = able[choose.below(len(able))]
+            lost = 1 + choose.below(min(4, len(replica.binlog)))
+            replica.rebuild(lost, self.now() + self.options.proof_max_age)
+        return bool(able)
+
+    def _change_order(self, choose: Chooser) -> bool:
+        able = [replica for replica in self.replicas if replica.source is not None]
+        if able:
+            self.count("order changed")
+            replica = able[choose.below(len(able))]
+            replica.change_order(self.now() + self.options.proof_max_age)
+        return bool(able)
 
     @property
     def _is_promoting(self) -> bool:

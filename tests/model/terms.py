@@ -88,7 +88,7 @@ class Terms:
             if mysql.up:
                 link = Link(server, mysql, self._answered)
                 self._asked.append(link)
-                link.identify("OFF")
+                link.identify("OFF", self._proxy.now())
         self._ask_primary()
 
     def _answered(self, link: Link, answer: Answer) -> None:
@@ -100,7 +100,7 @@ class Terms:
             return
         if answer.kind != "lost":
             link.identified(answer, self._proxy.start_slack)
-            self._applying[link.server] = answer.owned
+            self._applying[link.server] = answer.gtids | answer.owned
         link.close()
         self._asked.remove(link)
         self._ask_primary()
@@ -115,7 +115,7 @@ class Terms:
             if server in self._had:
                 self._had[server] |= applying
         self._scopes = [(scope, scope.everything) for scope in self.scopes()]
-        self._comparing.ask("compare")
+        self._comparing.ask("compare", self._proxy.now())
 
     def compared(self, link: Link, answer: Answer) -> None:
         """The primary says what it has."""

@@ -23,9 +23,10 @@ CommandKind = Literal[
     "read",
     "probe",
     "wait",
+    "confirm",
     "settle",
 ]
-AnswerKind = Literal["identity", "ok", "error", "rows", "executed", "waited", "lost"]
+AnswerKind = Literal["identity", "ok", "error", "rows", "executed", "waited", "confirmed", "lost"]
 WAITS: Final = ("wait", "settle")
 WRITES: Final = ("write", "implicit", "refused")
 
@@ -42,6 +43,9 @@ class Command:
         gtids: of `wait`; `settle` waits for what is being committed when it begins.
         exact: of `wait`: it means the same in a session that is bent.
         budget: of `wait` and `settle`, s.
+        proved: of `confirm` and `wait`: what the server is asked whether it still has; None if it
+            is not asked.
+        sent_at: when it was sent, s.
     """
 
     kind: CommandKind
@@ -51,6 +55,8 @@ class Command:
     gtids: GtidSet = EMPTY
     exact: bool = True
     budget: float = 0.0
+    proved: GtidSet | None = None
+    sent_at: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +74,10 @@ class Answer:
         tracker: what SESSION_TRACK_GTIDS says; None if nothing.
         uuid: of `identity`.
         started: of `identity`, s.
+        still: of `confirmed` and `waited`: whether it still has what was asked; None if not asked.
+        ordered: of `identity`, `confirmed` and `waited`: replica_preserve_commit_order.
+        excused: of `rows`: the read was sent before the proxy had to know what has become of the
+            server.
     """
 
     kind: AnswerKind
@@ -78,6 +88,9 @@ class Answer:
     tracker: GtidSet | None = None
     uuid: str = ""
     started: float = 0.0
+    still: bool | None = None
+    ordered: bool = True
+    excused: bool = False
 
 
 LOST: Final = Answer("lost")

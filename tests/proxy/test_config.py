@@ -72,6 +72,7 @@ def test_file_gives_every_value(tmp_path: Path) -> None:
         primary-fallback-rate = 0.5
         on-lost-writes = "continue"
         failover = "read-only"
+        proof-max-age = 0
         self-audit = 1
         metrics = "127.0.0.1:9000"
         routing-log = "log"
@@ -110,6 +111,7 @@ def test_file_gives_every_value(tmp_path: Path) -> None:
         primary_fallback_rate=0.5,
         on_lost_writes=LostPolicy.CONTINUE,
         failover="read_only",
+        proof_max_age=0.0,
         self_audit=1.0,
         metrics=Address("127.0.0.1", 9000),
         routing_log=tmp_path / "log",

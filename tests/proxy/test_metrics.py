@@ -73,6 +73,7 @@ def exercise(metrics: Metrics) -> None:
     metrics.statement(Role.REPLICA, "db2:1", Reason.READ, Proof.KNOWN, Outcome.OK, 120, "STRONG")
     metrics.wait("db2:1", "reached", 900)
     metrics.fallback("db2:1", Reason.WAIT_TIMEOUT)
+    metrics.confirmed("db2:1", "held")
     metrics.crowded("delayed")
     metrics.probed(3)
     metrics.audited("held")

@@ -10,7 +10,15 @@ from protocol.constants import Capability, Command
 from protocol.gtid import GtidSet
 from protocol.response import ErrPacket
 from protocol.response_stream import SIMPLE
-from proxy.client.preparation import END_TRANSACTION, audit, settle, statement_packet, wait
+from proxy.client.confirmation import columns
+from proxy.client.preparation import (
+    END_TRANSACTION,
+    audit,
+    confirm,
+    settle,
+    statement_packet,
+    wait,
+)
 from proxy.server.connection import ServerConnection
 from proxy.server.login import primary_settings
 from proxy.server.probe import PROBE_SQL
@@ -172,8 +180,13 @@ def own_statements(executed: GtidSet) -> dict[str, tuple[bytes, bytes]]:
     names = followed(SHOWN_BY_DEFAULT)
     there, missing = b"\x010\x011", b"\x011\x010"
     return {
-        "wait, there": (wait(connection, state, executed, 0.001), there),
-        "wait, missing": (wait(connection, limited, more, 0.003), missing),
+        "wait, there": (wait(connection, state, executed, 0.001, ""), there),
+        "wait, missing": (
+            wait(connection, limited, more, 0.003, columns(executed)),
+            missing + b"\x011\x011",
+        ),
+        "confirm, there": (confirm(connection, state, columns(executed)), b"\x011\x011"),
+        "confirm, missing": (confirm(connection, limited, columns(more)), b"\x010\x011"),
         "audit, there": (audit(connection, state, executed), b"\x011"),
         "audit, missing": (audit(connection, limited, more), b"\x010"),
         "probe": (statement_packet(connection, PROBE_SQL), b"?"),

@@ -543,3 +543,42 @@ def test_a_wait_beyond_the_budget_is_not_tried_unless_the_primary_is_crowded() -
     session = session_at(on_timeout=TimeoutPolicy.ERROR)
     session.wrote(gtids(f"{U}:9"), topology.primary, NOW)
     assert choose_read(session, topology).server is topology.replicas[1]
+
+
+# How old a proof may be.
+
+
+@pytest.mark.parametrize("level", [level for level in Level if level is not Level.BEST_EFFORT])
+@pytest.mark.parametrize("waits", [False, True])
+def test_a_replica_that_was_not_asked_for_long_is_asked(level: Level, waits: bool) -> None:
+    topology = topology_of(f"{U}:1-5")
+    (server,) = topology.replicas
+    server.proof_max_age = 1.0
+    session = session_at(level)
+    probed = gtids(f"{U}:1-{6 if waits else 5}")
+    rules = rules_at(level)
+
+    def asks(now: float) -> bool:
+        decision = choose(session, READ, topology, now, rules, probed)
+        assert decision.server is server
+        assert decision.proof is (Proof.WAITED if waits else Proof.KNOWN)
+        return decision.confirm
+
+    session.wrote(probed, topology.primary)
+    assert asks(NOW)
+    server.confirmed(server.epoch, NOW)
+    assert not asks(NOW)
+    assert not asks(NOW + 0.999)
+    assert asks(NOW + 1)
+    server.proof_max_age = 0.0
+    assert asks(NOW)
+
+
+@pytest.mark.parametrize("level", list(Level))
+def test_a_read_that_relies_on_no_proof_asks_for_none(level: Level) -> None:
+    """One that need not see anything, unless it follows others, or must see them in order."""
+    topology = topology_of(f"{U}:1-5")
+    topology.replicas[0].proof_max_age = 0.0
+    decision = choose(session_at(level), READ, topology, NOW, rules_at(level), EMPTY)
+    assert decision.server is topology.replicas[0]
+    assert decision.confirm is (level in (Level.MONOTONIC_READS, Level.READ_ALL_WRITES))

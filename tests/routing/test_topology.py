@@ -350,8 +350,72 @@ def test_no_term_comes_twice(steps: list[int]) -> None:
 
 def test_a_server_that_is_distrusted_has_proved_nothing(server: Server) -> None:
     server.proved(gtids(f"{V}:6"), server.epoch)
-    server.distrust()
+    before = server.applied
+    epoch = server.epoch
+    server.confirmed(epoch, 7.0)
+    server.distrust(epoch - 1)
+    assert server.applied == before
+    server.diverged = True
+    server.timed_out(1.0)
+    server.distrust(epoch)
     assert server.applied == EMPTY
+    assert server.epoch == epoch + 1
+    assert server.confirmed_at == 0
+    assert not server.diverged
+    assert not server.behind_until
+    # What its connections still have to say is of the incarnation before.
+    server.proved(gtids(f"{V}:6"), epoch)
+    server.confirmed(epoch, 8.0)
+    assert server.applied == EMPTY
+    assert server.confirmed_at == 0
+
+
+def test_an_answer_of_the_time_before_a_new_incarnation_proves_nothing(server: Server) -> None:
+    before, epoch = server.applied, server.epoch
+    server.distrust(epoch)
+    new = server.epoch
+    assert server.observed(U, STARTED, gtids(f"{V}:1-9"), before, 0.0, epoch) == new
+    assert server.applied == EMPTY
+    # Nor does that of another process: its connection is not used.
+    assert server.observed(V, STARTED, gtids(f"{V}:1-9"), before, 0.0, epoch) == epoch
+    assert server.applied == EMPTY
+    assert server.uuid == U
+    assert server.observed(U, STARTED, gtids(f"{V}:1-2"), server.applied, 0.0, new) == new
+    assert server.applied == gtids(f"{V}:1-2")
+
+
+def test_the_last_confirmation_counts(server: Server) -> None:
+    server.confirmed(server.epoch, 5.0)
+    server.confirmed(server.epoch, 4.0)
+    assert server.confirmed_at == 5
+    server.observed(V, STARTED, gtids(f"{V}:1-9"), EMPTY, sent_at=6.0)
+    assert server.confirmed_at == 6
+
+
+def test_what_a_confirmation_does_not_speak_of_does_not_join(server: Server) -> None:
+    """Or it would count for longer than by its own age."""
+    server.proof_max_age = 2.0
+    server.asks(5.0)
+    server.proved(gtids(f"{V}:6"), server.epoch, 4.9)
+    server.observed(U, STARTED, gtids(f"{V}:1-7"), server.applied, 0.0, server.epoch, 4.9)
+    assert server.applied == gtids(f"{V}:1-5")
+    server.proved(gtids(f"{V}:6"), server.epoch, 5.0)
+    server.observed(U, STARTED, gtids(f"{V}:1-7"), server.applied, 0.0, server.epoch, 5.1)
+    assert server.applied == gtids(f"{V}:1-7")
+    server.confirmed(server.epoch, 5.0)
+    assert not server.is_doubtful(6.9)
+    assert server.is_doubtful(7.0)
+
+
+def test_a_yes_that_was_asked_for_before_a_no_came_is_older(server: Server) -> None:
+    server.keeps_order(False, 1.0, 3.0)
+    assert not server.ordered
+    server.keeps_order(True, 2.0, 4.0)
+    assert not server.ordered
+    server.keeps_order(True, 3.0, 3.5)
+    assert server.ordered
+    server.keeps_order(False, 1.0, 9.0)  # late, but who knows
+    assert not server.ordered
 
 
 # What replicas have, beside the primary.
