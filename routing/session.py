@@ -60,7 +60,8 @@ class Session:
         user: who it logged in as.
         scopes: the wider scopes that are alive.
         own_scope: what it wrote and saw itself.
-        in_transaction: SERVER_STATUS_IN_TRANS of the primary connection.
+        in_transaction: SERVER_STATUS_IN_TRANS of the primary connection; True also where it may be.
+        unsure: whether a transaction is open is not known: an ERR packet has no status.
         autocommit: of the primary connection.
         status_tells: SERVER_STATUS_AUTOCOMMIT is true to it. Where autocommit is off by a server's
             default, the flag says on until the client sets the variable.
@@ -106,7 +107,7 @@ class Session:
         self.user = user
         self.scopes = Scopes() if scopes is None else scopes
         self.own_scope = ScopeState(Scope.CONNECTION, "", term, unknown=False)
-        self.in_transaction = False
+        self.in_transaction = self.unsure = False
         self.autocommit = True
         self.status_tells = True
         self._initial_autocommit = True
@@ -132,6 +133,7 @@ class Session:
         self._client_tracking = ""
         self.shown_trackers = _SHOWN_BY_DEFAULT
         self.shown_variables = SHOWN_BY_DEFAULT
+        self._shows_null = False
         self.avoided: frozenset[Server] = frozenset()
         self.objections = Objections()
         self.last: Server | None = None
@@ -308,9 +310,11 @@ class Session:
         The proxy goes on to track what its level needs.
         """
         if name == "session_track_system_variables":
+            self._shows_null = literal is not None and literal.upper() == "NULL"
+            if self._shows_null:
+                return  # what was tracked before goes on to be
             default = literal is None or literal.upper() == "DEFAULT"
             shown = SHOWN_BY_DEFAULT if default else (literal or "").strip("'\"")
-            shown = "" if shown.upper() == "NULL" else shown
             # No name has a quote or a backslash: what has one shows nothing.
             self.shown_variables = shown.replace("'", "").replace("\\", "")
             return
@@ -331,9 +335,10 @@ class Session:
     def tracking_of_client(self, gtids: bool) -> str:
         """The client's own settings of trackers, as SET takes them; `gtids`: that one, too."""
         on = ["ON" if kind in self.shown_trackers else "OFF" for kind in (1, 2)]
+        variables = "NULL" if self._shows_null else f"'{self.shown_variables}'"
         settings = (
             f"session_track_schema={on[0]},session_track_state_change={on[1]}"
-            f",session_track_system_variables='{self.shown_variables}'"
+            f",session_track_system_variables={variables}"
         )
         if gtids:
             settings += f",session_track_gtids={self._client_tracking or 'OFF'}"
@@ -344,7 +349,7 @@ class Session:
 
         Schema and role stay, too (fact 7.9).
         """
-        self.in_transaction = False
+        self.in_transaction = self.unsure = False
         self.autocommit = self.status_tells = self._initial_autocommit
         self.commits = Commits()
         self.pins.clear()
@@ -362,5 +367,6 @@ class Session:
         self.adjust(self.initial_rules)
         self.shown_trackers = _SHOWN_BY_DEFAULT
         self.shown_variables = SHOWN_BY_DEFAULT
+        self._shows_null = False
         self.last = None
         self.found_on = None

@@ -332,6 +332,7 @@ class Answers:
             if stream.error is None:
                 session.status_flags = status = stream.status
                 state.in_transaction = status & 0x0001 != 0
+                state.unsure = False
                 self._follow_snapshot(connection, status)
                 if state.status_tells:
                     state.autocommit = status & 0x0002 != 0
@@ -348,10 +349,10 @@ class Answers:
                 if request.may_write or not state.modes_known:
                     # It may have committed before it failed, and opened a transaction, too.
                     state.may_have_written(request.rules)
-                    state.in_transaction = True
+                    state.in_transaction = state.unsure = True
                     self._proxy.metrics.required_unknown("error")
                 elif not state.autocommit:
-                    state.in_transaction = True  # by the first table that it came to
+                    state.in_transaction = state.unsure = True  # by the first table that it came to
                 if effects.failed(request, state, session.primary_settings.undone):
                     session.primary_settings.restore()
             if effects.wrote_unlogged(request, connection.server, logged):

@@ -465,7 +465,9 @@ def _told(name: str, value: str, request: Request, state: Session) -> None:
     request.told.add(name)
     if name == "sql_log_bin" and state.suspect:
         request.unlogged = True  # it is told of what failed
-    if name in TRACKING:
+    if name == "session_track_system_variables" and not value:
+        state.set_tracker(name, "NULL")  # of an empty list no tracker tells
+    elif name in TRACKING:
         state.set_tracker(name, f"'{value}'")
     elif name in PINNING:
         _pin(name, value, state)

@@ -82,12 +82,13 @@ class PrimarySettings:
         primary.expect(RESTORE)
         if changes:
             state.commits.tracked()
-        sql = primary_settings(self._restoring, state.shown_variables)
+        sql = primary_settings(primary.max_packet, self._restoring, state.shown_variables)
         return preparation.statement_packet(primary, sql)
 
     def restored(self, stream: ResponseStream) -> None:
         """The settings were made; behind an error it is known only now if a transaction is open."""
         session = self._session
         session.state.in_transaction = stream.status & 0x0001 != 0
+        session.state.unsure = False
         if self._restoring and session.primary is not None:
             session.primary.tracks_all = self._restoring == "ALL_GTIDS"

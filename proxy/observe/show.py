@@ -92,7 +92,7 @@ def _session(session: ClientSession) -> _Rows:
         ("wait_budget", f"{rules.wait_budget * 1000:g}ms"),
         ("on_timeout", rules.on_timeout.value),
         ("session_track_gtids", state.tracking),
-        ("in_transaction", _yes(state.in_transaction)),
+        ("in_transaction", "unknown" if state.unsure else _yes(state.in_transaction)),
         ("transaction_reads_from", None if reads_from is None else reads_from.name),
         ("autocommit", _yes(state.autocommit)),
         ("pins", state.pins.text or None),

@@ -143,6 +143,7 @@ class ServerConnection:
         epoch: the server's incarnation that it was opened to.
         thread_id: the server's id of it.
         settings: the SET statement that made it fit for its purpose.
+        max_packet: its max_allowed_packet, bytes.
         stream: where the response stands that is being read.
         view: what the client sees of trackers, where it did not ask for all that there are.
         silent: results end without a word of trackers: CLIENT_DEPRECATE_EOF was not negotiated.
@@ -171,6 +172,7 @@ class ServerConnection:
         self.thread_id = thread_id
         self.epoch = 0
         self.settings = b""
+        self.max_packet = 1024
         self.schema = ""
         self.schema_version = -1
         self.role: str | None = None

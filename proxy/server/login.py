@@ -57,23 +57,29 @@ collation_connection and then by character_set_filesystem, which a client may ha
 and is left with none of them; a binary literal of whole characters stays what it is."""
 _CHARACTER: Final = 4
 """The longest character of a character set in which none is shorter, bytes."""
+_ROOM: Final = 200
+"""What a statement needs around the names, bytes."""
 _REPLICA_SETTINGS: Final = b"SET SESSION autocommit=1,transaction_read_only=1"
 """No read leaves a snapshot open for the next one, whatever the server's own default is; and a
 statement that writes after all is refused (1792), also to those who may write there."""
 _SQL_MODE: Final = re.compile("[A-Z0-9_,]*")
 
 
-def primary_settings(tracking: str, shown_variables: str = SHOWN_BY_DEFAULT) -> bytes:
+def primary_settings(
+    max_packet: int, tracking: str, shown_variables: str = SHOWN_BY_DEFAULT
+) -> bytes:
     """The settings of a connection to the primary.
 
     Args:
+        max_packet: its max_allowed_packet. Where the names of all variables to be followed are
+            longer, all that there are are followed.
         tracking: a value of session_track_gtids; empty to leave it as it is.
         shown_variables: the client's own session_track_system_variables.
     """
-    names = followed(shown_variables)
-    if names != "*":
-        names += "," * (-len(names) % _CHARACTER)  # empty names are passed over
-    settings = _TRACKER_SETTINGS % names.encode("ascii")
+    names = followed(shown_variables).encode("ascii")
+    if len(names) + _ROOM > max_packet:
+        names = b"*"
+    settings = _TRACKER_SETTINGS % names
     return settings + b",session_track_gtids=" + tracking.encode("ascii") if tracking else settings
 
 
@@ -383,9 +389,8 @@ async def _open(
             channel = PacketChannel(LOGIN_PACKET_LIMIT)
             channel.adopt(transport, 0, secure=secure)
         connection = ServerConnection(server, capabilities, greeting.thread_id)
-        connection.settings = (
-            primary_settings(tracking) if primary else replica_settings(tracking, login.sql_mode)
-        )
+        if not primary:
+            connection.settings = replica_settings(tracking, login.sql_mode)
         return await settle(connection, channel, Settings(tracking, login.database or ""))
     except BaseException:
         channel.abort()
@@ -395,16 +400,19 @@ async def _open(
 async def settle(
     connection: ServerConnection, channel: PacketChannel, settings: Settings
 ) -> Opened | Sandbox:
-    """Make the settings, and learn who the server is."""
+    """Learn who the server is and how long packets may be, and make the settings."""
     connection.schema = settings.schema
     try:
+        identity = await identify(channel, connection, connection.server)
+        connection.max_packet = identity.max_allowed_packet
+        if connection.server.role is Role.PRIMARY:
+            connection.settings = primary_settings(connection.max_packet, settings.tracking)
         await query(channel, connection, connection.settings)
     except ServerRefusedError as error:
         if error.error.code != ServerErrorCode.ER_MUST_CHANGE_PASSWORD.code:
             raise
         return Sandbox(connection, channel, settings, error.error)
     connection.tracks_all = settings.tracking == "ALL_GTIDS"
-    identity = await identify(channel, connection, connection.server)
     if connection.server.role is not Role.PRIMARY or not channel.secure:
         return Opened(connection, channel, identity)
     return Opened(connection, channel, identity, await requirement_of(channel, connection))

@@ -12,7 +12,7 @@ from proxy.channel import ChannelClosedError, PacketChannel
 from proxy.server import attributes
 from proxy.server.connection import ServerConnection
 from proxy.server.errors import ServerUnreachableError
-from proxy.server.login import LOGIN_PACKET_LIMIT, Settings, converse, primary_settings, settle
+from proxy.server.login import LOGIN_PACKET_LIMIT, Settings, converse, settle
 
 if TYPE_CHECKING:
     from proxy.config import Config
@@ -73,5 +73,4 @@ async def _change(
     channel.write_packet(command.serialise(old.capabilities))
     await converse(channel, authentication)
     connection = ServerConnection(old.server, old.capabilities, old.thread_id)
-    connection.settings = primary_settings(tracking)
     return await settle(connection, channel, Settings(tracking, login.database or ""))

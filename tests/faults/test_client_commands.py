@@ -233,7 +233,7 @@ async def test_a_client_that_does_not_read_its_result() -> None:
 
     async def endless(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         nonlocal sent
-        for part in (GREETING, frame(OK, 2), frame(OK, 1), identity()):
+        for part in (GREETING, frame(OK, 2), identity(), frame(OK, 1)):
             writer.write(part)
             await read_packet(reader)
         result = rows()

@@ -99,12 +99,12 @@ BROKEN_LOGINS: dict[str, list[bytes | None]] = {
     "wants the old password": [GREETING, frame(b"\xfe", 2)],
     "wants a clear password without TLS": [GREETING, frame(b"\xfemysql_clear_password\0", 2)],
     "sends a bad public key": [GREETING, frame(b"\x01\x04", 2), frame(b"\x01no key", 4)],
-    "closes instead of the settings' answer": [GREETING, frame(OK, 2), None],
-    "answers the settings with garbage": [GREETING, frame(OK, 2), b"\x01\0\0\x01\xab"],
-    "answers the settings with an empty packet": [GREETING, frame(OK, 2), b"\0\0\0\x01"],
-    "closes instead of saying who it is": [GREETING, frame(OK, 2), frame(OK, 1), None],
-    "says OK instead of who it is": [GREETING, frame(OK, 2), frame(OK, 1), frame(OK, 1)],
-    "says nothing of who it is": [GREETING, frame(OK, 2), frame(OK, 1), b"\0\0\0\x01"],
+    "closes instead of saying who it is": [GREETING, frame(OK, 2), None],
+    "says OK instead of who it is": [GREETING, frame(OK, 2), frame(OK, 1)],
+    "says nothing of who it is": [GREETING, frame(OK, 2), b"\0\0\0\x01"],
+    "closes instead of the settings' answer": [GREETING, frame(OK, 2), identity(), None],
+    "answers the settings with garbage": [GREETING, frame(OK, 2), identity(), b"\1\0\0\1\xab"],
+    "answers the settings with an empty packet": [GREETING, frame(OK, 2), identity(), b"\0\0\0\1"],
     "asks for a local file": [GREETING, frame(OK, 2), frame(b"\xfb/etc/passwd", 1)],
 }  # fmt: skip
 
@@ -141,7 +141,7 @@ async def test_the_primary_says_nonsense_of_itself(what: str) -> None:
     values = {"uptime": b"5", "uuid": b"u", "gtids": b"", what: NUMBERS[what]}
     row = identity(values["uuid"], values["uptime"], values["gtids"])
     async with (
-        peer(says(GREETING, frame(OK, 2), frame(OK, 1), row)) as strange,
+        peer(says(GREETING, frame(OK, 2), row, frame(OK, 1))) as strange,
         before(strange.address) as on,
     ):
         client = await on.connect()
@@ -154,7 +154,7 @@ async def test_the_primary_says_nonsense_of_itself(what: str) -> None:
 
 @pytest.mark.parametrize("stage_of_login", [0, 1, 2, 3])
 async def test_the_primary_refuses_in_its_own_words(stage_of_login: int) -> None:
-    parts = [GREETING, frame(OK, 2), frame(OK, 1)][:stage_of_login]
+    parts = [GREETING, frame(OK, 2), identity()][:stage_of_login]
     sequence_id = [0, 2, 1, 1][stage_of_login]
     async with (
         peer(says(*parts, err(1040, "Too many connections", sequence_id))) as full,

@@ -288,6 +288,12 @@ async def test_show_session() -> None:
         assert found["primary"] == on.cluster.primary.address
         assert client.greeting
         assert found["connection_id"] == str(client.greeting.thread_id)
+        assert (await client.query("INSERT INTO nowhere VALUES (1)")).error.code == 1146
+        assert (await shown())["in_transaction"] == "unknown"  # an ERR packet does not tell
+        assert (await client.query("SELECT id FROM nowhere")).error.code == 1146
+        assert (await shown())["in_transaction"] == "unknown"
+        await does(client, "DO 1")
+        assert (await shown())["in_transaction"] == "no"
         await does(client, "SET autocommit = 0")
         await does(client, "CREATE TEMPORARY TABLE u (id INT)")
         await does(client, "INSERT INTO t VALUES (1)")

@@ -225,10 +225,10 @@ def answers_nothing_more(last: bytes, gate: asyncio.Event) -> Script:
     """Logs in; sends `last` when the gate opens, and closes."""
 
     async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        for part in (GREETING, frame(OK, 2), frame(OK, 1)):
+        for part in (GREETING, frame(OK, 2), identity()):
             writer.write(part)
             await read_packet(reader)
-        writer.write(identity())
+        writer.write(frame(OK, 1))
         await gate.wait()
         writer.write(last)
 
@@ -348,10 +348,10 @@ async def test_the_server_reads_slower_than_the_client_sends() -> None:
     gate = asyncio.Event()
 
     async def slow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        for part in (GREETING, frame(OK, 2), frame(OK, 1)):
+        for part in (GREETING, frame(OK, 2), identity()):
             writer.write(part)
             await read_packet(reader)
-        writer.write(identity())
+        writer.write(frame(OK, 1))
         await read_packet(reader)
         writer.write(frame(b"\0\1\0\0\0" + bytes(7), 1))
         await gate.wait()

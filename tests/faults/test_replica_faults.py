@@ -287,10 +287,10 @@ async def test_an_error_that_comes_in_parts() -> None:
     gate = asyncio.Event()
 
     async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        for part in (GREETING, frame(OK, 2), frame(OK, 1)):
+        for part in (GREETING, frame(OK, 2), identity()):
             writer.write(part)
             await read_packet(reader)
-        writer.write(identity())
+        writer.write(frame(OK, 1))
         await read_packet(reader)  # the schema
         writer.write(frame(OK, 1))
         await read_packet(reader)
@@ -499,7 +499,7 @@ def breaks_after(packets: int) -> Script:
     """Logs in, answers so many packets, and resets the connection."""
 
     async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        parts = [GREETING, frame(OK, 2), frame(OK, 1), identity()][:packets]
+        parts = [GREETING, frame(OK, 2), identity(), frame(OK, 1)][:packets]
         for part in parts:
             writer.write(part)
             await read_packet(reader)

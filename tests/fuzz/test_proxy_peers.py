@@ -309,6 +309,7 @@ IDENTITY = Identity(
     autocommit=True,
     character_set="utf8mb4",
     max_allowed_packet=1 << 26,
+    has_roles=False,
     asked_us=0,
     answered_us=0,
     grew=False,
@@ -613,7 +614,7 @@ def test_any_bytes_of_a_client_that_logs_in(
     runner.run(story())
 
 
-LOGIN = GREETING + frame(OK, 2) + frame(OK, 1) + identity()
+LOGIN = GREETING + frame(OK, 2) + identity() + frame(OK, 1)
 
 
 @given(spoiled(st.just(LOGIN)), SIZES)
@@ -631,7 +632,7 @@ def test_any_bytes_of_a_server_that_is_logged_in_to(
             return channel
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(server_login, "_connect", connect)
+            patch.setattr(server_login, "connect", connect)
             login = Login("app", b"secret")
             opening = asyncio.ensure_future(
                 open_connection(proxy.topology.primary, login, CONFIG, materials)

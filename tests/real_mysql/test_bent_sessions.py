@@ -176,7 +176,7 @@ def own_statements(executed: GtidSet) -> dict[str, tuple[bytes, bytes]]:
     state, limited = Session(rules, 0), Session(rules, 0)
     limited.set_variable("max_execution_time", "1")
     connection = on_a_server()
-    settings = primary_settings("OWN_GTID")
+    settings = primary_settings(1 << 20, "OWN_GTID")
     names = followed(SHOWN_BY_DEFAULT)
     there, missing = b"\x010\x011", b"\x011\x010"
     return {

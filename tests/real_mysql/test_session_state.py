@@ -330,6 +330,9 @@ TRACKED = [
         "SET session_track_system_variables = 'sql_mode,Group_Concat_Max_Len'",
         "SET session_track_system_variables = ''",
         "SET session_track_system_variables = DEFAULT",
+        "SET session_track_system_variables = NULL",
+        "SET session_track_system_variables = 'sql_mode';"
+        " SET session_track_system_variables = NULL",
         "SET session_track_system_variables = 'max_sp_recursion_depth', session_track_schema = OFF",
         "SET session_track_state_change = 1, session_track_transaction_info = 'STATE'",
     ],
@@ -341,8 +344,8 @@ def test_a_client_sees_the_trackers_that_it_asks_for(
     answers = []
     for address in (cluster.primary.address, running.address):
         with RawClient(address, APP_USER, APP_PASSWORD, capabilities, "app") as client:
-            if shown is not None:
-                client.query(shown)
+            for sql in (shown or "DO 1").split("; "):
+                client.query(sql)
             texts = [*TRACKED, "SET max_sp_recursion_depth = 1"]
             answers.append([client.query(sql) for sql in texts])
             assert client.command(Command.COM_RESET_CONNECTION, shape=SIMPLE)
@@ -446,6 +449,7 @@ SHOWS = [
         "SET session_track_gtids = OWN_GTID, session_track_schema = OFF",
         "SET session_track_gtids = 'ALL_GTIDS', session_track_system_variables = 'sql_mode'",
         "SET session_track_state_change = ON, session_track_system_variables = '*'",
+        "SET session_track_system_variables = NULL",
         "BEGIN",
     ],
 )

@@ -316,7 +316,8 @@ def test_a_client_sees_the_system_variables_that_it_names() -> None:
     for value, shown in (
         ("'Time_Zone,sql_mode'", "Time_Zone,sql_mode"),
         ("''", ""),
-        ("NULL", ""),
+        ("NULL", "x"),  # as before
+        ("'NULL'", "NULL"),
         ("'*'", "*"),
         ("'a''b\\\\c'", "abc"),
         ("DEFAULT", SHOWN_BY_DEFAULT),
@@ -326,8 +327,13 @@ def test_a_client_sees_the_system_variables_that_it_names() -> None:
         session.set_tracker("session_track_system_variables", value)
         assert session.shown_variables == shown
         assert session.shown_trackers == {0, 1, 4, 5}
+        variables = "NULL" if value == "NULL" else f"'{shown}'"
+        settings = session.tracking_of_client(gtids=False)
+        assert settings.endswith(f"session_track_system_variables={variables}")
+    session.set_tracker("session_track_system_variables", "NULL")
     session.reset()
     assert session.shown_variables == SHOWN_BY_DEFAULT
+    assert "NULL" not in session.tracking_of_client(gtids=False)
 
 
 @pytest.mark.parametrize(
