@@ -305,6 +305,7 @@ class _Loop:
 
 IDENTITY = Identity(
     executed=EMPTY,
+    owned=EMPTY,
     sql_mode="",
     autocommit=True,
     character_set="utf8mb4",
