@@ -122,10 +122,13 @@ class ChildWorker:
 
     def ask(self) -> None:
         """Ask the process for a snapshot, unless an earlier question is open."""
-        if not self._asked:
-            self._snapshot = None
-            self._answered.clear()
-            self._asked = self.port != 0 and self._send(SNAPSHOT)
+        if self._asked:
+            return
+        self._snapshot = None
+        self._answered.clear()
+        self._asked = self.port != 0  # before it is sent: the answer may come at once
+        if self._asked and not self._send(SNAPSHOT):
+            self._asked = False
 
     def answer(self, timeout: float) -> Snapshot | None:
         """Wait for the answer to `ask`."""
