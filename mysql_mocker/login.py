@@ -49,10 +49,12 @@ OFFERED: Final = (
     | Capability.CLIENT_PLUGIN_AUTH_LENENC_CLIENT_DATA
     | Capability.CLIENT_SESSION_TRACK
     | Capability.CLIENT_DEPRECATE_EOF
+    | Capability.CLIENT_LOCAL_FILES
     | Capability.CLIENT_OPTIONAL_RESULTSET_METADATA
     | Capability.CLIENT_QUERY_ATTRIBUTES
 )
-"""All of MySQL 9.7's but LOCAL INFILE, compression, expired passwords and multi-factor login."""
+"""All of MySQL 9.7's but compression, expired passwords and multi-factor login. Local files are
+offered, as where local_infile is on; nothing asks for one unless a fault does."""
 
 
 @lru_cache(maxsize=1)

@@ -12,6 +12,7 @@ import logging
 import time
 from typing import TYPE_CHECKING, Final
 
+from protocol.constants import Capability, Command
 from protocol.errors import MalformedPacketError
 from protocol.frame_numbers import FrameNumbers
 from protocol.packet import frame
@@ -101,8 +102,10 @@ class Answers:
                     data = self._as_the_client_knows_it(connection, data)
             elif request.number:
                 data = with_statement_id(data, request.number)
-        if stream.infile and connection is not session.primary:
-            raise MalformedPacketError("a replica asked for a local file")
+        if stream.infile and not self._may_want_file(connection):
+            raise MalformedPacketError(
+                "it asked for a local file of a client that has offered none"
+            )
         if stream.done:
             if session.untold.behind(connection, stream):
                 request.ending = data
@@ -119,6 +122,22 @@ class Answers:
             session.long_command.give(lambda data: connection.write(numbers.renumber(data)))
             stream.infile_sent()
             session.connection.expect_infile()
+
+    def _may_want_file(self, connection: ServerConnection) -> bool:
+        """Whether the client has asked the server to ask for a local file.
+
+        Some clients send whichever file a server names.
+        """
+        session = self._session
+        request = session.request
+        if (
+            connection is not session.primary
+            or not session.connection.capabilities & Capability.CLIENT_LOCAL_FILES
+            or request.command != Command.COM_QUERY
+        ):
+            return False
+        text = request.packet.upper()
+        return not text or (b"LOAD" in text and b"LOCAL" in text and b"INFILE" in text)
 
     def _as_the_client_knows_it(self, connection: ServerConnection, data: bytes) -> bytes:
         """An ERR that names a prepared statement, by the client's id of it."""

@@ -316,6 +316,8 @@ class ServerConnection:
                         return
                 else:
                     end = stream.feed(data, position)
+                    if stream.infile:
+                        raise MalformedPacketError("it asked the proxy for a local file")
                     if not stream.done:
                         return
                     owner.aside(self, current.purpose)

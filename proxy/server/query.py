@@ -85,6 +85,8 @@ async def query(
         payload = await channel.read_packet()
         columns = columns or int.from_bytes(payload[:1], "little")
         stream.feed(frame(payload, 0))
+        if stream.infile:
+            raise MalformedPacketError("it asked the proxy for a local file")
     if stream.error is not None:
         raise ServerRefusedError(ErrPacket.parse(stream.error))
     return [] if stream.row is None else parse_text_row(stream.row, columns)

@@ -1,0 +1,74 @@
+"""A server is given a client's file where the client asked for that, and nowhere else."""
+
+import pytest
+
+from protocol.constants import Capability
+from protocol.packet import frame
+from protocol.response import ErrPacket
+from routing.decision import Level
+from tests.faults.client import BASE, MODERN, query
+from tests.faults.stage import eventually, stage
+from tests.faults.table import COUNT, count, table
+
+WANTED = frame(b"\xfb/etc/passwd", 1)
+LOAD = "LOAD DATA LOCAL INFILE 'file' INTO TABLE t"
+FILES = Capability.CLIENT_LOCAL_FILES
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "sql"),
+    [
+        (BASE, LOAD),
+        (MODERN, LOAD),
+        (MODERN | FILES, "SELECT 'a' FOR UPDATE"),
+        (MODERN | FILES, "SET @a = 'LOAD DATA INFILE'"),
+        (BASE | FILES, "CALL loads()"),
+        (MODERN | FILES, f"PREPARE p FROM {'x' * 70_000}"),
+    ],
+)
+async def test_a_primary_that_wants_a_file_unasked_is_left(
+    capabilities: Capability, sql: str
+) -> None:
+    async with stage() as on:
+        client = await on.session(capabilities=capabilities)
+        on.cluster.primary.faults.raw_reply(WANTED, matching=sql[-40:].encode())
+        client.send(query(sql))
+        error = ErrPacket.parse((await client.rest())[4:])
+        assert error.code == 2013
+        assert "local file" in error.message
+        await eventually(lambda: on.cluster.primary.connections <= 1)  # the monitor's
+
+
+@pytest.mark.parametrize("sql", [LOAD, "SELECT 1; load /* one */ data\n local infile 'x'"])
+async def test_a_client_that_asks_is_asked(sql: str) -> None:
+    async with stage() as on:
+        client = await on.session(capabilities=MODERN | FILES)
+        on.cluster.primary.faults.raw_reply(WANTED, matching=sql.encode())
+        client.send(query(sql))
+        assert await client.read_packet() == WANTED[4:]
+
+
+async def test_a_long_text_may_ask() -> None:
+    async with stage() as on:
+        client = await on.session(capabilities=MODERN | FILES)
+        sql = f"/* {'x' * (2 << 20)} */ {LOAD}"
+        on.cluster.primary.faults.raw_reply(WANTED, matching=LOAD.encode())
+        client.send(query(sql))
+        assert await client.read_packet() == WANTED[4:]
+
+
+async def test_a_primary_that_wants_a_file_of_the_proxy_is_left() -> None:
+    async with table(consistency=Level.STRONG) as on:
+        client = await on.session()
+        on.cluster.primary.faults.raw_reply(WANTED, matching=b"gtid_executed")
+        client.send(query(COUNT))
+        assert b"passwd" not in await client.rest()
+        assert await count(await on.session()) == 0
+
+
+async def test_a_replica_that_wants_a_file_is_left() -> None:
+    async with stage() as on:
+        client = await on.session(capabilities=MODERN | FILES)
+        for replica in on.cluster.replicas:
+            replica.faults.raw_reply(WANTED, matching=b"infile", times=None)
+        assert (await client.query("SELECT 'load data local infile'")).rows
