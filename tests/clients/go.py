@@ -22,7 +22,7 @@ def _invocation(door: Door) -> Invocation:
     (source,) = (_FOLDER / "unpacked-source").iterdir()
     go = shutil.which("go") or "go"
     return Invocation(
-        (sys.executable, str(INSIDE / "go_test.py"), go, "test", "-json", "-count=1", "."),
+        (sys.executable, str(INSIDE / "golang.py"), go, "test", "-json", "-count=1", "."),
         folder=source,
         environment={
             "GOFLAGS": "-mod=mod",
