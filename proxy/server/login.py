@@ -210,10 +210,12 @@ class Settings:
     """How a connection is made fit for its purpose.
 
     Attributes:
+        role: what it is for; the server may get another role before it is made.
         tracking: its session_track_gtids.
         schema: its default schema.
     """
 
+    role: Role
     tracking: str
     schema: str
 
@@ -366,8 +368,8 @@ async def _open(
     server, channel, greeting = greeted.server, greeted.channel, greeted.greeting
     try:
         server.version = greeting.server_version
-        primary = server.role is Role.PRIMARY
-        tracks = primary or tracking == "ALL_GTIDS"
+        role = server.role
+        tracks = role is Role.PRIMARY or tracking == "ALL_GTIDS"
         capabilities = _agree(login, greeting.capabilities, tracks)
         algorithm = _algorithm(greeting.capabilities, config)
         capabilities |= CAPABILITY[algorithm]
@@ -389,9 +391,9 @@ async def _open(
             channel = PacketChannel(LOGIN_PACKET_LIMIT)
             channel.adopt(transport, 0, secure=secure)
         connection = ServerConnection(server, capabilities, greeting.thread_id)
-        if not primary:
+        if role is Role.REPLICA:
             connection.settings = replica_settings(tracking, login.sql_mode)
-        return await settle(connection, channel, Settings(tracking, login.database or ""))
+        return await settle(connection, channel, Settings(role, tracking, login.database or ""))
     except BaseException:
         channel.abort()
         raise
@@ -405,7 +407,7 @@ async def settle(
     try:
         identity = await identify(channel, connection, connection.server)
         connection.max_packet = identity.max_allowed_packet
-        if connection.server.role is Role.PRIMARY:
+        if settings.role is Role.PRIMARY:
             connection.settings = primary_settings(connection.max_packet, settings.tracking)
         await query(channel, connection, connection.settings)
     except ServerRefusedError as error:
@@ -413,7 +415,7 @@ async def settle(
             raise
         return Sandbox(connection, channel, settings, error.error)
     connection.tracks_all = settings.tracking == "ALL_GTIDS"
-    if connection.server.role is not Role.PRIMARY or not channel.secure:
+    if settings.role is not Role.PRIMARY or not channel.secure:
         return Opened(connection, channel, identity)
     return Opened(connection, channel, identity, await requirement_of(channel, connection))
 

@@ -86,6 +86,7 @@ class Probes:
     def _fail(self, leader: ClientSession) -> None:
         """Let the others ask over another connection: what a client set may be in the way here."""
         self._gathering.leave(leader)
+        leader.leave_primary()  # with its session, if it was another primary's
         leader.reads.probed(None)
 
     def answered(self, connection: ServerConnection, stream: ResponseStream) -> None:

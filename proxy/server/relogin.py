@@ -13,6 +13,7 @@ from proxy.server import attributes
 from proxy.server.connection import ServerConnection
 from proxy.server.errors import ServerUnreachableError
 from proxy.server.login import LOGIN_PACKET_LIMIT, Settings, converse, settle
+from routing.topology import Role
 
 if TYPE_CHECKING:
     from proxy.config import Config
@@ -73,4 +74,5 @@ async def _change(
     channel.write_packet(command.serialise(old.capabilities))
     await converse(channel, authentication)
     connection = ServerConnection(old.server, old.capabilities, old.thread_id)
-    return await settle(connection, channel, Settings(tracking, login.database or ""))
+    settings = Settings(Role.PRIMARY, tracking, login.database or "")
+    return await settle(connection, channel, settings)

@@ -657,3 +657,18 @@ async def test_clients_of_both_sides(monkeypatch: pytest.MonkeyPatch) -> None:
         rows = (await client.query("/* tidegate consistency=STRONG */ SELECT id FROM t")).rows
         found = {int(row[0] or b"") for row in rows}
         assert set(acknowledged) <= found
+
+
+# While somebody logs in.
+
+
+async def test_a_server_may_lose_its_role_in_the_midst_of_a_login() -> None:
+    async with stage() as on:
+        gate = on.cluster.primary.faults.hold_reply(b"SELECT @@server_uuid")
+        login = asyncio.create_task(refused_login(on))
+        await eventually(lambda: gate.held == 1)
+        (replica,) = on.proxy.topology.replicas
+        on.proxy.promote(replica)
+        gate.open()
+        assert await login == 2013
+        assert await (await on.session()).query("SELECT 1")

@@ -413,3 +413,17 @@ async def test_the_first_read_of_a_scope_asks_and_the_others_do_not() -> None:
         stranger = await on.session(user="other", password="word")
         assert (await stranger.query(COUNT)).value == b"2"
         assert probes(on) == 2
+
+
+async def test_reads_that_ask_an_old_primary_end_with_their_sessions() -> None:
+    """Each, the first of them too: the answer of a primary that is none any more is no answer."""
+    async with strong(3) as (on, (_, *clients)):
+        for session in sessions(on):
+            session.state.own_scope.doubt()
+        gate = held(on)
+        await send(on, *clients)
+        await reached(gate)
+        on.proxy.promote(on.proxy.topology.replicas[0])
+        gate.open()
+        for client in clients:
+            assert (await client.last_error()).code == 2013
