@@ -45,6 +45,9 @@ def rights(cluster: Cluster, running: RunningProxy) -> Iterator[Callable[[str], 
     def change(sql: str) -> None:
         cluster.primary.query(sql)
         cluster.wait_caught_up()
+        for replica in cluster.replicas:
+            # A GTID is applied before the rights count; who asks for rights waits for that.
+            replica.query("SHOW GRANTS")
 
     cluster.primary.query(f"CREATE USER {USER} IDENTIFIED BY '{PASSWORD}'")
     cluster.primary.query("CREATE ROLE part")
