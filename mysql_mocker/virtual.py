@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from mysql_mocker.session import Session
 
 _VARIABLES: Final = ("VARIABLE_NAME", "VARIABLE_VALUE")
+_APPLIER_FILTERS: Final = ("CHANNEL_NAME", "FILTER_NAME", "FILTER_RULE")
 _SCHEMATA: Final = ("CATALOG_NAME", "SCHEMA_NAME", "DEFAULT_CHARACTER_SET_NAME",
                     "DEFAULT_COLLATION_NAME", "SQL_PATH", "DEFAULT_ENCRYPTION")  # fmt: skip
 _TABLES: Final = ("TABLE_CATALOG", "TABLE_SCHEMA", "TABLE_NAME", "TABLE_TYPE", "ENGINE")
@@ -88,6 +89,8 @@ def table(session: "Session", schema: str, name: str) -> exp.Subquery | None:
             found = _VARIABLES, _variables(session, shared=False)
         case "performance_schema.processlist" | "information_schema.processlist":
             found = _PROCESSES, session.server.processes()
+        case "performance_schema.replication_applier_filters":
+            found = _APPLIER_FILTERS, []
         case "information_schema.schemata":
             found = _SCHEMATA, _schemata(session)
         case "information_schema.tables":

@@ -21,6 +21,7 @@ from proxy.options import (
     OPTIONS,
     ClientTls,
     Failover,
+    FilteredReplicas,
     LogLevel,
     Option,
     ServerTls,
@@ -82,6 +83,7 @@ class Config:
     on_lost_writes: LostPolicy = LostPolicy.ERROR
     failover: Failover = "off"
     proof_max_age: float = 1.0
+    filtered_replicas: FilteredReplicas = "refuse"
     self_audit: float = 0.001
     metrics: Address | None = None
     routing_log: Path | None = None

@@ -19,6 +19,7 @@ ClientTls = Literal["preferred", "disabled", "required"]
 ServerTls = Literal["disabled", "preferred", "required", "verify_ca", "verify_identity"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 Failover = Literal["off", "read_only"]
+FilteredReplicas = Literal["refuse", "allow"]
 
 Value = (
     tuple[Level, float]
@@ -175,6 +176,14 @@ OPTIONS: Final[tuple[Option, ...]] = (
         "TIME",
         "how long a replica counts as what it was without being asked; 0 is never (default 1s)",
         _GUARANTEE,
+    ),
+    Option(
+        "filtered-replicas",
+        values.choice(values.words(FilteredReplicas)),
+        "MODE",
+        "whether replicas that leave out writes may answer guarded reads (default refuse)",
+        _GUARANTEE,
+        choices=values.words(FilteredReplicas),
     ),
     Option(
         "self-audit",

@@ -89,6 +89,7 @@ class Proxy:
             [str(replica) for replica in config.replicas],
             config.primary_fallback_rate,
             config.proof_max_age,
+            allows_filters=config.filtered_replicas == "allow",
         )
         self.scopes = Scopes(config.scope_limit, config.scope_age)
         self.terms = Terms(self)
@@ -151,6 +152,15 @@ class Proxy:
         self.metrics.promoted()
         for session in list(self.sessions.values()):
             session.leave_primary()
+
+    def stopped_naming(self, primary: Server) -> None:
+        """The primary gives no GTIDs: what was written and not named may have no name at all."""
+        primary.gtids = False
+        for state in [session.state for session in self.sessions.values()]:
+            if state.own_scope.unknown and not state.own_scope.unlogged:
+                state.wrote_unlogged()
+                self.metrics.wrote_unlogged()
+        self.scopes.doubt_logging()
 
     async def drain(self) -> None:
         """End all sessions: idle ones at once, the others after their statement or a while."""

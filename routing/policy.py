@@ -122,7 +122,7 @@ def _read(
     if session.schema in SERVER_SCHEMAS:
         return on_primary(topology, Reason.SESSION)
     if not guarded:
-        chosen = _reachable(session, topology, now)
+        chosen = _reachable(session, topology, now, guarded=False)
         if chosen is None:
             return _without_replica(session, topology)
         return Decision(chosen, Reason.READ, Proof.NONE)
@@ -137,7 +137,7 @@ def _read(
     seen_on = scope.seen_on if level in REMEMBERING and probed is None else None
     if required is None or not _goes_on(session, topology, seen_on, scope.seen_epoch, now):
         compared = not remembers or scope.term == topology.term
-        if compared and _reachable(session, topology, now) is None:
+        if compared and _reachable(session, topology, now, guarded=True) is None:
             return _without_replica(session, topology)  # no need to ask
         return Decision(topology.primary, Reason.PROBE, Proof.PROBED)
     if level is Level.STRONG:
@@ -174,7 +174,7 @@ def _guarded(
         index += 1
         if now < server.down_until or session.avoids(server, now):
             continue
-        if not server.gtids or server.diverged:
+        if not server.vouches:
             continue
         if seen_on is not None and server is not seen_on:
             continue  # it may be older, and nothing tells by how much
@@ -221,10 +221,12 @@ def _goes_on(
     return usable and seen_on.epoch == epoch and seen_on is not topology.primary
 
 
-def _reachable(session: Session, topology: Topology, now: float) -> Server | None:
+def _reachable(session: Session, topology: Topology, now: float, *, guarded: bool) -> Server | None:
     replicas = topology.replicas
     for offset in range(len(replicas)):
         server = replicas[(session.preferred + offset) % len(replicas)]
+        if guarded and not server.vouches:
+            continue
         if now >= server.down_until and not session.avoids(server, now):
             return server
     return None

@@ -266,6 +266,14 @@ class Scopes:
         for state in self.alive(user, application):
             state.unlogged = True
 
+    def doubt_logging(self) -> None:
+        """What is unknown to scopes that are alive may have no name; `wrote_unlogged`."""
+        for key, state in self._states.items():
+            if state.unknown:
+                state.unlogged = True
+                if not self._unlogged_unknown:
+                    self._unlogged.add(key)
+
     def _make_room(self, now: float) -> None:
         states = self._states
         while states:

@@ -5,6 +5,7 @@ from math import inf
 from typing import Final
 
 from protocol.gtid import EMPTY, GtidSet
+from routing.filters import Filters
 from routing.observations import Observations
 from routing.refusals import Refusals
 from routing.token_bucket import TokenBucket
@@ -61,6 +62,7 @@ class Server:
         errant: transactions that it has and the primary has not.
         diverged: some of those have names that the primary itself gives: it lost them, and may have
             given the names again. What this server has under them is not what the primary has.
+        filters: what replication leaves out there.
     """
 
     def __init__(self, name: str, role: Role) -> None:
@@ -82,6 +84,7 @@ class Server:
         self.lag: float | None = None
         self.errant: GtidSet = EMPTY
         self.diverged = False
+        self.filters = Filters()
         self._delay = 0.0
         self._delay_until = 0.0
         self._behind_backoff = _BACKOFF_FIRST_S
@@ -120,6 +123,11 @@ class Server:
                 _ = self.applied  # bounds what is pending
             self.caught_up()
 
+    @property
+    def vouches(self) -> bool:
+        """Whether the GTIDs that it has tell what it has."""
+        return self.gtids and not self.diverged and not self.filters.refused
+
     def seen_read_only(self, read_only: bool) -> None:
         """Take its `read_only`."""
         if read_only:
@@ -148,7 +156,7 @@ class Server:
         """
         if epoch == self.epoch:
             self._begin(EMPTY, 0.0)
-            self.diverged = False
+            self._made_anew()
 
     def keeps_order(self, ordered: bool, asked_at: float, answered_at: float) -> None:
         """Take whether it commits in the order of its source; times are monotonic s.
@@ -213,7 +221,7 @@ class Server:
             if restarted and (uuid != self.uuid or started[0] > self._asked_at):
                 self.started_epoch = self.epoch
             if uuid != self.uuid or bereft:
-                self.diverged = False  # made anew
+                self._made_anew()
             self.uuid = uuid
         elif not executed <= self.applied and sent_at >= self._question_at:
             self._applied = self.applied | executed
@@ -221,6 +229,11 @@ class Server:
         self._started = started
         self._asked_at = asked_at
         return self.epoch
+
+    def _made_anew(self) -> None:
+        """Its data are others."""
+        self.diverged = False
+        self.filters.made_anew()
 
     def predicted_wait(self, changed_at: float, now: float) -> float:
         """How long a WAIT for what was acknowledged at `changed_at` would probably take, s."""
@@ -290,8 +303,18 @@ class Topology:
         replicas: list[str],
         fallback_rate: float = _FALLBACK_RATE,
         proof_max_age: float = inf,
+        *,
+        allows_filters: bool = False,
     ) -> None:
-        """Names are ``host:port``; `proof_max_age` is each server's."""
+        """Names are ``host:port``.
+
+        Args:
+            primary: takes the writes.
+            replicas: all others.
+            fallback_rate: that of `fallbacks`.
+            proof_max_age: each server's.
+            allows_filters: reads may go where filters leave something out.
+        """
         self.primary = Server(primary, Role.PRIMARY)
         self.replicas = [Server(name, Role.REPLICA) for name in replicas]
         self.observations = Observations()
@@ -299,6 +322,7 @@ class Topology:
         self.refusals = Refusals()
         for server in self.servers:
             server.proof_max_age = proof_max_age
+            server.filters.allowed = allows_filters
         self._promotions = 0
 
     @property
@@ -333,6 +357,7 @@ class Topology:
         old.role, server.role = Role.REPLICA, Role.PRIMARY
         old.opened = server.opened = False  # that counts once
         server.diverged = False
+        server.filters.lacking = False  # what it has is what there is
         server.lag = None
         self.replicas = [old if replica is server else replica for replica in self.replicas]
         self.primary = server

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from protocol.response_stream import ResponseStream
     from proxy.client.session import ClientSession
     from proxy.proxy import Proxy
+    from routing.topology import Server
 
 _log = logging.getLogger(__name__)
 
@@ -285,6 +286,8 @@ class Answers:
         if answer is None:
             return
         executed = answer.executed
+        if not answer.names:
+            self._proxy.stopped_naming(connection.server)
         self._session.state.probed(executed, answer.owned)
         connection.server.proved(executed, connection.epoch)
         self._proxy.ledger.proved(
@@ -374,9 +377,7 @@ class Answers:
                     state.in_transaction = state.unsure = True  # by the first table that it came to
                 if effects.failed(request, state, session.primary_settings.undone):
                     session.primary_settings.restore()
-            if effects.wrote_unlogged(request, connection.server, logged):
-                state.wrote_unlogged(request.rules)
-                self._proxy.metrics.wrote_unlogged()
+            self._note_unlogged(connection.server, logged)
         if stream.error is None and effects.changes_passwords(request):
             self._proxy.known_passwords.clear()
         if request.effect is not None and stream.error is None:
@@ -395,6 +396,13 @@ class Answers:
             state.last = connection.server
             if connection is not session.primary:
                 session.previous.ended(request, stream)
+
+    def _note_unlogged(self, primary: Server, logged: bool) -> None:
+        """Remember it if the request may have written what no GTID stands for."""
+        session = self._session
+        if effects.wrote_unlogged(session.request, primary, logged):
+            session.state.wrote_unlogged(session.request.rules)
+            self._proxy.metrics.wrote_unlogged()
 
     def judge_names(self, connection: ServerConnection, *, doubted: bool) -> None:
         """See whether all that the request committed on the primary was named.
@@ -485,6 +493,7 @@ class Answers:
             if active and session.request.may_write:
                 session.state.may_have_written(session.request.rules)
                 proxy.metrics.required_unknown("lost")
+                self._note_unlogged(server, session.state.logs)
             self._proxy.ledger.enter(session, server, Outcome.LOST, 0, None)
             session.replies.end_lost(cause)
         elif error is not None:

@@ -106,6 +106,11 @@ ERRANT_GTIDS: Final = Definition(
     "Transactions that a replica has and the primary has not.",
     ("server",),
 )
+FILTERED: Final = Definition(
+    "tidegate_filtered_replica",
+    "1 while a replica lacks writes whose GTIDs it has, since filters leave them out, else 0.",
+    ("server",),
+)
 SCOPES: Final = Definition(
     "tidegate_scopes",
     "Scopes wider than a connection that are alive.",
@@ -231,7 +236,7 @@ MEMORY: Final = Definition(
 DEFINITIONS: Final = (
     *(STATEMENTS, LATENCY, READS, WAITS, FALLBACKS, CROWDED, STALE, SNAPSHOTS_SPLIT, WAITS_KILLED),
     *(PROBES, PROBED_READS, CONFIRMATIONS, AUDITED, STALE_PROVEN),
-    *(LOST_GTIDS, ERRANT_GTIDS, SCOPES, SCOPES_EVICTED, PROMOTIONS),
+    *(LOST_GTIDS, ERRANT_GTIDS, FILTERED, SCOPES, SCOPES_EVICTED, PROMOTIONS),
     *(GTIDS_TRACKED, REQUIRED_UNKNOWN, UNLOGGED, UNKNOWN_ENCODINGS),
     *(PINS, PINNED, CLIENTS, CLIENT_CONNECTIONS, CLIENTS_REFUSED),
     *(SERVERS, SERVER_CONNECTIONS, CONNECT_FAILURES, SERVER_UP, LAG),

@@ -139,6 +139,10 @@ class Metrics:
         """Say how many transactions a replica has that the primary has not."""
         self._values[families.ERRANT_GTIDS.name][(server,)] = count
 
+    def filtered(self, server: str, lacking: bool) -> None:
+        """Say whether a replica lacks writes whose GTIDs it has."""
+        self._values[families.FILTERED.name][(server,)] = int(lacking)
+
     def scopes(self, alive: int, evicted: int) -> None:
         """Say how many wider scopes are alive, and how many were dropped so far."""
         self._values[families.SCOPES.name][()] = alive

@@ -119,7 +119,7 @@ def _objections(session: ClientSession) -> str | None:
 
 _SERVERS = (
     *("server", "role", "up", "server_uuid", "version", "gtid_mode", "read_only", "commit_order"),
-    *("lag_ms", "predicted_wait_ms", "errant", "applied"),
+    *("filters", "lag_ms", "predicted_wait_ms", "errant", "applied"),
 )
 
 
@@ -135,6 +135,7 @@ def _servers(session: ClientSession) -> _Rows:
             "ON" if server.gtids else "OFF",
             None if server.read_only is None else _yes(server.read_only),
             "source" if server.role is Role.PRIMARY else "kept" if server.ordered else "not kept",
+            server.filters.text,
             None if server.lag is None else f"{server.lag * 1000:.0f}",
             f"{server.predicted_wait(now, now) * 1000:.0f}",
             server.errant.text,

@@ -12,6 +12,7 @@ from protocol.gtid import EMPTY
 from proxy import tasks
 from proxy.channel import ChannelClosedError
 from proxy.server.errors import ServerRefusedError, ServerUnreachableError
+from proxy.server.filters import RIGHTS, left_out_by_applier, left_out_of_binary_log
 from proxy.server.login import Login, open_connection
 from proxy.server.query import identify
 from routing.failover import new_primary
@@ -40,6 +41,7 @@ class Monitor:
         )
         self._tasks: list[asyncio.Task[None]] = []
         self._opened: dict[Server, Opened] = {}
+        self._blind: set[Server] = set()  # may not be asked for filters, and that was said
 
     def start(self) -> None:
         """Begin to watch."""
@@ -100,20 +102,76 @@ class Monitor:
             opened = await open_connection(server, self._login, config, proxy.materials, "OFF")
             self._opened[server] = opened
             identity = opened.identity
+            await self._ask_binary_log(server, opened)
         else:
             identity = await identify(opened.channel, opened.connection, server)
         proxy.ledger.identified(server, identity)
+        await self._ask_applier(server, opened)
+        self._judge_filters()
         now = proxy.now()
         if server is proxy.topology.primary:
             if proxy.terms.has_begun():
                 proxy.terms.judge(had, identity)
             else:
                 await proxy.terms.begin(opened, self._login)
+            if not server.gtids:
+                proxy.stopped_naming(server)
             proxy.topology.observations.add(asked_at, identity.executed)
         else:
             server.lag = proxy.topology.observations.age(identity.executed, now)
             proxy.metrics.lag(server.name, server.lag)
         proxy.metrics.scopes(len(proxy.scopes), proxy.scopes.evicted)
+
+    async def _ask_binary_log(self, server: Server, opened: Opened) -> None:
+        filters = server.filters
+        before = filters.binary_log
+        try:
+            filters.binary_log = await left_out_of_binary_log(opened.channel, opened.connection)
+        except ServerRefusedError as error:
+            filters.binary_log = None
+            self._cannot_see(server, error)
+        if filters.binary_log and filters.binary_log != before:
+            _log.warning("server %s does not log everything: %s", server.name, filters.binary_log)
+
+    async def _ask_applier(self, server: Server, opened: Opened) -> None:
+        try:
+            applier = await left_out_by_applier(opened.channel, opened.connection)
+        except ServerRefusedError as error:
+            server.filters.applier = None
+            self._cannot_see(server, error)
+        else:
+            server.filters.applier = applier
+
+    def _cannot_see(self, server: Server, error: ServerRefusedError) -> None:
+        if server not in self._blind:
+            self._blind.add(server)
+            _log.warning(
+                "the monitor may not see what replication leaves out at %s (%s), so a replica with"
+                " filters would be read; %s TO %s",
+                server.name,
+                error,
+                RIGHTS,
+                self._login.username,
+            )
+
+    def _judge_filters(self) -> None:
+        topology = self._proxy.topology
+        primary = topology.primary
+        for replica in topology.replicas:
+            filters = replica.filters
+            cause = filters.judge(primary.filters)
+            self._proxy.metrics.filtered(replica.name, filters.lacking)
+            if cause:
+                _log.error(
+                    "replica %s lacks writes whose GTIDs it has, since replication leaves them out"
+                    " (%s); guarded reads %s",
+                    replica.name,
+                    cause,
+                    "go there all the same (filtered-replicas = allow)"
+                    if filters.allowed
+                    else "do not go there until it is made anew (filtered-replicas = refuse)",
+                )
+        self._proxy.metrics.filtered(primary.name, lacking=False)
 
     def _follow_primary(self) -> None:
         """Route to a replica that has taken over."""

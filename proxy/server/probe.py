@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 PROBE_SQL: Final = (
     b"SELECT CONVERT(@@GLOBAL.gtid_owned USING binary),CONVERT(@@GLOBAL.gtid_executed USING binary)"
-    b" LIMIT 1"
+    b",CONVERT(@@GLOBAL.gtid_mode USING binary) LIMIT 1"
 )
 """In this order: a transaction leaves the first set for the second, and is missed in neither. They
 come as they are, whatever the session's character_set_results and sql_select_limit are."""
@@ -42,10 +42,12 @@ class Answer(NamedTuple):
     Attributes:
         executed: its `gtid_executed`.
         owned: what it is committing; some of it may be visible already.
+        names: what is written there gets a GTID (`gtid_mode = ON`).
     """
 
     executed: GtidSet
     owned: GtidSet
+    names: bool = True
 
 
 class Probes:
@@ -106,6 +108,8 @@ class Probes:
             proxy = self._proxy
             server = connection.server
             server.proved(executed, connection.epoch)
+            if not answer.names:
+                proxy.stopped_naming(server)
             proxy.ledger.proved(server, "probed", executed, self._asked_us, time.time_ns() // 1000)
             if server is proxy.topology.primary:
                 proxy.topology.observations.add(self._asked_at, executed)
@@ -140,11 +144,15 @@ def parsed(stream: ResponseStream) -> Answer | None:
     """
     if stream.error is not None or stream.row is None:
         return None
-    owned, executed = parse_text_row(stream.row, 2)
+    owned, executed, mode = parse_text_row(stream.row, 3)
     if owned is None or executed is None:
         return None
     try:
-        return Answer(GtidSet.parse(executed), parse_owned(owned.decode("ascii", "replace")))
+        return Answer(
+            GtidSet.parse(executed),
+            parse_owned(owned.decode("ascii", "replace")),
+            mode == b"ON",
+        )
     except MalformedGtidSetError as error:
         _log.warning("the primary's GTID sets cannot be read: %s", error)
         return None

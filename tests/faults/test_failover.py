@@ -342,7 +342,7 @@ async def test_the_old_primary_returns_with_errant_transactions(
         assert server_of(on, old).errant == errant
         client = await on.session()
         rows = (await client.query("SHOW TIDEGATE SERVERS")).rows
-        assert {row[0]: row[10] for row in rows}[old.address.encode()] == errant.text.encode()
+        assert {row[0]: row[11] for row in rows}[old.address.encode()] == errant.text.encode()
         told = [r.getMessage() for r in caplog.records if "that the primary has not" in r.msg]
         assert len(told) == 1
         assert errant.text in told[0]
@@ -367,7 +367,7 @@ async def test_a_promoted_replica_is_not_errant_any_more() -> None:
         await eventually(lambda: on.count("tidegate_errant_transactions") == 0)
         client = await on.session()
         rows = (await client.query("SHOW TIDEGATE SERVERS")).rows
-        assert [row[10] for row in rows] == [b"", b"", b""]
+        assert [row[11] for row in rows] == [b"", b"", b""]
 
 
 async def test_what_the_primary_is_still_committing_is_not_errant(

@@ -347,7 +347,7 @@ async def test_show_servers() -> None:
         assert [row[2] for row in rows] == [b"yes", b"yes", b"no"]
         assert rows[0][3] == on.cluster.primary.gtids.server_uuid.encode()
         assert rows[0][7] == b"source"
-        assert rows[0][11] == on.cluster.primary.gtids.executed.text.encode()
+        assert rows[0][12] == on.cluster.primary.gtids.executed.text.encode()
 
 
 async def test_a_driver_reads_what_the_proxy_answers() -> None:

@@ -155,10 +155,10 @@ async def test_gtids_that_cannot_be_read_are_asked_for() -> None:
 
 PROBES = {
     "an error": err(1105),
-    "NULL": rows([None, None], columns=2),
-    "no row": rows(columns=2),
-    "no GTID set": rows([b"", b"11111111-1111-1111-1111-111111111111:5-3"], columns=2),
-    "nothing owned": rows([b"11111111-1111-1111-1111-111111111111:5", b""], columns=2),
+    "NULL": rows([None, None, None], columns=3),
+    "no row": rows(columns=3),
+    "no GTID set": rows([b"", b"11111111-1111-1111-1111-111111111111:5-3", b"ON"], columns=3),
+    "nothing owned": rows([b"11111111-1111-1111-1111-111111111111:5", b"", b"ON"], columns=3),
     "an OK": frame(OK, 1),
 }
 
@@ -387,7 +387,7 @@ async def test_the_server_reads_slower_than_the_client_sends() -> None:
 
 def gtid_executed(state: bytes) -> bytes:
     """The answer to a probe, with trackers."""
-    result = rows([b"", f"{UUID}:1-9".encode()], columns=2)
+    result = rows([b"", f"{UUID}:1-9".encode(), b"ON"], columns=3)
     end = OkPacket(status=0x4002, session_state=state, header=0xFE)
     return result[:-11] + frame(end.serialise(Capability.CLIENT_SESSION_TRACK), 5)
 

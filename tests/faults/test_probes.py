@@ -236,11 +236,13 @@ ANSWERS = {
     "an error": err(1105),
     "an error behind the definition": rows()[:-11] + err(3024, "too slow", 3),
     "no row": rows(),
-    "NULL": rows([b"", None], columns=2),
-    "no GTID set": rows([b"", f"{UUID}:5-3".encode()], columns=2),
-    "only a UUID": rows([b"", UUID.encode()], columns=2),
-    "no set of what is being committed": rows([f"{UUID}:5".encode()] * 2, columns=2),
-    "UTF-16": rows([b"", f"{UUID}:1".encode("utf-16-le")], columns=2),
+    "NULL": rows([b"", None, b"ON"], columns=3),
+    "no GTID set": rows([b"", f"{UUID}:5-3".encode(), b"ON"], columns=3),
+    "only a UUID": rows([b"", UUID.encode(), b"ON"], columns=3),
+    "no set of what is being committed": rows(
+        [f"{UUID}:5".encode(), f"{UUID}:5".encode(), b"ON"], columns=3
+    ),
+    "UTF-16": rows([b"", f"{UUID}:1".encode("utf-16-le"), b"ON"], columns=3),
     "an OK": frame(OK, 1),
 }
 

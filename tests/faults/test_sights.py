@@ -104,7 +104,7 @@ async def test_a_read_goes_where_what_was_seen_has_arrived_meanwhile() -> None:
         replica.timed_out(on.proxy.now() + 1000)
         session.state.own_scope.may_have_seen()
         executed = on.cluster.primary.gtids.executed
-        told = rows([f"{OTHER}:99#5".encode(), executed.text.encode()], columns=2)
+        told = rows([f"{OTHER}:99#5".encode(), executed.text.encode(), b"ON"], columns=3)
         on.cluster.primary.faults.raw_reply(told, matching=PROBE_SQL)
         gate = on.cluster.primary.faults.hold_reply(SETTLE, raw=rows([b"1"]))
         client.send(query(COUNT))
@@ -167,7 +167,9 @@ async def test_the_primary_finishes_what_a_probe_saw_it_committing(level: str) -
         session.state.own_scope.may_have_seen()
         owned = f"{OTHER}:99#5".encode()
         executed = on.cluster.primary.gtids.executed.text.encode()
-        on.cluster.primary.faults.raw_reply(rows([owned, executed], columns=2), matching=PROBE_SQL)
+        on.cluster.primary.faults.raw_reply(
+            rows([owned, executed, b"ON"], columns=3), matching=PROBE_SQL
+        )
         for replica in on.proxy.topology.replicas:
             replica.timed_out(on.proxy.now() + 1000)
         assert await count(client) == 0

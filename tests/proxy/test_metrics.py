@@ -80,6 +80,7 @@ def exercise(metrics: Metrics) -> None:
     metrics.stale_proven()
     metrics.lost_gtids(2)
     metrics.errant_gtids("db2:1", 1)
+    metrics.filtered("db2:1", lacking=True)
     metrics.scopes(4, 5)
     metrics.promoted()
     metrics.stale_given()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations  # Connection is generic for the type checker only
 
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
+from threading import Thread
 from typing import TypeAlias
 
 import pymysql
@@ -382,3 +384,76 @@ def test_not_all_is_a_write_where_nothing_is_logged(
             run(session, step)
         assert shown(session, "unlogged_writes") == "no"
         assert role(session) == "replica"
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_what_fails_where_nothing_is_logged_is_seen(
+    running: RunningProxy, cluster: Cluster, direct: Session, wide: bool
+) -> None:
+    """The statements before the one that fails have committed."""
+    with closing(cluster.primary.admin("app")) as root:
+        run(root, "DROP PROCEDURE IF EXISTS writes_and_fails")
+        run(
+            root,
+            "CREATE PROCEDURE writes_and_fails()"
+            " BEGIN UPDATE hidden SET n = n + 1; SIGNAL SQLSTATE '45000'; END",
+        )
+    failing = {
+        "called": "CALL writes_and_fails()",
+        "several": "UPDATE hidden SET n = n + 1; SELECT * FROM absent",
+        "shown_first": "SELECT 1; UPDATE hidden SET n = n + 1; SIGNAL SQLSTATE '45000'",
+    }
+    names = [f"failer_{number}_{wide}".lower() for number in range(len(failing))]
+    scope = f"SET tidegate_scope = '{'user' if wide else 'connection'}'"
+    with powerful(cluster, *names):
+        for name, (how, sql) in zip(names, failing.items(), strict=True):
+            with (
+                closing(connect(running.port, name)) as one,
+                closing(connect(running.port, name)) as other,
+            ):
+                for session in (one, other):
+                    run(session, scope)
+                    assert role(session) == "replica", how
+                run(one, "SET sql_log_bin = 0")
+                with pytest.raises(pymysql.err.MySQLError):
+                    run(one, sql)
+                run(one, "SET sql_log_bin = 1")
+                for session in (one, one, other, other) if wide else (one, one):
+                    assert run(session, READ) == run(direct, READ), how
+                    assert role(session) == "primary", how
+            with closing(connect(running.port, name)) as later:
+                run(later, scope)
+                assert role(later) == ("primary" if wide else "replica"), how
+
+
+def test_what_was_not_logged_before_the_connection_broke_is_seen(
+    running: RunningProxy, cluster: Cluster, direct: Session
+) -> None:
+    with (
+        powerful(cluster, "broken"),
+        closing(connect(running.port, "broken")) as one,
+        closing(connect(running.port, "broken")) as other,
+    ):
+        for session in (one, other):
+            run(session, "SET tidegate_scope = 'user'")
+            assert role(session) == "replica"
+        run(one, "SET sql_log_bin = 0")
+        written = run(direct, READ)
+
+        def break_it() -> None:
+            for _ in range(1000):
+                if run(direct, READ) != written:
+                    break
+                time.sleep(0.01)
+            run(direct_as_root, f"KILL {one.thread_id()}")
+
+        with closing(cluster.primary.admin()) as direct_as_root:
+            thread = Thread(target=break_it)
+            thread.start()
+            with pytest.raises(pymysql.err.MySQLError):
+                run(one, "UPDATE hidden SET n = n + 1; DO SLEEP(30)")
+            thread.join(30)
+        assert run(direct, READ) != written
+        for _ in range(2):
+            assert run(other, READ) == run(direct, READ)
+            assert role(other) == "primary"

@@ -236,6 +236,26 @@ def test_a_replica_without_gtids_can_prove_nothing() -> None:
 
 
 @pytest.mark.parametrize("level", list(Level))
+def test_a_replica_that_lacks_what_filters_left_out_gets_no_guarded_read(level: Level) -> None:
+    topology = topology_of(f"{U}:1-1000", f"{U}:1-1000")
+    session = session_at(level)
+    best_effort = level is Level.BEST_EFFORT
+    one, other = topology.replicas
+    one.filters.lacking = True
+    chosen = choose(session, READ, topology, NOW, probed=EMPTY).server
+    assert chosen is (one if best_effort else other)
+    other.filters.lacking = True
+    for probed in (EMPTY, None):  # the primary has everything: no need to ask it
+        decision = choose(session, READ, topology, NOW, probed=probed)
+        if best_effort:
+            assert decision.server is one
+        else:
+            assert decision == Decision(topology.primary, Reason.NO_REPLICA, Proof.PRIMARY)
+    one.filters.allowed = True
+    assert choose(session, READ, topology, NOW, probed=EMPTY).server is one
+
+
+@pytest.mark.parametrize("level", list(Level))
 def test_where_no_replica_can_be_asked_the_primary_answers(level: Level) -> None:
     session = session_at(level)
     none = topology_of()

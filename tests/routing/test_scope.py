@@ -599,6 +599,20 @@ def test_what_is_not_logged_is_never_forgotten() -> None:
     assert not scopes.get(Scope.APPLICATION, "", 1, 0.0).unlogged
 
 
+def test_what_is_unknown_where_nothing_gets_a_name_is_not_forgotten() -> None:
+    scopes = Scopes(age=10.0)
+    ann = scopes.get(Scope.USER, "ann", 1, 0.0)
+    bob = scopes.get(Scope.USER, "bob", 1, 0.0)
+    for scope in (ann, bob):
+        scope.probed(gtids(f"{U}:1-9"), scope.doubts)
+    ann.may_have_written()
+    scopes.doubt_logging()
+    ann.probed(gtids(f"{U}:1-9"), ann.doubts)
+    assert ann.unlogged
+    assert scopes.get(Scope.USER, "ann", 1, 100.0).unlogged
+    assert not scopes.get(Scope.USER, "bob", 1, 100.0).unlogged
+
+
 def test_too_many_scopes_with_what_is_not_logged_are_all_scopes() -> None:
     scopes = Scopes(limit=4)
     bob = scopes.get(Scope.USER, "bob", 1, 0.0)

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol.gtid import EMPTY, GtidSet
+from routing.filters import Filters
 from routing.topology import Role, Server, Topology
 
 U = "11111111-1111-1111-1111-111111111111"
@@ -355,9 +356,12 @@ def test_a_server_that_is_distrusted_has_proved_nothing(server: Server) -> None:
     server.confirmed(epoch, 7.0)
     server.distrust(epoch - 1)
     assert server.applied == before
-    server.diverged = True
+    server.diverged = server.filters.lacking = True
+    server.filters.applier = ""
     server.timed_out(1.0)
     server.distrust(epoch)
+    server.filters.judge(Filters())
+    assert not server.filters.lacking
     assert server.applied == EMPTY
     assert server.epoch == epoch + 1
     assert server.confirmed_at == 0

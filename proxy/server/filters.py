@@ -1,0 +1,56 @@
+"""Asks a server what it leaves out of replication (`routing.filters`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from proxy.server.errors import ServerRefusedError
+from proxy.server.query import query
+
+if TYPE_CHECKING:
+    from proxy.channel import PacketChannel
+    from proxy.server.connection import ServerConnection
+
+RIGHTS: Final = (
+    "GRANT SELECT ON performance_schema.replication_applier_filters, and REPLICATION CLIENT ON *.*"
+)
+"""What an account needs for these questions."""
+
+_APPLIER: Final = (
+    b"SELECT GROUP_CONCAT(CONCAT(FILTER_NAME,' = ',FILTER_RULE) SEPARATOR '; ')"
+    b" FROM performance_schema.replication_applier_filters WHERE FILTER_RULE<>''"
+)
+"""A filter that was taken away stays in the table, without a rule."""
+_BINARY_LOG: Final = (b"SHOW BINARY LOG STATUS", b"SHOW MASTER STATUS")
+"""The second one is its name before MySQL 8.2."""
+_SYNTAX_ERROR: Final = 1064
+
+
+async def left_out_by_applier(channel: PacketChannel, connection: ServerConnection) -> str:
+    """The filters of all its channels; empty if there are none.
+
+    Raises:
+        ServerRefusedError, ChannelClosedError, ProtocolError: as `query`.
+    """
+    row = await query(channel, connection, _APPLIER)
+    return _text(row[0]) if row else ""
+
+
+async def left_out_of_binary_log(channel: PacketChannel, connection: ServerConnection) -> str:
+    """Its binlog_do_db and binlog_ignore_db, which only a restart changes; empty if none.
+
+    Raises:
+        ServerRefusedError, ChannelClosedError, ProtocolError: as `query`.
+    """
+    try:
+        row = await query(channel, connection, _BINARY_LOG[0])
+    except ServerRefusedError as error:
+        if error.error.code != _SYNTAX_ERROR:
+            raise
+        row = await query(channel, connection, _BINARY_LOG[1])
+    rules = zip(("binlog_do_db", "binlog_ignore_db"), row[2:4], strict=False)  # no log: no row
+    return "; ".join(f"{name} = {_text(rule)}" for name, rule in rules if rule)
+
+
+def _text(value: bytes | None) -> str:
+    return (value or b"").decode("utf-8", "replace")
