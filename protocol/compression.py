@@ -13,16 +13,21 @@ in odd places. So commands are given ids here, and answers by `protocol.frame_nu
 A command begins with id 0, in a compressed packet of its own: a server takes only the first command
 of a packet for one, and answers 1047 to the second. An answer goes on from its command's last id,
 and so does what a client sends amid an answer: the content of a local file, a password.
+
+2 KB may hold 16 MiB, so what is long is given out in slices while it is decompressed. Only when all
+of it has proved to be what its header claims is the last slice given out, so that a command which
+ends there never runs if it was damaged.
 """
 
 import zlib
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import Final
 
 import zstandard
 
 from protocol.constants import MAX_PACKET_PAYLOAD, Capability
-from protocol.errors import PacketOutOfOrderError, UncompressError
+from protocol.errors import PacketOutOfOrderError, PacketTooLargeError, UncompressError
 from protocol.frame_numbers import FrameNumbers
 from protocol.packet_end import PacketEnd
 
@@ -35,6 +40,10 @@ ZSTD_LEVELS: Final = range(1, 23)
 _HEADER: Final = 7
 _WORTHWHILE: Final = 50
 """Shorter stretches are sent as they are, bytes; so does a server."""
+_SLICE: Final = 1 << 16
+"""What is longer, in bytes, is given out in slices of this size."""
+_LONGEST_WINDOW: Final = 1 << 24
+"""What a zstd frame may have its reader keep, bytes: a whole packet, as at the highest levels."""
 
 
 class Algorithm(StrEnum):
@@ -66,6 +75,9 @@ class Compression:
     """One side of a connection that is compressed.
 
     Call `receive_data` with what arrives, and `next_plain` until it gives None.
+
+    Attributes:
+        most: length that a client's compressed packet may have, before and after, bytes.
     """
 
     __slots__ = (
@@ -81,9 +93,11 @@ class Compression:
         "_received",
         "_replies",
         "_server",
+        "_slices",
         "_wanted",
         "_wraps",
         "_zstd",
+        "most",
     )
 
     def __init__(self, algorithm: Algorithm, level: int, server: bool) -> None:
@@ -92,7 +106,9 @@ class Compression:
         self._level = level
         self._server = server
         self._next = 0  # id of the next compressed packet that is sent
+        self.most = MAX_PACKET_PAYLOAD
         self._buffer = bytearray()
+        self._slices: Iterator[bytes] | None = None  # the rest of a long packet
         # Of what a client sends: where in a packet it stands, the id that goes on from there, what
         # numbers the packet's frames, and whether it is a command. What goes on from an answer is
         # none.
@@ -122,15 +138,28 @@ class Compression:
         self._buffer += data
 
     def next_plain(self) -> bytes | None:
-        """What the next compressed packet holds, or None until more has been received.
+        """What the next compressed packet holds, or a slice of it; None until more is received.
 
-        It has less than 16 MiB, whatever was sent. The frames of a client's commands are numbered
-        from 0 on.
+        It has 64 KiB at most, however little was sent. The frames of a client's commands are
+        numbered from 0 on.
 
         Raises:
             PacketOutOfOrderError: its sequence id is not one that may come.
+            PacketTooLargeError: it is longer than `most`; a server says so at its header, too.
             UncompressError: its body is not what its header says.
         """
+        plain = None
+        if self._slices is not None:
+            plain = next(self._slices, None)
+        if plain is None:
+            self._slices = None
+            plain = self._next_packet()
+        if plain is None or not self._server:
+            return plain
+        return self._walk(plain)
+
+    def _next_packet(self) -> bytes | None:
+        """What the next compressed packet holds, or its first slice."""
         buffer = self._buffer
         if len(buffer) < _HEADER:
             return None
@@ -141,17 +170,23 @@ class Compression:
             )
         length = buffer[0] | buffer[1] << 8 | buffer[2] << 16
         size = buffer[4] | buffer[5] << 8 | buffer[6] << 16
-        if len(buffer) < _HEADER + length:
+        too_large = self._server and max(length, size) > self.most
+        if len(buffer) < _HEADER + length and not too_large:
             return None
-        body = bytes(buffer[_HEADER : _HEADER + length])
-        del buffer[: _HEADER + length]
-        plain = body if size == 0 else self._decompress(body, size)
         self._next = self._received = (sequence_id + 1) & 0xFF
-        if not self._server:
-            return plain
-        if sequence_id == 0 and not self._inside:
+        if too_large:
+            raise PacketTooLargeError(f"a compressed packet of more than {self.most} bytes")
+        with memoryview(buffer) as view:
+            body = bytes(view[_HEADER : _HEADER + length])
+        del buffer[: _HEADER + length]
+        if max(length, size) <= _SLICE:
+            plain = body if size == 0 else self._decompress(body, size)
+        else:
+            self._slices = self._sliced(body, size)
+            plain = next(self._slices)
+        if self._server and sequence_id == 0 and not self._inside:
             self._replies = False
-        return self._walk(plain)
+        return plain
 
     def _may_come(self, sequence_id: int) -> bool:
         if self._server:
@@ -179,17 +214,13 @@ class Compression:
         return b"".join(out)
 
     def _decompress(self, body: bytes, size: int) -> bytes:
-        """Never gives or makes more than `size` bytes and one."""
-        if self._zstd:
-            return _decompress_zstd(body, size)
-        inflater = zlib.decompressobj()
-        try:
-            plain = inflater.decompress(body, size + 1)
-        except zlib.error as error:
-            raise UncompressError(f"a compressed packet: {error}") from error
-        if len(plain) != size or not inflater.eof or inflater.unused_data:
-            raise UncompressError(f"a compressed packet does not hold the {size} bytes it claims")
-        return plain
+        return b"".join(self._sliced(body, size))
+
+    def _sliced(self, body: bytes, size: int) -> Iterator[bytes]:
+        """What a body holds, not empty, slice by slice; a lie is told instead of the last one."""
+        if size == 0:
+            return _cut(body)
+        return _from_zstd(body, size) if self._zstd else _from_zlib(body, size)
 
     # What goes
 
@@ -252,17 +283,81 @@ class Compression:
         return zlib.compress(plain, self._level)
 
 
-def _decompress_zstd(body: bytes, size: int) -> bytes:
+def _cut(body: bytes) -> Iterator[bytes]:
+    for begin in range(0, len(body), _SLICE):
+        yield body[begin : begin + _SLICE]
+
+
+def _from_zlib(body: bytes, size: int) -> Iterator[bytes]:
+    inflater = zlib.decompressobj()
+    end = len(body)
+    position = 0
+    data = b""  # not yet consumed
+    held = b""
+    made = 0
     try:
+        while not inflater.eof:
+            if not data:
+                data = body[position : position + _SLICE]
+                position += len(data)
+            piece = inflater.decompress(data, _SLICE)
+            data = inflater.unconsumed_tail
+            made += len(piece)
+            is_cut = not piece and not data and position == end and not inflater.eof
+            if made > size or is_cut:
+                raise _lie(size)
+            if piece:
+                if held:
+                    yield held
+                held = piece
+    except zlib.error as error:
+        raise UncompressError(f"a compressed packet: {error}") from error
+    if made != size or position < end or inflater.unused_data:
+        raise _lie(size)
+    yield held
+
+
+def _from_zstd(body: bytes, size: int) -> Iterator[bytes]:
+    held = b""
+    made = 0
+    try:
+        frame = zstandard.get_frame_parameters(body)
         # A frame may say how much it holds, and so much would be allocated.
-        says = zstandard.get_frame_parameters(body).content_size
-        if says not in (size, zstandard.CONTENTSIZE_UNKNOWN):
-            raise UncompressError(f"a compressed packet does not hold the {size} bytes it claims")
-        plain = zstandard.ZstdDecompressor().decompress(
-            body, max_output_size=size, allow_extra_data=False
-        )
+        if frame.content_size not in (size, zstandard.CONTENTSIZE_UNKNOWN):
+            raise _lie(size)
+        # The reader would stop at a frame's end without a word, and at the end of one that is cut.
+        blocks = zstandard.frame_header_size(body)
+        if _end_of_blocks(body, blocks) + 4 * frame.has_checksum != len(body):
+            raise _lie(size)
+        inflater = zstandard.ZstdDecompressor(max_window_size=_LONGEST_WINDOW)
+        reader = inflater.stream_reader(body)
+        while piece := reader.read(_SLICE):
+            made += len(piece)
+            if made > size:
+                raise _lie(size)
+            if held:
+                yield held
+            held = piece
     except zstandard.ZstdError as error:
         raise UncompressError(f"a compressed packet: {error}") from error
-    if len(plain) != size:
-        raise UncompressError(f"a compressed packet does not hold the {size} bytes it claims")
-    return plain
+    if made != size:
+        raise _lie(size)
+    yield held
+
+
+def _end_of_blocks(body: bytes, position: int) -> int:
+    """Where a zstd frame's blocks end, by their headers (RFC 8878, 3.1.1.2).
+
+    It is behind the body's end if that is cut.
+    """
+    while position + 3 <= len(body):
+        header = body[position] | body[position + 1] << 8 | body[position + 2] << 16
+        is_run = header >> 1 & 3 == 1  # one byte, which is repeated
+        position += 3 + (1 if is_run else header >> 3)
+        if header & 1:
+            return position
+    return len(body) + 1
+
+
+def _lie(size: int) -> UncompressError:
+    return UncompressError(f"a compressed packet does not hold the {size} bytes it claims")

@@ -51,14 +51,15 @@ class PacketChannel(asyncio.BufferedProtocol):
     """Reads and writes whole packets over a transport.
 
     Attributes:
+        max_payload: length that a packet may have, bytes.
         sequence_id: the id of the next packet, in either direction.
     """
 
     def __init__(
         self, max_payload: int, connected: Callable[[PacketChannel], None] | None = None
     ) -> None:
-        """Packets longer than `max_payload` bytes are refused; `connected` is told of the start."""
-        self._max_payload = max_payload
+        """`connected` is told of the start."""
+        self.max_payload = max_payload
         self._connected = connected
         self.sequence_id = 0
         self._transport: asyncio.Transport | None = None
@@ -111,8 +112,8 @@ class PacketChannel(asyncio.BufferedProtocol):
                 raise PacketOutOfOrderError(
                     f"packet {header[3]} came where {self.sequence_id} was expected"
                 )
-            if len(payload) + length > self._max_payload:
-                raise PacketTooLargeError(f"a packet of more than {self._max_payload} bytes")
+            if len(payload) + length > self.max_payload:
+                raise PacketTooLargeError(f"a packet of more than {self.max_payload} bytes")
             self.sequence_id = (self.sequence_id + 1) & 0xFF
             payload += await self._take(length)
             if length < MAX_PACKET_PAYLOAD:
@@ -227,7 +228,7 @@ class PacketChannel(asyncio.BufferedProtocol):
         """Keep what came, and stop where enough is there."""
         self._received += memoryview(self._chunk)[:nbytes]
         received = len(self._received)
-        if received >= (self._max_payload if self._tls else self._wanted):
+        if received >= (self.max_payload if self._tls else self._wanted):
             self.transport.pause_reading()
         if received >= self._wanted:
             self._wake(None)

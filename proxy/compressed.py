@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
+from protocol.constants import MAX_PACKET_PAYLOAD
 from protocol.errors import ProtocolError
 from proxy.channel import PacketChannel, StreamProtocol
 
@@ -36,7 +37,8 @@ def compress(
 ) -> CompressedTransport:
     """Go over to compression on a channel's connection; `set_protocol` says who is above.
 
-    `broken` is told when the peer breaks the protocol, before the protocol object above is.
+    `broken` is told when the peer breaks the protocol, before the protocol object above is; in the
+    midst of a login its channel alone is told.
 
     Raises:
         ChannelClosedError: the connection is gone.
@@ -69,7 +71,10 @@ class CompressedTransport(asyncio.Transport):
     # What the protocol above calls
 
     def set_protocol(self, protocol: asyncio.BaseProtocol | CompressedProtocol) -> None:
-        """Let `protocol` have what comes from here on."""
+        """Let `protocol` have what comes from here on; a login is given no more than it takes."""
+        self._compression.most = (
+            protocol.max_payload + 4 if isinstance(protocol, PacketChannel) else MAX_PACKET_PAYLOAD
+        )
         self._above = cast("CompressedProtocol | PacketChannel", protocol)
 
     def write(self, data: bytes | bytearray | memoryview[Any]) -> None:
@@ -164,11 +169,12 @@ class CompressedTransport(asyncio.Transport):
             return
         self._delivering = True
         try:
-            while (self._ending or not self._paused) and (self._plain or self._next_plain()):
+            while self._may_give() and (self._plain or self._next_plain()):
                 self._give()
         except ProtocolError as error:
             self._over = True
-            if self._broken is not None:
+            # A login raises it, to whoever counts what logins do.
+            if self._broken is not None and not isinstance(self._above, PacketChannel):
                 self._broken()
             if self._above is not None:
                 self._above.protocol_broken(error)
@@ -176,8 +182,12 @@ class CompressedTransport(asyncio.Transport):
             self._delivering = False
         self._regulate()
 
+    def _may_give(self) -> bool:
+        """Whether who is above still wants it: one bad command may be the first of millions."""
+        return self._ending or not (self._paused or self.is_closing())
+
     def _next_plain(self) -> bool:
-        """Decompress one packet; False if there is none."""
+        """Decompress one packet, or a slice of it; False if there is none."""
         plain = self._compression.next_plain()
         self._plain = plain or b""
         return plain is not None

@@ -33,10 +33,12 @@ class CompressedClient(Client):
         self._compression = Compression(algorithm, 3, server=False)
 
     def send_bytes(self, data: bytes) -> None:
-        self.send_raw(data if self._compression is None else self._compression.send(data))
+        self.writer.write(data if self._compression is None else self._compression.send(data))
 
     def send_raw(self, data: bytes) -> None:
-        """Send bytes as they are."""
+        """Send bytes as they are; their answer may begin with any id."""
+        if self._compression is not None:
+            self._compression._answers.update(range(256))
         self.writer.write(data)
 
     async def read_packet(self) -> bytes:
@@ -69,10 +71,9 @@ class CompressedClient(Client):
         self.compression.receive_data(
             await self.reader.readexactly(int.from_bytes(header[:3], "little"))
         )
-        plain = self.compression.next_plain()
-        assert plain is not None
         self.sequence_ids.append(header[3])
-        self._plain += plain
+        while (plain := self.compression.next_plain()) is not None:
+            self._plain += plain
 
 
 class OddClient(CompressedClient):
@@ -89,4 +90,3 @@ class OddClient(CompressedClient):
             self.send_raw(len(part).to_bytes(3, "little") + bytes((outer & 0xFF, 0, 0, 0)) + part)
             outer += 1
         self.sequence_ids.append(outer - 1)
-        self.compression._answers.add(outer & 0xFF)

@@ -1,9 +1,11 @@
 """Clients that compress, well and badly; errors are those of the protocol, and counted."""
 
 import asyncio
+import tracemalloc
 import zlib
 
 import pytest
+import zstandard
 
 from protocol.compression import CAPABILITY, Algorithm
 from protocol.constants import Capability, Command
@@ -60,8 +62,6 @@ async def test_a_command_in_single_bytes_over_several_compressed_packets() -> No
         for n in range(len(data)):
             client.send_raw(data[n : n + 1])
             await asyncio.sleep(0)
-        # What the answer of such a command begins with is no id that this client would give.
-        client.compression._answers.add(4)
         assert (await client.answer()).value == b"tide"
         assert client.heard()[0] == 4
 
@@ -93,7 +93,7 @@ async def test_change_user(algorithm: Algorithm) -> None:
 
 
 COMMAND = frame(query("SELECT 'a long tide of words that are the same, the same, the same'"), 0)
-BOMB = zlib.compress(bytes(17 << 20))
+BOMB = zlib.compress(frame(query("SELECT '" + "tide" * (17 << 18)), 0))
 BROKEN = {
     "a wrong id": (compressed(COMMAND, sequence_id=3), 1156),
     "garbage": (compressed(b"garbage", len(COMMAND)), 1157),
@@ -111,7 +111,9 @@ async def test_what_cannot_be_read_is_an_error_and_counted(case: str) -> None:
     async with stage() as running, await session(running) as client:
         assert (await client.query("SELECT 1")).value == b"1"
         client.send_raw(data + compressed(COMMAND))
+        client.heard()
         assert (await client.read_error()).code == code
+        assert code == 1156 or client.heard() == [1]
         assert await client.rest() == b""
         assert running.count("tidegate_protocol_errors_total", "client") == 1
 
@@ -124,6 +126,69 @@ async def test_what_cannot_be_read_amid_change_user(case: str) -> None:
         assert (await client.read_packet())[0] == 0xFE
         client.send_raw(data)
         assert (await client.read_error()).code == code
+        assert await client.rest() == b""
+        assert running.count("tidegate_protocol_errors_total", "client") == 1
+
+
+LONG = frame(query("SELECT '" + "tide" * (1 << 20) + "'"), 0)
+LONG_BODY = {
+    Algorithm.ZLIB: zlib.compress(LONG),
+    Algorithm.ZSTD: zstandard.ZstdCompressor().compress(LONG),
+}
+
+
+@pytest.mark.parametrize("algorithm", BOTH)
+async def test_2_kb_cost_little_memory_in_a_session(algorithm: Algorithm) -> None:
+    body = LONG_BODY[algorithm]
+    assert len(body) < 20_000
+    async with (
+        stage(max_allowed_packet=1 << 20) as running,
+        await session(running, algorithm) as client,
+    ):
+        tracemalloc.start()
+        client.send_raw(compressed(body, len(LONG)))
+        error = await client.read_error()
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert error.code == 1153
+        assert peak < 2 << 20
+
+
+@pytest.mark.parametrize("algorithm", BOTH)
+async def test_who_is_logging_in_may_claim_no_more_than_a_login_needs(algorithm: Algorithm) -> None:
+    body = LONG_BODY[algorithm]
+    async with stage() as running, await session(running, algorithm) as client:
+        client.send(change_user("other"))
+        assert (await client.read_packet())[0] == 0xFE
+        tracemalloc.start()
+        client.send_raw(compressed(body, len(LONG), sequence_id=2))
+        error = await client.read_error()
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert error.code == 1153
+        assert peak < 1 << 20
+        assert await client.rest() == b""
+        assert running.count("tidegate_protocol_errors_total", "client") == 1
+
+
+async def test_who_has_not_logged_in_cannot_compress() -> None:
+    body = LONG_BODY[Algorithm.ZLIB]
+    async with stage() as running:
+        client = await CompressedClient.connect(running.port)
+        await client.greet()
+        tracemalloc.start()
+        client.send_raw(compressed(body, len(LONG), sequence_id=1))
+        error = await client.read_error()
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert error.code == 1043
+        assert peak < 1 << 20
+
+
+async def test_millions_of_empty_commands_in_16_kb_end_with_the_first() -> None:
+    async with stage() as running, await session(running) as client:
+        client.send_raw(compressed(zlib.compress(bytes(0xFFFFFF)), 0xFFFFFF))
+        assert (await client.read_error()).code == 1047
         assert await client.rest() == b""
 
 

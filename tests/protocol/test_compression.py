@@ -1,7 +1,13 @@
+import functools
 import json
+import os
+import random
+import subprocess
+import sys
 import tracemalloc
 import zlib
 from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 import zstandard
@@ -10,7 +16,12 @@ from hypothesis import strategies as st
 
 from protocol.compression import Algorithm, Compression, agreed
 from protocol.constants import MAX_PACKET_PAYLOAD, Capability
-from protocol.errors import PacketOutOfOrderError, ProtocolError, UncompressError
+from protocol.errors import (
+    PacketOutOfOrderError,
+    PacketTooLargeError,
+    ProtocolError,
+    UncompressError,
+)
 from protocol.packet import frame
 from tests.support import json_vectors
 
@@ -41,10 +52,41 @@ def sequence_ids(data: bytes) -> list[int]:
     return found
 
 
-def squeezed(algorithm: Algorithm, plain: bytes, *, says_size: bool = True) -> bytes:
+def squeezed(
+    algorithm: Algorithm, plain: bytes, *, says_size: bool = True, level: int = 3
+) -> bytes:
     if algorithm is Algorithm.ZLIB:
         return zlib.compress(plain)
-    return zstandard.ZstdCompressor(write_content_size=says_size).compress(plain)
+    return zstandard.ZstdCompressor(level=level, write_content_size=says_size).compress(plain)
+
+
+@functools.cache
+def bomb(algorithm: Algorithm) -> bytes:
+    size = 300 << 20
+    if algorithm is Algorithm.ZSTD:
+        return zstandard.ZstdCompressor(level=1).compress(b"x" * size)
+    squeezer = zlib.compressobj(1)
+    body = b"".join(squeezer.compress(b"x" * (1 << 20)) for _ in range(size >> 20))
+    return body + squeezer.flush()
+
+
+def cost(algorithm: Algorithm, data: bytes, *, refused: bool = False) -> tuple[int, int]:
+    """Bytes given out, none of them kept, and the most that Python held meanwhile."""
+    side = Compression(algorithm, 6, server=True)
+    given = 0
+    tracemalloc.start()
+    try:
+        side.receive_data(data)
+        while (plain := side.next_plain()) is not None:
+            given += len(plain)
+    except UncompressError:
+        assert refused
+    else:
+        assert not refused
+    finally:
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    return given, peak
 
 
 def conversations() -> Iterable[list[dict[str, object]]]:
@@ -196,21 +238,142 @@ def test_lies_are_refused(algorithm: Algorithm) -> None:
 @pytest.mark.parametrize("claimed", [1, 100, MAX_PACKET_PAYLOAD])
 @pytest.mark.parametrize("algorithm", BOTH)
 def test_a_bomb_does_not_go_off(algorithm: Algorithm, claimed: int) -> None:
-    """What 300 MiB of zeros are squeezed to is refused before more than was claimed is there."""
-    size = 300 << 20
+    """What 300 MiB of nothing are squeezed to is refused before more than was claimed is there."""
+    body = bomb(algorithm)
+    given, peak = cost(algorithm, packet(body, claimed), refused=True)
+    assert given <= claimed
+    assert peak < (1 << 20) + 2 * len(body)
+
+
+@pytest.mark.parametrize("algorithm", BOTH)
+def test_a_few_kb_cost_little_memory(algorithm: Algorithm) -> None:
+    plain = frame(b"\x03" + bytes(MAX_PACKET_PAYLOAD - 6), 0)
+    compressed = packet(squeezed(algorithm, plain), len(plain))
+    assert len(compressed) < 20_000
+    given, peak = cost(algorithm, compressed)
+    assert given == len(plain)
+    assert peak < 1 << 20
+
+
+MEASURED = """
+import resource, sys, zlib, zstandard
+from protocol.compression import Algorithm, Compression
+algorithm, body, size = Algorithm(sys.argv[1]), bytes.fromhex(sys.argv[2]), int(sys.argv[3])
+packet = len(body).to_bytes(3, "little") + bytes(1) + size.to_bytes(3, "little") + body
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+side = Compression(algorithm, 6, server=True)
+side.receive_data(packet)
+given = 0
+while (plain := side.next_plain()) is not None:
+    given += len(plain)
+print(given, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "level", "most_kb"),
+    [(Algorithm.ZLIB, 6, 1 << 10), (Algorithm.ZSTD, 3, 4 << 10), (Algorithm.ZSTD, 22, 18 << 10)],
+)
+def test_a_few_kb_cost_a_window_outside_of_python(
+    algorithm: Algorithm, level: int, most_kb: int
+) -> None:
+    """Whatever the libraries keep: zstd's window is 2 MiB at the usual level, a packet at most."""
+    plain = frame(b"\x03" + bytes(MAX_PACKET_PAYLOAD - 6), 0)
+    body = squeezed(algorithm, plain, level=level)
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURED, algorithm, body.hex(), str(len(plain))],
+        cwd=Path(__file__).parents[2],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    given, peak_kb = map(int, done.stdout.split())
+    assert given == len(plain)
+    assert peak_kb < most_kb
+
+
+def test_a_zstd_frame_may_not_want_a_longer_window_than_any_packet() -> None:
+    plain = frame(b"\x03" + b"select 1 " * 20, 0)
+    for bits, allowed in ((24, True), (25, False), (27, False), (30, False)):
+        parameters = zstandard.ZstdCompressionParameters.from_level(
+            3, window_log=bits, write_content_size=False
+        )
+        squeezer = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
+        body = squeezer.compress(plain) + squeezer.flush()
+        assert zstandard.get_frame_parameters(body).window_size == 1 << bits
+        side = Compression(Algorithm.ZSTD, 6, server=True)
+        side.receive_data(packet(body, len(plain)))
+        if allowed:
+            assert side.next_plain() == plain
+        else:
+            with pytest.raises(UncompressError):
+                side.next_plain()
+
+
+@pytest.mark.parametrize(
+    "size", [1 << 16, (1 << 16) + 1, (1 << 17) - 1, 3 << 20, MAX_PACKET_PAYLOAD - 4]
+)
+@pytest.mark.parametrize("says_size", [True, False])
+@pytest.mark.parametrize("algorithm", BOTH)
+def test_what_is_long_comes_in_slices_and_whole(
+    algorithm: Algorithm, says_size: bool, size: int
+) -> None:
+    noise = random.Random(5).randbytes(50_000)
+    payload = (b"\x03" + (noise + bytes(1 << 17)) * (size // (1 << 17) + 1))[: size - 4]
+    plain = frame(payload, 0)
+    following = frame(b"\x0e", 0)
+    data = packet(squeezed(algorithm, plain, says_size=says_size), len(plain)) + packet(following)
+    for step in (1 << 30, 10_000):
+        found = drain(Compression(algorithm, 6, server=True), data, step)
+        assert max(map(len, found)) <= 1 << 16
+        assert b"".join(found) == plain + following
+
+
+def test_what_is_stored_comes_in_slices_and_whole() -> None:
+    plain = frame(b"\x03" + random.Random(5).randbytes(1 << 20), 0)
+    found = drain(Compression(Algorithm.ZLIB, 6, server=True), packet(plain) + packet(plain))
+    assert max(map(len, found)) <= 1 << 16
+    assert b"".join(found) == plain * 2
+
+
+@pytest.mark.parametrize("algorithm", BOTH)
+def test_the_end_of_a_long_lie_is_not_given_out(algorithm: Algorithm) -> None:
+    """So the command that ends there is never whole."""
+    plain = frame(b"\x03" + b"select 1 " * (1 << 15), 0)
+    body = squeezed(algorithm, plain)
+    size = len(plain)
+    lies = [
+        *(packet(body, size + 1), packet(body, size - 1), packet(body[:-1], size)),
+        *(packet(body + b"x", size), packet(body + bytes(1 << 17), size)),
+        *(packet(body + body, 2 * size), packet(b"garbage" * 99, size), packet(b"", size)),
+        *(packet(body[:-4], size), packet(body[:20], size), packet(bytes(1 << 17), size)),
+    ]
     if algorithm is Algorithm.ZLIB:
-        squeezer = zlib.compressobj()
-        body = b"".join(squeezer.compress(bytes(1 << 20)) for _ in range(size >> 20))
-        body += squeezer.flush()
+        spoilt = body[:-2] + bytes((body[-2] ^ 1,)) + body[-1:]
     else:
-        body = zstandard.ZstdCompressor(level=1).compress(bytes(size))
-    side = Compression(algorithm, 6, server=True)
-    tracemalloc.start()
-    side.receive_data(packet(body, claimed))
-    with pytest.raises(UncompressError):
-        side.next_plain()
-    assert tracemalloc.get_traced_memory()[1] < 40 << 20
-    tracemalloc.stop()
+        summed = zstandard.ZstdCompressor(write_checksum=True).compress(plain)
+        assert drain(Compression(algorithm, 6, server=True), packet(summed, size))[-1]
+        lies.append(packet(summed[:-4], size))
+        spoilt = summed[:-2] + bytes((summed[-2] ^ 1,)) + summed[-1:]
+    lies.append(packet(spoilt, size))
+    for lie in lies:
+        given, _ = cost(algorithm, lie, refused=True)
+        assert given < size
+
+
+@pytest.mark.parametrize("size", [100_000, 100_001])
+def test_whoever_may_send_little_is_refused_more_at_the_header(size: int) -> None:
+    for header in (packet(b"", size), size.to_bytes(3, "little") + bytes(4)):
+        side = Compression(Algorithm.ZLIB, 6, server=True)
+        side.most = 100_000
+        side.receive_data(header)
+        if size > side.most:
+            with pytest.raises(PacketTooLargeError):
+                side.next_plain()
+        elif header[0]:
+            assert side.next_plain() is None
 
 
 @pytest.mark.parametrize("sequence_id", [1, 5, 255])

@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from protocol.compression import Algorithm, Compression
-from protocol.errors import PacketOutOfOrderError, ProtocolError
+from protocol.errors import PacketOutOfOrderError, PacketTooLargeError, ProtocolError
 from protocol.packet import frame
 from proxy.channel import ChannelClosedError, PacketChannel
 from proxy.compressed import CompressedTransport
@@ -70,6 +70,7 @@ def run(story: Callable[[Scene], object]) -> None:
     asyncio.run(main())
 
 
+LIMIT = 100_000
 COMMANDS = [frame(b"\x03" + bytes((n,)) * 100, 0) for n in range(40)]
 
 
@@ -112,6 +113,38 @@ def test_the_peer_waits_when_much_is_not_read() -> None:
         await asyncio.sleep(0)
         assert scene.above.data == noise * sent
         assert scene.below.reading
+
+    run(story)
+
+
+def test_who_has_closed_is_given_no_more() -> None:
+    def story(scene: Scene) -> None:
+        scene.above.taken = scene.transport.close
+        scene.below.feed(scene.client.send(b"".join(COMMANDS)))
+        assert scene.above.data == COMMANDS[0]
+
+    run(story)
+
+
+@pytest.mark.parametrize("size", [LIMIT - 4, LIMIT + 5])
+def test_a_login_over_it_is_given_no_more_than_it_takes(size: int) -> None:
+    async def story(scene: Scene) -> None:
+        channel = PacketChannel(LIMIT)
+        channel.adopt(cast("asyncio.Transport", scene.transport), 1, secure=False)
+        packet = frame(bytes(size), 1)
+        scene.below.feed(scene.client.send(packet))
+        if size < LIMIT:
+            assert await channel.read_packet() == bytes(size)
+            channel.hand_over(scene.above)
+            await asyncio.sleep(0)
+            scene.client = Compression(Algorithm.ZLIB, 6, server=False)
+            long = frame(b"x" * 2 * LIMIT, 0)
+            scene.below.feed(scene.client.send(long))
+            assert scene.above.data == long
+        else:
+            with pytest.raises(PacketTooLargeError):
+                await channel.read_packet()
+            assert scene.counted == 0, "whoever reads the login counts it"
 
     run(story)
 
