@@ -12,6 +12,7 @@ import logging
 import time
 from typing import TYPE_CHECKING, Final
 
+from protocol.command import query_text_offset
 from protocol.constants import Capability, Command
 from protocol.errors import MalformedPacketError
 from protocol.frame_numbers import FrameNumbers
@@ -22,10 +23,12 @@ from proxy.client import effects, preparation
 from proxy.server.connection import Purpose, ServerConnection
 from proxy.server.probe import parsed
 from routing.decision import Outcome, Reason
+from routing.early_errors import did_nothing
 from routing.snapshot import Snapshot, ends_transaction, reads_data
 
 if TYPE_CHECKING:
     from protocol.response_stream import ResponseStream
+    from proxy.client.request import Request
     from proxy.client.session import ClientSession
     from proxy.proxy import Proxy
     from routing.topology import Server
@@ -351,6 +354,7 @@ class Answers:
         request.unnamed = stream.unnamed
         if connection is session.primary:
             logged = state.logs
+            nothing = stream.error is not None and self._did_nothing(request)
             if stream.error is None:
                 session.status_flags = status = stream.status
                 state.in_transaction = status & 0x0001 != 0
@@ -367,7 +371,7 @@ class Answers:
                     settings.restore()
                 if request.ending is None:
                     self.judge_names(connection, doubted=False)
-            else:
+            elif not nothing:
                 if request.may_write or not state.modes_known:
                     # It may have committed before it failed, and opened a transaction, too.
                     state.may_have_written(request.rules)
@@ -377,7 +381,8 @@ class Answers:
                     state.in_transaction = state.unsure = True  # by the first table that it came to
                 if effects.failed(request, state, session.primary_settings.undone):
                     session.primary_settings.restore()
-            self._note_unlogged(connection.server, logged)
+            if not nothing:
+                self._note_unlogged(connection.server, logged)
         if stream.error is None and effects.changes_passwords(request):
             self._proxy.known_passwords.clear()
         if request.effect is not None and stream.error is None:
@@ -403,6 +408,16 @@ class Answers:
         if effects.wrote_unlogged(session.request, primary, logged):
             session.state.wrote_unlogged(session.request.rules)
             self._proxy.metrics.wrote_unlogged()
+
+    def _did_nothing(self, request: Request) -> bool:
+        """Whether the primary's error says that the statement has changed nothing."""
+        session = self._session
+        state = session.state
+        statement = request.statement
+        if statement is None or request.command != Command.COM_QUERY or not state.modes_known:
+            return False
+        text = request.packet[4 + query_text_offset(request.packet[4:], session.query_attributes) :]
+        return did_nothing(statement, text, request.error, state.in_transaction)
 
     def judge_names(self, connection: ServerConnection, *, doubted: bool) -> None:
         """See whether all that the request committed on the primary was named.
