@@ -76,6 +76,7 @@ class Config:
     on_timeout: TimeoutPolicy = TimeoutPolicy.PRIMARY
     scope_limit: int = 10_000
     scope_age: float = 3600.0
+    view_age: float = 60.0
     token_key_file: Path | None = None
     token_keys: tuple[bytes, ...] = field(default=(), repr=False)
     token_lifetime: float = 3600.0

@@ -134,6 +134,13 @@ OPTIONS: Final[tuple[Option, ...]] = (
         _GUARANTEE,
     ),
     Option(
+        "view-age",
+        values.duration_or_0(_WEEK),
+        "TIME",
+        "how long it is taken for known which views are plain; 0 for ever plain (default 60s)",
+        _GUARANTEE,
+    ),
+    Option(
         "token-key-file",
         values.path,
         "FILE",

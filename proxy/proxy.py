@@ -14,6 +14,7 @@ from protocol.constants import Capability
 from proxy import tasks
 from proxy.client.known_passwords import KnownPasswords
 from proxy.client.listener import Listener
+from proxy.client.views import Catalogues
 from proxy.observe.ledger import Ledger
 from proxy.server.errors import ServerUnreachableError
 from proxy.server.login import greet
@@ -64,6 +65,7 @@ class Proxy:
         audit_credit: grows by the share of audited reads with each; at 1 one is audited.
         known_passwords: of users who have logged in.
         classifier: statements that were seen.
+        catalogues: which views are plain.
         metrics: counts.
         ledger: enters statements into metrics and log.
         sessions: by the connection id that the client was given.
@@ -98,6 +100,7 @@ class Proxy:
         self.audit_credit = 0.0
         self.known_passwords = KnownPasswords()
         self.classifier = Classifier()
+        self.catalogues = Catalogues(self)
         self.sessions: dict[int, ClientSession] = {}
         self.accepting = 0
         self.server_version = _ASSUMED_VERSION

@@ -70,6 +70,19 @@ def duration(most: float, zero: bool = False) -> Callable[[object], float]:
     return read
 
 
+def duration_or_0(most: float) -> Callable[[object], float]:
+    """Read a time of at most `most` seconds; 0 turns something off."""
+    positive = duration(most)
+
+    def read(raw: object) -> float:
+        nothing = isinstance(raw, int | float) and not isinstance(raw, bool) and raw == 0
+        if nothing or raw == "0":
+            return 0.0
+        return positive(raw)
+
+    return read
+
+
 wait_budget: Final = duration(MAX_WAIT_BUDGET)
 
 

@@ -23,12 +23,20 @@ class Commits:
 
     def __init__(self) -> None:
         self._sure = True  # no program has run since GTID tracking was turned on
+        self._cautious = False  # programs of this session have raised doubts
         self._open = False  # the open transaction may have something to commit
         self._unwatched = False
 
     def tracked(self) -> None:
         """GTID tracking was turned on, in case it was off."""
         self._sure = True
+
+    def wants_tracking(self, statement: Statement | None) -> bool:
+        """Whether tracking is to be turned on before a statement, for its answer to raise no doubt.
+
+        Programs that write tell of GTIDs anyway; so this waits for one that tells of none.
+        """
+        return self._cautious and not self._sure and (statement is None or statement.calls_programs)
 
     def ended(
         self,
@@ -65,7 +73,7 @@ class Commits:
             if in_transaction:
                 self._open = True
             elif not named:
-                unnamed = True
+                unnamed = self._cautious = True
         if not in_transaction or _ends_transaction(statement):
             if self._open and not named and not _rolls_back(statement):
                 unnamed = True

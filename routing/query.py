@@ -36,6 +36,9 @@ _EFFECTS: Final[dict[bytes, int]] = {
     # Loadable functions of the locking service; their locks live as long as the session.
     b"SERVICE_GET_READ_LOCKS": LOCK_FUNCTION | UNKNOWN_FUNCTION,
     b"SERVICE_GET_WRITE_LOCKS": LOCK_FUNCTION | UNKNOWN_FUNCTION,
+    # `$@name` in an XPath expression is a user variable.
+    b"EXTRACTVALUE": USER_VARIABLE,
+    b"UPDATEXML": USER_VARIABLE,
     b"FOUND_ROWS": FOUND,
     b"ROW_COUNT": DIAGNOSTICS,
     **dict.fromkeys(

@@ -12,6 +12,7 @@ from typing import Final
 from routing import grammar
 from routing.consistency import Adjustment
 from routing.directive import directive
+from routing.identifiers import identifiers
 from routing.lexer import (
     MODE_ANSI_QUOTES,
     MODE_NO_BACKSLASH_ESCAPES,
@@ -59,6 +60,8 @@ class Statement:
         user_variables: of a READ, the user variables that it mentions, in lower case.
         asks_previous: it asks about the statement before: about its rows, warnings or errors.
         shows_tracking: it shows the session's session_track_… variables, and writes nothing.
+        identifiers: names in it that may be those of views (`routing.identifiers`).
+        changes_views: it may make, rename or uncover a view.
         text_prepared: what it does with statements that are prepared by text.
         own: what it asks of Tidegate itself, if it does; its class is then PROXY.
         directive: what the comment to Tidegate asks for that the text begins with.
@@ -76,6 +79,8 @@ class Statement:
     user_variables: tuple[str, ...] = ()
     asks_previous: bool = False
     shows_tracking: bool = False
+    identifiers: frozenset[bytes] = frozenset()
+    changes_views: bool = False
     text_prepared: TextPrepared | None = None
     own: OwnStatement | None = None
     directive: Adjustment | WrongOwn | None = None
@@ -149,6 +154,7 @@ _BEFORE_STATEMENT: Final = frozenset(
 
 _FIRST_WORD: Final = re.compile(rb"%b[(\s]*+([a-z]*+)" % BLANK)
 _PINNING_FIRST: Final = frozenset(b"execute flush handler lock set xa".split())
+_VIEWS: Final = (b"view", b"rename", b"grant", b"revoke", b"role", b"user")
 _PINNING_TEXTS: Final = (b"get_lock", b"service_get_", b"temporary")
 
 
@@ -218,7 +224,9 @@ def _statement(tokens: Tokens, mode_flags: int, ours: bool) -> Statement:
                 return _own(own, part.normalised())
     if len(parts) == 1:
         prepared = text_prepared(parts[0], mode_flags)
-        return _made(grammar.verdict(parts[0]), parts[0].normalised(), prepared)
+        verdict = grammar.verdict(parts[0])
+        statement = _made(verdict, parts[0].normalised(), prepared)
+        return _about_views(statement, parts, [verdict])
     verdicts = [grammar.verdict(part) for part in parts]
     writes = any(
         verdict.kind is StatementClass.WRITE or verdict.reason is Touch.EXECUTED
@@ -234,7 +242,27 @@ def _statement(tokens: Tokens, mode_flags: int, ours: bool) -> Statement:
         shows_tracking=not writes and any(verdict.shows_tracking for verdict in verdicts),
     )
     several = any(text_prepared(part, mode_flags) is not None for part in parts)
-    return _made(together, tokens.normalised(), SEVERAL if several else None, multi=True)
+    statement = _made(together, tokens.normalised(), SEVERAL if several else None, multi=True)
+    return _about_views(statement, parts, verdicts)
+
+
+def _about_views(statement: Statement, parts: list[Tokens], verdicts: list[Verdict]) -> Statement:
+    """The statement with what is to be known where views are in question."""
+    names: frozenset[bytes] = frozenset()
+    if statement.text_prepared is None and (
+        statement.kind is not StatementClass.WRITE or statement.reason in _RUNS_NONE
+    ):
+        names = names.union(*map(identifiers, parts))
+    changes = any(map(_changes_views, parts, verdicts))
+    if not names and not changes:
+        return statement
+    return replace(statement, identifiers=names, changes_views=changes)
+
+
+def _changes_views(tokens: Tokens, verdict: Verdict) -> bool:
+    if verdict.reason is Touch.DEFINITION:
+        return b"VIEW" in tokens.words or tokens.words[0] == b"RENAME"
+    return verdict.reason is Touch.ACCOUNT
 
 
 def _made(
@@ -291,6 +319,8 @@ def _worse(one: Statement, other: Statement) -> Statement:
         kill_target=one.kill_target if one.kill_target == other.kill_target else None,
         user_variables=one.user_variables + other.user_variables,
         asks_previous=one.asks_previous or other.asks_previous,
+        identifiers=one.identifiers | other.identifiers,
+        changes_views=one.changes_views or other.changes_views,
         shows_tracking=chosen.shows_tracking,
         text_prepared=one.text_prepared if one.text_prepared == other.text_prepared else SEVERAL,
     )
@@ -335,5 +365,6 @@ def _unseen(sql: bytes, reason: Touch) -> Statement:
         holds=(UNKNOWN_HOLD,) if pins or (first and first[1] in _PINNING_FIRST) else (),
         multi=b";" in text,
         touches_tracking=tracking,
+        changes_views=any(word in text for word in _VIEWS),
         text_prepared=SEVERAL if b"prepare" in text or b"execute" in text else None,
     )

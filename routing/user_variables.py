@@ -19,6 +19,7 @@ _CARRIED: Final = re.compile(
 )
 """Values that are kept: no word that is none of a server's own, and nothing long."""
 
+_XPATH: Final = (b"EXTRACTVALUE", b"UPDATEXML")
 _ASSIGNING: Final = frozenset({b":=", b"INTO"})
 _BY_ARGUMENT: Final = (b"CALL", b"LOAD", b"GET")
 
@@ -32,11 +33,16 @@ def name_of(variable: bytes) -> str:
 
 
 def mentioned(tokens: Tokens) -> tuple[str, ...]:
-    """The names of the user variables that a statement mentions, each once."""
+    """The names of the user variables that a statement mentions, each once.
+
+    An XPath expression, which may be made of anything, may mention any.
+    """
     names: dict[str, None] = {}
     for kind, word in zip(tokens.kinds, tokens.words, strict=True):
         if kind == VARIABLE and not word.startswith(b"@@"):
             names[name_of(word)] = None
+        elif word in _XPATH:
+            names[ALL] = None
     return tuple(names)
 
 
@@ -68,7 +74,13 @@ class UserVariables:
 
     def know(self, names: tuple[str, ...]) -> bool:
         """Whether the values of all these are known."""
+        if ALL in names:
+            return self._rest == "" and None not in self._values.values()
         return all(self.value(name) is not None for name in names)
+
+    def expanded(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """These names, or where they stand for all, those of all that are assigned."""
+        return tuple(self._values) if ALL in names else names
 
     def assign(self, name: str, literal: str | None) -> None:
         """A variable was assigned a literal, or None where its value is not known."""

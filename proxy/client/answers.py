@@ -221,6 +221,8 @@ class Answers:
                 session.reads.audited(connection, stream)
         elif purpose is Purpose.LATE:
             self._told_late(connection, stream)
+        elif purpose is Purpose.VIEWS:
+            session.views.answered(connection, stream)
         elif stream.error is None:
             if purpose is Purpose.RESTORE:
                 session.primary_settings.restored(stream)
@@ -383,6 +385,8 @@ class Answers:
                     session.primary_settings.restore()
             if not nothing:
                 self._note_unlogged(connection.server, logged)
+                if request.statement is not None and request.statement.changes_views:
+                    self._proxy.catalogues.forget()
         if stream.error is None and effects.changes_passwords(request):
             self._proxy.known_passwords.clear()
         if request.effect is not None and stream.error is None:

@@ -107,9 +107,11 @@ async def _change(
         channel.sequence_id = 0
         if opened is None or not may_enter(proxy, channel, login, opened):
             return False
+        await proxy.catalogues.learn(opened, login.username)
         session.changed_user(login, opened, rules)
         session.state.may_have_written()  # a new password, before GTIDs were tracked
         return True
+    await proxy.catalogues.learn(entered.opened, login.username)
     session.changed_user(login, entered.opened, rules)
     channel.write_packet(login_ok(login, capabilities, entered.opened))
     return True

@@ -115,6 +115,7 @@ class Dispatch:
                 return  # `Reads.settled` goes on
             data = session.untold.before(primary)
             data += session.primary_settings.in_front(primary)
+            data += session.views.in_front(primary)
             data += self._prepare_before(primary)
             if settles:
                 data += preparation.settle(primary, self.rules().wait_budget)

@@ -235,6 +235,7 @@ class Welcome:
             opened = entered.opened
         if opened is None:
             return
+        await proxy.catalogues.learn(opened, login.username)
         self._serve(login, opened, capabilities, rules)
 
     async def _in_sandbox(

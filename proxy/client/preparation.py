@@ -58,7 +58,7 @@ def assign_user_variables(
 ) -> bytes:
     """Packets that give the connection user variables whose values are known."""
     assignments = []
-    for name in names:
+    for name in state.user_variables.expanded(names):
         literal = state.user_variables.value(name)
         if literal and connection.user_variables.get(name) != literal:
             connection.user_variables[name] = literal

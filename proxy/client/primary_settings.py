@@ -62,7 +62,8 @@ class PrimarySettings:
         state = session.state
         statement = request.statement
         shows = statement is not None and statement.shows_tracking
-        lacking = self.undone or (self.untracked and not state.in_transaction)
+        doubtful = request.may_write and state.commits.wants_tracking(statement)
+        lacking = self.undone or ((self.untracked or doubtful) and not state.in_transaction)
         if not (shows or lacking) or effects.may_ask_previous(request):
             return b""
         if state.suspect:

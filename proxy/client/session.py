@@ -41,6 +41,7 @@ from proxy.client.replicas import Replicas
 from proxy.client.replies import Replies
 from proxy.client.request import Request
 from proxy.client.untold import Untold
+from proxy.client.views import Views
 from proxy.observe.show import LastAnswer
 from proxy.server.connection import (
     Purpose,
@@ -78,6 +79,7 @@ class ClientSession:
         request: the command in flight, or the last one.
         primary: its connection to the primary; None when that is lost.
         primary_settings: what the proxy needs of that connection.
+        views: what its statements are by the views that they name.
         replicas: its connections to replicas.
         reads: what becomes of its reads before they are answered.
         dispatch: writes its requests to servers.
@@ -102,6 +104,7 @@ class ClientSession:
 
     __deletable__ = (
         "primary_settings",
+        "views",
         "replicas",
         "reads",
         "dispatch",
@@ -134,6 +137,7 @@ class ClientSession:
         self.prepared = PreparedStatements()
         self.primary: ServerConnection | None = None
         self.primary_settings = PrimarySettings(self)
+        self.views = Views(proxy, self)
         self.replicas = Replicas(proxy, self)
         self.reads = Reads(proxy, self)
         self.dispatch = Dispatch(proxy, self)
@@ -422,7 +426,7 @@ class ClientSession:
         self.connection.detach()
         self.task = None
         self.request = Request()
-        del self.primary_settings, self.replicas, self.reads
+        del self.primary_settings, self.views, self.replicas, self.reads
         del self.dispatch, self.answers, self.replies, self.untold, self.long_command
 
     def client_paused(self) -> None:

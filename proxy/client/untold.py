@@ -45,12 +45,16 @@ _WITHOUT_TRACKERS: Final = (Touch.DATA, Touch.LOCKING_READ)
 
 
 class Untold:
-    """That of one session."""
+    """That of one session.
+
+    Attributes:
+        noted: results of a transaction may have told nothing of what the next OK packet tells.
+    """
 
     def __init__(self, proxy: Proxy, session: ClientSession) -> None:
         self._proxy = proxy
         self._session = session
-        self._noted = False  # results of the open transaction since the last OK
+        self.noted = False
         self._along = False  # a COM_PING went out with the request
         self._counts = False  # ROW_COUNT() tells of a COM_PING
 
@@ -68,7 +72,7 @@ class Untold:
                 statement.kind is StatementClass.READ and not statement.shows_tracking
             ):
                 return b""
-        return self._ask(primary) if self._noted else b""
+        return self._ask(primary) if self.noted else b""
 
     def along(self, primary: ServerConnection) -> bytes:
         """What goes right behind the request, where its answer ends with an EOF or an ERR."""
@@ -95,12 +99,12 @@ class Untold:
         elif stream.untold:
             asks = request.shape == RESULTS and _may_have_run_programs(request)
             if asks and stream.status & _IN_TRANSACTION and not effects.explains(request):
-                self._noted = True
+                self.noted = True
                 asks = False
         else:
-            if self._noted and stream.status & _SESSION_STATE_CHANGED:
+            if self.noted and stream.status & _SESSION_STATE_CHANGED:
                 self._doubt(connection)
-            self._noted = False
+            self.noted = False
             return False
         if not asks:
             return False
@@ -111,7 +115,7 @@ class Untold:
         return True
 
     def _ask(self, primary: ServerConnection) -> bytes:
-        self._noted = False
+        self.noted = False
         primary.expect(LATE)
         return _PING
 

@@ -151,6 +151,10 @@ UNLOGGED: Final = Definition(
     "Statements that may have written what no GTID stands for, so that their scopes read the"
     " primary.",
 )
+VIEWS_ASKED: Final = Definition(
+    "tidegate_view_questions_total",
+    "Times that the primary was asked which views there are.",
+)
 UNKNOWN_ENCODINGS: Final = Definition(
     "tidegate_unknown_gtid_encodings_total",
     "GTID trackers in an encoding that this version cannot read.",
@@ -237,7 +241,7 @@ DEFINITIONS: Final = (
     *(STATEMENTS, LATENCY, READS, WAITS, FALLBACKS, CROWDED, STALE, SNAPSHOTS_SPLIT, WAITS_KILLED),
     *(PROBES, PROBED_READS, CONFIRMATIONS, AUDITED, STALE_PROVEN),
     *(LOST_GTIDS, ERRANT_GTIDS, FILTERED, SCOPES, SCOPES_EVICTED, PROMOTIONS),
-    *(GTIDS_TRACKED, REQUIRED_UNKNOWN, UNLOGGED, UNKNOWN_ENCODINGS),
+    *(GTIDS_TRACKED, REQUIRED_UNKNOWN, UNLOGGED, VIEWS_ASKED, UNKNOWN_ENCODINGS),
     *(PINS, PINNED, CLIENTS, CLIENT_CONNECTIONS, CLIENTS_REFUSED),
     *(SERVERS, SERVER_CONNECTIONS, CONNECT_FAILURES, SERVER_UP, LAG),
     *(ERRORS, PROTOCOL_ERRORS, LOG_WRITTEN, LOG_DROPPED, LOG_ERRORS, CPU, MEMORY),

@@ -176,6 +176,10 @@ class Metrics:
         """Count a statement that may have written what no GTID stands for."""
         self._add(families.UNLOGGED, ())
 
+    def views_asked(self) -> None:
+        """Count an answer about views."""
+        self._add(families.VIEWS_ASKED, ())
+
     def unknown_gtid_encoding(self) -> None:
         """Count a GTID tracker in an unknown encoding."""
         self._add(families.UNKNOWN_ENCODINGS, ())

@@ -97,6 +97,7 @@ def _session(session: ClientSession) -> _Rows:
         ("autocommit", _yes(state.autocommit)),
         ("pins", state.pins.text or None),
         ("refused_by", _objections(session)),
+        ("views", session.views.text),
         ("unlogged_writes", _yes(_unlogged(session))),
         ("prepared_statements", str(len(session.prepared))),
         ("open_cursors", str(session.prepared.cursors)),

@@ -55,6 +55,8 @@ class Purpose(Enum):
     """A WAIT on the primary for what it is committing, so that it shows what replicas show."""
     STATEMENT = "statement"
     """A COM_STMT_PREPARE of a statement that the client prepared elsewhere."""
+    VIEWS = "views"
+    """Which views there are (`proxy.server.view_question`); sent before a statement."""
     RESTORE = "restore"
     """Makes the proxy's settings again, which a client's command undid; must succeed."""
     LATE = "late"
@@ -85,6 +87,7 @@ CONFIRM = Exchange(Purpose.CONFIRM, RESULTS)
 AUDIT = Exchange(Purpose.AUDIT, RESULTS)
 IMITATE = Exchange(Purpose.IMITATE, RESULTS)
 SETTLE = Exchange(Purpose.SETTLE, RESULTS)
+VIEWS = Exchange(Purpose.VIEWS, RESULTS)
 STATEMENT = Exchange(Purpose.STATEMENT, PREPARED)
 RESTORE = Exchange(Purpose.RESTORE, SIMPLE)
 LATE = Exchange(Purpose.LATE, SIMPLE)

@@ -16,6 +16,7 @@ from proxy.observe.metrics import Metrics
 from proxy.proxy import Proxy
 from proxy.server.monitor import Monitor
 from proxy.server.signs_of_life import SignsOfLife
+from proxy.server.view_question import AFTER, QUESTION
 from proxy.tls import Materials, build, make_key_ring
 from tests.faults import garbage
 from tests.faults.client import PASSWORD, Client
@@ -102,6 +103,7 @@ class Stage:
 def asked(server: Server) -> list[str]:
     """The statements that a server of the mocker was sent, but for those that follow a login."""
     own = ("SET SESSION session_track_schema", "SET SESSION transaction_read_only", "SELECT @@serv")
+    own += (QUESTION.decode(), AFTER.decode())
     return [text for _, text in server.statements if not text.startswith(own)]
 
 
@@ -121,8 +123,10 @@ async def before(
         "connect_timeout": 5.0,
         "handshake_timeout": 10.0,
         "proof_max_age": 3600.0,  # or some reads have a question in front, by the clock
-        **options,
     }
+    if cluster is None:
+        settings["view_age"] = 0.0  # scripts answer no questions about views
+    settings |= options
     config = Config(
         primary=_address(primary),
         replicas=tuple(_address(replica) for replica in replicas),

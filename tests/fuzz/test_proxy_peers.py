@@ -57,6 +57,7 @@ CONFIG = Config(
     client_tls="disabled",
     server_tls="disabled",
     max_allowed_packet=1 << 17,
+    view_age=0.0,
 )
 
 

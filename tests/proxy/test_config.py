@@ -67,6 +67,7 @@ def test_file_gives_every_value(tmp_path: Path) -> None:
         on_timeout = "stale"
         scope-limit = 5
         scope-age = "2h"
+        view-age = 0
         token-key-file = "keys"
         token-lifetime = "5m"
         primary-fallback-rate = 0.5
@@ -105,6 +106,7 @@ def test_file_gives_every_value(tmp_path: Path) -> None:
         on_timeout=TimeoutPolicy.STALE,
         scope_limit=5,
         scope_age=7200.0,
+        view_age=0.0,
         token_key_file=tmp_path / "keys",
         token_keys=(b"a s3cret of our own", b"\xab" * 16),
         token_lifetime=300.0,

@@ -291,6 +291,10 @@ def test_what_is_named_raises_no_doubt(running: RunningProxy, cluster: Cluster, 
         run(session, "CALL reading()")
         assert doubts() == before + 1
         assert [role(session), role(session)] == ["primary", "replica"]
+        for _ in range(4):  # from now on tracking is turned on before each
+            run(session, "CALL reading()")
+            assert role(session) == "replica"
+        assert doubts() == before + 1
 
 
 def test_temporary_tables_raise_one_doubt_when_they_are_gone(

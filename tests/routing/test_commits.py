@@ -60,9 +60,13 @@ def test_a_program_is_in_doubt_behind_what_may_have_run_one(
     commits: Commits, first: str | None, then: str | None
 ) -> None:
     ended(commits, first, named=True)
+    assert not commits.wants_tracking(classify(b"CALL p()"))
     assert ended(commits, then)
     assert not ended(commits, then, named=True)
+    assert commits.wants_tracking(classify(b"CALL p()"))
+    assert not commits.wants_tracking(classify(b"UPDATE t SET a = 1"))
     commits.tracked()
+    assert not commits.wants_tracking(classify(b"CALL p()"))
     assert not ended(commits, then)
 
 

@@ -58,7 +58,7 @@ def _prepare(session: ClientSession, packet: bytes, statement: Statement | None)
             session.prepared.add(prepared)
             connection.statements[prepared.number] = PreparedHandle.of(head)
 
-    moves = statement if prepared.moves else None
+    moves = session.views.seen(statement) if prepared.moves and statement is not None else None
     session.begin(packet, Command.COM_STMT_PREPARE, PREPARED, moves, effect=remember)
     if len(session.prepared) >= session.config.max_prepared_statements:
         _refuse(
@@ -88,7 +88,7 @@ def forward_execute(session: ClientSession, packet: bytes) -> None:
             f" than 'max_allowed_packet' bytes ({session.config.max_allowed_packet})",
         )
         return
-    statement = prepared.statement
+    statement = session.request.statement
     if statement is None:
         session.dispatch.to_primary(Reason.PREPARED)
     elif _adjusted(session, prepared, statement, packet):
@@ -156,6 +156,8 @@ def _begin(
     prepared = session.prepared.of(beginning)
     executes = command is Command.COM_STMT_EXECUTE
     statement = prepared.statement if prepared is not None and executes else None
+    if statement is not None and statement.identifiers:
+        statement = session.views.seen(statement)
     may_write = executes and (statement is None or statement.may_write)
 
     session.begin(packet, command, shape, statement, may_write=may_write)

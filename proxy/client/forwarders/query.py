@@ -46,6 +46,8 @@ def forward_query(session: ClientSession, packet: bytes) -> None:
     effect = None
     if statement.text_prepared is not None:
         statement, effect = resolved(session, statement, statement.text_prepared)
+    elif statement.identifiers:
+        statement = session.views.seen(statement)
     session.begin(
         packet,
         Command.COM_QUERY,

@@ -26,7 +26,9 @@ def resolved(
         return statement, None
     if prepared.verb == "execute":
         inner = known.get(prepared.name)
-        return statement if inner is None else _executing(statement, inner), None
+        if inner is None:
+            return statement, None
+        return _executing(statement, session.views.seen(inner)), None
     # Also a PREPARE that fails removes the statement that had the name.
     known.pop(prepared.name, None)
     text = prepared.text

@@ -1,0 +1,322 @@
+"""What a session's statements are by the views that they name, as far as its account can see them.
+
+The server is asked over the sessions' own connections to the primary: at an account's first login,
+and again in front of a statement there when a view may have changed or the answer has grown old.
+Until it is known which views there are, whatever reads from a table may call anything, and runs on
+the primary.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import OrderedDict
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Final
+
+from protocol.errors import ProtocolError
+from protocol.response_stream import RESULTS
+from proxy.channel import ChannelClosedError
+from proxy.client import effects, preparation
+from proxy.server import view_question
+from proxy.server.connection import IMITATE, VIEWS
+from proxy.server.errors import ServerRefusedError
+from proxy.server.query import query
+from routing.catalogue import BOUND, CALLS, Catalogue, CatalogueError, Definition, read, through
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from protocol.response_stream import ResponseStream
+    from proxy.client.session import ClientSession
+    from proxy.proxy import Proxy
+    from proxy.server.connection import ServerConnection
+    from proxy.server.login import Opened
+    from proxy.server.view_question import Answer
+    from routing.statement import Statement
+
+_log = logging.getLogger(__name__)
+
+_MOST_ACCOUNTS: Final = 4096
+_MOST_DEFINITIONS: Final = 20_000
+_TURN_S: Final = 0.001
+"""How long views are read before others get their turn."""
+_RETRY_S: Final = 1.0
+"""How long nobody asks again after an answer that was none."""
+
+
+class Account:
+    """What is known of the views of one account with one role.
+
+    Attributes:
+        era: the `Catalogues.era` in which the primary was asked for its catalogue.
+        aged: that was `view-age` ago.
+        catalogue: the last one.
+        digest: of the answer that it was made of.
+        asker: the connection that asks.
+        asked_in: the `Catalogues.era` in which it was asked.
+        retry_at: when it may be asked again, monotonic s.
+        names_only: its definitions are too long to be sent.
+    """
+
+    def __init__(self) -> None:
+        self.era: object | None = None
+        self.aged = False
+        self.catalogue = Catalogue({})
+        self.digest = b""
+        self.asker: ServerConnection | None = None
+        self.asked_in: object | None = None
+        self.retry_at = 0.0
+        self.names_only = False
+
+    @property
+    def asking(self) -> bool:
+        """Whether an answer is awaited."""
+        return self.asker is not None and not self.asker.lost
+
+    def ask(self, connection: ServerConnection, era: object) -> bytes:
+        """The question, for this connection."""
+        self.asker = connection
+        self.asked_in = era
+        return view_question.NAMES_QUESTION if self.names_only else view_question.QUESTION
+
+    def learnt(self, catalogue: Catalogue, reading: Reading) -> None:
+        """Take a catalogue."""
+        self.asker = None
+        self.catalogue = catalogue
+        self.digest = reading.digest
+        self.era = reading.era
+        self.aged = False
+
+
+class Reading:
+    """An answer that is being read.
+
+    Attributes:
+        era: the `Catalogues.era` in which it was asked for.
+        digest: of it.
+        steps: what makes a catalogue of it.
+    """
+
+    def __init__(
+        self, era: object | None, digest: bytes, steps: Iterator[Catalogue | None]
+    ) -> None:
+        self.era = era
+        self.digest = digest
+        self.steps = steps
+
+
+class Catalogues:
+    """Those of all accounts of a worker.
+
+    Attributes:
+        era: another object whenever a view may have changed, or become visible.
+        off: views are not looked at.
+    """
+
+    def __init__(self, proxy: Proxy) -> None:
+        self._proxy = proxy
+        self.off = proxy.config.view_age == 0 or not proxy.config.replicas
+        self._accounts: OrderedDict[tuple[str, str], Account] = OrderedDict()
+        self._definitions: dict[bytes, Definition] = {}
+        self.era = object()
+
+    def of(self, user: str, role: str) -> Account:
+        """The account's."""
+        account = self._accounts.setdefault((user, role), Account())
+        self._accounts.move_to_end((user, role))
+        if len(self._accounts) > _MOST_ACCOUNTS:
+            self._accounts.popitem(last=False)
+        return account
+
+    def forget(self) -> None:
+        """A view may have changed, or become visible."""
+        self.era = object()
+
+    async def learn(self, opened: Opened, user: str) -> None:
+        """Ask over a connection that has just logged in, if nobody has asked yet."""
+        account = self.of(user, "")
+        if self.off or account.era is self.era or account.asking:
+            return
+        connection = opened.connection
+        sql = account.ask(connection, self.era)
+        try:
+            row = await query(opened.channel, connection, sql)
+            await query(opened.channel, connection, view_question.AFTER)
+            reading = self._reading(account, view_question.read(row))
+            if reading is not None:
+                await self._read(account, reading)
+        except (ServerRefusedError, ChannelClosedError, ProtocolError) as error:
+            self._failed(account, str(error))
+        except BaseException:
+            opened.channel.abort()
+            raise
+        finally:
+            if account.asker is connection:
+                account.asker = None
+
+    def answered(self, account: Account, stream: ResponseStream) -> None:
+        """The primary answered the question in front of a statement."""
+        reading = self._reading(account, view_question.parsed(stream))
+        if reading is not None and not self._step(account, reading):
+            self._proxy.tasks.start(self._read(account, reading), "read views")
+
+    def _reading(self, account: Account, answer: Answer | None) -> Reading | None:
+        """Begin to read an answer; None if it is none."""
+        self._proxy.metrics.views_asked()
+        if answer is None:
+            self._failed(account, "the question was refused, or its answer cannot be read")
+            return None
+        if not answer.whole:
+            self._failed(account, "their definitions are too long, and count as calling functions")
+            account.names_only = True
+            account.retry_at = 0.0
+            return None
+        hasher = blake2b(answer.views or b"", digest_size=16)
+        hasher.update(answer.usages or b"")
+        digest = hasher.digest()
+        if digest == account.digest:
+            return Reading(account.asked_in, digest, iter((account.catalogue,)))
+        return Reading(account.asked_in, digest, read(answer.views, answer.usages, self._define))
+
+    async def _read(self, account: Account, reading: Reading) -> None:
+        while not self._step(account, reading):  # noqa: ASYNC110 lets others have their turn
+            await asyncio.sleep(0)
+
+    def _step(self, account: Account, reading: Reading) -> bool:
+        """Read for a while; whether that was all."""
+        until = time.perf_counter() + _TURN_S
+        try:
+            for catalogue in reading.steps:
+                if catalogue is not None:
+                    account.learnt(catalogue, reading)
+                    self._grow_old(account)
+                    return True
+                if time.perf_counter() > until:
+                    return False
+        except CatalogueError as error:
+            self._failed(account, str(error))
+        return True
+
+    def _grow_old(self, account: Account) -> None:
+        """Have the primary asked again after a while, and the answer not count after another."""
+        era = account.era
+        catalogue = account.catalogue
+        age = self._proxy.config.view_age
+
+        def end() -> None:
+            if account.aged and account.era is era and account.catalogue is catalogue:
+                account.era = None
+
+        def renew() -> None:
+            if account.era is era and account.catalogue is catalogue:
+                account.aged = True
+                self._proxy.call_later(age, end)
+
+        self._proxy.call_later(age, renew)
+
+    def _define(self, text: bytes) -> Definition:
+        """What a definition shows; those of all accounts are remembered."""
+        key = blake2b(text, digest_size=16).digest()
+        definition = self._definitions.get(key)
+        if definition is None:
+            definition = Definition(text)
+            if len(self._definitions) >= _MOST_DEFINITIONS:
+                self._definitions.clear()
+            self._definitions[key] = definition
+        return definition
+
+    def _failed(self, account: Account, cause: str) -> None:
+        account.asker = None
+        account.retry_at = self._proxy.now() + _RETRY_S
+        _log.warning("the views of the primary are not known, and reads run there: %s", cause)
+
+
+class Views:
+    """Those that one session sees."""
+
+    def __init__(self, proxy: Proxy, session: ClientSession) -> None:
+        self._proxy = proxy
+        self._session = session
+        self._catalogues = proxy.catalogues
+        self._user = session.state.user
+        self._role = ""
+        self._account = self._catalogues.of(self._user, "")
+
+    def seen(self, statement: Statement) -> Statement:
+        """The statement as the views make it that it names."""
+        account = self._present()
+        if account.era is self._catalogues.era and not account.aged:
+            catalogue = account.catalogue
+            if catalogue.names.isdisjoint(statement.identifiers):
+                return statement
+            return through(statement, catalogue.touched(statement))
+        return self._unsettled(account, statement)
+
+    def _present(self) -> Account:
+        """That of the user and role of now."""
+        state = self._session.state
+        role = state.role or ""
+        if role != self._role or state.user != self._user:
+            self._user, self._role = state.user, role
+            self._account = self._catalogues.of(self._user, role)
+        return self._account
+
+    def _unsettled(self, account: Account, statement: Statement) -> Statement:
+        if self._catalogues.off:
+            return statement
+        known = account.era is self._catalogues.era
+        snapshot = self._session.state.snapshot
+        # What reads from a replica's snapshot goes on there: of its views nothing has changed.
+        if not known and (snapshot is None or not snapshot.is_replicas):
+            return through(statement, CALLS)
+        touched = account.catalogue.touched(statement)
+        if not account.asking and self._can_ask(account):
+            touched |= BOUND  # so that the question goes along
+        return through(statement, touched)
+
+    def in_front(self, primary: ServerConnection) -> bytes:
+        """The question, in front of the request, if there is one; registers the answer."""
+        statement = self._session.request.statement
+        if statement is None or not statement.identifiers:
+            return b""  # some of these keep FOUND_ROWS() as it was
+        account = self._present()
+        if self._catalogues.off or (account.era is self._catalogues.era and not account.aged):
+            return b""
+        request = self._session.request
+        if request.shape != RESULTS or effects.may_ask_previous(request):
+            return b""
+        if account.asking or not self._can_ask(account):
+            return b""
+        primary.expect(VIEWS)
+        primary.expect(IMITATE)
+        sql = account.ask(primary, self._catalogues.era)
+        question = preparation.statement_packet(primary, sql)
+        return question + preparation.statement_packet(primary, view_question.AFTER)
+
+    def answered(self, connection: ServerConnection, stream: ResponseStream) -> None:
+        """The question in front of the request was answered."""
+        if self._account.asker is connection:
+            self._catalogues.answered(self._account, stream)
+
+    def _can_ask(self, account: Account) -> bool:
+        """Whether a question leaves the session as it is, and means what it is to mean."""
+        session = self._session
+        state = session.state
+        return (
+            state.autocommit
+            and not (state.in_transaction or state.one_shot or state.suspect)
+            and not (state.pins.reasons or session.untold.noted)
+            and self._proxy.now() >= account.retry_at
+        )
+
+    @property
+    def text(self) -> str:
+        """What is known, for people."""
+        account = self._present()
+        if self._catalogues.off:
+            return "not looked at"
+        if account.era is self._catalogues.era:
+            return f"known, {len(account.catalogue.names)} not plain"
+        return "not known"

@@ -1,0 +1,77 @@
+"""Asks a server which views the account of a connection can see, and what they are.
+
+The question goes over connections that clients have set up as they like, and means the same under
+every collation, character set, sql_mode and limit (docs/mysql-behaviour.md, *Views*).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from protocol.resultset import parse_text_row
+
+if TYPE_CHECKING:
+    from protocol.response_stream import ResponseStream
+
+_HINTS: Final = b"/*+ SET_VAR(sql_big_selects=1) SET_VAR(max_execution_time=5000) */"
+_LARGEST: Final = 3_000_000
+"""Bytes of either column: what is read in one piece, and must fit into one packet of 16 MiB."""
+_OTHERS: Final = b"<>_utf8mb4'sys'"
+"""The server's own schema of views: its names say what they are."""
+
+
+def _question(definition: bytes) -> bytes:
+    rows = (
+        b"SELECT (SELECT COUNT(*) FROM information_schema.VIEWS WHERE TABLE_SCHEMA%(others)b) AS n,"
+        b"(SELECT CAST(JSON_ARRAYAGG(JSON_ARRAY(TABLE_SCHEMA,TABLE_NAME,%(definition)b)) AS BINARY)"
+        b" FROM information_schema.VIEWS WHERE TABLE_SCHEMA%(others)b) AS v,"
+        b"(SELECT CAST(JSON_ARRAYAGG(JSON_ARRAY(VIEW_SCHEMA,VIEW_NAME,TABLE_SCHEMA,TABLE_NAME))"
+        b" AS BINARY) FROM information_schema.VIEW_TABLE_USAGE WHERE VIEW_SCHEMA%(others)b) AS u"
+        b" LIMIT 1"
+    ) % {b"others": _OTHERS, b"definition": definition}
+    size = str(_LARGEST).encode("ascii")
+    return (
+        b"SELECT %b n,IF(LENGTH(v)<%b,v,NULL),IF(LENGTH(u)<%b,u,NULL) FROM (%b) AS q LIMIT 1"
+    ) % (_HINTS, size, size, rows)
+
+
+QUESTION: Final = _question(b"VIEW_DEFINITION")
+NAMES_QUESTION: Final = _question(b"NULL")
+"""The same without definitions, where these are too long."""
+COLUMNS: Final = 3
+AFTER: Final = b"DO 0"
+"""To be sent behind either. A hint's settings are tracked as changes of the session; where results
+have no OK packet (without CLIENT_DEPRECATE_EOF), the next one would tell of them."""
+
+
+class Answer(NamedTuple):
+    """What a server says of its views.
+
+    Attributes:
+        whole: nothing was left out for its length.
+        views: see `routing.catalogue.read`.
+        usages: likewise.
+    """
+
+    whole: bool
+    views: bytes | None
+    usages: bytes | None
+
+
+def read(row: list[bytes | None]) -> Answer | None:
+    """The answer in a row of `COLUMNS` values; None if it is none."""
+    if len(row) != COLUMNS or row[0] is None or not row[0].isdigit():
+        return None
+    count, views, usages = row
+    return Answer(count == b"0" or views is not None, views, usages)
+
+
+def parsed(stream: ResponseStream) -> Answer | None:
+    """The answer that a stream has read; None if it is none.
+
+    Raises:
+        MalformedPacketError: the row is none.
+    """
+    if stream.error is not None or stream.row is None:
+        return None
+    return read(parse_text_row(stream.row, COLUMNS))
