@@ -1,12 +1,9 @@
 """Serves `/metrics` (Prometheus) and `/healthz` over HTTP, in threads beside the event loop."""
 
-import socket
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from http import HTTPStatus
-from socketserver import TCPServer, ThreadingMixIn
-from typing import TYPE_CHECKING, Final, cast
-from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+from typing import TYPE_CHECKING, cast
 
 from prometheus_client import CollectorRegistry, make_wsgi_app
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
@@ -21,12 +18,11 @@ from proxy.observe.families import (
     WORKER_UP,
     Definition,
 )
+from proxy.observe.http_server import HttpServer
 from proxy.observe.metrics import Snapshot
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIEnvironment
-
-_REQUEST_TIMEOUT_S: Final = 10
 
 
 class WorkersCollector(Collector):
@@ -120,12 +116,7 @@ class MetricsServer:
         registry.register(collector)
         self._metrics = make_wsgi_app(registry)
         self._healthy = healthy
-        family, *_ = socket.getaddrinfo(
-            address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        server_class = _Server6 if family == socket.AF_INET6 else _Server
-        self._server = server_class((address.host, address.port), _Handler)
-        self._server.set_app(self._serve)
+        self._server = HttpServer(address, self._serve)
         self.address = Address(address.host, self._server.server_port)
         self._thread = threading.Thread(
             target=self._server.serve_forever, name="metrics", daemon=True
@@ -160,27 +151,3 @@ def _plain(start: "StartResponse", status: HTTPStatus) -> Iterable[bytes]:
         [("Content-Type", "text/plain; charset=utf-8"), ("Content-Length", str(len(body)))],
     )
     return [body]
-
-
-class _Server(ThreadingMixIn, WSGIServer):
-    daemon_threads = True
-
-    def server_bind(self) -> None:
-        # HTTPServer's would ask the resolver for this machine's name.
-        TCPServer.server_bind(self)
-        self.server_name, self.server_port = self.socket.getsockname()[:2]
-        self.setup_environ()
-
-
-class _Server6(_Server):
-    address_family = socket.AF_INET6
-
-
-class _Handler(WSGIRequestHandler):
-    timeout = _REQUEST_TIMEOUT_S
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Say nothing; scrapes come every few seconds."""
-
-    def address_string(self) -> str:
-        return str(self.client_address[0])

@@ -1,0 +1,168 @@
+"""A small HTTP server for a WSGI application, in threads, which nobody who connects can hold up.
+
+A connection brings one request. Its head is read here, within a limit of time and of size, before
+anything parses it, and the answer is sent at once when it is there. So silence, slowness and resets
+end a connection without a word, and what the parser is given never waits for more.
+"""
+
+import errno
+import io
+import logging
+import socket
+import sys
+import threading
+import time
+from contextlib import suppress
+from http import HTTPStatus
+from socketserver import TCPServer, ThreadingMixIn
+from typing import TYPE_CHECKING, Any, Final
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+
+from proxy.address import Address
+
+if TYPE_CHECKING:
+    from wsgiref.types import WSGIApplication
+
+_log = logging.getLogger(__name__)
+
+_REQUEST_S: Final = 5.0
+"""In which a request's head must be there."""
+_ANSWER_S: Final = 10.0
+"""In which its answer must have been taken."""
+_LONGEST_HEAD: Final = 16 << 10
+"""Of request line and headers, bytes."""
+_CONNECTIONS: Final = 32
+"""At once. Who comes then takes the place of whoever has waited the longest for a request."""
+_REST_S: Final = 1.0
+"""How long it rests where no more files can be opened."""
+
+_TOO_LARGE: Final = (
+    f"HTTP/1.0 {HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE.value}"
+    f" {HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE.phrase}\r\n\r\n".encode()
+)
+
+
+class HttpServer(ThreadingMixIn, WSGIServer):
+    """Serves `application` at one address; `serve_forever` runs until `shutdown`.
+
+    Raises:
+        OSError: the address cannot be used.
+    """
+
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self, address: Address, application: "WSGIApplication") -> None:
+        self.address_family, *_ = socket.getaddrinfo(
+            address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        self._lock = threading.Lock()
+        self._requested: dict[Any, bool] = {}
+        """Connections, oldest first, and whether their request is there."""
+        super().__init__((address.host, address.port), _Handler)
+        self.set_app(application)
+
+    def answering(self) -> int:
+        """How many requests are being answered."""
+        with self._lock:
+            return sum(self._requested.values())
+
+    def has_request(self, connection: socket.socket) -> None:
+        """Take note that a connection's request is there; it is answered whoever comes."""
+        with self._lock:
+            if connection in self._requested:
+                self._requested[connection] = True
+
+    def server_bind(self) -> None:
+        """Bind; `HTTPServer` would ask the resolver for this machine's name."""
+        TCPServer.server_bind(self)
+        self.server_name, self.server_port = self.socket.getsockname()[:2]
+        self.setup_environ()
+
+    def get_request(self) -> tuple[Any, Any]:
+        """Accept a connection."""
+        try:
+            return super().get_request()
+        except OSError as error:
+            if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
+                time.sleep(_REST_S)  # else the loop would ask again at once, and for ever
+            raise
+
+    def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 the base's
+        """Serve a connection in a thread of its own, if there is room for it."""
+        with self._lock:
+            if len(self._requested) >= _CONNECTIONS:
+                self._make_room()
+            there_is_room = len(self._requested) < _CONNECTIONS
+            if there_is_room:
+                self._requested[request] = False
+        if there_is_room:
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def _make_room(self) -> None:
+        """Close the oldest connection without a request, if there is one; its thread wakes up."""
+        for connection, requested in self._requested.items():
+            if not requested:
+                del self._requested[connection]
+                with suppress(OSError):  # its client was faster
+                    connection.shutdown(socket.SHUT_RDWR)
+                return
+
+    def shutdown_request(self, request: Any) -> None:  # noqa: ANN401 the base's
+        """Close a connection."""
+        with self._lock:
+            self._requested.pop(request, None)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 the base's
+        """Say what went wrong, in one line."""
+        _log.error("a request for metrics failed: %r", sys.exception())
+
+
+class _Handler(WSGIRequestHandler):
+    server: HttpServer
+
+    def setup(self) -> None:
+        self.connection = self.request
+        self.wfile = self._answer = io.BytesIO()
+        self._head = self._read_head()
+        self.rfile = io.BytesIO(self._head)
+
+    def handle(self) -> None:
+        if self._head:
+            self.server.has_request(self.connection)
+            super().handle()
+
+    def finish(self) -> None:
+        with suppress(OSError):  # the client left, or does not take it
+            self.connection.settimeout(_ANSWER_S)
+            self.connection.sendall(self._answer.getbuffer())
+
+    def _read_head(self) -> bytes:
+        """The request up to the empty line behind its headers, and whatever came with that.
+
+        It is empty if the client left, took too long, or sent too much, of which it is told.
+        """
+        until = time.monotonic() + _REQUEST_S
+        head = b""
+        with suppress(OSError):
+            while (left := until - time.monotonic()) > 0:
+                self.connection.settimeout(left)
+                data: bytes = self.connection.recv(_LONGEST_HEAD)
+                head += data
+                if len(head) > _LONGEST_HEAD:
+                    self._answer.write(_TOO_LARGE)
+                    break
+                if b"\r\n\r\n" in head or b"\n\n" in head:
+                    return head
+                if not data:
+                    break
+        return b""
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing; scrapes come every few seconds."""
+
+    def address_string(self) -> str:
+        return str(self.client_address[0])
