@@ -202,9 +202,10 @@ async def serve(
         OSError: an address cannot be listened on.
     """
     proxy = Proxy(config, materials, metrics, routing_log, worker)
+    monitor = Monitor(proxy)
+    await monitor.start()
     await proxy.meet_primary()
     listeners = [Listener(proxy, address) for address in config.addresses]
-    monitor = Monitor(proxy)
     signs_of_life = SignsOfLife(proxy)
     ports = [await listener.start(reuse_port=config.workers > 1) for listener in listeners]
     # What the start made stays for good, and neither statements nor sessions leave cycles behind:
@@ -212,7 +213,6 @@ async def serve(
     gc.collect()
     gc.freeze()
     gc.set_threshold(*_GC_THRESHOLDS)
-    monitor.start()
     signs_of_life.start()
     ready(ports[0])
     where = ", ".join(str(port) for port in ports)

@@ -25,6 +25,7 @@ from proxy.worker import CANNOT_SERVE, SNAPSHOT, STOP, Report, Serve, child
 
 SCRAPE_TIMEOUT_S: Final = 2.0
 STOP_TIMEOUT_S: Final = 30.0
+NOT_SERVING: Final = "no worker takes clients"
 FIRST_PAUSE_S: Final = 0.5
 LAST_PAUSE_S: Final = 30.0
 LONG_LIFE_S: Final = 60.0
@@ -40,6 +41,7 @@ class ChildWorker:
         self.number = number
         self.process: SpawnProcess | None = None
         self.port = 0  # that it listens on; 0: not yet
+        self.trouble = ""  # why clients' writes cannot be served there
         self.restart_at: float | None = None
         self._pipe: Connection | None = None
         self._started_at = 0.0
@@ -82,6 +84,8 @@ class ChildWorker:
                 report: Report = self._pipe.recv()
                 if isinstance(report, int):
                     self.port = report
+                elif isinstance(report, str):
+                    self.trouble = report
                 else:
                     self._snapshot, self._asked = report, False
                     self._answered.set()
@@ -94,7 +98,7 @@ class ChildWorker:
             return None
         status = self.process.exitcode
         self.process.close()
-        self.process, self.port = None, 0
+        self.process, self.port, self.trouble = None, 0, ""
         self._close_pipe()
         return status
 
@@ -208,9 +212,12 @@ class Supervisor:
             for number, handler in previous.items():
                 signal.signal(number, handler)
 
-    def serving(self) -> bool:
-        """Whether at least one worker takes clients; may be called from any thread."""
-        return any(worker.port for worker in self._workers)
+    def trouble(self) -> str:
+        """Why clients' writes cannot be served, if no worker can; may be called from any thread."""
+        serving = [worker.trouble for worker in self._workers if worker.port]
+        if not serving:
+            return NOT_SERVING
+        return "" if "" in serving else serving[0]
 
     def snapshots(self) -> dict[int, Snapshot | None]:
         """Ask every worker for its counts; None for one that does not answer. From any thread."""

@@ -26,8 +26,9 @@ SNAPSHOT: Final = "snapshot"
 STOP: Final = "stop"
 """What the supervisor asks a child for."""
 
-Report = int | Snapshot
-"""What a child tells the supervisor: the port that it listens on, once; then snapshots."""
+Report = int | str | Snapshot
+"""What a child tells the supervisor: the port that it listens on, once; then snapshots, and why
+clients' writes cannot be served (`Metrics.trouble`), whenever that changes."""
 
 CANNOT_SERVE: Final = 1
 """Exit status of a process that could not listen or not open its routing log."""
@@ -106,7 +107,6 @@ def child(serve: Serve, config: Config, ring: KeyRing, worker: int, pipe: Connec
     log.configure(config.log_level, worker)
     # A terminal's Ctrl-C reaches every process; the supervisor says what follows from it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    metrics = Metrics()
     sending = threading.Lock()
 
     def report(what: Report) -> None:
@@ -115,6 +115,8 @@ def child(serve: Serve, config: Config, ring: KeyRing, worker: int, pipe: Connec
                 pipe.send(what)
         except OSError:
             _log.warning("the supervisor is gone")  # `listen` sees the same and stops
+
+    metrics = Metrics(report)
 
     def listen(stop: Callable[[], None]) -> None:
         try:

@@ -16,7 +16,7 @@ from proxy.config import Config
 from proxy.observe.metrics import Metrics, Snapshot
 from proxy.observe.metrics_server import MetricsServer, WorkersCollector
 from proxy.proxy import serve as serve_clients
-from proxy.supervisor import Supervisor
+from proxy.supervisor import NOT_SERVING, Supervisor
 from proxy.tls import KeyRing, Materials, build, make_key_ring
 from proxy.version import VERSION
 from proxy.worker import CANNOT_SERVE, Serve, run_worker
@@ -58,7 +58,10 @@ def _run_here(config: Config, materials: Materials, serve: Serve) -> int:
         listening.set()
         _tell_ready(config, port)
 
-    with _serving_metrics(config, lambda: {0: metrics.snapshot()}, lambda: 0, listening.is_set):
+    def trouble() -> str:
+        return metrics.trouble if listening.is_set() else NOT_SERVING
+
+    with _serving_metrics(config, lambda: {0: metrics.snapshot()}, lambda: 0, trouble):
         return run_worker(serve, config, materials, metrics, 0, ready)
 
 
@@ -69,7 +72,7 @@ def _run_supervised(config: Config, ring: KeyRing, serve: Serve) -> int:
         config = dataclasses.replace(config, listen=Address(config.listen.host, port))
         supervisor = Supervisor(config, ring, serve, lambda port: _tell_ready(config, port))
         with _serving_metrics(
-            config, supervisor.snapshots, lambda: supervisor.restarts, supervisor.serving
+            config, supervisor.snapshots, lambda: supervisor.restarts, supervisor.trouble
         ):
             return supervisor.run()
     finally:
@@ -82,7 +85,7 @@ def _serving_metrics(
     config: Config,
     snapshots: Callable[[], Mapping[int, Snapshot | None]],
     restarts: Callable[[], int],
-    healthy: Callable[[], bool],
+    trouble: Callable[[], str],
 ) -> Iterator[None]:
     if config.metrics is None:
         yield
@@ -90,7 +93,7 @@ def _serving_metrics(
     build = (VERSION, "true" if compiled() else "false", platform.python_version())
     try:
         server = MetricsServer(
-            config.metrics, WorkersCollector(snapshots, restarts, build), healthy
+            config.metrics, WorkersCollector(snapshots, restarts, build), trouble
         )
     except OSError as error:
         raise CannotServeError(f"metrics {config.metrics}: {error.strerror}") from error

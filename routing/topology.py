@@ -33,6 +33,17 @@ class Role(Word):
     REPLICA = "replica"
 
 
+class Sight(Word):
+    """How the monitor's last look at a server ended."""
+
+    UNKNOWN = "unknown"
+    """There was none."""
+    ANSWERED = "answered"
+    REFUSED = "refused"
+    """It is there, and does not let the monitor look."""
+    GONE = "gone"
+
+
 class Server:
     """One MySQL server.
 
@@ -56,8 +67,12 @@ class Server:
         ordered: it commits in the order of its source, so it shows only states that the source had.
         confirmed_at: all that it has proved it had at this moment (monotonic s), or at a later one.
         proof_max_age: how long that counts without being asked for again, s.
-        read_only: `@@GLOBAL.read_only`, as it was last asked for; None before.
-        opened: it was read only once, and then no more.
+        read_only: `@@GLOBAL.read_only`, as the monitor saw it last; None before.
+        opened: it was read only, and then no more, and was not started in between.
+        sight: how the monitor's last look ended.
+        seen_at: when that look began, monotonic s.
+        sources: UUIDs of those that it is configured to replicate from, running or not ("" where it
+            was never connected); None if that was not asked or may not be seen.
         lag: how far it is behind the primary, s, as the monitor measured it; None if unknown.
         errant: transactions that it has and the primary has not.
         diverged: some of those have names that the primary itself gives: it lost them, and may have
@@ -81,6 +96,9 @@ class Server:
         self.proof_max_age = inf
         self.read_only: bool | None = None
         self.opened = False
+        self.sight = Sight.UNKNOWN
+        self.seen_at = 0.0
+        self.sources: frozenset[str] | None = None
         self.lag: float | None = None
         self.errant: GtidSet = EMPTY
         self.diverged = False
@@ -135,6 +153,11 @@ class Server:
         elif self.read_only:
             self.opened = True
         self.read_only = read_only
+
+    @property
+    def takes_writes(self) -> bool:
+        """Whether it did when the monitor looked last."""
+        return self.sight is Sight.ANSWERED and self.read_only is False
 
     def is_doubtful(self, now: float) -> bool:
         """Whether what it has proved was proved too long ago; `now` is monotonic, s."""
@@ -218,6 +241,9 @@ class Server:
         bereft = not applied_before <= executed
         if restarted or bereft:
             self._begin(executed, sent_at)
+            if restarted:
+                self.opened = False  # it was its configuration that opened it
+                self.read_only = None
             if restarted and (uuid != self.uuid or started[0] > self._asked_at):
                 self.started_epoch = self.epoch
             if uuid != self.uuid or bereft:
@@ -295,6 +321,8 @@ class Topology:
         observations: what the primary had at moments of the past.
         refusals: statements that replicas refuse.
         fallbacks: lets so many reads per second leave late replicas for the primary.
+        rivals: servers of which each may be the primary; empty while it is clear who is. None of
+            them gets a write.
     """
 
     def __init__(
@@ -320,6 +348,7 @@ class Topology:
         self.observations = Observations()
         self.fallbacks = TokenBucket(fallback_rate)
         self.refusals = Refusals()
+        self.rivals: list[Server] = []
         for server in self.servers:
             server.proof_max_age = proof_max_age
             server.filters.allowed = allows_filters
@@ -356,9 +385,13 @@ class Topology:
         old = self.primary
         old.role, server.role = Role.REPLICA, Role.PRIMARY
         old.opened = server.opened = False  # that counts once
-        server.diverged = False
         server.filters.lacking = False  # what it has is what there is
+        if server.diverged:
+            # It has what the old primary had lost: whoever followed that one has something else.
+            for other in self.servers:
+                other.diverged = other is not server
         server.lag = None
+        self.rivals = []
         self.replicas = [old if replica is server else replica for replica in self.replicas]
         self.primary = server
         self._promotions += 1

@@ -95,6 +95,8 @@ class Dispatch:
             if primary is None or primary.lost:
                 session.replies.lose_client("Lost connection to MySQL server during query")
                 return
+            if self._proxy.topology.rivals and self._is_withheld():
+                return
             if not self._can_know(primary):
                 session.replies.refuse(
                     ServerErrorCode.ER_UNKNOWN_STMT_HANDLER,
@@ -178,6 +180,32 @@ class Dispatch:
         if statement is None or not statement.asks_previous:
             return False
         return self._asked_about(statement) is primary.server
+
+    def _is_withheld(self) -> bool:
+        """Refuse what may write while it is not clear who the primary is, as if it were read only.
+
+        A COMMIT that a server refuses is rolled back; so the session ends here.
+        """
+        session = self._session
+        request = session.request
+        statement = request.statement
+        if not request.may_write:
+            return False
+        inside = session.state.in_transaction
+        ends = statement is not None and statement.kind is StatementClass.TRANSACTION
+        if ends and not inside and b"XA" not in request.text.upper():
+            return False  # it begins a transaction, or ends none
+        names = " and ".join(server.name for server in self._proxy.topology.rivals)
+        message = (
+            "The MySQL server is running with the --read-only option so it cannot execute this"
+            f" statement (Tidegate: {names} take writes, and it is not clear which is the primary)"
+        )
+        code = ServerErrorCode.ER_OPTION_PREVENTS_STATEMENT
+        if (ends and inside) or not request.packet:
+            session.replies.lose_client(message, code)
+        else:
+            session.replies.refuse(code, message, reason=Reason.WRITE)
+        return True
 
     def activate(self, connection: ServerConnection) -> None:
         """This connection answers the request."""

@@ -101,9 +101,10 @@ class Replies:
         else:
             self.lose_client(f"Lost connection to MySQL server during query ({cause})")
 
-    def lose_client(self, message: str) -> None:
+    def lose_client(
+        self, message: str, code: ServerErrorCode = ServerErrorCode.CR_SERVER_LOST
+    ) -> None:
         """End the client's connection with an error."""
-        code = ServerErrorCode.CR_SERVER_LOST
         self._proxy.metrics.error("proxy", code.code)
         self._session.answered = True
         self._session.connection.fail(code, message)

@@ -202,6 +202,20 @@ SERVER_UP: Final = Definition(
     "1 while a server may be used, 0 while not.",
     ("server",),
 )
+SERVER_WATCHED: Final = Definition(
+    "tidegate_server_watched",
+    "1 while the monitor can look at a server, 0 while it is refused or gone.",
+    ("server",),
+)
+SERVER_WRITABLE: Final = Definition(
+    "tidegate_server_writable",
+    "1 while a server takes writes (its read_only is OFF), as the monitor saw it last.",
+    ("server",),
+)
+PRIMARY_DISPUTED: Final = Definition(
+    "tidegate_primary_disputed",
+    "1 while several servers could be the primary, so that none of them gets a write.",
+)
 LAG: Final = Definition(
     "tidegate_replica_lag_seconds",
     "How far a replica is behind the primary; absent while unknown.",
@@ -243,7 +257,8 @@ DEFINITIONS: Final = (
     *(LOST_GTIDS, ERRANT_GTIDS, FILTERED, SCOPES, SCOPES_EVICTED, PROMOTIONS),
     *(GTIDS_TRACKED, REQUIRED_UNKNOWN, UNLOGGED, VIEWS_ASKED, UNKNOWN_ENCODINGS),
     *(PINS, PINNED, CLIENTS, CLIENT_CONNECTIONS, CLIENTS_REFUSED),
-    *(SERVERS, SERVER_CONNECTIONS, CONNECT_FAILURES, SERVER_UP, LAG),
+    *(SERVERS, SERVER_CONNECTIONS, CONNECT_FAILURES, SERVER_UP),
+    *(SERVER_WATCHED, SERVER_WRITABLE, PRIMARY_DISPUTED, LAG),
     *(ERRORS, PROTOCOL_ERRORS, LOG_WRITTEN, LOG_DROPPED, LOG_ERRORS, CPU, MEMORY),
 )
 """What each worker counts."""

@@ -11,6 +11,7 @@ import os
 import resource
 import sys
 from bisect import bisect_left
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Literal, TypedDict
 
@@ -63,9 +64,16 @@ class Snapshot(TypedDict):
 
 
 class Metrics:
-    """The counts of one worker."""
+    """The counts of one worker.
 
-    def __init__(self) -> None:
+    Attributes:
+        trouble: why clients' writes cannot be served now; empty if they can, as far as is known.
+    """
+
+    def __init__(self, tell: Callable[[str], None] | None = None) -> None:
+        """`tell` is called with each new `trouble`."""
+        self.trouble = ""
+        self._tell = tell
         # One cell per label set: a count per bucket, the last one for what is above all bounds,
         # and behind it the sum of the times.
         self._statements: dict[tuple[str, str, str, str, str, str], list[int]] = {}
@@ -221,6 +229,25 @@ class Metrics:
     def server_up(self, server: str, up: bool) -> None:
         """Say whether a server may be used."""
         self._values[families.SERVER_UP.name][(server,)] = 1 if up else 0
+
+    def server_watched(self, server: str, watched: bool) -> None:
+        """Say whether the monitor can look at a server."""
+        self._values[families.SERVER_WATCHED.name][(server,)] = 1 if watched else 0
+
+    def server_writable(self, server: str, writable: bool) -> None:
+        """Say whether a server takes writes."""
+        self._values[families.SERVER_WRITABLE.name][(server,)] = 1 if writable else 0
+
+    def primary_disputed(self, disputed: bool) -> None:
+        """Say whether several servers could be the primary."""
+        self._values[families.PRIMARY_DISPUTED.name][()] = 1 if disputed else 0
+
+    def unfit(self, why: str) -> None:
+        """Say why clients' writes cannot be served now; empty if they can."""
+        if why != self.trouble:
+            self.trouble = why
+            if self._tell is not None:
+                self._tell(why)
 
     def lag(self, server: str, seconds: float | None) -> None:
         """Say how far a replica is behind; None while that is unknown."""

@@ -104,18 +104,18 @@ class MetricsServer:
     Args:
         address: where to listen; port 0 takes a free one.
         collector: what `/metrics` shows.
-        healthy: whether `/healthz` answers 200; 503 otherwise.
+        trouble: why `/healthz` answers 503; 200 if it is empty.
 
     Raises:
         OSError: the address cannot be used.
 
     """
 
-    def __init__(self, address: Address, collector: Collector, healthy: Callable[[], bool]) -> None:
+    def __init__(self, address: Address, collector: Collector, trouble: Callable[[], str]) -> None:
         registry = CollectorRegistry()
         registry.register(collector)
         self._metrics = make_wsgi_app(registry)
-        self._healthy = healthy
+        self._trouble = trouble
         self._server = HttpServer(address, self._serve)
         self.address = Address(address.host, self._server.server_port)
         self._thread = threading.Thread(
@@ -139,13 +139,14 @@ class MetricsServer:
         if path == "/metrics":
             return cast("Iterable[bytes]", self._metrics(environ, start))
         if path == "/healthz":
-            healthy = self._healthy()
-            return _plain(start, HTTPStatus.OK if healthy else HTTPStatus.SERVICE_UNAVAILABLE)
+            if trouble := self._trouble():
+                return _plain(start, HTTPStatus.SERVICE_UNAVAILABLE, trouble)
+            return _plain(start, HTTPStatus.OK)
         return _plain(start, HTTPStatus.NOT_FOUND)
 
 
-def _plain(start: "StartResponse", status: HTTPStatus) -> Iterable[bytes]:
-    body = f"{status.phrase}\n".encode()
+def _plain(start: "StartResponse", status: HTTPStatus, text: str = "") -> Iterable[bytes]:
+    body = f"{text or status.phrase}\n".encode()
     start(
         f"{status.value} {status.phrase}",
         [("Content-Type", "text/plain; charset=utf-8"), ("Content-Length", str(len(body)))],

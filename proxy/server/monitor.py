@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from protocol.constants import Capability
-from protocol.errors import ProtocolError
-from protocol.gtid import EMPTY
+from protocol.errors import ProtocolError, ServerErrorCode
 from proxy import tasks
 from proxy.channel import ChannelClosedError
 from proxy.server.errors import ServerRefusedError, ServerUnreachableError
 from proxy.server.filters import RIGHTS, left_out_by_applier, left_out_of_binary_log
 from proxy.server.login import Login, open_connection
 from proxy.server.query import identify
-from routing.failover import new_primary
+from proxy.server.sources import sources
+from proxy.server.succession import Succession
+from routing.topology import Sight
 
 if TYPE_CHECKING:
     from proxy.proxy import Proxy
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from routing.topology import Server
 
 _log = logging.getLogger(__name__)
+
+_ACCOUNT_ERRORS: Final = frozenset({1044, 1045, 1142, 1226, 1227, 1698, 1820, 1862, 3118})
+"""They speak of the monitor's account alone; clients may well be served there."""
 
 
 class Monitor:
@@ -42,12 +46,18 @@ class Monitor:
         self._tasks: list[asyncio.Task[None]] = []
         self._opened: dict[Server, Opened] = {}
         self._blind: set[Server] = set()  # may not be asked for filters, and that was said
+        self._veiled: set[Server] = set()  # those whose replication may not be seen
+        self._succession = Succession(proxy)
 
-    def start(self) -> None:
-        """Begin to watch."""
+    async def start(self) -> None:
+        """Begin to watch; where the primary is followed, return when all servers were looked at."""
         if self._proxy.config.monitor_user is None:
             return
-        for server in self._proxy.topology.servers:
+        servers = self._proxy.topology.servers
+        if self._succession.follows:
+            await asyncio.gather(*(self._look(server) for server in servers))
+            self._succession.judge()
+        for server in servers:
             self._tasks.append(tasks.start(self._watch(server), f"monitor {server.name}"))
 
     async def stop(self) -> None:
@@ -62,37 +72,57 @@ class Monitor:
             opened.channel.abort()
 
     async def _watch(self, server: Server) -> None:
-        config = self._proxy.config
-        up: bool | None = None
         while True:
-            try:
-                async with asyncio.timeout(config.connect_timeout):
-                    await self._look(server)
-                cause = ""
-            except (ServerUnreachableError, ServerRefusedError) as error:
-                cause = str(error)
-            except (TimeoutError, ChannelClosedError, ProtocolError) as error:
-                cause = str(error) or "no answer in time"
-            if cause:
-                self._drop(server)
-            if up is not (not cause):
-                up = not cause
-                if cause:
-                    _log.warning("server %s is down: %s", server.name, cause)
-                else:
-                    _log.info("server %s is up (%s)", server.name, server.version)
-            self._proxy.metrics.server_up(server.name, not cause)
-            if cause:
-                server.unreachable(self._proxy.now())
-                server.lag = None
-                self._proxy.metrics.lag(server.name, None)
-            else:
-                server.reached()
-            if config.failover == "read_only":
-                self._follow_primary()
-            await asyncio.sleep(config.monitor_interval)
+            if server.sight is not Sight.UNKNOWN:
+                await asyncio.sleep(self._proxy.config.monitor_interval)
+            await self._look(server)
+            self._succession.judge()
 
     async def _look(self, server: Server) -> None:
+        """Look at a server, and note how that ended."""
+        proxy = self._proxy
+        began_at = proxy.now()
+        cause = ""
+        usable = True
+        try:
+            async with asyncio.timeout(proxy.config.connect_timeout):
+                await self._ask(server)
+            sight = Sight.ANSWERED
+        except ServerRefusedError as error:
+            cause = str(error)
+            leaving = error.error.code == ServerErrorCode.ER_SERVER_SHUTDOWN.code
+            sight = Sight.GONE if leaving else Sight.REFUSED
+            usable = error.error.code in _ACCOUNT_ERRORS
+        except (ServerUnreachableError, TimeoutError, ChannelClosedError, ProtocolError) as error:
+            cause = str(error) or "no answer in time"
+            sight = Sight.GONE
+            usable = False
+        if sight is not Sight.ANSWERED:
+            self._drop(server)
+            server.lag = None
+            proxy.metrics.lag(server.name, None)
+        if usable:
+            server.reached()
+        else:
+            server.unreachable(proxy.now())
+        before, server.sight, server.seen_at = server.sight, sight, began_at
+        proxy.metrics.server_up(server.name, usable)
+        proxy.metrics.server_watched(server.name, sight is Sight.ANSWERED)
+        proxy.metrics.server_writable(server.name, server.takes_writes)
+        if sight is before:
+            return
+        if sight is Sight.ANSWERED:
+            _log.info("server %s is up (%s)", server.name, server.version)
+        elif not usable:
+            _log.warning("server %s is down: %s", server.name, cause)
+        else:
+            _log.error(
+                "server %s is not watched, since it does not let the monitor look: %s; mend the"
+                " account %s there",
+                *(server.name, cause, self._login.username),
+            )
+
+    async def _ask(self, server: Server) -> None:
         proxy = self._proxy
         config = proxy.config
         asked_at = proxy.now()
@@ -108,6 +138,9 @@ class Monitor:
         proxy.ledger.identified(server, identity)
         await self._ask_applier(server, opened)
         self._judge_filters()
+        if self._succession.follows and not identity.read_only:
+            server.sources = await self._sources(server, opened)
+        server.seen_read_only(identity.read_only)
         now = proxy.now()
         if server is proxy.topology.primary:
             if proxy.terms.has_begun():
@@ -120,6 +153,8 @@ class Monitor:
         else:
             server.lag = proxy.topology.observations.age(identity.executed, now)
             proxy.metrics.lag(server.name, server.lag)
+        if server in self._veiled:
+            self._drop(server)  # a right that is granted counts for new connections
         proxy.metrics.scopes(len(proxy.scopes), proxy.scopes.evicted)
 
     async def _ask_binary_log(self, server: Server, opened: Opened) -> None:
@@ -173,15 +208,18 @@ class Monitor:
                 )
         self._proxy.metrics.filtered(primary.name, lacking=False)
 
-    def _follow_primary(self) -> None:
-        """Route to a replica that has taken over."""
-        proxy = self._proxy
-        server = new_primary(proxy.topology, proxy.now())
-        if server is not None:
-            _log.warning(
-                "server %s is the primary now, %s was", server.name, proxy.topology.primary.name
-            )
-            proxy.promote(server)
-            for server in proxy.topology.servers:
-                server.errant = EMPTY
-                proxy.metrics.errant_gtids(server.name, 0)
+    async def _sources(self, server: Server, opened: Opened) -> frozenset[str] | None:
+        """Whom a server replicates from; None if that may not be seen."""
+        try:
+            found = await sources(opened.channel, opened.connection)
+        except ServerRefusedError as error:
+            if server not in self._veiled:
+                self._veiled.add(server)
+                _log.error(
+                    "whether server %s replicates cannot be seen, so it is never followed as the"
+                    " primary: %s; GRANT REPLICATION CLIENT ON *.* TO %s",
+                    *(server.name, error, self._login.username),
+                )
+            return None
+        self._veiled.discard(server)
+        return found

@@ -49,6 +49,7 @@ class Identity:
         character_set: its character_set_client.
         max_allowed_packet: likewise; the server refuses a packet of so many bytes.
         has_roles: roles are active in it.
+        read_only: `@@GLOBAL.read_only`.
         asked_us: UTC µs when the question was sent.
         answered_us: UTC µs when the answer was there.
         grew: the server's applied set became larger by it, or began anew.
@@ -61,6 +62,7 @@ class Identity:
     character_set: str
     max_allowed_packet: int
     has_roles: bool
+    read_only: bool
     asked_us: int
     answered_us: int
     grew: bool
@@ -122,7 +124,6 @@ async def identify(
         raise MalformedPacketError("the server's max_allowed_packet is no number of bytes")
     executed = GtidSet.parse(text, before)
     server.gtids = gtid_mode == b"ON"
-    server.seen_read_only(read_only != b"0")
     # One worker has no choice but to keep the order (WL#6813).
     server.keeps_order(order == b"1" or workers in (b"0", b"1"), asked_at, loop.time())
     grew = not executed <= server.applied
@@ -141,6 +142,7 @@ async def identify(
         character_set=(character_set or b"").decode("ascii", "replace"),
         max_allowed_packet=int(largest),
         has_roles=roles != b"NONE",
+        read_only=read_only != b"0",
         asked_us=asked_us,
         answered_us=answered_us,
         grew=grew or server.epoch != epoch,

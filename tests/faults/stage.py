@@ -134,12 +134,12 @@ async def before(
         **settings,
     )
     proxy = Proxy(config, materials(config.server_tls), Metrics(), None, 0)
+    monitor = Monitor(proxy)
+    await monitor.start()
     await proxy.meet_primary()
     listener = Listener(proxy)
-    monitor = Monitor(proxy)
     signs_of_life = SignsOfLife(proxy)
     stage = Stage(proxy, await listener.start(reuse_port=False), cluster)
-    monitor.start()
     signs_of_life.start()
     try:
         with garbage.judged():

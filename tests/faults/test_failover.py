@@ -64,6 +64,7 @@ async def open_for_writes(replica: Replica) -> None:
     """Make a replica a primary, as whoever promotes it does."""
     assert replica.applier is not None
     await replica.applier.stop()
+    replica.applier = None  # RESET REPLICA ALL
     replica.set_variable("read_only", False)
 
 
@@ -265,17 +266,57 @@ async def test_two_that_could_be() -> None:
 
 
 async def test_a_replica_that_was_opened_while_the_primary_serves() -> None:
-    """Not promoted then; but it is, once the primary is gone."""
+    """Not promoted then, and neither gets a write; but it is, once the primary is gone."""
     async with watched() as on:
         new = on.cluster.replicas[0]
         await open_for_writes(new)
-        await looked(on)
+        await eventually(lambda: on.count("tidegate_primary_disputed") == 1)
         client = await on.session()
-        await does(client, "INSERT INTO t VALUES (1)")
+        assert (await client.query("INSERT INTO t VALUES (1)")).error.code == 1290
+        assert await count(client) == 0
         assert on.count("tidegate_promotions_total") == 0
         on.cluster.primary.read_only = True
         await promoted(on, new)
         assert (await client.last_error()).code == 1053
+        assert on.count("tidegate_primary_disputed") == 0
+        client = await on.session()
+        await does(client, "INSERT INTO t VALUES (1)")
+        assert not [text for text in asked(on.cluster.primary) if text.startswith("INSERT")]
+
+
+async def test_a_replica_that_replicates_still() -> None:
+    """Opened, its replication running or not: somebody wants to write there, that is all."""
+    async with watched() as on:
+        first, second = on.cluster.replicas
+        second.applying = False
+        for replica in (first, second):
+            replica.set_variable("read_only", False)
+        await looked(on)
+        assert on.count("tidegate_primary_disputed") == 0
+        client = await on.session()
+        await does(client, "INSERT INTO t VALUES (1)")
+        await on.cluster.primary.stop()
+        await eventually(is_down(on))
+        await looked(on)
+        assert on.proxy.topology.primary.name == on.cluster.primary.address
+
+
+async def test_one_that_lacks_what_the_old_primary_can_still_give() -> None:
+    async with watched() as on:
+        new = on.cluster.replicas[0]
+        new.applying = False
+        client = await on.session()
+        await does(client, "INSERT INTO t VALUES (1)")
+        await looked(on)
+        await demote(on, "read only")
+        await open_for_writes(new)
+        await looked(on)
+        assert on.count("tidegate_promotions_total") == 0
+        lacked = f"{on.cluster.primary.gtids.server_uuid}:2"
+        assert lacked in on.proxy.metrics.trouble
+        new.gtids.add(GtidSet.parse(lacked))
+        await promoted(on, new)
+        assert on.proxy.metrics.trouble == ""
 
 
 async def test_without_the_option_nothing_is_followed() -> None:

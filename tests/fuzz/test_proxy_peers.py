@@ -312,6 +312,7 @@ IDENTITY = Identity(
     character_set="utf8mb4",
     max_allowed_packet=1 << 26,
     has_roles=False,
+    read_only=False,
     asked_us=0,
     answered_us=0,
     grew=False,

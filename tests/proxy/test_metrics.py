@@ -34,9 +34,9 @@ class Scraped:
 
     def __init__(self) -> None:
         self.snapshots: dict[int, Snapshot | None] = {}
-        self.healthy = True
+        self.trouble = ""
         collector = WorkersCollector(lambda: self.snapshots, lambda: 3, ("1.2", "true", "3.11"))
-        self.server = MetricsServer(Address("127.0.0.1", 0), collector, lambda: self.healthy)
+        self.server = MetricsServer(Address("127.0.0.1", 0), collector, lambda: self.trouble)
         self.server.start()
 
     def get(self, path: str) -> str:
@@ -94,6 +94,9 @@ def exercise(metrics: Metrics) -> None:
     metrics.server_connected("db2:1")
     metrics.server_connect_failed("db2:1", "refused")
     metrics.server_up("db2:1", True)
+    metrics.server_watched("db2:1", True)
+    metrics.server_writable("db2:1", False)
+    metrics.primary_disputed(True)
     metrics.lag("db2:1", 1.5)
     metrics.error("server", 1064)
     metrics.protocol_error("client")
@@ -271,7 +274,7 @@ def test_snapshots_while_counting() -> None:
 
 def test_http(scraped: Scraped) -> None:
     assert scraped.get("/healthz") == "OK\n"
-    scraped.healthy = False
+    scraped.trouble = "the primary is read only"
     for path, status in (("/healthz", 503), ("/", 404), ("/metrics/x", 404)):
         with pytest.raises(urllib.error.HTTPError) as caught:
             scraped.get(path)
@@ -287,7 +290,7 @@ def test_http(scraped: Scraped) -> None:
 def test_address_in_use(scraped: Scraped) -> None:
     collector = WorkersCollector(dict, lambda: 0, ("", "", ""))
     with pytest.raises(OSError, match="in use"):
-        MetricsServer(scraped.server.address, collector, lambda: True)
+        MetricsServer(scraped.server.address, collector, str)
 
 
 def test_every_cause_is_documented() -> None:

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 
 import pymysql
@@ -110,6 +111,16 @@ class RunningProxy:
             for found in family.samples
             if found.name == sample and labels.items() <= found.labels.items()
         )
+
+    def health(self) -> tuple[int, str]:
+        """Status and text of `/healthz`."""
+        url = f"http://127.0.0.1:{self._metrics_port}/healthz"
+        try:
+            with urllib.request.urlopen(url, timeout=10) as response:
+                return response.status, response.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
 
     def records(
         self, at_least: int = 0, timeout: float = 15, kind: str = "statement"
