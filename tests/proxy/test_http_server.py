@@ -37,7 +37,7 @@ class Nothing(Collector):
 class Served:
     def __init__(self) -> None:
         self.collector = Nothing()
-        self.server = MetricsServer(Address("127.0.0.1", 0), self.collector, lambda: True)
+        self.server = MetricsServer(Address("127.0.0.1", 0), self.collector, str)
         self.server.start()
 
     def connect(self) -> socket.socket:
