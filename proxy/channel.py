@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Protocol, cast
 from protocol.constants import MAX_PACKET_PAYLOAD
 from protocol.errors import PacketOutOfOrderError, PacketTooLargeError
 from protocol.packet import frame
+from proxy.address import peer_name
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Callable
 
     from protocol.errors import ProtocolError
 
@@ -53,15 +53,14 @@ class PacketChannel(asyncio.BufferedProtocol):
     Attributes:
         max_payload: length that a packet may have, bytes.
         sequence_id: the id of the next packet, in either direction.
+        peer: the address of who is at the other end, also when that is gone.
+        user: as whom a client wants to log in, once it has said so.
     """
 
-    def __init__(
-        self, max_payload: int, connected: Callable[[PacketChannel], None] | None = None
-    ) -> None:
-        """`connected` is told of the start."""
+    def __init__(self, max_payload: int) -> None:
         self.max_payload = max_payload
-        self._connected = connected
         self.sequence_id = 0
+        self.peer = self.user = ""
         self._transport: asyncio.Transport | None = None
         self._chunk = bytearray(_CHUNK)
         self._received = bytearray()
@@ -152,6 +151,7 @@ class PacketChannel(asyncio.BufferedProtocol):
     def adopt(self, transport: asyncio.Transport, sequence_id: int, *, secure: bool) -> None:
         """Take over a connection from another protocol object."""
         self._transport = transport
+        self.peer = peer_name(transport)
         self._tls = secure
         # Compressed packets have ids of their own, by which peers go (`protocol.compression`).
         self._numbered = not transport.get_extra_info("compressed", False)
@@ -216,8 +216,7 @@ class PacketChannel(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the transport."""
         self._transport = cast("asyncio.Transport", transport)
-        if self._connected is not None:
-            self._connected(self)
+        self.peer = peer_name(self._transport)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Where the next bytes go: in clear, no more than are still missing."""

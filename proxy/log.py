@@ -1,4 +1,8 @@
-"""Messages to stderr: one line each, UTC, the worker's number where there are several."""
+"""Messages to stderr: one line each, UTC, the worker's number where there are several.
+
+Names and errors in a message may be a client's or a server's own text: what is not printable is
+escaped, so that nobody writes lines into the log.
+"""
 
 import logging
 import time
@@ -9,9 +13,20 @@ from proxy.options import LogLevel
 _FORMAT: Final = "%(asctime)s.%(msecs)03dZ %(levelname)s {worker}%(name)s: %(message)s"
 
 
+class Formatter(logging.Formatter):
+    """Escapes what is not printable in a message; a traceback behind it keeps its lines."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 logging's name for it
+        """The line."""
+        line = super().formatMessage(record)
+        if line.isprintable():
+            return line
+        return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in line)
+
+
 def configure(level: LogLevel, worker: int | None = None) -> None:
     """Send this process's messages to stderr; `worker` is None where there is only one process."""
-    formatter = logging.Formatter(
+    formatter = Formatter(
         _FORMAT.format(worker="" if worker is None else f"[worker {worker}] "),
         datefmt="%Y-%m-%dT%H:%M:%S",
     )

@@ -14,6 +14,7 @@ from protocol.constants import Capability
 from proxy import tasks
 from proxy.client.known_passwords import KnownPasswords
 from proxy.client.listener import Listener
+from proxy.client.refusals import Refusals
 from proxy.client.views import Catalogues
 from proxy.observe.ledger import Ledger
 from proxy.server.errors import ServerUnreachableError
@@ -41,6 +42,10 @@ _log = logging.getLogger(__name__)
 
 _DRAIN_S: Final = 5.0
 """How long a stop waits for statements that run."""
+_DRAIN_TELLS_S: Final = 1.0
+"""How often it says for how many."""
+_DRAIN_NAMES: Final = 10
+"""Clients that it names, of those that it cuts off."""
 
 _GC_THRESHOLDS: Final = (20_000, 20, 50)
 
@@ -69,6 +74,7 @@ class Proxy:
         metrics: counts.
         ledger: enters statements into metrics and log.
         sessions: by the connection id that the client was given.
+        refusals: clients that were turned away.
         accepting: clients that are logging in, at whatever listener.
         server_version: what clients are greeted with: the primary's.
         server_capabilities: what the primary can do; clients are not offered more.
@@ -103,6 +109,7 @@ class Proxy:
         self.catalogues = Catalogues(self)
         self.sessions: dict[int, ClientSession] = {}
         self.accepting = 0
+        self.refusals = Refusals(metrics, asyncio.get_running_loop().time)
         self.server_version = _ASSUMED_VERSION
         self.server_capabilities = ~Capability(0)
         self.tasks = tasks
@@ -167,14 +174,29 @@ class Proxy:
 
     async def drain(self) -> None:
         """End all sessions: idle ones at once, the others after their statement or a while."""
-        deadline = time.monotonic() + _DRAIN_S
-        for session in list(self.sessions.values()):
-            session.shut_down()
-        while self.sessions and time.monotonic() < deadline:
-            await asyncio.sleep(0.02)
+        self.refusals.flush()
+        now = told = time.monotonic()
+        deadline = now + _DRAIN_S
+        _log.info("stopping: %d sessions are open", len(self.sessions))
+        while True:
             for session in list(self.sessions.values()):
                 session.shut_down()
-        for session in list(self.sessions.values()):
+            if not self.sessions or now >= deadline:
+                break
+            await asyncio.sleep(0.02)
+            now = time.monotonic()
+            if now - told >= _DRAIN_TELLS_S:
+                told = now
+                _log.info("stopping: the statements of %d sessions still run", len(self.sessions))
+        left = list(self.sessions.values())
+        if left:
+            _log.warning(
+                "stopping: %d sessions are cut off, whose statements still ran after %g s: %s",
+                *(len(left), _DRAIN_S),
+                ", ".join(session.connection.peer for session in left[:_DRAIN_NAMES])
+                + (", …" if len(left) > _DRAIN_NAMES else ""),
+            )
+        for session in left:
             session.connection.abort()
 
 

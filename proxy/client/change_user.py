@@ -48,9 +48,11 @@ async def change_user(proxy: Proxy, session: ClientSession, packet: bytes) -> No
     except TimeoutError:
         timed_out(proxy, channel)
     except ChannelClosedError as error:
+        proxy.refusals.failed(channel, f"could not change its user: {error}")
         refuse(channel, ServerErrorCode.CR_SERVER_LOST, f"Lost connection to MySQL server: {error}")
     except ProtocolError as error:
         proxy.metrics.protocol_error("client")
+        proxy.refusals.failed(channel, f"broke its change of user off: {error}")
         refuse(channel, handshake_error(error), f"Bad handshake: {error}")
     session.client_lost()
 
@@ -70,6 +72,7 @@ async def _change(
     """
     capabilities = session.connection.capabilities
     command = ComChangeUser.parse(packet[4:], capabilities)
+    channel.user = command.username
     nonce = bytes(byte % 127 + 1 for byte in secrets.token_bytes(20))
     channel.write_packet(AuthSwitchRequest(CACHING_SHA2, nonce).serialise())
     response = await channel.read_packet()
@@ -89,6 +92,7 @@ async def _change(
     try:
         rules = session.rules.of_user(login.username, login.attributes)
     except SettingError as error:
+        proxy.refusals.add("attribute", channel, str(error))
         refuse(channel, ServerErrorCode.ER_WRONG_VALUE_FOR_VAR, f"Tidegate: {error}")
         return False
     tracking = rules.initial(login.database or "").tracking

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import socket
 import ssl
 from typing import TYPE_CHECKING, Final
 
@@ -20,7 +21,7 @@ from protocol.constants import Capability
 from protocol.errors import ProtocolError, ServerErrorCode
 from protocol.frame_numbers import FrameNumbers
 from protocol.handshake import HandshakeResponse41, HandshakeV10, SSLRequest, is_ssl_request
-from proxy import tasks
+from proxy.acceptor import Acceptor
 from proxy.channel import ChannelClosedError, PacketChannel
 from proxy.client.authentication import Authentication
 from proxy.client.connection import ClientConnection
@@ -100,7 +101,7 @@ class Listener:
         """Without an address it is that of the option `listen`."""
         self.address = proxy.config.listen if address is None else address
         self._proxy = proxy
-        self._server: asyncio.Server | None = None
+        self._acceptor = Acceptor(self.address, self._take)
 
     async def start(self, *, reuse_port: bool) -> int:
         """Listen; return the port.
@@ -108,35 +109,32 @@ class Listener:
         Raises:
             OSError: the address cannot be used.
         """
-        self._server = await asyncio.get_running_loop().create_server(
-            lambda: PacketChannel(LOGIN_PACKET_LIMIT, self._connected),
-            self.address.host,
-            self.address.port,
-            reuse_port=reuse_port,
-            backlog=1024,
-        )
-        port: int = self._server.sockets[0].getsockname()[1]
-        return port
+        return await self._acceptor.start(reuse_port=reuse_port)
 
     def stop(self) -> None:
         """Take no more clients."""
-        if self._server is not None:
-            self._server.close()
+        self._acceptor.stop()
 
-    def _connected(self, channel: PacketChannel) -> None:
-        tasks.start(self._welcome(channel), "welcome a client")
+    async def _take(self, taken: socket.socket) -> None:
+        try:
+            taken.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            _, channel = await asyncio.get_running_loop().connect_accepted_socket(
+                lambda: PacketChannel(LOGIN_PACKET_LIMIT), taken
+            )
+        except OSError:
+            taken.close()  # the client has left already
+            return
+        await self._welcome(channel)
 
     async def _welcome(self, channel: PacketChannel) -> None:
         proxy = self._proxy
         if len(proxy.sessions) + proxy.accepting >= proxy.config.max_connections:
-            proxy.metrics.client_refused("max_connections")
-            refuse(
-                channel,
-                ServerErrorCode.ER_CON_COUNT_ERROR,
-                f"Too many connections (Tidegate's max-connections is"
-                f" {proxy.config.max_connections})",
-                capabilities=Capability(0),
+            why = (
+                "Too many connections (Tidegate's max-connections is"
+                f" {proxy.config.max_connections})"
             )
+            proxy.refusals.add("max_connections", channel, why)
+            refuse(channel, ServerErrorCode.ER_CON_COUNT_ERROR, why, capabilities=Capability(0))
             return
         proxy.accepting += 1
         try:
@@ -145,10 +143,10 @@ class Listener:
         except TimeoutError:
             timed_out(proxy, channel)
         except ChannelClosedError:
-            proxy.metrics.client_refused("closed")
+            proxy.refusals.add("closed", channel, "")
             channel.abort()
         except (ProtocolError, ssl.SSLError, OSError) as error:
-            proxy.metrics.client_refused("protocol")
+            proxy.refusals.add("protocol", channel, f"Bad handshake: {error}")
             proxy.metrics.protocol_error("client")
             refuse(channel, handshake_error(error), f"Bad handshake: {error}")
         except BaseException:
@@ -219,7 +217,7 @@ class Welcome:
         try:
             rules = SessionRules(proxy.config, self.listener, login.username, login.attributes)
         except SettingError as error:
-            proxy.metrics.client_refused("attribute")
+            proxy.refusals.add("attribute", channel, str(error))
             refuse(channel, ServerErrorCode.ER_WRONG_VALUE_FOR_VAR, f"Tidegate: {error}")
             return
         tracking = rules.initial(login.database or "").tracking
@@ -296,14 +294,14 @@ class Welcome:
             )
             payload = await channel.read_packet()
         response = HandshakeResponse41.parse(payload)
+        channel.user = response.username
         if proxy.config.client_tls == "required" and not channel.secure:
-            proxy.metrics.client_refused("no_tls")
-            refuse(
-                channel,
-                ServerErrorCode.ER_SECURE_TRANSPORT_REQUIRED,
+            why = (
                 "Connections using insecure transport are prohibited (Tidegate's client-tls is"
-                " required)",
+                " required)"
             )
+            proxy.refusals.add("no_tls", channel, why)
+            refuse(channel, ServerErrorCode.ER_SECURE_TRANSPORT_REQUIRED, why)
             return None
         return response if self._agree_on_compression(response) else None
 
@@ -312,9 +310,7 @@ class Welcome:
         algorithm = agreed(response.capabilities & self._offered)
         level = ZLIB_LEVEL
         if algorithm not in self._proxy.config.client_compression:
-            self._proxy.metrics.client_refused("compression")
-            refuse(
-                self._channel,
+            self._refuse_compression(
                 ServerErrorCode.ER_WRONG_COMPRESSION_ALGORITHM_CLIENT,
                 f"Invalid compression algorithm '{algorithm}'.",
             )
@@ -322,9 +318,7 @@ class Welcome:
         if algorithm is Algorithm.ZSTD:
             level = response.zstd_level
             if level not in ZSTD_LEVELS:
-                self._proxy.metrics.client_refused("compression")
-                refuse(
-                    self._channel,
+                self._refuse_compression(
                     ServerErrorCode.ER_WRONG_COMPRESSION_LEVEL_CLIENT,
                     "Invalid zstd compression level for algorithm 'zstd'.",
                 )
@@ -332,6 +326,10 @@ class Welcome:
         if algorithm is not Algorithm.UNCOMPRESSED:
             self._compression = Compression(algorithm, level, server=True)
         return True
+
+    def _refuse_compression(self, code: ServerErrorCode, why: str) -> None:
+        self._proxy.refusals.add("compression", self._channel, why)
+        refuse(self._channel, code, why)
 
     async def _be_greeted(self) -> None:
         """Let the primary say hello first, unless too many clients take their time to log in.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
     from proxy.proxy import Proxy
     from proxy.server.connection import ServerConnection
     from routing.topology import Server
-
-_log = logging.getLogger(__name__)
 
 LOGIN_PACKET_LIMIT: Final = 1 << 18
 """No packet of a client's login is longer, bytes: names, a password and 64 KiB of attributes."""
@@ -90,7 +87,7 @@ async def open_primary(
                     login = replace(login, password=password)
                     current = greeted = None  # used up
                     continue
-            proxy.metrics.client_refused("login")
+            proxy.refusals.add("login", channel, str(error))
             proxy.metrics.error("server", error.error.code)
             channel.write_packet(error.error.serialise(Capability.CLIENT_PROTOCOL_41))
             channel.close()
@@ -114,15 +111,15 @@ def may_enter(proxy: Proxy, channel: PacketChannel, login: Login, opened: Opened
     if opened.requirement is Requirement.TLS and channel.secure:
         return True
     opened.channel.abort()
-    proxy.metrics.client_refused("no_tls" if opened.requirement is Requirement.TLS else "login")
-    refuse(
-        channel,
-        ServerErrorCode.ER_ACCESS_DENIED_ERROR,
+    why = (
         f"Access denied for user '{login.username}' (using password:"
         f" {'YES' if login.password else 'NO'}): the account requires"
         f" {opened.requirement.value}, which the connection to Tidegate "
-        + ("is not" if opened.requirement is Requirement.TLS else "cannot show to the server"),
+        + ("is not" if opened.requirement is Requirement.TLS else "cannot show to the server")
     )
+    cause = "no_tls" if opened.requirement is Requirement.TLS else "login"
+    proxy.refusals.add(cause, channel, why)
+    refuse(channel, ServerErrorCode.ER_ACCESS_DENIED_ERROR, why)
     return False
 
 
@@ -130,10 +127,10 @@ def _unreachable(
     proxy: Proxy, channel: PacketChannel, primary: Server, error: ServerUnreachableError
 ) -> None:
     primary.unreachable(proxy.now())
-    proxy.metrics.client_refused("primary_unreachable")
+    why = f"the primary {primary.name} cannot be reached: {error}"
+    proxy.refusals.add("primary_unreachable", channel, why)
     proxy.metrics.server_connect_failed(primary.name, "unreachable")
     proxy.metrics.server_up(primary.name, False)
-    _log.error("the primary %s cannot be reached: %s", primary.name, error)
     refuse(
         channel,
         ServerErrorCode.CR_CONN_HOST_ERROR,
@@ -170,13 +167,12 @@ def handshake_error(error: Exception) -> ServerErrorCode:
 
 def timed_out(proxy: Proxy, channel: PacketChannel) -> None:
     """The client took too long to log in."""
-    proxy.metrics.client_refused("timeout")
-    refuse(
-        channel,
-        ServerErrorCode.ER_NET_READ_INTERRUPTED,
+    why = (
         "Got timeout reading communication packets: the login took longer than"
-        f" {proxy.config.handshake_timeout:g} s (Tidegate's handshake-timeout)",
+        f" {proxy.config.handshake_timeout:g} s (Tidegate's handshake-timeout)"
     )
+    proxy.refusals.add("timeout", channel, why)
+    refuse(channel, ServerErrorCode.ER_NET_READ_INTERRUPTED, why)
 
 
 def refuse(

@@ -267,9 +267,13 @@ def test_between_two_channels_and_then_between_protocols(run_loop: Any, secure: 
     async def story() -> None:
         loop = asyncio.get_running_loop()
         accepted: asyncio.Future[PacketChannel] = loop.create_future()
-        server = await loop.create_server(
-            lambda: PacketChannel(1 << 20, accepted.set_result), "127.0.0.1", 0
-        )
+
+        def accept() -> PacketChannel:
+            channel = PacketChannel(1 << 20)
+            loop.call_soon(accepted.set_result, channel)  # when it knows its transport
+            return channel
+
+        server = await loop.create_server(accept, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
         _, near = await loop.create_connection(lambda: PacketChannel(1 << 20), "127.0.0.1", port)
         far = await accepted

@@ -1,0 +1,124 @@
+"""Takes connections at one address, and goes on when for a while it cannot.
+
+An event loop's own server ends for good where `accept` fails, or drops clients without a word.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import socket
+from typing import TYPE_CHECKING, Final
+
+from proxy import tasks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from proxy.address import Address
+
+_log = logging.getLogger(__name__)
+
+_BACKLOG: Final = 1024
+
+_AT_ONCE: Final = 64
+"""Connections that are taken before others have their turn."""
+
+_REST_S: Final = 1.0
+"""How long it rests where no more files can be opened; who connects waits in the backlog."""
+
+
+class Acceptor:
+    """Hands each connection to `take`, as a task of its own."""
+
+    def __init__(
+        self, address: Address, take: Callable[[socket.socket], Coroutine[object, object, None]]
+    ) -> None:
+        self._address = address
+        self._take = take
+        self._sockets: list[socket.socket] = []
+        self._resting: dict[socket.socket, asyncio.TimerHandle] = {}
+        self._lacking = False  # which was said
+
+    async def start(self, *, reuse_port: bool) -> int:
+        """Listen; return the port.
+
+        Raises:
+            OSError: the address cannot be used.
+        """
+        port = self._address.port
+        found = await asyncio.get_running_loop().getaddrinfo(
+            self._address.host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        families = {family for family, *_ in found}
+        try:
+            for family, _, _, _, where in dict.fromkeys(found):
+                try:
+                    listening = socket.create_server(
+                        (where[0], port, *where[2:]),
+                        family=family,
+                        backlog=_BACKLOG,
+                        reuse_port=reuse_port,
+                    )
+                except OSError as error:
+                    if error.errno == errno.EAFNOSUPPORT and len(families) > 1:
+                        continue  # a name has an IPv6 address where the system has no IPv6
+                    raise
+                self._sockets.append(listening)
+                listening.setblocking(False)
+                port = listening.getsockname()[1]
+        except OSError:
+            self._close()
+            raise
+        for listening in self._sockets:
+            self._listen(listening)
+        return port
+
+    def stop(self) -> None:
+        """Take no more."""
+        for listening in self._sockets:
+            if listening in self._resting:
+                self._resting.pop(listening).cancel()
+            else:
+                asyncio.get_running_loop().remove_reader(listening)
+        self._close()
+
+    def _close(self) -> None:
+        for listening in self._sockets:
+            listening.close()
+        self._sockets.clear()
+
+    def _listen(self, listening: socket.socket) -> None:
+        self._resting.pop(listening, None)
+        asyncio.get_running_loop().add_reader(listening, self._accept, listening)
+
+    def _accept(self, listening: socket.socket) -> None:
+        for _ in range(_AT_ONCE):
+            try:
+                taken, _ = listening.accept()
+            except BlockingIOError:  # all that came are taken
+                if self._lacking:
+                    self._lacking = False
+                    _log.info("clients are accepted at %s again", self._address)
+                return
+            except (InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                self._rest(listening, error)
+                return
+            taken.setblocking(False)
+            tasks.start(self._take(taken), "welcome a client")
+
+    def _rest(self, listening: socket.socket, error: OSError) -> None:
+        """What is lacking, most likely open files (EMFILE, ENFILE), may be there in a while."""
+        if not self._lacking:
+            self._lacking = True
+            _log.error(
+                "no client can be accepted at %s: %s; trying again every %g s (open files: ulimit"
+                " -n)",
+                *(self._address, error.strerror, _REST_S),
+            )
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(listening)
+        self._resting[listening] = loop.call_later(_REST_S, self._listen, listening)

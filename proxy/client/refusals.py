@@ -1,0 +1,67 @@
+"""Clients that were turned away: each is counted, and as many are logged as a reader can take."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from routing.token_bucket import TokenBucket
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from proxy.channel import PacketChannel
+    from proxy.observe.metrics import Metrics
+
+_log = logging.getLogger(__name__)
+
+_A_SECOND: Final = 10.0
+"""So many lines a second tell what is wrong; the rest is counted in the next one."""
+
+_LONGEST: Final = 300
+"""Characters of a reason; names in it are the client's choice."""
+_LONGEST_USER: Final = 64
+"""Characters of a user's name; servers allow 32."""
+
+
+class Refusals:
+    """Those of one worker."""
+
+    def __init__(self, metrics: Metrics, now: Callable[[], float]) -> None:
+        """`now` is monotonic, seconds."""
+        self._metrics = metrics
+        self._now = now
+        self._bucket = TokenBucket(_A_SECOND)
+        self._unlogged = 0
+
+    def add(self, cause: str, client: PacketChannel, why: str) -> None:
+        """Count and log one.
+
+        Args:
+            cause: as the metric has it.
+            client: who it was.
+            why: in words, without passwords; the log escapes what is not printable.
+        """
+        self._metrics.client_refused(cause)
+        if cause == "closed":  # it left by itself, as whoever looks at the port does
+            _log.debug("client %s left before it had logged in", _name(client))
+        else:
+            self.failed(client, f"was refused ({cause}): {why}")
+
+    def failed(self, client: PacketChannel, what: str) -> None:
+        """Log, and do not count, what else went wrong for a client that wants to log in."""
+        if self._bucket.reserve(self._now(), 0.0) is None:
+            self._unlogged += 1
+            return
+        self.flush()
+        _log.warning("client %s %s", _name(client), what[:_LONGEST])
+
+    def flush(self) -> None:
+        """Tell how many were not logged."""
+        if self._unlogged:
+            _log.warning("%d more clients were refused, and not logged one by one", self._unlogged)
+            self._unlogged = 0
+
+
+def _name(client: PacketChannel) -> str:
+    return f"{client.peer} as {client.user[:_LONGEST_USER]!r}" if client.user else client.peer

@@ -1,0 +1,301 @@
+"""Clients that are turned away are in the log: who, why, not too often, and in one line each."""
+
+import asyncio
+import logging
+import re
+import resource
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from protocol.constants import Capability
+from proxy import acceptor, log, proxy
+from proxy.address import Address
+from proxy.client import refusals
+from tests.faults.client import MODERN, Client, change_user, finish_change, query
+from tests.faults.peers import unused_address
+from tests.faults.stage import Stage, asked, before, eventually, stage
+
+SECRET = "never-to-be-seen"
+
+
+def lines(caplog: pytest.LogCaptureFixture, name: str) -> list[str]:
+    """What stands in the log as it is printed, without DEBUG."""
+    form = log.Formatter("%(levelname)s %(message)s")
+    return [
+        form.format(record)
+        for record in caplog.records
+        if record.name == name and record.levelname != "DEBUG"
+    ]
+
+
+def refused(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return lines(caplog, refusals.__name__)
+
+
+def address(client: Client) -> str:
+    host, port = client.writer.get_extra_info("sockname")
+    return f"{host}:{port}"
+
+
+# Each cause, with the client's address.
+
+
+async def wrong_password(on: Stage, client: Client) -> None:
+    await client.log_in(password=SECRET)
+
+
+async def no_tls(on: Stage, client: Client) -> None:
+    await client.log_in()
+
+
+async def bad_attribute(on: Stage, client: Client) -> None:
+    await client.log_in(attributes={"tidegate.consistency": "NONE"})
+
+
+async def bad_compression(on: Stage, client: Client) -> None:
+    capabilities = MODERN | Capability.CLIENT_ZSTD_COMPRESSION_ALGORITHM
+    await client.log_in(capabilities=capabilities, zstd_level=99)
+
+
+async def bad_handshake(on: Stage, client: Client) -> None:
+    await client.greet()
+    client.send(b"garbage", 1)
+
+
+async def silent(on: Stage, client: Client) -> None:
+    await client.greet()
+
+
+async def too_many(on: Stage, client: Client) -> None:
+    pass
+
+
+CASES: dict[str, tuple[Any, dict[str, Any], str]] = {
+    "login": (wrong_password, {}, "Access denied for user 'app'"),
+    "no_tls": (no_tls, {"client_tls": "required"}, "insecure transport"),
+    "attribute": (bad_attribute, {}, "want one of BEST_EFFORT"),
+    "compression": (bad_compression, {}, "zstd compression level"),
+    "protocol": (bad_handshake, {}, "Bad handshake"),
+    "timeout": (silent, {"handshake_timeout": 0.3}, "handshake-timeout"),
+    "max_connections": (too_many, {"max_connections": 0}, "max-connections is 0"),
+}
+UNNAMED = ("protocol", "timeout", "max_connections")
+"""Who is refused so has not said who it is."""
+
+
+@pytest.mark.parametrize("cause", CASES)
+async def test_who_is_refused_and_why(cause: str, caplog: pytest.LogCaptureFixture) -> None:
+    visit, options, why = CASES[cause]
+    async with stage(**options) as on:
+        client = await on.connect()
+        await visit(on, client)
+        await client.rest()
+        (line,) = refused(caplog)
+        user = "" if cause in UNNAMED else " as 'app'"
+        assert line.startswith(f"WARNING client {address(client)}{user} was refused ({cause}): ")
+        assert why in line
+        assert on.count("tidegate_clients_refused_total", cause) == 1
+    assert SECRET not in caplog.text
+
+
+async def test_a_primary_that_is_not_there(caplog: pytest.LogCaptureFixture) -> None:
+    primary = await unused_address()
+    async with before(primary) as on:
+        client = await on.connect()
+        await client.log_in()
+        (line,) = refused(caplog)
+        assert f"(primary_unreachable): the primary {primary} cannot be reached" in line
+
+
+async def test_a_change_of_user(caplog: pytest.LogCaptureFixture) -> None:
+    async with stage() as on:
+        client = await on.session()
+        client.send(change_user("other"))
+        assert (await finish_change(client, SECRET))[0] == 0xFF
+        broken = await on.session()
+        broken.send(change_user("other"))
+        await broken.read_packet()
+        broken.send(b"garbage", sequence_id=9)
+        await broken.rest()
+        first, second = refused(caplog)
+        assert first.startswith(
+            f"WARNING client {address(client)} as 'other' was refused (login): "
+        )
+        assert second.startswith(f"WARNING client {address(broken)} as 'other' broke ")
+    assert SECRET not in caplog.text
+
+
+async def test_who_leaves_is_no_line(caplog: pytest.LogCaptureFixture) -> None:
+    async with stage() as on:
+        (await on.connect()).abort()
+        await eventually(lambda: on.count("tidegate_clients_refused_total", "closed") == 1)
+        assert refused(caplog) == []
+
+
+# What clients write themselves.
+
+
+async def test_a_name_cannot_write_lines_into_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    async with stage() as on:
+        name = "x\nERROR all is lost\r\x1b[2J\u2028" + "y" * 5000
+        await (await on.connect()).log_in(user=name)
+        (line,) = refused(caplog)
+        assert line.isprintable()
+        assert r"x\nERROR all is lost\r\x1b[2J\u2028" in line
+        assert len(line) < 500
+
+
+def test_what_is_printable_stays() -> None:
+    form = log.Formatter("%(message)s")
+    for text in ("Grüße 潮", "a'b\\n", ""):
+        assert form.format(record(text)) == text
+    assert form.format(record("a\ud800\x00\x7f")) == r"a\ud800\x00\x7f"
+
+
+def record(text: str) -> logging.LogRecord:
+    return logging.LogRecord("x", logging.INFO, "", 0, "%s", (text,), None)
+
+
+# Many at once.
+
+
+async def test_a_flood_of_refusals_is_counted_and_not_told_one_by_one(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with stage(max_connections=0) as on:
+        now = on.proxy.now()
+        monkeypatch.setattr(on.proxy.refusals, "_now", lambda: now)
+        for _ in range(50):
+            await (await on.connect()).rest()
+        assert len(refused(caplog)) == 10
+        assert on.count("tidegate_clients_refused_total", "max_connections") == 50
+        now += 0.1
+        await (await on.connect()).rest()
+        assert refused(caplog)[10] == (
+            "WARNING 40 more clients were refused, and not logged one by one"
+        )
+        assert "was refused" in refused(caplog)[11]
+        await (await on.connect()).rest()
+        await on.proxy.drain()
+        assert refused(caplog)[12:] == [
+            "WARNING 1 more clients were refused, and not logged one by one"
+        ]
+
+
+# Too many open files.
+
+
+async def test_the_listener_survives_that_no_more_files_can_be_opened(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(acceptor, "_REST_S", 0.05)
+    rests: list[OSError] = []
+    rest = acceptor.Acceptor._rest
+
+    def counted(self: acceptor.Acceptor, listening: socket.socket, error: OSError) -> None:
+        rests.append(error)
+        rest(self, listening, error)
+
+    monkeypatch.setattr(acceptor.Acceptor, "_rest", counted)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    async with stage() as on:
+        served = await on.session()
+        clients = [socket.socket() for _ in range(40)]
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))  # all of these are open
+            for client in clients:
+                client.setblocking(False)
+                await asyncio.get_running_loop().sock_connect(client, ("127.0.0.1", on.port))
+            await eventually(lambda: len(rests) >= 3)
+            assert (await served.query("DO 1")).ok
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+            for client in clients:
+                client.close()
+        assert (await (await on.session()).query("SELECT 1")).value == b"1"
+        lacking, again = lines(caplog, acceptor.__name__)
+        assert lacking.startswith("ERROR no client can be accepted at 127.0.0.1:")
+        assert ": Too many open files; trying again" in lacking
+        assert again.startswith("INFO clients are accepted at 127.0.0.1:")
+
+
+START = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, (48, 48))
+from proxy.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+async def test_a_process_that_may_open_few_files(tmp_path: Path) -> None:
+    """More clients than it may have files, and when they are gone, it serves the next."""
+    async with stage() as on:
+        host, port = "127.0.0.1", on.cluster.primary.port
+        errors = tmp_path / "stderr"
+        with errors.open("wb") as stderr:
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-c", START, "run", "--listen", f"{host}:0"),
+                *("--primary", f"{host}:{port}"),
+                cwd=Path(__file__).parents[2],
+                stderr=stderr,
+            )
+        try:
+            await eventually(lambda: "listening on" in errors.read_text())
+            found = re.search(r"listening on 127\.0\.0\.1:(\d+) ", errors.read_text())
+            assert found
+            clients = [await Client.connect(int(found[1])) for _ in range(100)]
+            await eventually(lambda: "no client can be accepted" in errors.read_text())
+            for client in clients:
+                client.abort()
+            await eventually(lambda: "are accepted at" in errors.read_text())
+            async with await Client.connect(int(found[1])) as client:
+                assert (await client.log_in())[0] == 0x00
+                assert (await client.query("SELECT 1")).value == b"1"
+        finally:
+            process.terminate()
+            assert await asyncio.wait_for(process.wait(), 60) == 0
+        assert errors.read_text().count("no client can be accepted") == 1
+        assert "Traceback" not in errors.read_text()
+
+
+async def test_a_stop_while_it_rests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(acceptor, "_REST_S", 0.05)
+    taken: list[socket.socket] = []
+
+    async def take(one: socket.socket) -> None:
+        taken.append(one)
+
+    resting = acceptor.Acceptor(Address("127.0.0.1", 0), take)
+    await resting.start(reuse_port=False)
+    (listening,) = resting._sockets
+    asyncio.get_running_loop().remove_reader(listening)
+    resting._rest(listening, OSError(24, "Too many open files"))
+    resting.stop()
+    await asyncio.sleep(0.2)  # no timer comes back to a closed socket
+    assert not taken
+
+
+# The stop.
+
+
+async def test_a_stop_tells_whom_it_cuts_off(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(proxy, "_DRAIN_S", 0.1)
+    monkeypatch.setattr(proxy, "_DRAIN_TELLS_S", 0.06)
+    async with stage() as on:
+        idle, busy = await on.session(), await on.session()
+        busy.send(query("DO SLEEP(2)"))
+        await eventually(lambda: any("SLEEP" in sql for sql in asked(on.cluster.primary)))
+        await on.proxy.drain()
+        assert lines(caplog, "proxy.proxy") == [
+            "INFO stopping: 2 sessions are open",
+            "INFO stopping: the statements of 1 sessions still run",
+            "WARNING stopping: 1 sessions are cut off, whose statements still ran after 0.1 s:"
+            f" {address(busy)}",
+        ]
+        assert (await idle.last_error()).code == 1053
