@@ -146,7 +146,7 @@ class FakeServer:
         if b"GTID_SUBSET" in sql:
             return self._rows([b"1"])
         if b"@@GLOBAL.gtid_executed" in sql:
-            return self._rows([b"", f"{UUID}:1-{self._number + 1}".encode()])
+            return self._rows([b"", f"{UUID}:1-{self._number + 1}".encode(), b"ON"])
         if sql[:6].upper() == b"SELECT":
             return self._rows([b"1"], [b"2"])
         if sql[:4].upper() == b"CALL":
