@@ -7,7 +7,14 @@ from routing.lexer import CALLED, QUOTED, WORD, Tokens
 FOREIGN: Final = b"\xff"
 """Stands for all names outside ASCII, which servers compare in more ways than one."""
 
-_READING: Final = (b"FROM", b"TABLE")
+_RESERVED: Final = frozenset(
+    b"""
+    ALL AND AS ASC BETWEEN BY CASE CROSS DESC DISTINCT ELSE EXISTS FOR FROM GROUP HAVING IN INNER
+    INTERVAL IS JOIN LEFT LIKE LIMIT NATURAL NOT NULL ON OR ORDER OUTER RIGHT SELECT TABLE THEN
+    UNION USING WHEN WHERE WITH
+    """.split()
+)
+"""The most frequent of the words that are no names, but in quotes or behind a dot."""
 
 
 def identifier(name: bytes) -> bytes:
@@ -16,15 +23,18 @@ def identifier(name: bytes) -> bytes:
 
 
 def identifiers(tokens: Tokens) -> frozenset[bytes]:
-    """All words and quoted names of a statement; none if it does not read from any table."""
+    """Words and quoted names of a statement; none if it does not read from any table."""
     words = tokens.words
-    if not any(word in words for word in _READING):
+    if b"FROM" not in words and b"TABLE" not in words:
         return frozenset()
     names = []
+    before = b""
     for kind, word in zip(tokens.kinds, words, strict=True):
         if kind in (WORD, CALLED):
-            names.append(word if word.isascii() else FOREIGN)
+            if word not in _RESERVED or before == b".":
+                names.append(word if word.isascii() else FOREIGN)
         elif kind == QUOTED:
             quote = word[:1]
             names.append(identifier(word[1:-1].replace(quote + quote, quote)))
+        before = word
     return frozenset(names)

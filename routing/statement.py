@@ -154,6 +154,7 @@ _BEFORE_STATEMENT: Final = frozenset(
 
 _FIRST_WORD: Final = re.compile(rb"%b[(\s]*+([a-z]*+)" % BLANK)
 _PINNING_FIRST: Final = frozenset(b"execute flush handler lock set xa".split())
+_NO_NAMES: Final[frozenset[bytes]] = frozenset()
 _VIEWS: Final = (b"view", b"rename", b"grant", b"revoke", b"role", b"user")
 _PINNING_TEXTS: Final = (b"get_lock", b"service_get_", b"temporary")
 
@@ -225,8 +226,13 @@ def _statement(tokens: Tokens, mode_flags: int, ours: bool) -> Statement:
     if len(parts) == 1:
         prepared = text_prepared(parts[0], mode_flags)
         verdict = grammar.verdict(parts[0])
-        statement = _made(verdict, parts[0].normalised(), prepared)
-        return _about_views(statement, parts, [verdict])
+        return _made(
+            verdict,
+            parts[0].normalised(),
+            prepared,
+            names=identifiers(parts[0]) if _may_name_views(verdict, prepared) else _NO_NAMES,
+            changes_views=_changes_views(parts[0], verdict),
+        )
     verdicts = [grammar.verdict(part) for part in parts]
     writes = any(
         verdict.kind is StatementClass.WRITE or verdict.reason is Touch.EXECUTED
@@ -242,21 +248,20 @@ def _statement(tokens: Tokens, mode_flags: int, ours: bool) -> Statement:
         shows_tracking=not writes and any(verdict.shows_tracking for verdict in verdicts),
     )
     several = any(text_prepared(part, mode_flags) is not None for part in parts)
-    statement = _made(together, tokens.normalised(), SEVERAL if several else None, multi=True)
-    return _about_views(statement, parts, verdicts)
-
-
-def _about_views(statement: Statement, parts: list[Tokens], verdicts: list[Verdict]) -> Statement:
-    """The statement with what is to be known where views are in question."""
-    names: frozenset[bytes] = frozenset()
-    if statement.text_prepared is None and (
-        statement.kind is not StatementClass.WRITE or statement.reason in _RUNS_NONE
-    ):
+    prepared = SEVERAL if several else None
+    names = _NO_NAMES
+    if _may_name_views(together, prepared):
         names = names.union(*map(identifiers, parts))
     changes = any(map(_changes_views, parts, verdicts))
-    if not names and not changes:
-        return statement
-    return replace(statement, identifiers=names, changes_views=changes)
+    normalised = tokens.normalised()
+    return _made(together, normalised, prepared, multi=True, names=names, changes_views=changes)
+
+
+def _may_name_views(verdict: Verdict, prepared: TextPrepared | None) -> bool:
+    """Whether the views that a statement names make it another one: what writes does more anyway."""
+    return prepared is None and (
+        verdict.kind is not StatementClass.WRITE or verdict.reason in _RUNS_NONE
+    )
 
 
 def _changes_views(tokens: Tokens, verdict: Verdict) -> bool:
@@ -271,6 +276,8 @@ def _made(
     prepared: TextPrepared | None = None,
     *,
     multi: bool = False,
+    names: frozenset[bytes] = _NO_NAMES,
+    changes_views: bool = False,
 ) -> Statement:
     assignments = verdict.assignments
     return Statement(
@@ -287,6 +294,8 @@ def _made(
         user_variables=verdict.user_variables,
         asks_previous=verdict.asks_previous,
         shows_tracking=verdict.shows_tracking,
+        identifiers=names,
+        changes_views=changes_views,
         text_prepared=prepared,
     )
 

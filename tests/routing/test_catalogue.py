@@ -135,6 +135,14 @@ def test_quotes_in_names_and_names_outside_ascii() -> None:
     assert touched(catalogue, "`o```") == PLAIN
 
 
+def test_reserved_words_name_views_in_quotes_or_behind_a_dot() -> None:
+    catalogue = made({"from": WHOAMI, "select": WHOAMI}, {})
+    for name in ("`from`", "app.from", "app . /* */ `FROM`", "`x` JOIN `select`"):
+        assert touched(catalogue, name) == BOUND, name
+    assert touched(catalogue, "t") == PLAIN
+    assert catalogue.touched(classify_text(b"SELECT 1 FROM t", MODE_UTF8)) == PLAIN
+
+
 READ = classify_text(b"SELECT c FROM v", MODE_UTF8)
 
 
