@@ -1,8 +1,8 @@
 """Servers as routing sees them: role, health, incarnation, and what they proved to have applied."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from math import inf
-from typing import Final
+from typing import Final, NamedTuple
 
 from protocol.gtid import EMPTY, GtidSet
 from routing.filters import Filters
@@ -75,8 +75,9 @@ class Server:
             was never connected); None if that was not asked or may not be seen.
         lag: how far it is behind the primary, s, as the monitor measured it; None if unknown.
         errant: transactions that it has and the primary has not.
-        diverged: some of those have names that the primary itself gives: it lost them, and may have
-            given the names again. What this server has under them is not what the primary has.
+        strayed: those of them with names that the primary itself gives: it lost them, and may give,
+            or have given, the names again. What this server has under them is not what the primary
+            has. It is so for as long as the server has any of them.
         filters: what replication leaves out there.
     """
 
@@ -101,7 +102,7 @@ class Server:
         self.sources: frozenset[str] | None = None
         self.lag: float | None = None
         self.errant: GtidSet = EMPTY
-        self.diverged = False
+        self.strayed: GtidSet = EMPTY
         self.filters = Filters()
         self._delay = 0.0
         self._delay_until = 0.0
@@ -112,7 +113,13 @@ class Server:
         self._question_at = 0.0
         self._asked_at = 0.0
         self._applied = EMPTY
+        self._mistaken = EMPTY  # what it was last taken to have, and has not
         self._pending: list[GtidSet] = []
+
+    @property
+    def diverged(self) -> bool:
+        """Whether it has something else than the primary under a name."""
+        return bool(self.strayed)
 
     @property
     def applied(self) -> GtidSet:
@@ -178,8 +185,8 @@ class Server:
         It may be another incarnation by now, whose connections stayed: nothing is known of it.
         """
         if epoch == self.epoch:
+            self._mistaken = self.applied
             self._begin(EMPTY, 0.0)
-            self._made_anew()
 
     def keeps_order(self, ordered: bool, asked_at: float, answered_at: float) -> None:
         """Take whether it commits in the order of its source; times are monotonic s.
@@ -239,6 +246,13 @@ class Server:
             # connection to the same process is as good as any, from now on.
             return epoch_before if restarted else self.epoch
         bereft = not applied_before <= executed
+        had = applied_before | self._mistaken
+        self._mistaken = EMPTY
+        if not had <= executed:
+            # A crash takes its last transactions, and leaves what it has under other names.
+            self.strayed &= executed
+            if not had & executed:
+                self.filters.made_anew()
         if restarted or bereft:
             self._begin(executed, sent_at)
             if restarted:
@@ -246,8 +260,9 @@ class Server:
                 self.read_only = None
             if restarted and (uuid != self.uuid or started[0] > self._asked_at):
                 self.started_epoch = self.epoch
-            if uuid != self.uuid or bereft:
-                self._made_anew()
+            if uuid != self.uuid:
+                self.strayed = EMPTY
+                self.filters.made_anew()
             self.uuid = uuid
         elif not executed <= self.applied and sent_at >= self._question_at:
             self._applied = self.applied | executed
@@ -255,11 +270,6 @@ class Server:
         self._started = started
         self._asked_at = asked_at
         return self.epoch
-
-    def _made_anew(self) -> None:
-        """Its data are others."""
-        self.diverged = False
-        self.filters.made_anew()
 
     def predicted_wait(self, changed_at: float, now: float) -> float:
         """How long a WAIT for what was acknowledged at `changed_at` would probably take, s."""
@@ -310,6 +320,20 @@ class Server:
         """A connection was opened."""
         self.down_until = 0.0
         self._down_backoff = _BACKOFF_FIRST_S
+
+
+class Held(NamedTuple):
+    """What a replica had.
+
+    Attributes:
+        replica: the server.
+        uuid: its `server_uuid` then.
+        gtids: what it had, or was about to have.
+    """
+
+    replica: Server
+    uuid: str
+    gtids: GtidSet
 
 
 class Topology:
@@ -364,21 +388,24 @@ class Topology:
         """Names the primary and its incarnation: what one term acknowledged, another may lack."""
         return self._promotions * _EPOCHS + self.primary.epoch
 
-    def applied_by_replicas(self) -> dict[Server, GtidSet]:
+    def held_by_replicas(self) -> list[Held]:
         """What each replica has proved so far; for `compare`, before the primary is asked."""
-        return {replica: replica.applied for replica in self.replicas}
+        return [Held(replica, replica.uuid, replica.applied) for replica in self.replicas]
 
-    def compare(self, had: Mapping[Server, GtidSet], has: GtidSet) -> None:
-        """Judge replicas by the primary.
+    def compare(self, held: Iterable[Held], has: GtidSet) -> None:
+        """Judge replicas by the primary, but for those that have become others meanwhile.
 
         Args:
-            had: what each had before the primary was asked.
+            held: what each had before the primary was asked.
             has: what the primary was committing, asked first, with its `gtid_executed`.
         """
-        for replica, gtids in had.items():
+        for replica, uuid, gtids in held:
+            if uuid != replica.uuid:
+                continue  # a crash may have left some of it; another server has none of it
             replica.errant = gtids - has
-            if any(name.startswith(self.primary.uuid) for name in replica.errant.tsids):
-                replica.diverged = True
+            for tsid in replica.errant.tsids:
+                if tsid.startswith(self.primary.uuid):
+                    replica.strayed |= GtidSet({tsid: replica.errant.intervals(tsid)})
 
     def promote(self, server: Server) -> None:
         """A replica has become the primary, and the primary a replica."""
@@ -386,10 +413,11 @@ class Topology:
         old.role, server.role = Role.REPLICA, Role.PRIMARY
         old.opened = server.opened = False  # that counts once
         server.filters.lacking = False  # what it has is what there is
-        if server.diverged:
+        if server.strayed:
             # It has what the old primary had lost: whoever followed that one has something else.
             for other in self.servers:
-                other.diverged = other is not server
+                other.strayed |= server.strayed
+            server.strayed = EMPTY
         server.lag = None
         self.rivals = []
         self.replicas = [old if replica is server else replica for replica in self.replicas]

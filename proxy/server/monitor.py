@@ -126,7 +126,7 @@ class Monitor:
         proxy = self._proxy
         config = proxy.config
         asked_at = proxy.now()
-        had = proxy.topology.applied_by_replicas()
+        held = proxy.topology.held_by_replicas()
         opened = self._opened.get(server)
         if opened is None:
             opened = await open_connection(server, self._login, config, proxy.materials, "OFF")
@@ -144,7 +144,7 @@ class Monitor:
         now = proxy.now()
         if server is proxy.topology.primary:
             if proxy.terms.has_begun():
-                proxy.terms.judge(had, identity)
+                proxy.terms.judge(held, identity)
             else:
                 await proxy.terms.begin(opened, self._login)
             if not server.gtids:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from proxy.proxy import Proxy
     from proxy.server.login import Login, Opened
     from proxy.server.query import Identity
-    from routing.topology import Server
+    from routing.topology import Held, Server
 
 _log = logging.getLogger(__name__)
 
@@ -85,19 +85,20 @@ class Terms:
             session.leave_primary()  # what its connection still has to say is of an earlier term
         replicas = [replica for replica in topology.replicas if proxy.now() >= replica.down_until]
         applying = await asyncio.gather(*(self._ask(replica, login) for replica in replicas))
-        had = topology.applied_by_replicas()
-        for replica, gtids in zip(replicas, applying, strict=True):
-            if replica in had:
-                had[replica] |= gtids
+        about_to_have = dict(zip(replicas, applying, strict=True))
+        held = [
+            one._replace(gtids=one.gtids | about_to_have.get(one.replica, EMPTY))
+            for one in topology.held_by_replicas()
+        ]
         scopes = proxy.scopes.states()
         scopes += [session.state.own_scope for session in proxy.sessions.values()]
         asked = [(scope, scope.everything) for scope in scopes]
-        if any(had.values()) or any(required for _, required in asked):
+        if any(one.gtids for one in held) or any(required for _, required in asked):
             identity = await self._identify(opened)
             if topology.term != term:
                 return
             has = identity.executed | identity.owned
-            self.judge(had, identity)
+            self.judge(held, identity)
             for scope, required in asked:
                 if scope.term != term:
                     lost = scope.verified(has, required, term)
@@ -138,10 +139,10 @@ class Terms:
         proxy.ledger.identified(replica, opened.identity)
         return opened.identity.executed | opened.identity.owned
 
-    def judge(self, had: dict[Server, GtidSet], identity: Identity) -> None:
+    def judge(self, held: list[Held], identity: Identity) -> None:
         """Compare what replicas had before the primary was asked with what it said."""
-        known = {replica: (replica.errant, replica.diverged) for replica in had}
-        self._proxy.topology.compare(had, identity.executed | identity.owned)
+        known = {one.replica: (one.replica.errant, one.replica.diverged) for one in held}
+        self._proxy.topology.compare(held, identity.executed | identity.owned)
         for replica, (errant, diverged) in known.items():
             self._proxy.metrics.errant_gtids(replica.name, replica.errant.count())
             if replica.errant and replica.errant != errant:

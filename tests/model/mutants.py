@@ -43,6 +43,9 @@ _OFTEN: Final[dict[str, float]] = {
     "apply": 30,
     "rebuild_replica": 0.6,
     "change_order": 0.6,
+    "look": 6,
+    "await_acknowledgement": 1,
+    "repair": 3,
 }
 _SELDOM: Final[dict[str, float]] = {
     "apply": 2,
@@ -51,6 +54,7 @@ _SELDOM: Final[dict[str, float]] = {
     "receive": 3,
     "door": 0.3,
     "hang_up": 0.05,
+    "repair": 0.02,
 }
 
 
@@ -188,6 +192,12 @@ def read_the_primary_though_it_did_not_finish_committing(patch: pytest.MonkeyPat
             self.dispatch(Decision(link.server, Reason.WAIT_TIMEOUT, Proof.PRIMARY))
 
     patch.setattr(ProxySession, "settled", go_on)
+
+
+@_mutant(levels=_REMEMBERING, often=("await_acknowledgement",), registers=1, seed=28)
+def what_is_committed_in_the_engine_may_be_late(patch: pytest.MonkeyPatch) -> None:
+    """The primary is asked for what it has executed, and shows less than its replicas."""
+    patch.setattr(ProxySession, "older_than_seen", lambda self: self.state.own_scope.unseen)
 
 
 @_mutant(levels=_REMEMBERING, seldom=("commit",), seed=173)
@@ -412,7 +422,7 @@ def take_any_answer_for_a_confirmation(patch: pytest.MonkeyPatch) -> None:
     often=("change_order",),
     replicas=(True, True),
     proof_max_age=0.0,
-    seed=223,
+    seed=358,
 )
 def ask_for_the_order_of_commits_at_logins_alone(patch: pytest.MonkeyPatch) -> None:
     confirmed = Reads.confirmed
@@ -421,6 +431,24 @@ def ask_for_the_order_of_commits_at_logins_alone(patch: pytest.MonkeyPatch) -> N
         return confirmed(self, link, replace(answer, ordered=True))
 
     patch.setattr(Reads, "confirmed", in_order)
+
+
+@_mutant(
+    levels=(Level.READ_ALL_WRITES,),
+    often=("change_order", "look"),
+    replicas=(True, True),
+    proof_max_age=0.3,
+    seed=54,
+)
+def hear_no_replica_that_gave_up_the_order(patch: pytest.MonkeyPatch) -> None:
+    """The read that was told runs elsewhere, and others go on."""
+    keeps_order = Server.keeps_order
+
+    def only_yes(self: Server, ordered: bool, asked_at: float, answered_at: float) -> None:
+        if ordered or not self.epoch:
+            keeps_order(self, ordered, asked_at, answered_at)
+
+    patch.setattr(Server, "keeps_order", only_yes)
 
 
 # Another primary.
@@ -476,3 +504,65 @@ def use_a_primary_that_came_back_before_it_was_compared(patch: pytest.MonkeyPatc
         begin(self, session, link)
 
     patch.setattr(Terms, "begin", at_once)
+
+
+_STRAYED: Final[dict[str, Any]] = {
+    "levels": (Level.READ_OWN_WRITES, Level.STRONG),
+    "replicas": (True,),
+    "registers": 1,
+    "clients": 3,
+    "proof_max_age": 0.0,
+}
+
+
+@_mutant(**_STRAYED, often=("restore_primary", "look"), seldom=("repair",), seed=14)
+def take_a_verdict_back_when_names_are_given_again(patch: pytest.MonkeyPatch) -> None:
+    compare = Topology.compare
+
+    def by_this_look_alone(self: Topology, held: Any, has: GtidSet) -> None:
+        for replica in self.replicas:
+            replica.strayed = EMPTY
+        compare(self, held, has)
+
+    patch.setattr(Topology, "compare", by_this_look_alone)
+
+
+@_mutant(
+    **_STRAYED, often=("restore_primary", "rebuild_replica", "look"), seldom=("repair",), seed=113
+)
+def take_a_verdict_back_when_the_last_is_lost(patch: pytest.MonkeyPatch) -> None:
+    """A crash leaves what a replica had before its last transactions."""
+    observed = Server.observed
+
+    def acquit(self: Server, uuid: str, started: Any, executed: GtidSet, *more: Any) -> int:
+        epoch = self.epoch
+        found = observed(self, uuid, started, executed, *more)
+        if self.epoch != epoch and not more[0] <= executed:
+            self.strayed = EMPTY
+        return found
+
+    patch.setattr(Server, "observed", acquit)
+
+
+@_mutant(**_STRAYED, often=("restore_primary", "repair", "look", "delay"), seed=1)
+def judge_a_new_server_by_the_one_before(patch: pytest.MonkeyPatch) -> None:
+    """What it had was asked before it was made anew."""
+    compare = Topology.compare
+
+    def by_name(self: Topology, held: Any, has: GtidSet) -> None:
+        compare(self, [one._replace(uuid=one.replica.uuid) for one in held], has)
+
+    patch.setattr(Topology, "compare", by_name)
+
+
+@_mutant(**_STRAYED, often=("restore_primary", "repair", "look"))
+def never_take_a_verdict_back(patch: pytest.MonkeyPatch) -> None:
+    observed = Server.observed
+
+    def condemn(self: Server, *arguments: Any) -> int:
+        strayed = self.strayed
+        epoch = observed(self, *arguments)
+        self.strayed |= strayed
+        return epoch
+
+    patch.setattr(Server, "observed", condemn)

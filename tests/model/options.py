@@ -33,11 +33,24 @@ WEIGHTS: Final = {
     # These only where a test asks for them: `REBUILDS`.
     "rebuild_replica": 0,
     "change_order": 0,
+    # And these: `WATCHED`.
+    "look": 0,
+    "await_acknowledgement": 0,
 }
 
 REBUILDS: Final = {**WEIGHTS, "rebuild_replica": 0.6, "change_order": 0.6, "apply": 30}
 """Of a simulation in which replicas become others, while they run and are connected to."""
 
+WATCHED: Final = {
+    **REBUILDS,
+    "rebuild_replica": 0.3,
+    "change_order": 0.3,
+    "restore_primary": 0.15,
+    "repair": 0.1,
+    "look": 6,
+    "await_acknowledgement": 1,
+}
+"""Of one with a monitor, and a primary that is told late that replicas have what it commits."""
 
 _STEADY: Final = ("client", "server", "answer", "notice")
 """Kinds of steps without which nothing moves."""

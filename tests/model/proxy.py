@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from proxy.server.waits import Waits
+from tests.model.monitor import Monitor
 from tests.model.probes import Probes
 from tests.model.session import ProxySession
 from tests.model.terms import Terms
@@ -48,6 +49,7 @@ class Proxy:
 
     def __post_init__(self) -> None:
         self.terms = Terms(self)
+        self.monitor = Monitor(self)
         self.probes = Probes(self)
         self.waits = Waits()
         self._told: dict[tuple[int, int], ScopeState] = {}

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 APPLICATIONS: Final = ("", "shop", "till")
 _APART: Final = 4.0
 """Between two starts of a server, s: it tells them in whole seconds."""
+_ACKNOWLEDGEMENT: Final = "the acknowledgement of a replica"
 _LOOKS: Final = 25
 """Steps between two looks for scopes that are stuck."""
 
@@ -207,10 +208,28 @@ class Simulation:
         return bool(able)
 
     def _commit(self, choose: Chooser) -> bool:
-        able = [server for server in self._servers if server.is_committing]
+        able = [
+            server
+            for server in self._servers
+            if server.is_committing
+            and (server is not self.primary or self._moves(_ACKNOWLEDGEMENT))
+        ]
         if able:
             able[choose.below(len(able))].go_on(later=choose.below(2) == 0)
         return bool(able)
+
+    def _await_acknowledgement(self, choose: Chooser) -> bool:
+        """The primary finishes no commit for a while, as under semi-synchronous replication.
+
+        It has sent replicas what it commits, and they show it.
+        """
+        self.count("acknowledgement awaited")
+        self._delayed[_ACKNOWLEDGEMENT] = self._ticks + 50 + choose.below(300)
+        return True
+
+    def _look(self, choose: Chooser) -> bool:
+        servers = self.proxy.topology.servers
+        return self.proxy.monitor.look(servers[choose.below(len(servers))])
 
     def _timer(self, choose: Chooser) -> bool:
         timers = self.proxy.timers
@@ -322,6 +341,7 @@ class Simulation:
         if replica.up:
             self._crash(replica, choose)
         replica.clone(primary, self._new_uuid(), self.now())
+        self._strayed.discard(replica)
         return True
 
     def _rebuild_replica(self, choose: Chooser) -> bool:

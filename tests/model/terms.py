@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from protocol.gtid import EMPTY
 from tests.model.links import Link
 from tests.model.wires import Answer
 
 if TYPE_CHECKING:
     from protocol.gtid import GtidSet
     from routing.scope import ScopeState
-    from routing.topology import Server
+    from routing.topology import Held, Server
+    from tests.model.monitor import Monitor
     from tests.model.proxy import Proxy
     from tests.model.servers import Mysql
     from tests.model.session import ProxySession
@@ -23,11 +25,11 @@ class Terms:
         self._proxy = proxy
         self._begun: int | None = None
         self._compared_with = ("", 0.0)  # uuid and start of a primary
-        self._waiting: list[tuple[ProxySession, Link]] = []
+        self._waiting: list[tuple[ProxySession | Monitor, Link]] = []
         self._asked: list[Link] = []  # replicas that have not answered yet
         self._applying: dict[Server, GtidSet] = {}  # what those that have were about to have
         self._comparing: Link | None = None  # the connection of the first who waits
-        self._had: dict[Server, GtidSet] = {}
+        self._held: list[Held] = []
         self._scopes: list[tuple[ScopeState, GtidSet]] = []
         self._term = 0
 
@@ -48,7 +50,7 @@ class Terms:
         """Whether the present incarnation of this server was compared."""
         return self._compared_with == (primary.uuid, primary.started)
 
-    def begin(self, session: ProxySession, link: Link) -> None:
+    def begin(self, session: ProxySession | Monitor, link: Link) -> None:
         """Let a session that has met the primary go on when the term has begun."""
         if self.has_begun():
             session.logged_in(link)
@@ -61,7 +63,7 @@ class Terms:
         if self._comparing is None:
             self._ask_replicas()
 
-    def leave(self, session: ProxySession) -> None:
+    def leave(self, session: ProxySession | Monitor) -> None:
         """A session ends."""
         leads = bool(self._waiting) and self._waiting[0][0] is session
         self._waiting = [(other, link) for other, link in self._waiting if other is not session]
@@ -110,10 +112,10 @@ class Terms:
             return
         proxy = self._proxy
         self._term = proxy.topology.term
-        self._had = proxy.topology.applied_by_replicas()
-        for server, applying in self._applying.items():
-            if server in self._had:
-                self._had[server] |= applying
+        self._held = [
+            one._replace(gtids=one.gtids | self._applying.get(one.replica, EMPTY))
+            for one in proxy.topology.held_by_replicas()
+        ]
         self._scopes = [(scope, scope.everything) for scope in self.scopes()]
         self._comparing.ask("compare", self._proxy.now())
 
@@ -126,7 +128,7 @@ class Terms:
             return
         if topology.term == self._term:
             has = answer.gtids | answer.owned
-            topology.compare(self._had, has)
+            topology.compare(self._held, has)
             proxy.owe(has)
             for scope, required in self._scopes:
                 if scope.term != self._term:

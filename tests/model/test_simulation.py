@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from routing.decision import Level
-from tests.model.options import REBUILDS, Options, some_options
+from tests.model.options import REBUILDS, WATCHED, Options, some_options
 from tests.model.servers import Physics
 from tests.model.simulation import Simulation
 
@@ -36,6 +36,11 @@ def test_it_does_not_matter_which_moments_of_a_commit_are_apart(physics: Physics
 @pytest.mark.parametrize("seed", range(25))
 def test_replicas_that_are_made_anew_while_in_use(seed: int, age: float) -> None:
     judged(Options(proof_max_age=age, weights=REBUILDS), seed, 2000)
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_a_monitor_and_late_acknowledgements(seed: int) -> None:
+    judged(Options(proof_max_age=(0.0, 0.3)[seed % 2], weights=WATCHED), seed, 2000)
 
 
 def test_all_kinds_of_things_happen() -> None:

@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol.gtid import EMPTY, GtidSet
-from routing.filters import Filters
-from routing.topology import Role, Server, Topology
+from routing.topology import Held, Role, Server, Topology
 
 U = "11111111-1111-1111-1111-111111111111"
 V = "22222222-2222-2222-2222-222222222222"
+W = "33333333-3333-3333-3333-333333333333"
 STARTED = (100.0, 101.0)
 
 
@@ -356,16 +356,11 @@ def test_a_server_that_is_distrusted_has_proved_nothing(server: Server) -> None:
     server.confirmed(epoch, 7.0)
     server.distrust(epoch - 1)
     assert server.applied == before
-    server.diverged = server.filters.lacking = True
-    server.filters.applier = ""
     server.timed_out(1.0)
     server.distrust(epoch)
-    server.filters.judge(Filters())
-    assert not server.filters.lacking
     assert server.applied == EMPTY
     assert server.epoch == epoch + 1
     assert server.confirmed_at == 0
-    assert not server.diverged
     assert not server.behind_until
     # What its connections still have to say is of the incarnation before.
     server.proved(gtids(f"{V}:6"), epoch)
@@ -447,7 +442,7 @@ def test_what_the_primary_has_not(
     topology: Topology, had: str, has: str, errant: str, diverged: bool
 ) -> None:
     first, second = topology.replicas
-    topology.compare({first: gtids(had), second: EMPTY}, gtids(has))
+    topology.compare([Held(first, "", gtids(had)), Held(second, "", EMPTY)], gtids(has))
     assert first.errant == gtids(errant)
     assert first.diverged is diverged
     assert not second.diverged
@@ -456,10 +451,48 @@ def test_what_the_primary_has_not(
 
 def test_a_name_that_is_given_again_acquits_nobody(topology: Topology) -> None:
     first, _ = topology.replicas
-    topology.compare({first: gtids(f"{U}:1-6")}, gtids(f"{U}:1-5"))
-    topology.compare({first: gtids(f"{U}:1-6")}, gtids(f"{U}:1-6"))
+    topology.compare([Held(first, "", gtids(f"{U}:1-6"))], gtids(f"{U}:1-5"))
+    topology.compare([Held(first, "", gtids(f"{U}:1-6"))], gtids(f"{U}:1-6"))
     assert not first.errant
     assert first.diverged
+
+
+@pytest.mark.parametrize("distrusted", [False, True])
+@pytest.mark.parametrize(
+    ("left", "strayed", "lacking"),
+    [
+        (f"{U}:1-9", f"{U}:8-9", True),
+        (f"{U}:1-8", f"{U}:8", True),  # a crash took the last
+        (f"{U}:1-7", "", True),
+        ("", "", False),  # RESET BINARY LOGS AND GTIDS
+    ],
+)
+def test_what_a_replica_still_has_under_other_names_counts(
+    topology: Topology, left: str, strayed: str, lacking: bool, distrusted: bool
+) -> None:
+    first, _ = topology.replicas
+    had = gtids(f"{U}:1-9")
+    first.observed(V, STARTED, had, EMPTY)
+    topology.compare(topology.held_by_replicas(), gtids(f"{U}:1-7"))
+    first.filters.applier = "REPLICATE_DO_DB = app"
+    first.filters.judge(topology.primary.filters)
+    first.filters.applier = ""  # taken away
+    assert first.diverged
+    assert not first.vouches
+    if distrusted:
+        first.distrust(first.epoch)
+        assert first.diverged, "nobody knows what is left"
+    first.observed(V, STARTED, gtids(left), first.applied)
+    first.filters.judge(topology.primary.filters)
+    assert first.strayed == gtids(strayed)
+    assert first.filters.lacking is lacking
+    held = topology.held_by_replicas()
+    topology.compare(held, gtids(f"{U}:1-20"))
+    assert first.strayed == gtids(strayed)
+    first.observed(W, STARTED, had, first.applied)
+    first.filters.judge(topology.primary.filters)
+    topology.compare(held, EMPTY)
+    assert first.vouches, "another server"
 
 
 def test_only_a_start_since_the_last_question_has_broken_connections(server: Server) -> None:

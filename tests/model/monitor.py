@@ -1,0 +1,67 @@
+"""How the simulated proxy looks at servers by itself, as `proxy.server.monitor` does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.model.links import Link
+
+if TYPE_CHECKING:
+    from routing.topology import Held, Server
+    from tests.model.proxy import Proxy
+    from tests.model.wires import Answer
+
+
+class Monitor:
+    """Asks one server after the other who it is and what it has, over a connection of its own."""
+
+    def __init__(self, proxy: Proxy) -> None:
+        self._proxy = proxy
+        self._links: dict[Server, Link] = {}
+        self._held: dict[Server, list[Held]] = {}  # by replicas, when each was asked
+
+    def look(self, server: Server) -> bool:
+        """Ask it, unless it still owes an answer."""
+        proxy = self._proxy
+        link = self._links.get(server)
+        if link is not None and link.busy:
+            return False
+        self._held[server] = proxy.topology.held_by_replicas()
+        if link is not None:
+            link.ask("identify", proxy.now())
+        elif proxy.servers[server].up:
+            self._links[server] = link = Link(server, proxy.servers[server], self._answered)
+            link.identify("OFF", proxy.now())
+        else:
+            server.unreachable(proxy.now())
+        return True
+
+    def _answered(self, link: Link, answer: Answer) -> None:
+        proxy, server = self._proxy, link.server
+        if answer.kind == "lost":
+            del self._links[server]
+            link.close()
+            proxy.terms.leave(self)
+            server.unreachable(proxy.now())
+            return
+        purpose = link.purposes.popleft()
+        if purpose == "compare":
+            proxy.terms.compared(link, answer)
+            return
+        if purpose == "track":
+            link.tracked()
+            return
+        link.identified(answer, proxy.start_slack)
+        server.keeps_order(answer.ordered, link.asked_at, proxy.now())
+        server.reached()
+        topology = proxy.topology
+        if server is not topology.primary:
+            return
+        if proxy.terms.has_begun():
+            topology.compare(self._held[server], answer.gtids | answer.owned)
+            topology.observations.add(link.asked_at, answer.gtids)
+        else:
+            proxy.terms.begin(self, link)
+
+    def logged_in(self, link: Link) -> None:
+        """The term has begun; there is nothing to log in for."""
