@@ -79,7 +79,8 @@ class ResponseStream:
         row: payload of the first row, if `begin` was asked to keep it.
         head: payload of a PREPARE's first packet.
         chunk: what the last `feed` walked from `chunk_start` to `chunk_end`: the bytes held back
-            before it, then its own. What follows `chunk_end` is held back for the next.
+            before it, then its own; nothing where these are too few to go on. What follows
+            `chunk_end` is held back for the next.
         told: where in the chunk, of the last `feed`, packets with `session_state_info` begin and
             end.
     """
@@ -90,6 +91,7 @@ class ResponseStream:
         "_count",
         "_deprecate_eof",
         "_held",
+        "_held_size",
         "_keep_row",
         "_metadata_flag",
         "_owed",
@@ -98,6 +100,7 @@ class ResponseStream:
         "_shape",
         "_skip",
         "_state",
+        "_wanted",
         "chunk",
         "chunk_end",
         "chunk_start",
@@ -139,7 +142,10 @@ class ResponseStream:
         self._skip = 0
         self._continued = False
         self._owed = False  # an OK, behind the OUT parameters
-        self._held = b""
+        # What was not understood yet, and from which size on it may be.
+        self._held: list[bytes] = []
+        self._held_size = 0
+        self._wanted = 0
         self.chunk = b""
         self.chunk_start = 0
         self.chunk_end = 0
@@ -166,29 +172,36 @@ class ResponseStream:
         """
         if self.told:
             self.told = []
-        if not self._held:
-            end = self._walk(data, position)
-            self.chunk = data
-            self.chunk_start = position
-            self.chunk_end = end
-            if end < len(data) and not self.done:
-                self._held = data[end:]
+        before = self._held_size
+        begin = position
+        if before:
+            self._held.append(data[position:])
+            self._held_size += len(data) - position
+            begin = 0
+            if self._held_size < self._wanted:
+                self.chunk = b""
+                self.chunk_start = self.chunk_end = 0
                 return len(data)
-            return end
-        held = len(self._held)
-        joined = self._held + data[position:]
-        self._held = b""
-        end = self._walk(joined, 0)
-        self.chunk = joined
-        self.chunk_start = 0
+            chunk = b"".join(self._held)
+            self._held = []
+            self._held_size = 0
+        else:
+            chunk = data
+        end = self._walk(chunk, begin)
+        self.chunk = chunk
+        self.chunk_start = begin
         self.chunk_end = end
-        if end < len(joined) and not self.done:
-            self._held = joined[end:]
+        if end < len(chunk) and not self.done:
+            self._held.append(chunk[end:])
+            self._held_size = len(chunk) - end
             return len(data)
-        return position + end - held
+        return position + end - begin - before
 
     def _walk(self, data: bytes, position: int) -> int:
-        """Return where the walk stopped: the response's end, or the first byte not understood."""
+        """Return where the walk stopped: the response's end, or the first byte not understood.
+
+        From the latter on `_wanted` bytes are needed to go on.
+        """
         size = len(data)
         while position < size:
             if self._skip:
@@ -203,6 +216,7 @@ class ResponseStream:
                         return position
                 continue
             if size - position < 4:
+                self._wanted = 4
                 return position
             length = data[position] | data[position + 1] << 8 | data[position + 2] << 16
             end = position + 4 + length
@@ -213,11 +227,13 @@ class ResponseStream:
                     if self._shape != STRING:
                         raise MalformedPacketError("a server's packet is empty")
                 elif size - position == 4:
+                    self._wanted = 5
                     return position
                 elif self._is_control(data[position + 4], length):
                     if length == MAX_PACKET_PAYLOAD:
                         raise MalformedPacketError("a control packet is longer than 16 MiB")
                     if end > size:
+                        self._wanted = end - position
                         return position
                     self.sequence_id = data[position + 3]
                     told = len(self.session_states)

@@ -222,6 +222,25 @@ def test_rows_over_several_frames_count_once_and_continuations_are_not_read(size
     assert stream.status == 0x22
 
 
+@pytest.mark.parametrize(
+    ("size", "step"), [(1 << 14, 1), (1 << 14, 3), (1 << 16, 1000), (1 << 20, 1 << 14)]
+)
+def test_a_long_packet_in_parts_is_joined_once(size: int, step: int) -> None:
+    """Bytes are counted that a `feed` has joined from what was held back and what came."""
+    payload = b"\xff\x15\x04#28000" + b"x" * size
+    data = frame(payload, 1)
+    stream = ResponseStream(True, True)
+    joined = 0
+    for begin in range(0, len(data), step):
+        part = data[begin : begin + step]
+        assert stream.feed(part) == len(part)
+        if stream.chunk is not part:
+            joined += len(stream.chunk)
+        assert stream.done == (begin + step >= len(data))
+    assert stream.error == payload
+    assert joined <= len(data) + 3 * (step + 5)
+
+
 def test_cursor_opened_without_deprecate_eof_ends_at_the_definitions(feed: Feed) -> None:
     stream = stream_for(OLD)
     stream.begin(RESULTS)
