@@ -3,9 +3,15 @@
 The server's side, which learns a client's password, is `protocol.password_exchange`.
 """
 
-from typing import Final
-
-from protocol.constants import CACHING_SHA2, CLEAR, NATIVE, SHA256
+from protocol.constants import (
+    CACHING_SHA2,
+    CLEAR,
+    FAST_AUTH_SUCCESS,
+    NATIVE,
+    PERFORM_FULL_AUTHENTICATION,
+    REQUEST_PUBLIC_KEY,
+    SHA256,
+)
 from protocol.errors import AuthenticationUnsupportedError, MalformedPacketError
 from protocol.handshake import (
     AUTH_MORE_DATA_HEADER,
@@ -29,10 +35,6 @@ __all__ = [
     "scramble_caching_sha2",
     "scramble_native",
 ]
-
-_FAST_AUTH_SUCCESS: Final = b"\x03"
-_PERFORM_FULL_AUTHENTICATION: Final = b"\x04"
-_REQUEST_PUBLIC_KEY: Final = {CACHING_SHA2: b"\x02", SHA256: b"\x01"}
 
 
 class ClientAuthentication:
@@ -116,9 +118,9 @@ class ClientAuthentication:
             self._key_requested = False
             return encrypt_password(self._password, self._nonce, data)
         if self._plugin == CACHING_SHA2:
-            if data == _FAST_AUTH_SUCCESS:
+            if data == FAST_AUTH_SUCCESS:
                 return None
-            if data == _PERFORM_FULL_AUTHENTICATION:
+            if data == PERFORM_FULL_AUTHENTICATION:
                 return self._full_response()
         raise MalformedPacketError(f"the server's {self._plugin} sent what nobody asked for")
 
@@ -143,7 +145,7 @@ class ClientAuthentication:
                 f"{self._plugin} needs TLS here, or the server's public key"
             )
         self._key_requested = True
-        return _REQUEST_PUBLIC_KEY[self._plugin]
+        return REQUEST_PUBLIC_KEY[self._plugin]
 
     def _clear_password(self) -> bytes:
         if not self._secure:

@@ -153,3 +153,9 @@ SHA256: Final = "sha256_password"
 NATIVE: Final = "mysql_native_password"
 CLEAR: Final = "mysql_clear_password"
 """Names of authentication plugins (facts 6.4, 6.6)."""
+
+REQUEST_PUBLIC_KEY: Final = {CACHING_SHA2: b"\x02", SHA256: b"\x01"}
+"""What a client sends to be told the server's RSA key, by its plugin."""
+FAST_AUTH_SUCCESS: Final = b"\x03"
+PERFORM_FULL_AUTHENTICATION: Final = b"\x04"
+"""What caching_sha2_password says to a scramble (fact 6.4)."""

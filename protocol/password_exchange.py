@@ -9,7 +9,13 @@ is still right is for others to say. Clients of sha256_password tell theirs with
 import hmac
 from typing import Final
 
-from protocol.constants import CACHING_SHA2, SHA256
+from protocol.constants import (
+    CACHING_SHA2,
+    FAST_AUTH_SUCCESS,
+    PERFORM_FULL_AUTHENTICATION,
+    REQUEST_PUBLIC_KEY,
+    SHA256,
+)
 from protocol.errors import (
     AuthenticationFailedError,
     AuthenticationUnsupportedError,
@@ -20,9 +26,6 @@ from protocol.rsa import RsaKey
 from protocol.scramble import scramble_caching_sha2
 
 _SCRAMBLE_LENGTH: Final = 32
-_REQUEST_PUBLIC_KEY: Final = {CACHING_SHA2: b"\x02", SHA256: b"\x01"}
-_FAST_AUTH_SUCCESS: Final = AuthMoreData(b"\x03").serialise()
-_PERFORM_FULL_AUTHENTICATION: Final = AuthMoreData(b"\x04").serialise()
 _EMPTY: Final = (b"", b"\0")  # both are in use for "no password"
 
 _SWITCHING: Final = 0  # the client was sent to caching_sha2_password
@@ -122,7 +125,7 @@ class PasswordExchange:
                 raise MalformedPacketError("a password has no NUL byte at its end")
             self._learn(payload[:-1])
             return None
-        if payload == _REQUEST_PUBLIC_KEY[SHA256 if self._plugin == SHA256 else CACHING_SHA2]:
+        if payload == REQUEST_PUBLIC_KEY[SHA256 if self._plugin == SHA256 else CACHING_SHA2]:
             if self._state == _KEY_SENT:
                 raise MalformedPacketError("the client asks for the public key again")
             self._state = _KEY_SENT
@@ -136,11 +139,11 @@ class PasswordExchange:
         self.password = None
         self._known = None
         self._state = _ASKED
-        return _PERFORM_FULL_AUTHENTICATION
+        return AuthMoreData(PERFORM_FULL_AUTHENTICATION).serialise()
 
     def success(self) -> bytes:
         """What ends an exchange that was `fast`; an OK packet follows."""
-        return _FAST_AUTH_SUCCESS
+        return AuthMoreData(FAST_AUTH_SUCCESS).serialise()
 
     def _scramble(self, scramble: bytes) -> bytes | None:
         """Take what caching_sha2_password sends first."""
@@ -155,7 +158,7 @@ class PasswordExchange:
             self._learn(known)
             return None
         self._state = _ASKED
-        return _PERFORM_FULL_AUTHENTICATION
+        return AuthMoreData(PERFORM_FULL_AUTHENTICATION).serialise()
 
     def _learn(self, password: bytes) -> None:
         if b"\0" in password:
