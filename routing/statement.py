@@ -258,7 +258,7 @@ def _statement(tokens: Tokens, mode_flags: int, ours: bool) -> Statement:
 
 
 def _may_name_views(verdict: Verdict, prepared: TextPrepared | None) -> bool:
-    """Whether the views that a statement names make it another one: what writes does more anyway."""
+    """Whether the views that a statement names can make it another one; what writes is worse."""
     return prepared is None and (
         verdict.kind is not StatementClass.WRITE or verdict.reason in _RUNS_NONE
     )
