@@ -88,6 +88,7 @@ class Config:
     self_audit: float = 0.001
     metrics: Address | None = None
     routing_log: Path | None = None
+    state_dir: Path | None = None
     monitor_user: str | None = None
     monitor_password_file: Path | None = None
     monitor_password: bytes = field(default=b"", repr=False)

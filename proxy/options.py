@@ -336,6 +336,13 @@ OPTIONS: Final[tuple[Option, ...]] = (
         _OPERATION,
     ),
     Option(
+        "state-dir",
+        values.path,
+        "DIR",
+        "keep who the primary is in this directory, for failover = read_only",
+        _OPERATION,
+    ),
+    Option(
         "proxy-name",
         values.name,
         "NAME",

@@ -14,6 +14,7 @@ from proxy import log
 from proxy.config import Config
 from proxy.observe.metrics import Metrics, Snapshot
 from proxy.observe.routing_log import RoutingLog
+from proxy.state_file import StateError
 from proxy.tls import KeyRing, Materials, build
 
 Serve = Callable[
@@ -31,7 +32,7 @@ Report = int | str | Snapshot
 clients' writes cannot be served (`Metrics.trouble`), whenever that changes."""
 
 CANNOT_SERVE: Final = 1
-"""Exit status of a process that could not listen or not open its routing log."""
+"""Exit status of a process that could not listen, or not open its routing log or state file."""
 
 _log = logging.getLogger(__name__)
 
@@ -93,6 +94,9 @@ def run_worker(
     except OSError as error:
         addresses = ", ".join(map(str, config.addresses))
         _log.error("cannot serve on %s: %s", addresses, error)
+        return CANNOT_SERVE
+    except StateError as error:
+        _log.error("%s", error)
         return CANNOT_SERVE
     except asyncio.CancelledError:
         _log.warning("stopped at once by a second signal")

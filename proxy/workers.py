@@ -8,6 +8,8 @@ import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from protocol import compiled
 from proxy import log
@@ -16,6 +18,7 @@ from proxy.config import Config
 from proxy.observe.metrics import Metrics, Snapshot
 from proxy.observe.metrics_server import MetricsServer, WorkersCollector
 from proxy.proxy import serve as serve_clients
+from proxy.state_file import StateError, StateFile
 from proxy.supervisor import NOT_SERVING, Supervisor
 from proxy.tls import KeyRing, Materials, build, make_key_ring
 from proxy.version import VERSION
@@ -42,12 +45,34 @@ def run(config: Config, serve: Serve = serve_clients) -> int:
     ring = make_key_ring(config)
     materials = build(config, ring)  # before any worker starts, so that a fault shows once
     try:
-        if config.workers == 1:
-            return _run_here(config, materials, serve)
-        return _run_supervised(config, ring, serve)
-    except CannotServeError as error:
+        with _state_dir(config) as state_dir:
+            config = dataclasses.replace(config, state_dir=state_dir)
+            if config.workers == 1:
+                return _run_here(config, materials, serve)
+            return _run_supervised(config, ring, serve)
+    except (CannotServeError, StateError) as error:
         _log.error("%s", error)
         return CANNOT_SERVE
+
+
+@contextmanager
+def _state_dir(config: Config) -> Iterator[Path | None]:
+    """Where the workers keep who the primary is; None where one needs no file for that.
+
+    Raises:
+        StateError: the state file cannot be used.
+    """
+    if config.failover == "off":
+        yield None
+    elif config.state_dir is not None:
+        StateFile(config.state_dir).close()  # before any worker starts, so that a fault shows once
+        yield config.state_dir
+    elif config.workers == 1:
+        yield None
+    else:
+        with TemporaryDirectory(prefix="tidegate-", ignore_cleanup_errors=True) as folder:
+            StateFile(Path(folder)).close()
+            yield Path(folder)
 
 
 def _run_here(config: Config, materials: Materials, serve: Serve) -> int:

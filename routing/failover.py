@@ -16,15 +16,22 @@ sees to it that the old primary is read only or gone. Each of these can be seen:
 
 Before the primary was first seen to take writes, nothing can have been seen to open. Then a
 writable server that replicates from nobody claims, too, and is followed if it has all that the
-others have.
+others have. But if it is known who was the primary last (`kept`), nobody rivals that one by this
+alone; and one that was the primary before (`former`) may be an old one that came back writable, and
+is not followed while the last one is gone, which may come back as well.
 
 The new primary must have what the old one was last seen to have while it took writes. Only where
 the old one is gone, and somebody was seen to open the new one, may it lack some of that: then those
 writes are lost, which is told (`on-lost-writes`).
 """
 
+from typing import Final
+
 from protocol.gtid import EMPTY, GtidSet
 from routing.topology import Server, Sight, Topology
+
+REOPEN: Final = "if it is to be the primary, SET GLOBAL read_only = ON there, and then OFF"
+"""What lets a server be seen to open."""
 
 
 class Election:
@@ -33,11 +40,15 @@ class Election:
     Attributes:
         settled: the primary was seen to take writes, or was followed.
         obstacle: why the one server that claims is not followed; empty if none is in the way.
+        kept: the UUID of the last primary, where that is known from before.
+        former: the UUIDs of those before it.
     """
 
     def __init__(self, topology: Topology) -> None:
         self.settled = False
         self.obstacle = ""
+        self.kept = ""
+        self.former: frozenset[str] = frozenset()
         self._topology = topology
         self._had = EMPTY  # the primary, when it was last seen to take writes
         self._claimed_at: dict[Server, float] = {}
@@ -56,6 +67,8 @@ class Election:
         self.obstacle = ""
         if any(server.sight is Sight.UNKNOWN for server in topology.servers):
             return None
+        if primary.takes_writes and primary.uuid == self.kept:
+            self.settled = True
         claiming = self._claiming(now)
         if primary.takes_writes:
             self._had = primary.applied
@@ -102,6 +115,8 @@ class Election:
             missing = (self._had - server.applied).text
             return f"it lacks what {primary.name} has, which is there still: {missing}"
         if not server.opened:
+            if primary.sight is Sight.GONE and server.uuid in self.former:
+                return f"it was the primary before {primary.name}, which may come back; {REOPEN}"
             for other in topology.servers:
                 missing = (_without_own(other) - server.applied).text
                 if missing and other is not server:

@@ -216,6 +216,10 @@ PRIMARY_DISPUTED: Final = Definition(
     "tidegate_primary_disputed",
     "1 while several servers could be the primary, so that none of them gets a write.",
 )
+PRIMARY_TERM: Final = Definition(
+    "tidegate_primary_term",
+    "Counts primaries, one after the other, as the state file has them; 0 before the first.",
+)
 LAG: Final = Definition(
     "tidegate_replica_lag_seconds",
     "How far a replica is behind the primary; absent while unknown.",
@@ -258,7 +262,7 @@ DEFINITIONS: Final = (
     *(GTIDS_TRACKED, REQUIRED_UNKNOWN, UNLOGGED, VIEWS_ASKED, UNKNOWN_ENCODINGS),
     *(PINS, PINNED, CLIENTS, CLIENT_CONNECTIONS, CLIENTS_REFUSED),
     *(SERVERS, SERVER_CONNECTIONS, CONNECT_FAILURES, SERVER_UP),
-    *(SERVER_WATCHED, SERVER_WRITABLE, PRIMARY_DISPUTED, LAG),
+    *(SERVER_WATCHED, SERVER_WRITABLE, PRIMARY_DISPUTED, PRIMARY_TERM, LAG),
     *(ERRORS, PROTOCOL_ERRORS, LOG_WRITTEN, LOG_DROPPED, LOG_ERRORS, CPU, MEMORY),
 )
 """What each worker counts."""

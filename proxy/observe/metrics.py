@@ -242,6 +242,10 @@ class Metrics:
         """Say whether several servers could be the primary."""
         self._values[families.PRIMARY_DISPUTED.name][()] = 1 if disputed else 0
 
+    def primary_term(self, number: int) -> None:
+        """Say which term of a primary this is."""
+        self._values[families.PRIMARY_TERM.name][()] = number
+
     def unfit(self, why: str) -> None:
         """Say why clients' writes cannot be served now; empty if they can."""
         if why != self.trouble:

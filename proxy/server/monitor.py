@@ -50,13 +50,18 @@ class Monitor:
         self._succession = Succession(proxy)
 
     async def start(self) -> None:
-        """Begin to watch; where the primary is followed, return when all servers were looked at."""
+        """Begin to watch; where the primary is followed, return when all servers were looked at.
+
+        Raises:
+            StateError: the state file cannot be used.
+        """
         if self._proxy.config.monitor_user is None:
             return
+        await self._succession.begin()
         servers = self._proxy.topology.servers
         if self._succession.follows:
             await asyncio.gather(*(self._look(server) for server in servers))
-            self._succession.judge()
+            await self._succession.judge()
         for server in servers:
             self._tasks.append(tasks.start(self._watch(server), f"monitor {server.name}"))
 
@@ -65,6 +70,7 @@ class Monitor:
         await tasks.stop(*self._tasks)
         for server in list(self._opened):
             self._drop(server)
+        self._succession.end()
 
     def _drop(self, server: Server) -> None:
         opened = self._opened.pop(server, None)
@@ -76,7 +82,7 @@ class Monitor:
             if server.sight is not Sight.UNKNOWN:
                 await asyncio.sleep(self._proxy.config.monitor_interval)
             await self._look(server)
-            self._succession.judge()
+            await self._succession.judge()
 
     async def _look(self, server: Server) -> None:
         """Look at a server, and note how that ended."""

@@ -1,12 +1,16 @@
-"""Follows the primary: promotes who has taken over, and says how it stands."""
+"""Follows the primary as all workers do, and says how it stands."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import time
 from typing import TYPE_CHECKING
 
 from protocol.gtid import EMPTY
-from routing.failover import Election
+from proxy.server.kept_terms import KeptTerms
+from proxy.state_file import PrimaryTerm, StateError
+from routing.failover import REOPEN, Election
 from routing.topology import Sight
 
 if TYPE_CHECKING:
@@ -20,11 +24,20 @@ class Succession:
     """What the monitor's looks mean for who the primary is.
 
     Without `failover` nobody is followed; whether the primary takes writes is told in any case.
+
+    A promotion counts once it is kept (`proxy.state_file`): whoever keeps it first has decided, and
+    other workers find it there before they judge. So each look is followed by a look into the file.
     """
 
     def __init__(self, proxy: Proxy) -> None:
         self._proxy = proxy
-        self._election = Election(proxy.topology) if proxy.config.failover == "read_only" else None
+        self._election: Election | None = None
+        if proxy.config.failover == "read_only":
+            self._election = Election(proxy.topology)
+        self._kept = KeptTerms(proxy.config.state_dir)
+        self._term = PrimaryTerm(0, "", "", 0)  # the last one that is known
+        self._judging = asyncio.Lock()
+        self._unkept = ""  # why nothing can be kept
         self._trouble = ""
         self._strays: set[Server] = set()
 
@@ -33,24 +46,98 @@ class Succession:
         """Whether another server may become the primary."""
         return self._election is not None
 
-    def judge(self) -> None:
-        """Judge the last looks at the servers."""
-        proxy = self._proxy
-        obstacle = ""
-        if self._election is not None:
-            server = self._election.decide(proxy.now())
-            if server is not None and server is not proxy.topology.primary:
-                self._follow(self._election, server)
-            obstacle = self._election.obstacle
-            self._tell_strays()
-        proxy.metrics.primary_disputed(bool(proxy.topology.rivals))
-        self._tell(self._judged(obstacle))
+    async def begin(self) -> None:
+        """Take up what is kept, before the first look at a server.
 
-    def _follow(self, election: Election, server: Server) -> None:
-        """Route to a server that has taken over."""
+        Raises:
+            StateError: the state file cannot be used.
+        """
+        if self._election is None:
+            return
+        self._learn(self._election, await self._kept.read())
+        server = self._known(self._term)
+        if server is not None and server is not self._proxy.topology.primary:
+            _log.warning(
+                "server %s is the primary since term %d, as the state file says; %s is configured",
+                *(server.name, self._term.number, self._proxy.topology.primary.name),
+            )
+            self._proxy.topology.promote(server)
+
+    def end(self) -> None:
+        """Judge no more."""
+        self._kept.close()
+
+    async def judge(self) -> None:
+        """Judge the last looks at the servers."""
+        async with self._judging:
+            obstacle = ""
+            if self._election is not None:
+                try:
+                    await self._agree(self._election)
+                    unkept = ""
+                except StateError as error:
+                    unkept = str(error)
+                if unkept and unkept != self._unkept:
+                    _log.error("%s", unkept)
+                self._unkept = unkept
+                obstacle = unkept or self._election.obstacle
+                self._tell_strays()
+            self._proxy.metrics.primary_disputed(bool(self._proxy.topology.rivals))
+            self._tell(self._judged(obstacle))
+
+    async def _agree(self, election: Election) -> None:
+        """Find out who the primary is, and follow it.
+
+        Raises:
+            StateError: that cannot be kept, or what others have kept not be read; nobody is
+                followed then.
+        """
+        proxy = self._proxy
+        try:
+            self._learn(election, await self._kept.read())
+            self._follow_term(election)
+        finally:
+            server = election.decide(proxy.now())  # rivals get no write in any case
+        if server is None or (server.name, server.uuid) == (
+            self._term.address,
+            self._term.server_uuid,
+        ):
+            return
+        us = time.time_ns() // 1000
+        await self._kept.add(PrimaryTerm(self._term.number + 1, server.name, server.uuid, us))
+        self._learn(election, await self._kept.read())  # another worker may have been faster
+        self._follow_term(election)
+
+    def _learn(self, election: Election, terms: list[PrimaryTerm]) -> None:
+        """Take what is kept; `terms` is all of it."""
+        if not terms or terms[-1] == self._term:
+            return
+        self._term = terms[-1]
+        self._proxy.metrics.primary_term(self._term.number)
+        election.kept = self._term.server_uuid
+        election.former = frozenset(term.server_uuid for term in terms) - {election.kept}
+        if self._known(self._term) is None:
+            _log.warning(
+                "state file: the primary since term %d is %s, which is not configured; it is passed"
+                " over. Each cluster needs a state-dir of its own",
+                *(self._term.number, self._term.address),
+            )
+
+    def _known(self, term: PrimaryTerm) -> Server | None:
+        servers = self._proxy.topology.servers
+        return next((server for server in servers if server.name == term.address), None)
+
+    def _follow_term(self, election: Election) -> None:
+        """Route to the primary of the last term."""
         proxy = self._proxy
         old = proxy.topology.primary
-        _log.warning("server %s is the primary now, %s was", server.name, old.name)
+        server = self._known(self._term)
+        if server is None or server is old:
+            return
+        _log.warning(
+            "server %s is the primary now, %s was (term %d)",
+            *(server.name, old.name, self._term.number),
+        )
         proxy.promote(server)
         election.followed(server)
         for one in proxy.topology.servers:
@@ -74,11 +161,11 @@ class Succession:
             return ""
         if self._election is None:
             return why
-        open_ones = [one for one in topology.replicas if one.takes_writes and not one.sources]
-        if not open_ones:
+        able = [one for one in topology.replicas if one.takes_writes and not one.sources]
+        if not able:
             return why
-        obstacle = obstacle or "nobody was seen to open it; SET GLOBAL read_only = ON, and then OFF"
-        return f"{why}; {_names(open_ones)} takes writes, but is not followed: {obstacle}"
+        obstacle = obstacle or f"nobody was seen to open it; {REOPEN}"
+        return f"{why}; {_names(able)} takes writes, but is not followed: {obstacle}"
 
     def _tell(self, trouble: str) -> None:
         if trouble == self._trouble:

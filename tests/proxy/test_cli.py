@@ -61,7 +61,7 @@ def test_every_option_is_an_argument(ran: list[Config], tmp_path: Path) -> None:
     missing = {option.name for option in OPTIONS} - set(values)
     assert missing == {
         *("client-tls-cert", "client-tls-key", "metrics", "routing-log", "rsa-key"),
-        *("server-tls-ca", "token-key-file"),
+        *("server-tls-ca", "state-dir", "token-key-file"),
     }
 
 

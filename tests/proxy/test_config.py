@@ -77,6 +77,7 @@ def test_file_gives_every_value(tmp_path: Path) -> None:
         self-audit = 1
         metrics = "127.0.0.1:9000"
         routing-log = "log"
+        state-dir = "state"
         monitor-user = "watch"
         monitor-password-file = "pw"
         monitor-interval = 2
@@ -117,6 +118,7 @@ def test_file_gives_every_value(tmp_path: Path) -> None:
         self_audit=1.0,
         metrics=Address("127.0.0.1", 9000),
         routing_log=tmp_path / "log",
+        state_dir=tmp_path / "state",
         monitor_user="watch",
         monitor_password_file=tmp_path / "pw",
         monitor_password=b"s3cret ",
@@ -240,6 +242,7 @@ def test_bad_duration_is_refused(tmp_path: Path, value: str) -> None:
         ('on-lost-writes = "stale"', r"want one of error, continue"),
         ('failover = "on"', r"want one of off, read_only"),
         ('failover = "read_only"', r"failover: read_only needs monitor-user"),
+        ('state-dir = "x"', r"state-dir: has no use with failover = \"off\""),
         ("self-audit = 1.1", r"self-audit = 1.1: want a number from 0 to 1"),
         ("self-audit = true", r"want a number from 0 to 1"),
         ("self-audit = nan", r"want a number from 0 to 1"),

@@ -97,6 +97,7 @@ def exercise(metrics: Metrics) -> None:
     metrics.server_watched("db2:1", True)
     metrics.server_writable("db2:1", False)
     metrics.primary_disputed(True)
+    metrics.primary_term(2)
     metrics.lag("db2:1", 1.5)
     metrics.error("server", 1064)
     metrics.protocol_error("client")

@@ -1,0 +1,201 @@
+"""Keeps who the primary is, for all workers of a host and for the next start: one SQLite file.
+
+Each row is a *term*: a primary, from when on. A term is added behind the last one or not at all, so
+two workers that see a promotion at once agree on what came of it. Rows are never changed.
+
+The file is in WAL mode: who reads waits for nobody. All calls here block, and fail in a way that
+says what to do; `proxy.server.kept_terms` calls them beside the event loop.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+_T = TypeVar("_T")
+
+FILE_NAME: Final = "tidegate-state.sqlite"
+
+_VERSION: Final = 1
+"""`user_version` of the file; 0 is a file that nobody has written yet."""
+
+_SCHEMA: Final = """
+CREATE TABLE primary_terms (
+  number INTEGER PRIMARY KEY,
+  address TEXT NOT NULL,
+  server_uuid TEXT NOT NULL,
+  since_us INTEGER NOT NULL
+)
+"""
+_BUSY_S: Final = 2.0
+_LIMIT: Final = 1000
+"""Older terms are not read any more."""
+
+_DAMAGED: Final = frozenset({sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_ERROR})
+_DISK: Final = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR})
+
+
+class StateError(Exception):
+    """The state file cannot be used; the message says why, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class PrimaryTerm:
+    """A server is the primary, from a moment on.
+
+    Attributes:
+        number: one more than the one before; from 1.
+        address: ``host:port``, as it is configured.
+        server_uuid: its `@@server_uuid`.
+        since_us: when that was found, UTC µs.
+    """
+
+    number: int
+    address: str
+    server_uuid: str
+    since_us: int
+
+
+class StateFile:
+    """One connection to the file.
+
+    Args:
+        folder: the directory that holds it, made if it is missing; None keeps all in memory.
+
+    Raises:
+        StateError: it cannot be used.
+    """
+
+    def __init__(self, folder: Path | None) -> None:
+        self.path = ":memory:" if folder is None else str(folder / FILE_NAME)
+        if folder is not None:
+            try:
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            except OSError as error:
+                raise StateError(
+                    f"state-dir {folder}: {error.strerror}; it must be a directory that Tidegate"
+                    " may write"
+                ) from error
+        self._connection: sqlite3.Connection | None = None
+        try:
+            self._attempt(self._open)
+        except StateError:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._connection is not None:
+            with suppress(sqlite3.Error):  # whatever was to be kept has been committed
+                self._connection.close()
+            self._connection = None
+
+    def terms(self) -> list[PrimaryTerm]:
+        """All terms, the last one last.
+
+        Raises:
+            StateError: they cannot be read.
+        """
+        return self._attempt(self._terms)
+
+    def add(self, term: PrimaryTerm) -> PrimaryTerm:
+        """Add a term if its number is the next one; return the last one, whoever added it.
+
+        Raises:
+            StateError: it cannot be kept.
+        """
+        return self._attempt(lambda: self._add(term))
+
+    def _open(self) -> None:
+        # No statement of Python's own begins a transaction; threads take turns.
+        self._connection = sqlite3.connect(
+            self.path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False
+        )
+        version = self._version()
+        if version > _VERSION:
+            raise StateError(
+                f"state file {self.path} was written by a newer Tidegate (version {version}; this"
+                f" one knows {_VERSION}): run that one, or move the file away"
+            )
+        (mode,) = self._connection.execute("PRAGMA journal_mode = WAL").fetchone()
+        if mode not in ("wal", "memory"):
+            raise StateError(
+                f"state file {self.path} cannot be shared: state-dir must be on a local disk"
+            )
+        self._connection.execute("PRAGMA synchronous = FULL")
+        if version == 0:
+            with _Transaction(self._connection):
+                if self._version() == 0:  # nobody else has, meanwhile
+                    self._connection.execute(_SCHEMA)
+                    self._connection.execute(f"PRAGMA user_version = {_VERSION}")
+
+    def _version(self) -> int:
+        (version,) = self._used.execute("PRAGMA user_version").fetchone()
+        return int(version)
+
+    def _terms(self) -> list[PrimaryTerm]:
+        rows = self._used.execute(
+            "SELECT number, address, server_uuid, since_us FROM primary_terms"
+            " ORDER BY number DESC LIMIT ?",
+            (_LIMIT,),
+        ).fetchall()
+        return [PrimaryTerm(*row) for row in reversed(rows)]
+
+    def _add(self, term: PrimaryTerm) -> PrimaryTerm:
+        with _Transaction(self._used):
+            terms = self._terms()
+            if term.number == (terms[-1].number if terms else 0) + 1:
+                self._used.execute(
+                    "INSERT INTO primary_terms VALUES (?, ?, ?, ?)",
+                    (term.number, term.address, term.server_uuid, term.since_us),
+                )
+                terms.append(term)
+        return terms[-1]
+
+    @property
+    def _used(self) -> sqlite3.Connection:
+        if self._connection is None:
+            raise StateError(f"state file {self.path} is closed")
+        return self._connection
+
+    def _attempt(self, call: Callable[[], _T]) -> _T:
+        try:
+            return call()
+        except sqlite3.Error as error:
+            raise StateError(f"state file {self.path}: {error}; {_advice(error)}") from error
+
+
+class _Transaction:
+    """All of a `with` block is committed, or nothing is."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def __enter__(self) -> None:
+        self._connection.execute("BEGIN IMMEDIATE")
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            self._connection.execute("ROLLBACK" if kind else "COMMIT")
+        except sqlite3.Error:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            if kind is None:
+                raise
+
+
+def _advice(error: sqlite3.Error) -> str:
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # without the details of extended codes
+    if code in _DAMAGED:
+        return "move it away: the primary is found by looking at the servers then"
+    if code in _DISK:
+        return "make room on its disk, and see that it works; no promotion is followed before"
+    if code == sqlite3.SQLITE_BUSY:
+        return "another program keeps it locked; end that"
+    return "state-dir must be a directory on a local disk that Tidegate may write"
