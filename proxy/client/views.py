@@ -83,7 +83,6 @@ class Account:
 
     def learnt(self, catalogue: Catalogue, reading: Reading) -> None:
         """Take a catalogue."""
-        self.asker = None
         self.catalogue = catalogue
         self.digest = reading.digest
         self.era = reading.era
@@ -190,8 +189,10 @@ class Catalogues:
         try:
             for catalogue in reading.steps:
                 if catalogue is not None:
-                    account.learnt(catalogue, reading)
-                    self._grow_old(account)
+                    account.asker = None
+                    if reading.era is self.era:
+                        account.learnt(catalogue, reading)
+                        self._grow_old(account)
                     return True
                 if time.perf_counter() > until:
                     return False
