@@ -194,6 +194,30 @@ def test_prepared_statements_of_a_view(running: RunningProxy, session: Session) 
             assert int.from_bytes(row[2:6], "little") == client.greeting.thread_id
 
 
+def test_a_prepared_statement_of_a_view_that_is_made_another(
+    running: RunningProxy, session: Session
+) -> None:
+    run(session, "CREATE OR REPLACE VIEW turning AS SELECT 7 AS c")
+    capabilities = Capability.CLIENT_DEPRECATE_EOF
+    with RawClient(running.address, APP_USER, APP_PASSWORD, capabilities, "app") as client:
+        answer = client.command(Command.COM_STMT_PREPARE, b"SELECT c FROM turning", PREPARED)
+        number = StmtPrepareOk.parse(answer[0][1], client.capabilities).statement_id
+        execution = ComStmtExecute(number, 0).serialise(False)[1:]
+        mine = client.greeting.thread_id
+        for sql, expected in (
+            ("SELECT 7", 7),
+            ("SELECT CONNECTION_ID()", mine),
+            ("SELECT 8", 8),
+            ("SELECT locking_one()", 1),
+            ("SELECT c FROM nested", mine),
+        ):
+            run(session, f"CREATE OR REPLACE VIEW turning (c) AS {sql}")
+            for _ in range(3):
+                row = client.command(Command.COM_STMT_EXECUTE, execution)[2][1]
+                assert int.from_bytes(row[2:6], "little") == expected, sql
+    run(session, "DROP VIEW turning")
+
+
 def test_a_view_in_a_read_only_transaction(session: Session) -> None:
     mine = run(session, "SELECT CONNECTION_ID()")
     run(session, "START TRANSACTION READ ONLY")
