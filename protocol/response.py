@@ -1,6 +1,6 @@
 """What a server says about a command as a whole: OK, EOF, ERR, and the head of a prepared one."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Self
 
 from protocol.constants import Capability, ServerStatus
@@ -114,6 +114,10 @@ class EofPacket:
         )
 
 
+_LETTERS_LEFT: Final = {"ucs2": 0, "utf16": 0, "utf32": 0, "utf16le": 1}
+"""Of the text of an error, by character_set_results."""
+
+
 @dataclass(frozen=True, slots=True)
 class ErrPacket:
     """ERR (fact 1.2).
@@ -155,6 +159,15 @@ class ErrPacket:
         if message[:1] == b"#" and len(message) >= 6:
             sqlstate, message = message[1:6], message[6:]
         return cls(code, decode_text(sqlstate), decode_text(message))
+
+    def told_in(self, character_set: str) -> Self:
+        """As a server tells it in a session with this character_set_results.
+
+        It converts the text, and ends it at the first zero byte: where even letters of ASCII have
+        one, little or nothing is left (docs/mysql-behaviour.md, *Commands*). Elsewhere ASCII stays.
+        """
+        left = _LETTERS_LEFT.get(character_set)
+        return self if left is None else replace(self, message=self.message[:left])
 
     def serialise(self, capabilities: Capability) -> bytes:
         """Write it; the SQLSTATE only to who has said CLIENT_PROTOCOL_41."""

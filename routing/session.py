@@ -77,6 +77,7 @@ class Session:
         user_variables: what is known of them.
         variables: session variables that the client set, name to SQL literal; NAMES is one of them.
         variables_version: changes whenever `variables` does.
+        results: its character_set_results, if a tracker has told of it; else empty.
         mode_flags: lexer modes by the session's sql_mode and character set.
         modes_known: False after a SET sql_mode whose value cannot be read off the statement.
         suspect: what failed may have changed the session, which the next OK packet tells.
@@ -123,6 +124,7 @@ class Session:
         self.user_variables = UserVariables()
         self.variables: dict[str, str] = {}
         self.variables_version = 0
+        self.results = ""
         self.mode_flags = 0
         self.modes_known = True
         self.suspect = False
@@ -357,6 +359,7 @@ class Session:
         self.user_variables.clear()
         self.variables.clear()
         self.variables_version += 1
+        self.results = ""
         self.mode_flags = self._initial_modes
         self.modes_known = True
         self.suspect = False

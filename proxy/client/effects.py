@@ -463,6 +463,8 @@ def _explained(request: Request, statement: Statement) -> bool:
 def _told(name: str, value: str, request: Request, state: Session) -> None:
     """Take over the value of a system variable that a tracker of the primary's tells."""
     request.told.add(name)
+    if name == "character_set_results":
+        state.results = value
     if name == "sql_log_bin" and state.suspect:
         request.unlogged = True  # it is told of what failed
     if name == "session_track_system_variables" and not value:

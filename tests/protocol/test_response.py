@@ -176,3 +176,15 @@ def test_the_head_tells_whether_definitions_follow() -> None:
         StmtPrepareOk.parse(payload, PLAIN)
     with pytest.raises(MalformedPacketError):
         StmtPrepareOk.parse(b"\x01" + payload[1:], OPTIONAL)
+
+
+@pytest.mark.parametrize(
+    ("character_set", "left"),
+    [
+        *(("", "Unknown command"), ("utf8mb4", "Unknown command"), ("latin1", "Unknown command")),
+        *(("ucs2", ""), ("utf16", ""), ("utf32", ""), ("utf16le", "U")),
+    ],
+)
+def test_an_error_ends_at_the_first_zero_byte(character_set: str, left: str) -> None:
+    error = ErrPacket(1047, "08S01", "Unknown command")
+    assert error.told_in(character_set) == ErrPacket(1047, "08S01", left)

@@ -15,10 +15,14 @@ from protocol.response import ErrPacket
 from proxy.client import connection as module
 from proxy.client.connection import ClientConnection
 from proxy.client.session import ClientSession
+from routing.consistency import Rules
+from routing.decision import Level, Scope, TimeoutPolicy
+from routing.session import Session
 from tests.support.transports import FakeTransport
 
 pytestmark = pytest.mark.plain
 
+RULES = Rules(Level.READ_OWN_WRITES, Scope.CONNECTION, 1.0, TimeoutPolicy.PRIMARY)
 WHOLE = 64
 """What stands for STREAM_ABOVE here."""
 
@@ -37,6 +41,7 @@ class Recorder:
 
     def __init__(self, eager: bool = False) -> None:
         self.connection = ClientConnection(Capability.CLIENT_PROTOCOL_41, 1000)
+        self.state = Session(RULES, preferred=0)
         self.transport = FakeTransport(self.connection)
         self.connection.attach(self.transport, cast("ClientSession", self))
         self.eager = eager
