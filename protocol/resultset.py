@@ -141,14 +141,16 @@ def text_row(values: Sequence[bytes | None]) -> bytes:
     return b"".join([_NULL if value is None else lenenc_bytes(value) for value in values])
 
 
-def parse_text_row(payload: bytes, columns: int) -> list[bytes | None]:
-    """The values of a row of so many columns.
+def parse_text_row(payload: bytes, columns: int | None = None) -> list[bytes | None]:
+    """The values of a row of so many columns, or of as many as it has.
 
     Raises:
         MalformedPacketError: the payload holds less, or more.
     """
     reader = Reader(payload)
-    values = [reader.lenenc_bytes_or_null() for _ in range(columns)]
+    values: list[bytes | None] = []
+    while reader.remaining if columns is None else len(values) < columns:
+        values.append(reader.lenenc_bytes_or_null())
     reader.expect_end()
     return values
 

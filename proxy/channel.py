@@ -2,7 +2,8 @@
 
 In clear, the channel reads exactly the bytes that were asked for: what a peer sends right behind
 them, a TLS ClientHello or a first command, stays with the transport for whoever takes over. Over
-TLS it reads ahead, since a transport that is told of its peer's end forgets what was not yet read.
+TLS it reads ahead, since a transport that is told of its peer's end forgets what was not yet read;
+and where nobody but a protocol object takes over any more, since each reading costs system calls.
 """
 
 from __future__ import annotations
@@ -69,6 +70,7 @@ class PacketChannel(asyncio.BufferedProtocol):
         self._closed = False
         self._broken: ProtocolError | None = None
         self._tls = False
+        self._ahead = False
         self._numbered = True
 
     @property
@@ -118,6 +120,27 @@ class PacketChannel(asyncio.BufferedProtocol):
             if length < MAX_PACKET_PAYLOAD:
                 return bytes(payload)
 
+    async def read_some(self) -> bytes:
+        """Return what has come, at least a byte, whatever packets it is of.
+
+        Raises:
+            ChannelClosedError: no more will come.
+            ProtocolError: it cannot be decompressed.
+        """
+        if not self._received:
+            await self._have(1)
+        received = bytes(self._received)
+        self._received.clear()
+        return received
+
+    def put_back(self, data: bytes) -> None:
+        """Have the end of what `read_some` gave be read again; nothing else was read since."""
+        self._received[:0] = data
+
+    def read_ahead(self) -> None:
+        """Read whatever comes, from now on: it is for this channel, or for who gets it whole."""
+        self._ahead = True
+
     def write_packet(self, payload: bytes) -> None:
         """Send a packet.
 
@@ -135,7 +158,8 @@ class PacketChannel(asyncio.BufferedProtocol):
         Raises:
             ssl.SSLError, OSError, TimeoutError: the handshake failed.
         """
-        self._tls = True  # what arrives before this returns must not pause the transport below
+        # What arrives before this returns must not pause the transport below.
+        self._tls = self._ahead = True
         transport = await asyncio.get_running_loop().start_tls(
             self.transport,
             self,
@@ -152,7 +176,7 @@ class PacketChannel(asyncio.BufferedProtocol):
         """Take over a connection from another protocol object."""
         self._transport = transport
         self.peer = peer_name(transport)
-        self._tls = secure
+        self._tls = self._ahead = secure
         # Compressed packets have ids of their own, by which peers go (`protocol.compression`).
         self._numbered = not transport.get_extra_info("compressed", False)
         self.sequence_id = sequence_id
@@ -196,6 +220,13 @@ class PacketChannel(asyncio.BufferedProtocol):
             self._transport.abort()
 
     async def _take(self, size: int) -> bytes:
+        await self._have(size)
+        taken = bytes(self._received[:size])
+        del self._received[:size]
+        self._wanted = _HEADER
+        return taken
+
+    async def _have(self, size: int) -> None:
         self._wanted = size
         while len(self._received) < size:
             if self._broken is not None:
@@ -206,10 +237,6 @@ class PacketChannel(asyncio.BufferedProtocol):
                 await self._enough
             finally:
                 self._enough = None
-        taken = bytes(self._received[:size])
-        del self._received[:size]
-        self._wanted = _HEADER
-        return taken
 
     # asyncio.BufferedProtocol
 
@@ -219,15 +246,15 @@ class PacketChannel(asyncio.BufferedProtocol):
         self.peer = peer_name(self._transport)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Where the next bytes go: in clear, no more than are still missing."""
+        """Where the next bytes go: no more than are still missing, unless it reads ahead."""
         missing = max(1, self._wanted - len(self._received))
-        return memoryview(self._chunk)[: _CHUNK if self._tls else min(missing, _CHUNK)]
+        return memoryview(self._chunk)[: _CHUNK if self._ahead else min(missing, _CHUNK)]
 
     def buffer_updated(self, nbytes: int) -> None:
         """Keep what came, and stop where enough is there."""
         self._received += memoryview(self._chunk)[:nbytes]
         received = len(self._received)
-        if received >= (self.max_payload if self._tls else self._wanted):
+        if received >= (self.max_payload if self._ahead else self._wanted):
             self.transport.pause_reading()
         if received >= self._wanted:
             self._wake(None)

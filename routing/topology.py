@@ -62,6 +62,8 @@ class Server:
             has only moved is no proof: it is told by two clocks, and clocks are set.)
         version: `@@version` as its handshake gave it; empty until then.
         said: how many times it has said something, on whatever connection.
+        max_packet: its max_allowed_packet for new sessions, as it was last asked for, bytes; 0
+            before.
         gtids: `@@GLOBAL.gtid_mode` is ON (or was not asked yet).
         behind_until: until when (monotonic s) a wait is not worth trying; see `timed_out`.
         ordered: it commits in the order of its source, so it shows only states that the source had.
@@ -90,6 +92,7 @@ class Server:
         self.started_epoch = 0
         self.version = ""
         self.said = 0
+        self.max_packet = 0
         self.gtids = True
         self.behind_until = 0.0
         self.ordered = True

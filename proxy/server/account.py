@@ -10,13 +10,13 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from proxy.server.errors import ServerRefusedError
-from proxy.server.query import query
+from proxy.server.query import answer, query
 
 if TYPE_CHECKING:
     from proxy.channel import PacketChannel
     from proxy.server.connection import ServerConnection
 
-_SHOW: Final = b"SHOW CREATE USER CURRENT_USER()"
+SHOW: Final = b"SHOW CREATE USER CURRENT_USER()"
 """Everybody may ask it of the own account; of a proxy user's it is the proxied one, whose clause a
 server holds, too."""
 _COMMIT: Final = b"COMMIT AND NO CHAIN NO RELEASE"
@@ -49,13 +49,13 @@ def read_requirement(text: bytes) -> Requirement:
 
 
 async def requirement_of(channel: PacketChannel, connection: ServerConnection) -> Requirement:
-    """Ask a server what it requires of the account that has logged in.
+    """Learn what a server requires of the account that has logged in; it was asked to `SHOW` it.
 
     Raises:
         ServerRefusedError, ChannelClosedError, ProtocolError: as `query`.
     """
     try:
-        row = await query(channel, connection, _SHOW)
+        row = await answer(channel, connection)
     except ServerRefusedError as error:
         if error.error.code == _NO_ACCOUNTS:
             return Requirement.NOTHING

@@ -17,10 +17,10 @@ from protocol.response import ErrPacket
 from proxy.channel import ChannelClosedError, PacketChannel
 from proxy.compressed import compress
 from proxy.server import attributes
-from proxy.server.account import Requirement, requirement_of
+from proxy.server.account import SHOW, Requirement, requirement_of
 from proxy.server.connection import ServerConnection
 from proxy.server.errors import ServerRefusedError, ServerUnreachableError
-from proxy.server.query import Identity, identify, query
+from proxy.server.query import Identity, answer, ask, identify, query
 from proxy.server.tcp import keep_watch
 from routing.session_variables import SHOWN_BY_DEFAULT, followed
 from routing.topology import Role
@@ -383,6 +383,7 @@ async def _open(
                 hostname=server.name.rpartition(":")[0].strip("[]"),
                 within=config.connect_timeout,
             )
+        channel.read_ahead()
         await _authenticate(channel, greeting, login, capabilities, config)
         if algorithm is not Algorithm.UNCOMPRESSED:
             level = ZSTD_LEVEL if algorithm is Algorithm.ZSTD else ZLIB_LEVEL
@@ -390,6 +391,7 @@ async def _open(
             secure = channel.secure
             channel = PacketChannel(LOGIN_PACKET_LIMIT)
             channel.adopt(transport, 0, secure=secure)
+            channel.read_ahead()
         connection = ServerConnection(server, capabilities, greeting.thread_id)
         if role is Role.REPLICA:
             connection.settings = replica_settings(tracking, login.sql_mode)
@@ -402,22 +404,59 @@ async def _open(
 async def settle(
     connection: ServerConnection, channel: PacketChannel, settings: Settings
 ) -> Opened | Sandbox:
-    """Learn who the server is and how long packets may be, and make the settings."""
+    """Learn who the server is, make the settings, and learn what the account requires.
+
+    All of it goes out in one write, once it is known how long the server's packets may be.
+    """
+    server = connection.server
     connection.schema = settings.schema
+    requirement = Requirement.NOTHING
+    behind = _behind(connection, channel, settings) if server.max_packet else []
+    awaited = len(behind)
     try:
-        identity = await identify(channel, connection, connection.server)
+        identity = await identify(channel, connection, server, *behind)
         connection.max_packet = identity.max_allowed_packet
-        if settings.role is Role.PRIMARY:
-            connection.settings = primary_settings(connection.max_packet, settings.tracking)
-        await query(channel, connection, connection.settings)
+        if not behind:
+            behind = _behind(connection, channel, settings)
+            ask(channel, connection, *behind)
+            awaited = len(behind)
+        awaited -= 1
+        await answer(channel, connection)
+        if SHOW in behind:
+            awaited -= 1
+            requirement = await requirement_of(channel, connection)
     except ServerRefusedError as error:
         if error.error.code != ServerErrorCode.ER_MUST_CHANGE_PASSWORD.code:
             raise
+        await _refused(channel, connection, awaited)
         return Sandbox(connection, channel, settings, error.error)
     connection.tracks_all = settings.tracking == "ALL_GTIDS"
-    if settings.role is not Role.PRIMARY or not channel.secure:
-        return Opened(connection, channel, identity)
-    return Opened(connection, channel, identity, await requirement_of(channel, connection))
+    return Opened(connection, channel, identity, requirement)
+
+
+def _behind(
+    connection: ServerConnection, channel: PacketChannel, settings: Settings
+) -> list[bytes]:
+    """What follows the question who the server is: the settings, and the account's clause."""
+    if settings.role is not Role.PRIMARY:
+        return [connection.settings]
+    connection.settings = primary_settings(connection.server.max_packet, settings.tracking)
+    return [connection.settings, SHOW] if channel.secure else [connection.settings]
+
+
+async def _refused(channel: PacketChannel, connection: ServerConnection, count: int) -> None:
+    """Read the answers to what was sent behind a statement that a sandbox refused.
+
+    Raises:
+        ServerRefusedError: one was refused for another reason.
+        ChannelClosedError, ProtocolError: as `query`.
+    """
+    for _ in range(count):
+        try:
+            await answer(channel, connection)
+        except ServerRefusedError as error:
+            if error.error.code != ServerErrorCode.ER_MUST_CHANGE_PASSWORD.code:
+                raise
 
 
 def _agree(login: Login, offered: Capability, tracks: bool) -> Capability:

@@ -78,26 +78,47 @@ async def query(
         ChannelClosedError: the connection broke.
         ProtocolError: the server broke the protocol.
     """
-    channel.sequence_id = 0
-    channel.write_packet(com_query(sql, connection.query_attributes))
+    ask(channel, connection, sql)
+    return await answer(channel, connection)
+
+
+def ask(channel: PacketChannel, connection: ServerConnection, *statements: bytes) -> None:
+    """Send statements in one write; `answer` is to be called for each of them, in their order.
+
+    Raises:
+        ChannelClosedError: the connection broke.
+    """
+    channel.transport.write(
+        b"".join(frame(com_query(sql, connection.query_attributes), 0) for sql in statements)
+    )
+
+
+async def answer(channel: PacketChannel, connection: ServerConnection) -> list[bytes | None]:
+    """The first row of the answer to a statement that was asked, or [].
+
+    Raises:
+        ServerRefusedError, ChannelClosedError, ProtocolError: as `query`.
+    """
     stream = connection.stream
     stream.begin(RESULTS, keep_row=True)
-    columns = 0
     while not stream.done:
-        payload = await channel.read_packet()
-        columns = columns or int.from_bytes(payload[:1], "little")
-        stream.feed(frame(payload, 0))
+        received = await channel.read_some()
+        end = stream.feed(received)
         if stream.infile:
             raise MalformedPacketError("it asked the proxy for a local file")
+        if end < len(received):
+            channel.put_back(received[end:])
     if stream.error is not None:
         raise ServerRefusedError(ErrPacket.parse(stream.error))
-    return [] if stream.row is None else parse_text_row(stream.row, columns)
+    return [] if stream.row is None else parse_text_row(stream.row)
 
 
 async def identify(
-    channel: PacketChannel, connection: ServerConnection, server: Server
+    channel: PacketChannel, connection: ServerConnection, server: Server, *behind: bytes
 ) -> Identity:
     """Ask a server who it is and what it has applied, and enter that into the topology.
+
+    Statements that follow `behind` go out in the same write; `answer` is to be called for each.
 
     Raises:
         ServerRefusedError, ChannelClosedError, ProtocolError: as `query`.
@@ -110,7 +131,8 @@ async def identify(
     if confirms:
         server.asks(asked_at)
     asked_us = time.time_ns() // 1000
-    row = await query(channel, connection, _IDENTITY)
+    ask(channel, connection, _IDENTITY, *behind)
+    row = await answer(channel, connection)
     answered_us = time.time_ns() // 1000
     if len(row) != _IDENTITY_COLUMNS:
         raise MalformedPacketError("the server did not say who it is")
@@ -129,6 +151,7 @@ async def identify(
     grew = not executed <= server.applied
     started = (asked_us / 1e6 - int(uptime) - 1, answered_us / 1e6 - int(uptime))
     name = uuid.decode("ascii", "replace")
+    server.max_packet = int(largest)
     connection.epoch = server.observed(
         name, started, executed, before, asked_us / 1e6, epoch, asked_at
     )

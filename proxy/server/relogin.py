@@ -43,6 +43,7 @@ async def change_user(
     try:
         async with asyncio.timeout(config.connect_timeout):
             channel.adopt(transport, 0, secure=secure)
+            channel.read_ahead()
             return await _change(connection, channel, login, tracking)
     except TimeoutError as error:
         channel.abort()

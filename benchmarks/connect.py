@@ -1,0 +1,187 @@
+"""What a connection costs: ``python -m benchmarks.connect``.
+
+Each client connects, selects a row and quits; then comes the next one. Contenders run at the same
+time and are visited in turns: a round is so many clients at each. A figure is the median of the
+rounds; beside a direct connection's stands the median of the ratios within a round.
+"""
+
+import argparse
+import socket
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Final
+
+from benchmarks.cluster import PASSWORD, SCHEMA, USER, Cluster
+from benchmarks.contender import Contender, Direct, Tidegate, running
+from benchmarks.processor import cpu_seconds
+from benchmarks.program import MissingProgramError, mysql_programs
+from protocol.authentication import ClientAuthentication
+from protocol.command import com_query
+from protocol.constants import Capability, Command
+from protocol.handshake import HandshakeResponse41, HandshakeV10
+from protocol.packet import frame
+
+_TABLE: Final = f"CREATE TABLE {SCHEMA}.connect (id INT PRIMARY KEY) SELECT 1 AS id"
+_CAPABILITIES: Final = (
+    Capability.CLIENT_PROTOCOL_41
+    | Capability.CLIENT_SECURE_CONNECTION
+    | Capability.CLIENT_PLUGIN_AUTH
+    | Capability.CLIENT_PLUGIN_AUTH_LENENC_CLIENT_DATA
+    | Capability.CLIENT_TRANSACTIONS
+    | Capability.CLIENT_CONNECT_WITH_DB
+    | Capability.CLIENT_DEPRECATE_EOF
+)
+_PACKETS: Final = 4
+"""Of a result with one column and one row: count, definition, row, end."""
+
+
+@dataclass(slots=True)
+class Figures:
+    """What the rounds of one contender gave, each the mean of a round's clients, µs.
+
+    Attributes:
+        login: until the OK.
+        read: from there until the row.
+        cpu: the proxy's processor time, all told.
+    """
+
+    login: list[float] = field(default_factory=list)
+    read: list[float] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
+
+
+class _Client:
+    """One that does nothing but what the protocol asks for, so that its own time counts little."""
+
+    def __init__(self, port: int) -> None:
+        self._socket = socket.create_connection(("127.0.0.1", port), timeout=30)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._file = self._socket.makefile("rb")
+
+    def close(self) -> None:
+        self._file.close()
+        self._socket.close()
+
+    def read(self) -> bytes:
+        header = self._file.read(4)
+        payload = self._file.read(int.from_bytes(header[:3], "little"))
+        if not payload or payload[0] == 0xFF:
+            raise RuntimeError(f"it says {payload!r}")
+        return payload
+
+    def send(self, payload: bytes, number: int) -> None:
+        self._socket.sendall(frame(payload, number))
+
+    def log_in(self) -> None:
+        greeting = HandshakeV10.parse(self.read())
+        authentication = ClientAuthentication(
+            PASSWORD.encode(), greeting.auth_plugin, greeting.nonce, secure=False
+        )
+        response = HandshakeResponse41(
+            capabilities=_CAPABILITIES,
+            max_packet_size=1 << 24,
+            character_set=255,
+            username=USER,
+            auth_response=authentication.initial_response(),
+            database=SCHEMA,
+            auth_plugin=authentication.plugin,
+            attributes={},
+            zstd_level=0,
+        )
+        self.send(response.serialise(), 1)
+        number = 2
+        while (payload := self.read())[0] != 0x00:
+            reply = authentication.receive(payload)
+            number += 1
+            if reply is not None:
+                self.send(reply, number)
+                number += 1
+
+    def select(self) -> None:
+        self.send(com_query(b"SELECT id FROM connect WHERE id = 1", query_attributes=False), 0)
+        for _ in range(_PACKETS):
+            self.read()
+
+    def quit(self) -> None:
+        self.send(bytes([Command.COM_QUIT]), 0)
+
+
+def visit(port: int) -> tuple[float, float]:
+    """Connect, select a row and quit; the seconds until the login's OK, and then until the row."""
+    began = time.perf_counter()
+    with closing(_Client(port)) as client:
+        client.log_in()
+        entered = time.perf_counter()
+        client.select()
+        answered = time.perf_counter()
+        client.quit()
+    return entered - began, answered - entered
+
+
+def measure(contender: Contender, clients: int, figures: Figures) -> None:
+    """Enter one round."""
+    before = _busy(contender)
+    visits = [visit(contender.port) for _ in range(clients)]
+    figures.cpu.append((_busy(contender) - before) / clients * 1e6)
+    figures.login.append(statistics.median(login for login, _ in visits) * 1e6)
+    figures.read.append(statistics.median(read for _, read in visits) * 1e6)
+
+
+def _busy(contender: Contender) -> float:
+    return 0.0 if contender.pid is None else cpu_seconds(contender.pid)
+
+
+def report(figures: dict[str, Figures]) -> str:
+    """A line for each contender; the first one is what the others are compared with."""
+    first = _walls(next(iter(figures.values())))
+    lines = [f"{'':24}{'login µs':>10}{'read µs':>10}{'CPU µs':>10}{'direct = 1':>12}"]
+    for name, one in figures.items():
+        ratio = statistics.median(a / b for a, b in zip(_walls(one), first, strict=True))
+        lines.append(
+            f"{name:24}{statistics.median(one.login):10.0f}{statistics.median(one.read):10.0f}"
+            f"{statistics.median(one.cpu):10.0f}{ratio:12.1f}"
+        )
+    return "\n".join(lines)
+
+
+def _walls(figures: Figures) -> list[float]:
+    return [login + read for login, read in zip(figures.login, figures.read, strict=True)]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the benchmark; gives the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.connect", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=7, metavar="N", help="rounds (default 7)")
+    parser.add_argument(
+        "--clients", type=int, default=100, metavar="N", help="clients of a round (default 100)"
+    )
+    options = parser.parse_args(arguments)
+    try:
+        with Cluster(mysql_programs(router=False)) as cluster:
+            cluster.primary.query(_TABLE)
+            cluster.settle()
+            contenders = [
+                Direct(cluster),
+                Tidegate(cluster),
+                Tidegate(cluster, "tls", ("--server-tls", "preferred")),
+            ]
+            with running(contenders) as ready:
+                figures = {contender.name: Figures() for contender in ready}
+                for contender in ready:
+                    measure(contender, 5, Figures())  # connections, caches and sessions
+                for _ in range(options.rounds):
+                    for contender in ready:
+                        measure(contender, options.clients, figures[contender.name])
+            print(report(figures))
+    except MissingProgramError as error:
+        print(f"connect: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
