@@ -16,6 +16,10 @@ from routing.token_patterns import BLANK
 
 PARSING: Final = 1064
 """ER_PARSE_ERROR."""
+READ_ONLY: Final = 1792
+"""ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION."""
+IN_PROGRESS: Final = 1568
+"""ER_CANT_CHANGE_TX_CHARACTERISTICS: SET TRANSACTION inside a transaction."""
 EMPTY: Final = 1065
 """ER_EMPTY_QUERY."""
 LOOKING_UP: Final = frozenset({1046, 1052, 1054, 1142, 1143, 1146})
@@ -49,7 +53,9 @@ _SELECTING: Final = re.compile(rb"%bSELECT\b" % BLANK, re.IGNORECASE)
 _NOTHING: Final = re.compile(rb"[\t-\r ;]*")
 
 
-def did_nothing(statement: Statement, text: bytes, error: int, in_transaction: bool) -> bool:
+def did_nothing(
+    statement: Statement, text: bytes, error: int, in_transaction: bool, read_only: bool = False
+) -> bool:
     """Whether a statement that failed has changed nothing on its server, nor in its session.
 
     Args:
@@ -57,12 +63,17 @@ def did_nothing(statement: Statement, text: bytes, error: int, in_transaction: b
         text: of it.
         error: the server's code.
         in_transaction: one was open before, or may have been.
+        read_only: it was READ ONLY, so that nothing but a procedure can have ended it.
     """
     reason = statement.reason
     if error == EMPTY:
         return _NOTHING.fullmatch(text) is not None
     if b";" in text.rstrip(b"\t\n\v\f\r ;"):
         return False  # what stands in front of the one that failed may have run
+    if error == READ_ONLY:
+        return read_only and reason is Touch.DATA
+    if error == IN_PROGRESS:
+        return reason is Touch.TRANSACTION
     if error in LOOKING_UP:
         return reason in QUERIES
     if error != PARSING:

@@ -106,16 +106,17 @@ def _read(
     remembers = guarded and level is not Level.BOUNDED_STALENESS
     alone = remembers and rules.scope is Scope.CONNECTION and probed is None
     snapshot = session.snapshot
-    shares = snapshot is not None and allows_snapshot(rules)
+    opens = snapshot is not None or session.opens_read_only
+    shares = opens and allows_snapshot(rules)
     if snapshot is not None and snapshot.server is not None:
-        if not snapshot.is_replicas or not shares:
+        if not snapshot.is_replicas or not shares or session.unsure:
             return on_primary(topology, Reason.TRANSACTION)
         proof = Proof.KNOWN if guarded else Proof.NONE
         return Decision(snapshot.server, Reason.TRANSACTION, proof, snapshot.gtids)
     if alone and own.unknown and own.term == topology.term:
         return on_primary(topology, Reason.UNKNOWN_REQUIRED)
-    begins = shares and rules is session.rules
-    if (session.in_transaction and not begins) or not session.autocommit or session.one_shot:
+    shaped = session.in_transaction or not session.autocommit or session.modes.waiting
+    if shaped and (not shares or rules is not session.rules or session.unsure):
         return on_primary(topology, Reason.TRANSACTION)
     if session.pins.reasons:
         return on_primary(topology, Reason.PINNED)

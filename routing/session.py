@@ -19,6 +19,7 @@ from routing.session_variables import LOGGING, SHOWN_BY_DEFAULT, SWITCH
 from routing.snapshot import Snapshot
 from routing.statement import Statement
 from routing.topology import Role, Server
+from routing.transaction_modes import TransactionModes
 from routing.user_variables import UserVariables
 
 
@@ -82,7 +83,7 @@ class Session:
         modes_known: False after a SET sql_mode whose value cannot be read off the statement.
         suspect: what failed may have changed the session, which the next OK packet tells.
         snapshot: of the open READ ONLY transaction; None while there is none.
-        one_shot: a SET TRANSACTION waits for the next transaction.
+        modes: what the next transaction will be.
         tracking: session_track_gtids of the primary connection (WL#6972 maps it from the level).
         tracks_transactions: the client wants to be told of its transactions' state.
         shown_trackers: tracker types that the client is to see.
@@ -128,7 +129,7 @@ class Session:
         self.mode_flags = 0
         self.modes_known = True
         self.suspect = False
-        self.one_shot = False
+        self.modes = TransactionModes()
         self.snapshot: Snapshot | None = None
         self.tracks_transactions = False
         self.tracking = self._level_tracking = rules.tracking
@@ -223,6 +224,24 @@ class Session:
     def wants_probe(self) -> bool:
         """Whether the next statement on the primary should bring its `gtid_executed` along."""
         return self.own_scope.unknown or self.own_scope.is_long
+
+    @property
+    def opens_read_only(self) -> bool:
+        """Whether the first read of a table opens a READ ONLY transaction that may be a replica's.
+
+        A SERIALIZABLE one locks what it reads, which orders nothing on a replica.
+        """
+        if self.autocommit or self.in_transaction or self.suspect or self.tracks_transactions:
+            return False
+        modes = self.modes
+        if not modes.next_is_read_only or modes.isolates:
+            return False
+        return not self.is_serializable
+
+    @property
+    def is_serializable(self) -> bool:
+        """Whether the session's transactions are, by what it has set."""
+        return "SERIALIZABLE" in self.variables.get("transaction_isolation", "").upper()
 
     def adjust(self, rules: Rules) -> bool:
         """Read under other rules from now on; whether connections must track other GTIDs.
@@ -363,7 +382,7 @@ class Session:
         self.mode_flags = self._initial_modes
         self.modes_known = True
         self.suspect = False
-        self.one_shot = False
+        self.modes = TransactionModes()
         self.snapshot = None
         self.tracks_transactions = False
         self._client_tracking = ""

@@ -77,7 +77,9 @@ FLAGS: Final = "optimizer_switch flags"
 """Stands for the flags that were set one by one, behind what set all of them."""
 
 _FOLLOWED: Final = sorted(
-    CARRIED | TRACKING | {"autocommit", "sql_log_bin", "sql_auto_is_null", "profiling"}
+    CARRIED
+    | TRACKING
+    | {"autocommit", "profiling", "sql_auto_is_null", "sql_log_bin", "transaction_read_only"}
 )
 _FLAG: Final = re.compile(r"([A-Za-z0-9_]+ *)(=[A-Za-z]+)?")
 _NAME: Final = re.compile("[A-Za-z0-9_]+")

@@ -24,7 +24,7 @@ from proxy.server.connection import Purpose, ServerConnection
 from proxy.server.probe import parsed
 from routing.decision import Outcome, Reason
 from routing.early_errors import did_nothing
-from routing.snapshot import Snapshot, ends_transaction, reads_data
+from routing.snapshot import Snapshot, begins_anew, ends_transaction, reads_data
 
 if TYPE_CHECKING:
     from protocol.response_stream import ResponseStream
@@ -364,8 +364,10 @@ class Answers:
                 self._follow_snapshot(connection, status)
                 if state.status_tells:
                     state.autocommit = status & 0x0002 != 0
-                if state.one_shot and effects.began_transaction(request):
-                    state.one_shot = False
+                if state.modes.waiting and effects.began_transaction(request):
+                    state.modes.spent()
+                elif state.modes.waiting and not effects.keeps_modes(request):
+                    state.modes.doubt()
                 settings = session.primary_settings
                 if settings.untracked and (request.may_write or request.is_read):
                     state.may_have_written(request.rules)
@@ -374,6 +376,7 @@ class Answers:
                 if request.ending is None:
                     self.judge_names(connection, doubted=False)
             elif not nothing:
+                state.modes.doubt()
                 if request.may_write or not state.modes_known:
                     # It may have committed before it failed, and opened a transaction, too.
                     state.may_have_written(request.rules)
@@ -387,6 +390,8 @@ class Answers:
                 self._note_unlogged(connection.server, logged)
                 if request.statement is not None and request.statement.changes_views:
                     self._proxy.catalogues.forget()
+        elif state.snapshot is not None and state.snapshot.implied and not state.in_transaction:
+            self._follow_implied(connection, stream)
         if stream.error is None and effects.changes_passwords(request):
             self._proxy.known_passwords.clear()
         if request.effect is not None and stream.error is None:
@@ -421,7 +426,13 @@ class Answers:
         if statement is None or request.command != Command.COM_QUERY or not state.modes_known:
             return False
         text = request.packet[4 + query_text_offset(request.packet[4:], session.query_attributes) :]
-        return did_nothing(statement, text, request.error, state.in_transaction)
+        return did_nothing(
+            statement,
+            text,
+            request.error,
+            state.in_transaction,
+            state.snapshot is not None and not state.unsure,
+        )
 
     def judge_names(self, connection: ServerConnection, *, doubted: bool) -> None:
         """See whether all that the request committed on the primary was named.
@@ -465,20 +476,52 @@ class Answers:
         request = session.request
         statement = request.statement
         snapshot = state.snapshot
-        if snapshot is not None and ends_transaction(statement):
+        if request.command == Command.COM_STMT_PREPARE:
+            return  # nothing ran
+        still_open = status & _IN_TRANS_READONLY == _IN_TRANS_READONLY
+        ended = snapshot if ends_transaction(statement, request.may_write, still_open) else None
+        if ended is not None:
             state.snapshot = snapshot = None
             session.replicas.end_transactions()
-        if status & _IN_TRANS_READONLY != _IN_TRANS_READONLY:
+        if not still_open:
             return
+        reads = reads_data(statement, request.may_write, request.text)
         if snapshot is None:
-            state.snapshot = snapshot = Snapshot()
+            state.snapshot = snapshot = Snapshot(autocommit=status & 0x0002 != 0)
             text = request.text.upper()
-            if state.one_shot or state.tracks_transactions or b"SNAPSHOT" in text or not text:
+            modes = state.modes
+            if (
+                reads
+                or not begins_anew(statement)
+                or modes.isolates
+                or state.is_serializable
+                or state.tracks_transactions
+                or b"SNAPSHOT" in text
+                or not text
+            ):
                 snapshot.taken_on(primary.server)
-        elif snapshot.server is None and reads_data(statement, request.text):
+                if ended is not None and ended.is_replicas and not begins_anew(statement):
+                    self._proxy.metrics.snapshot_split()  # it may be the same transaction
+        elif snapshot.server is None and reads:
             snapshot.taken_on(primary.server)
-        elif snapshot.is_replicas and reads_data(statement, request.text):
+        elif snapshot.is_replicas and reads:
             self._proxy.metrics.snapshot_split()
+
+    def _follow_implied(self, replica: ServerConnection, stream: ResponseStream) -> None:
+        """See whether the first read without autocommit has begun a transaction on its replica.
+
+        One that came to no table has not, and of one that failed it does not matter.
+        """
+        session = self._session
+        state = session.state
+        began = stream.error is None and stream.status & _IN_TRANS_READONLY == _IN_TRANS_READONLY
+        if began:
+            state.in_transaction = True
+            state.modes.spent()
+            session.status_flags |= _IN_TRANS_READONLY
+        else:
+            state.snapshot = None
+            session.replicas.end_transactions()
 
     def server_lost(self, connection: ServerConnection, cause: str, error: bytes | None) -> None:
         """Run the statement elsewhere if that is safe, else end the session as a server would."""

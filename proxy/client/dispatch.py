@@ -28,6 +28,7 @@ from proxy.server.probe import PROBE_SQL
 from routing.consistency import REMEMBERING
 from routing.decision import Decision, Level, Proof, Reason
 from routing.policy import on_primary
+from routing.snapshot import Snapshot
 from routing.statement import StatementClass, Touch
 
 if TYPE_CHECKING:
@@ -121,6 +122,7 @@ class Dispatch:
             data += self._prepare_before(primary)
             if settles:
                 data += preparation.settle(primary, self.rules().wait_budget)
+            data += preparation.begin_implied(primary, state.snapshot)
             data += self._imitate(primary)
             # Only before a read: behind a probe, ROW_COUNT() and the like would tell of the probe.
             # And in no transaction, where reads stay here anyway: it would take its trackers.
@@ -146,7 +148,7 @@ class Dispatch:
                 session.replies.end_lost("a READ ONLY transaction ran there")
             else:
                 self._to_replica(replica, decision)
-        elif replica is not None and replica.busy:
+        elif replica is not None and replica.is_late:
             self.to_primary(Reason.REPLICA_BEHIND)  # it still drains an answer that came too late
         elif replica is not None and not self._can_know(replica):
             self.to_primary(Reason.PREPARED)
@@ -256,6 +258,8 @@ class Dispatch:
                 parts += preparation.choose_schema(replica, schema)
             data = parts
         snapshot = state.snapshot
+        if snapshot is None and state.opens_read_only and request.is_read:
+            snapshot = state.snapshot = Snapshot(autocommit=False, implied=True)
         if snapshot is not None and replica.snapshot is not snapshot:
             data += preparation.begin_transaction(replica, snapshot)
             snapshot.taken_on(replica.server, decision.proof_set or EMPTY)

@@ -31,6 +31,7 @@ from routing.session_variables import (
 )
 from routing.statement import StatementClass, Touch
 from routing.topology import Role
+from routing.transaction_modes import is_on
 
 if TYPE_CHECKING:
     from proxy.client.request import Request
@@ -247,6 +248,18 @@ def began_transaction(request: Request) -> bool:
     if statement.kind is StatementClass.TRANSACTION:
         return statement.reason is not Touch.SAVEPOINT
     return statement.reason in (Touch.DATA, Touch.DEFINITION, Touch.LOCKING_READ)
+
+
+def keeps_modes(request: Request) -> bool:
+    """Whether it is certain that what SET TRANSACTION shapes has not begun with this command."""
+    statement = request.statement
+    if statement is None or request.command == Command.COM_STMT_PREPARE:
+        return not request.may_write
+    if any(one.scope == "one-shot" for one in statement.assignments):
+        return not statement.multi
+    if statement.may_write and statement.reason is not Touch.SETTING:
+        return False
+    return statement.kind is StatementClass.SESSION and b"FROM" not in request.text.upper()
 
 
 def may_ask_previous(request: Request) -> bool:
@@ -467,7 +480,12 @@ def _told(name: str, value: str, request: Request, state: Session) -> None:
         state.results = value
     if name == "sql_log_bin" and state.suspect:
         request.unlogged = True  # it is told of what failed
-    if name == "session_track_system_variables" and not value:
+    if name == "autocommit":
+        state.autocommit = is_on(value)
+        state.status_tells = state.status_tells or state.autocommit
+    elif name == "transaction_read_only":
+        state.modes.read_only = is_on(value)
+    elif name == "session_track_system_variables" and not value:
         state.set_tracker(name, "NULL")  # of an empty list no tracker tells
     elif name in TRACKING:
         state.set_tracker(name, f"'{value}'")
@@ -505,13 +523,17 @@ def _assigned(assignment: Assignment, request: Request, state: Session) -> bool:
         state.user_variables.assign(name, value)
         return False
     if assignment.scope == "one-shot":
-        state.one_shot = True
+        state.modes.set_next(name, value)
         return False
     if assignment.scope != "session":
         return False
     if name == "autocommit":
-        state.status_tells = True
-        state.autocommit = (value or "").strip("'\"").upper() in ("1", "ON", "TRUE")
+        if name not in request.told:
+            state.status_tells = True
+            state.autocommit = is_on(value)
+    elif name == "transaction_read_only":
+        if name not in request.told:
+            state.modes.read_only = False  # no tracker says what it is
     elif name in TRACKING:
         if name not in request.told:
             state.set_tracker(name, value)

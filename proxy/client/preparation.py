@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from protocol.command import com_query
 from protocol.packet import frame
-from proxy.server.connection import AUDIT, CONFIRM, PREPARE, SETTLE, WAIT
+from proxy.server.connection import AUDIT, CONFIRM, IMITATE, PREPARE, SETTLE, WAIT
 from routing.session_variables import FLAGS, SWITCH
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ _LONGEST_SET: Final = 1000
 _HINT_S: Final = 1.0
 """How much later than a WAIT's own end the server may end it, s."""
 END_TRANSACTION: Final = b"COMMIT AND NO CHAIN NO RELEASE"
+END_BY_AUTOCOMMIT: Final = b"SET autocommit=1"
+START_READ_ONLY: Final = b"START TRANSACTION READ ONLY"
 """Whatever completion_type is: a transaction that follows by itself would keep a snapshot."""
 RESET_CONNECTION = b"\x01\x00\x00\x00\x1f"
 
@@ -135,17 +137,36 @@ def settle(connection: ServerConnection, budget: float) -> bytes:
 
 
 def begin_transaction(connection: ServerConnection, snapshot: Snapshot) -> bytes:
-    """A START TRANSACTION READ ONLY; registers its answer."""
-    connection.expect(PREPARE)
+    """What begins a READ ONLY transaction on a replica as the client did; registers its answers."""
     connection.snapshot = snapshot
-    return statement_packet(connection, b"START TRANSACTION READ ONLY")
+    data = b""
+    if not snapshot.autocommit:
+        connection.expect(PREPARE)
+        data = statement_packet(connection, b"SET autocommit=0")
+    if not snapshot.implied:
+        connection.expect(PREPARE)
+        data += statement_packet(connection, START_READ_ONLY)
+    return data
+
+
+def begin_implied(primary: ServerConnection, snapshot: Snapshot | None) -> bytes:
+    """Let the primary hear of the transaction that a read on a replica has begun, before all else.
+
+    Then it refuses what cannot be done in one, and its status flags tell of it.
+    """
+    if snapshot is None or not snapshot.implied or not snapshot.is_replicas:
+        return b""
+    snapshot.implied = False
+    primary.expect(IMITATE)
+    return statement_packet(primary, START_READ_ONLY)
 
 
 def end_transaction(connection: ServerConnection) -> None:
     """Let a replica's READ ONLY transaction end; what it still answers comes first."""
     if connection.snapshot is not None and not connection.lost:
         connection.expect(PREPARE)
-        connection.write(statement_packet(connection, END_TRANSACTION))
+        end = END_TRANSACTION if connection.snapshot.autocommit else END_BY_AUTOCOMMIT
+        connection.write(statement_packet(connection, end))
     connection.snapshot = None
 
 

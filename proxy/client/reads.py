@@ -418,6 +418,8 @@ class Reads:
         if snapshot is not None and snapshot is connection.snapshot:
             # It was to be taken by this very read.
             snapshot.server = None
+            if snapshot.implied:
+                session.state.snapshot = None
             end_transaction(connection)
         request.received = 0
         request.held = b""

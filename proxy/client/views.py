@@ -307,7 +307,7 @@ class Views:
         state = session.state
         return (
             state.autocommit
-            and not (state.in_transaction or state.one_shot or state.suspect)
+            and not (state.in_transaction or state.modes.waiting or state.suspect)
             and not (state.pins.reasons or session.untold.noted)
             and self._proxy.now() >= account.retry_at
         )

@@ -217,6 +217,16 @@ class ServerConnection:
         return self._current is not None
 
     @property
+    def is_late(self) -> bool:
+        """Whether an answer is awaited that may take its time: to all but a setting."""
+        current = self._current
+        if current is None:
+            return False
+        if current.purpose is not Purpose.PREPARE:
+            return True
+        return any(exchange.purpose is not Purpose.PREPARE for exchange in self._queue)
+
+    @property
     def owes_answer(self) -> bool:
         """Whether an answer to a command of the client's is awaited."""
         current = self._current

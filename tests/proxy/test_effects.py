@@ -117,9 +117,45 @@ def test_the_schema(on: On) -> None:
 
 def test_other_trackers_are_passed_over(on: On) -> None:
     on.begin("SELECT 1")
-    on.tell(system_variable_entry("autocommit", "OFF") + entry(4, b"\0") + entry(77, b"x"))
+    on.tell(system_variable_entry("identity", "7") + entry(4, b"\0") + entry(77, b"x"))
     assert not on.request.state_changed
+    assert on.state.variables == {}
+
+
+def test_a_tracker_tells_autocommit_even_where_the_status_lies(on: On) -> None:
+    on.state.connected("", autocommit=False)
+    on.succeed("SET autocommit = 0", system_variable_entry("autocommit", "OFF"))
+    assert not on.state.autocommit
+    assert not on.state.status_tells
+    on.succeed("SET autocommit = DEFAULT", system_variable_entry("autocommit", "ON"))
     assert on.state.autocommit
+    assert on.state.status_tells
+
+
+def test_only_a_tracker_s_word_makes_a_session_read_only(on: On) -> None:
+    on.succeed("SET SESSION TRANSACTION READ ONLY")
+    assert not on.state.modes.read_only
+    on.succeed(
+        "SET SESSION TRANSACTION READ ONLY", system_variable_entry("transaction_read_only", "ON")
+    )
+    assert on.state.modes.read_only
+    on.succeed("CALL p()", system_variable_entry("transaction_read_only", "OFF"))
+    assert not on.state.modes.read_only
+
+
+@pytest.mark.parametrize(
+    ("sql", "kept"),
+    [
+        *(("SET TRANSACTION READ ONLY", True), ("SET autocommit = 0", True), ("USE app", True)),
+        *(("SELECT @@sql_mode", True), ("SET @@transaction_read_only = 1", True), (None, False)),
+        *(("SELECT @@sql_mode, n FROM t", False), ("SET @a = (SELECT n FROM t)", False)),
+        *(("CALL p()", False), ("SELECT f()", False), ("EXECUTE s", False), ("SAVEPOINT s", False)),
+        ("SET TRANSACTION READ ONLY; SELECT * FROM t", False),
+    ],
+)
+def test_what_may_have_spent_a_mode(on: On, sql: str | None, kept: bool) -> None:
+    on.begin(sql)
+    assert effects.keeps_modes(on.request) is kept
 
 
 def test_a_state_change_of_one_result_is_not_taken_back_by_the_next(on: On) -> None:
@@ -211,7 +247,7 @@ def test_literals_are_carried_over(on: On) -> None:
 
 def test_a_one_shot_waits_for_the_next_transaction(on: On) -> None:
     on.succeed("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
-    assert on.state.one_shot
+    assert on.state.modes.waiting
     assert on.state.variables == {}
 
 

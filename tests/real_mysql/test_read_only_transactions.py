@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from typing import TYPE_CHECKING
 
+import mysql.connector
 import pytest
 from pymysql.err import MySQLError
 
 from tests.real_mysql.cluster import Cluster
 from tests.real_mysql.conftest import StartProxy
+from tests.real_mysql.template import APP_PASSWORD, APP_USER
 
 if TYPE_CHECKING:
     from pymysql.connections import Connection
@@ -144,3 +147,218 @@ def test_replicas_end_their_part(numbers: Cluster, proxy: StartProxy) -> None:
             assert value(client, COUNT) == 1
         client.query("COMMIT")
     assert on_replicas
+
+
+BEGINNINGS = {
+    "as JDBC does": ["SET SESSION TRANSACTION READ ONLY", "SET autocommit=0"],
+    "the other way round": ["SET autocommit=0", "SET SESSION TRANSACTION READ ONLY"],
+    "by the variable": ["SET SESSION transaction_read_only = ON", "SET autocommit = 'off'"],
+    "by an expression": ["SET @@session.transaction_read_only = 2 - 1, autocommit = 1 - 1"],
+    "with an isolation level": [
+        "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY",
+        "SET autocommit=0",
+    ],
+    "as Python drivers do": ["SET autocommit=0", "START TRANSACTION READ ONLY"],
+    "for the next one": ["SET TRANSACTION READ ONLY", "BEGIN"],
+    "for the next one, by the variable": ["SET @@transaction_read_only = 1", "BEGIN"],
+    "for the next one, without autocommit": ["SET autocommit=0", "SET TRANSACTION READ ONLY"],
+    "by the session's mode": ["SET SESSION TRANSACTION READ ONLY", "START TRANSACTION"],
+}
+
+
+@pytest.mark.parametrize("beginning", BEGINNINGS)
+def test_however_it_begins_it_reads_from_a_replica(
+    numbers: Cluster, proxy: StartProxy, beginning: str
+) -> None:
+    running = proxy()
+    with (
+        running.connect() as client,
+        numbers.primary.connect() as direct,
+        running.connect() as other,
+    ):
+        for sql in BEGINNINGS[beginning]:
+            client.query(sql)
+            direct.query(sql)
+        assert value(client, COUNT) == value(direct, COUNT) == 1
+        replica = served(client)
+        assert replica != numbers.primary.address
+        assert client.server_status == direct.server_status
+        other.query("INSERT INTO numbers VALUES (2)")
+        numbers.wait_caught_up()
+        for sql in (None, "DO 1", "SELECT @@sql_mode", "SAVEPOINT s", "SELECT 1"):
+            if sql is not None:
+                assert value(client, sql) == value(direct, sql)
+                assert client.server_status & 0x2003 == direct.server_status & 0x2003, sql
+            assert value(client, COUNT) == value(direct, COUNT) == 1, sql
+            assert served(client) == replica
+        client.ping()
+        assert value(client, COUNT) == 1
+        for session in (client, direct):
+            for sql in ("INSERT INTO numbers VALUES (9)", "DELETE FROM numbers"):
+                with pytest.raises(MySQLError) as failed:
+                    session.query(sql)
+                assert failed.value.args[0] == 1792
+            with pytest.raises(MySQLError) as failed:
+                session.query("SET TRANSACTION READ WRITE")
+            assert failed.value.args[0] == 1568
+        assert value(client, COUNT) == 1
+        assert served(client) == replica
+        client.query("COMMIT")
+        direct.query("COMMIT")
+        assert client.server_status == direct.server_status
+        assert value(client, COUNT) == 2
+    assert running.metric("tidegate_snapshots_split_total") == 0
+
+
+def test_a_commit_opens_the_next_one(numbers: Cluster, proxy: StartProxy) -> None:
+    running = proxy()
+    with running.connect() as client, running.connect() as other:
+        client.query("SET SESSION TRANSACTION READ ONLY")
+        client.autocommit(False)
+        for count, end in enumerate(
+            ("COMMIT", "ROLLBACK", "COMMIT AND CHAIN", "BEGIN", "COMMIT"), 1
+        ):
+            assert value(client, COUNT) == count
+            assert served(client) != numbers.primary.address, count
+            other.query("INSERT INTO numbers VALUES (2)")
+            numbers.wait_caught_up()
+            assert value(client, COUNT) == count
+            client.query(end)
+        assert value(client, COUNT) == 6
+        # Its mode counts from the next one on.
+        client.query("SET SESSION TRANSACTION READ WRITE")
+        other.query("INSERT INTO numbers VALUES (2)")
+        numbers.wait_caught_up()
+        assert value(client, COUNT) == 6
+        with pytest.raises(MySQLError) as failed:
+            client.query("INSERT INTO numbers VALUES (9)")
+        assert failed.value.args[0] == 1792
+        client.query("COMMIT")
+        client.query("INSERT INTO numbers VALUES (9)")
+        assert value(client, COUNT) == 8
+        assert served(client) == numbers.primary.address
+        client.query("ROLLBACK")
+        assert value(client, COUNT) == 7
+        assert served(client) == numbers.primary.address
+        client.autocommit(True)
+        assert value(client, COUNT) == 7
+        assert served(client) != numbers.primary.address
+
+
+def test_what_comes_to_no_table_opens_none(numbers: Cluster, proxy: StartProxy) -> None:
+    running = proxy()
+    for begin in (["SET SESSION TRANSACTION READ ONLY"], ["SET TRANSACTION READ ONLY"]):
+        with running.connect() as client, numbers.primary.connect() as direct:
+            for session in (client, direct):
+                session.query("SET autocommit=0")
+                for sql in begin:
+                    session.query(sql)
+                assert value(session, "SELECT 1") == 1
+                for sql in ("SELECT nosuch FROM numbers", "SELECT * FROM nosuch"):
+                    with pytest.raises(MySQLError):
+                        session.query(sql)
+                session.query("SET SESSION TRANSACTION READ WRITE")
+                session.query("SET TRANSACTION READ WRITE")
+                session.query("INSERT INTO numbers VALUES (2)")
+                assert value(session, COUNT) == 2
+                session.query("ROLLBACK")
+
+
+def test_one_shots_count_once(numbers: Cluster, proxy: StartProxy) -> None:
+    running = proxy()
+    spending = (
+        *("SELECT COUNT(*) FROM numbers", "SELECT @@sql_mode, n FROM numbers", "COMMIT"),
+        *("CALL reading()", "START TRANSACTION; COMMIT", "SET @n = (SELECT MAX(n) FROM numbers)"),
+    )
+    numbers.primary.query("CREATE PROCEDURE app.reading() SELECT COUNT(*) FROM app.numbers")
+    for sql in spending:
+        with running.connect() as client, client.cursor() as cursor:
+            client.query("SET TRANSACTION READ ONLY")
+            if ";" in sql:
+                for part in sql.split(";"):
+                    cursor.execute(part)
+            else:
+                cursor.execute(sql)
+            client.query("SET autocommit=0")
+            assert value(client, COUNT) == 1
+            assert served(client) == numbers.primary.address, sql
+            client.query("INSERT INTO numbers VALUES (2)")
+            client.query("ROLLBACK")
+
+
+def test_own_writes_are_seen_behind_what_ended_it(numbers: Cluster, proxy: StartProxy) -> None:
+    running = proxy()
+    numbers.primary.query(
+        "CREATE PROCEDURE app.writing() BEGIN COMMIT; START TRANSACTION READ WRITE;"
+        " INSERT INTO app.numbers VALUES (5); COMMIT; SIGNAL SQLSTATE '45000'; END"
+    )
+    for begin in (["START TRANSACTION READ ONLY"], BEGINNINGS["as JDBC does"]):
+        with running.connect() as client:
+            for sql in begin:
+                client.query(sql)
+            before = value(client, COUNT)
+            assert served(client) != numbers.primary.address
+            with pytest.raises(MySQLError):
+                client.query("CALL writing()")
+            assert value(client, COUNT) == int(str(before)) + 1
+
+
+def test_a_change_of_settings_leaves_the_snapshot(numbers: Cluster, proxy: StartProxy) -> None:
+    running = proxy()
+    with running.connect() as client, running.connect() as other:
+        client.query("START TRANSACTION READ ONLY")
+        assert value(client, COUNT) == 1
+        other.query("INSERT INTO numbers VALUES (2)")
+        numbers.wait_caught_up()
+        for sql in ("SET SESSION TRANSACTION READ WRITE", "SET autocommit=0", "SET @a = 1"):
+            client.query(sql)
+            assert value(client, COUNT) == 1, sql
+        client.ping()
+        client.select_db("app")
+        assert value(client, COUNT) == 1
+        client.query("SET autocommit=1")
+        assert value(client, COUNT) == 2
+
+
+def test_serializable_ones_read_from_the_primary(numbers: Cluster, proxy: StartProxy) -> None:
+    running = proxy()
+    with running.connect() as client:
+        client.query("SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE, READ ONLY")
+        for begin in ("BEGIN", "SET autocommit=0"):
+            client.query(begin)
+            assert value(client, COUNT) == 1
+            assert served(client) == numbers.primary.address
+            client.query("COMMIT")
+
+
+def test_a_pooled_session_begins_anew(numbers: Cluster, proxy: StartProxy) -> None:
+    running = proxy()
+    connection = mysql.connector.connect(
+        host="127.0.0.1",
+        port=running.port,
+        user=APP_USER,
+        password=APP_PASSWORD,
+        database="app",
+        use_pure=True,
+    )
+    with closing(connection), connection.cursor() as cursor:
+        for _ in range(2):
+            connection.start_transaction(readonly=True)
+            cursor.execute(COUNT)
+            assert cursor.fetchone() == (1,)
+            cursor.execute("SHOW TIDEGATE LAST")
+            row = cursor.fetchone()
+            assert row is not None
+            assert row[cursor.column_names.index("server")] != numbers.primary.address
+            assert connection.in_transaction
+            connection.rollback()
+            connection.cmd_reset_connection()
+        connection.autocommit = False
+        cursor.execute("SET SESSION TRANSACTION READ ONLY")
+        cursor.execute(COUNT)
+        assert cursor.fetchone() == (1,)
+        assert connection.in_transaction
+        connection.cmd_reset_connection()
+        cursor.execute("INSERT INTO numbers VALUES (2)")
+        cursor.execute(COUNT)
+        assert cursor.fetchone() == (2,)

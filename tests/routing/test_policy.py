@@ -276,7 +276,6 @@ def test_where_no_replica_can_be_asked_the_primary_answers(level: Level) -> None
     [
         ("in_transaction", True, Reason.TRANSACTION),
         ("autocommit", False, Reason.TRANSACTION),
-        ("one_shot", True, Reason.TRANSACTION),
     ],
 )
 def test_a_session_that_is_bound_reads_from_the_primary(

@@ -180,7 +180,7 @@ def test_a_reset_forgets_the_state_and_never_a_write(session: Session, primary: 
     session.in_transaction = True
     session.autocommit = False
     session.pins.take(PinReason.TABLE_LOCK)
-    session.one_shot = True
+    session.modes.set_next("transaction_read_only", "ON")
     session.last = primary
     session.set_variable("time_zone", "'+00:00'")
     session.set_sql_mode("'NO_BACKSLASH_ESCAPES'")
@@ -195,7 +195,7 @@ def test_a_reset_forgets_the_state_and_never_a_write(session: Session, primary: 
     assert not session.in_transaction
     assert session.autocommit
     assert not session.pins.reasons
-    assert not session.one_shot
+    assert not session.modes.waiting
     assert session.last is None
     assert session.variables == {}
     assert session.variables_version != version

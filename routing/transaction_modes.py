@@ -1,0 +1,51 @@
+"""The access mode of a session's next transaction, by what trackers and SET TRANSACTION say.
+
+`SET SESSION TRANSACTION READ ONLY` counts for all transactions that begin from then on, SET
+TRANSACTION READ ONLY for the next one alone. What is not known counts as READ WRITE, for such a
+transaction reads on the primary.
+"""
+
+
+class TransactionModes:
+    """Those of one session.
+
+    Attributes:
+        read_only: transaction_read_only of the session. Only a tracker's word for it counts.
+        waiting: a SET TRANSACTION waits for the next transaction.
+        isolates: it sets the isolation level.
+    """
+
+    def __init__(self) -> None:
+        self.read_only = False
+        self.waiting = False
+        self.isolates = False
+        self._next_read_only: bool | None = None
+
+    def set_next(self, name: str, value: str | None) -> None:
+        """SET TRANSACTION, or an assignment to @@name; `value` as of an `Assignment`."""
+        self.waiting = True
+        if name == "transaction_isolation":
+            self.isolates = True
+        else:
+            self._next_read_only = is_on(value)
+
+    def spent(self) -> None:
+        """The next transaction has begun, or there was none to be ended."""
+        self.waiting = False
+        self.isolates = False
+        self._next_read_only = None
+
+    def doubt(self) -> None:
+        """Whether the next transaction has begun is not known: it may have spent what was set."""
+        if self.waiting:
+            self._next_read_only = False
+
+    @property
+    def next_is_read_only(self) -> bool:
+        """Whether the next transaction is READ ONLY if nothing else is said as it begins."""
+        return self.read_only if self._next_read_only is None else self._next_read_only
+
+
+def is_on(value: str | None) -> bool:
+    """Whether a switch is on by a literal, or by what a tracker says."""
+    return (value or "").strip("'\"").upper() in ("1", "ON", "TRUE")
