@@ -108,7 +108,9 @@ def test_pymysql_over_tls(running: RunningProxy) -> None:
         assert len(cursor.fetchall()[0][0]) == 5_000_000
 
 
-@pytest.mark.parametrize("size", [0, 10, 3_000_000, 40_000_000])
+@pytest.mark.parametrize(
+    "size", [0, 10, 3_000_000, pytest.param(40_000_000, marks=pytest.mark.deep)]
+)
 def test_local_infile(running: RunningProxy, cluster: Cluster, tmp_path: Path, size: int) -> None:
     for server in cluster.servers:
         server.query("SET GLOBAL local_infile = ON")
