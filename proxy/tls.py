@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +24,7 @@ from cryptography.x509.oid import NameOID
 
 from protocol.authentication import RsaKey
 from proxy.config import Config, ConfigError
+from proxy.server.tls import ServerContext, ServerContexts
 
 _RSA_BITS: Final = 2048
 _VALID_DAYS: Final = 3650
@@ -51,13 +53,13 @@ class Materials:
     Attributes:
         client_ssl: for connections from clients; None where client TLS is disabled.
         rsa_key: decrypts passwords that clients send without TLS.
-        server_ssl: for connections to servers; None where server TLS is disabled.
+        server_tls: for connections to servers; None where server TLS is disabled.
 
     """
 
     client_ssl: ssl.SSLContext | None
     rsa_key: RsaKey
-    server_ssl: ssl.SSLContext | None
+    server_tls: ServerContexts | None
 
 
 def make_key_ring(config: Config) -> KeyRing:
@@ -92,7 +94,7 @@ def build(config: Config, ring: KeyRing) -> Materials:
         rsa_key = RsaKey.from_pem(ring.rsa_key)
     except ValueError as error:
         raise ConfigError(f"rsa-key {config.rsa_key}: no usable RSA key: {error}") from error
-    return Materials(_client_context(config, ring), rsa_key, _server_context(config))
+    return Materials(_client_context(config, ring), rsa_key, _server_contexts(config))
 
 
 def self_signed(name: str, host: str) -> tuple[bytes, bytes]:
@@ -141,10 +143,17 @@ def _client_context(config: Config, ring: KeyRing) -> ssl.SSLContext | None:
     return context
 
 
-def _server_context(config: Config) -> ssl.SSLContext | None:
+def _server_contexts(config: Config) -> ServerContexts | None:
     if config.server_tls == "disabled":
         return None
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    contexts = ServerContexts(partial(_server_context, config))
+    for server in (config.primary, *config.replicas):
+        contexts.to(str(server))
+    return contexts
+
+
+def _server_context(config: Config) -> ServerContext:
+    context = ServerContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.check_hostname = config.server_tls == "verify_identity"
     if config.server_tls not in ("verify_ca", "verify_identity"):

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from proxy.config import Config
+    from proxy.server.tls import ServerContext
     from proxy.tls import Materials
     from routing.topology import Server
 
@@ -373,18 +374,26 @@ async def _open(
         capabilities = _agree(login, greeting.capabilities, tracks)
         algorithm = _algorithm(greeting.capabilities, config)
         capabilities |= CAPABILITY[algorithm]
-        if materials.server_ssl is not None and _offers_tls(greeting, config):
+        context: ServerContext | None = None
+        if materials.server_tls is not None and _offers_tls(greeting, config):
+            context = materials.server_tls.to(server.name)
             capabilities |= Capability.CLIENT_SSL
             request = SSLRequest(capabilities, config.max_allowed_packet, login.character_set)
             channel.write_packet(request.serialise())
-            await channel.start_tls(
-                materials.server_ssl,
-                server_side=False,
-                hostname=server.name.rpartition(":")[0].strip("[]"),
-                within=config.connect_timeout,
-            )
+            try:
+                await channel.start_tls(
+                    context,
+                    server_side=False,
+                    hostname=server.name.rpartition(":")[0].strip("[]"),
+                    within=config.connect_timeout,
+                )
+            except (OSError, ChannelClosedError):
+                context.forget()
+                raise
         channel.read_ahead()
         await _authenticate(channel, greeting, login, capabilities, config)
+        if context is not None:
+            context.logged_in(channel.transport.get_extra_info("ssl_object"))
         if algorithm is not Algorithm.UNCOMPRESSED:
             level = ZSTD_LEVEL if algorithm is Algorithm.ZSTD else ZLIB_LEVEL
             transport = compress(channel, Compression(algorithm, level, server=False))

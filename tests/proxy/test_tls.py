@@ -3,6 +3,7 @@ import ssl
 import stat
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from protocol.rsa import encrypt_password
 from proxy.address import Address
 from proxy.config import Config, ConfigError
 from proxy.options import ServerTls
+from proxy.server import tls
+from proxy.server.tls import ServerContext
 from proxy.tls import KeyRing, build, make_key_ring, self_signed
 
 PRIMARY = Address("db1", 3306)
@@ -99,7 +102,7 @@ def test_old_tls_is_refused() -> None:
     config = Config(PRIMARY)
     ring = make_key_ring(config)
     materials = build(config, ring)
-    for context in (materials.client_ssl, materials.server_ssl):
+    for context in (materials.client_ssl, server_side(config)):
         assert context is not None
         assert context.minimum_version == ssl.TLSVersion.TLSv1_2
 
@@ -109,7 +112,7 @@ def test_disabled() -> None:
     ring = make_key_ring(config)
     assert (ring.certificate, ring.certificate_key) == (b"", b"")
     materials = build(config, ring)
-    assert (materials.client_ssl, materials.server_ssl) == (None, None)
+    assert (materials.client_ssl, materials.server_tls) == (None, None)
 
 
 def test_given_certificate_and_keys_are_used(tmp_path: Path) -> None:
@@ -174,10 +177,10 @@ def test_unusable_files_name_their_option(tmp_path: Path) -> None:
         make_key_ring(Config(PRIMARY, rsa_key=tmp_path / "none"))
 
 
-def server_side(config: Config) -> ssl.SSLContext:
-    context = build(config, make_key_ring(config)).server_ssl
-    assert context is not None
-    return context
+def server_side(config: Config) -> ServerContext:
+    contexts = build(config, make_key_ring(config)).server_tls
+    assert contexts is not None
+    return contexts.to(str(PRIMARY))
 
 
 def test_the_way_to_the_servers_is_verified_as_far_as_asked(tmp_path: Path) -> None:
@@ -208,3 +211,111 @@ def test_the_way_to_the_servers_is_verified_as_far_as_asked(tmp_path: Path) -> N
     system = server_side(Config(PRIMARY, server_tls="verify_identity"))
     with pytest.raises(ssl.SSLCertVerificationError, match="self-signed"):
         shake_hands(system, server, "db1.example")
+
+
+# Sessions.
+
+MODES: tuple[ServerTls, ...] = ("preferred", "verify_ca", "verify_identity")
+VERSIONS = (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3)
+
+
+def resumes(client: ServerContext, server: ssl.SSLContext, name: str = "db1.example") -> bool:
+    """Connect, and log in; whether the session of an earlier connection was resumed."""
+    end = shake_hands(client, server, name)
+    with suppress(ssl.SSLWantReadError):
+        end.read()  # the tickets, which come first
+    client.logged_in(end)
+    return bool(end.session_reused)
+
+
+class _Pki:
+    """A server's certificate, which is its own authority, and who trusts it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.certificate, self.key = self_signed("db1", "db1.example")
+        folder.mkdir()
+        self._folder = folder
+        self.authority = folder / "ca.pem"
+        self.authority.write_bytes(self.certificate)
+
+    def server(self, version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3) -> ssl.SSLContext:
+        """One start of the server: the keys of its tickets are new each time."""
+        context = server_context(self.certificate, self.key, self._folder)
+        context.maximum_version = version
+        return context
+
+    def client(self, mode: ServerTls = "verify_identity") -> ServerContext:
+        return server_side(Config(PRIMARY, server_tls=mode, server_tls_ca=self.authority))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("mode", MODES)
+def test_sessions_are_resumed(tmp_path: Path, mode: ServerTls, version: ssl.TLSVersion) -> None:
+    pki = _Pki(tmp_path / "pki")
+    server, client = pki.server(version), pki.client(mode)
+    assert [resumes(client, server) for _ in range(4)] == [False, True, True, True]
+
+
+def test_a_connection_that_ends_without_a_login_leaves_no_session(tmp_path: Path) -> None:
+    pki = _Pki(tmp_path / "pki")
+    server, client = pki.server(), pki.client()
+    shake_hands(client, server, "db1.example")
+    assert not resumes(client, server)
+    client.forget()
+    assert not resumes(client, server)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_server_that_started_anew_shows_its_certificate(
+    tmp_path: Path, version: ssl.TLSVersion
+) -> None:
+    pki = _Pki(tmp_path / "pki")
+    client = pki.client()
+    first, second = pki.server(version), pki.server(version)
+    assert [resumes(client, first) for _ in range(2)] == [False, True]
+    assert [resumes(client, second) for _ in range(3)] == [False, True, True]
+
+
+@pytest.mark.parametrize("mode", ["verify_ca", "verify_identity"])
+def test_a_session_vouches_for_nobody_else(tmp_path: Path, mode: ServerTls) -> None:
+    """Who answers in the server's place, with another certificate, is refused as at first."""
+    pki, foreign = _Pki(tmp_path / "pki"), _Pki(tmp_path / "foreign")
+    client = pki.client(mode)
+    assert not resumes(client, pki.server())
+    with pytest.raises(ssl.SSLCertVerificationError):
+        shake_hands(client, foreign.server(), "db1.example")
+
+
+def test_each_server_has_a_session_of_its_own(tmp_path: Path) -> None:
+    """That of one shows nothing of another, be they one process, with one certificate."""
+    pki = _Pki(tmp_path / "pki")
+    server = pki.server()
+    config = Config(
+        PRIMARY,
+        replicas=(Address("db2", 3306),),
+        server_tls="verify_identity",
+        server_tls_ca=pki.authority,
+    )
+    contexts = build(config, make_key_ring(config)).server_tls
+    assert contexts is not None
+    assert contexts.to("db1:3306") is contexts.to("db1:3306")
+    assert [resumes(contexts.to("db1:3306"), server) for _ in range(2)] == [False, True]
+    with pytest.raises(ssl.SSLCertVerificationError, match="Hostname mismatch"):
+        shake_hands(contexts.to("db2:3306"), server, "db2.example")
+    assert not resumes(contexts.to("db2:3306"), server)
+
+
+def test_a_session_is_used_for_a_limited_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Counted from the whole handshake, however often it was resumed meanwhile."""
+    pki = _Pki(tmp_path / "pki")
+    server, client = pki.server(), pki.client()
+    now = 1000.0
+    monkeypatch.setattr(tls.time, "monotonic", lambda: now)
+    assert not resumes(client, server)
+    now += tls.MAX_AGE_S - 1
+    assert resumes(client, server)
+    now += 2
+    assert not resumes(client, server)
+    assert resumes(client, server)
