@@ -356,7 +356,7 @@ class Session:
     def tracking_of_client(self, gtids: bool) -> str:
         """The client's own settings of trackers, as SET takes them; `gtids`: that one, too."""
         on = ["ON" if kind in self.shown_trackers else "OFF" for kind in (1, 2)]
-        variables = "NULL" if self._shows_null else f"'{self.shown_variables}'"
+        variables = "NULL" if self._shows_null else f"_binary'{self.shown_variables}'"
         settings = (
             f"session_track_schema={on[0]},session_track_state_change={on[1]}"
             f",session_track_system_variables={variables}"

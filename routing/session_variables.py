@@ -114,6 +114,22 @@ def literal_of(name: str, value: str) -> str | None:
     return f"'{value}'" if _PLAIN.fullmatch(value) else None
 
 
+def exact(literal: str) -> str:
+    """A literal of a system variable, such that collation_connection does not change its meaning.
+
+    In ucs2, utf16 and utf32 a server does not take a string for what it says (1231, 1298, 1649).
+    """
+    text = literal[1:-1]
+    quoted = len(literal) > 1 and literal[0] in "'\"" and literal[-1] == literal[0]
+    plain = quoted and literal[0] not in text and _PLAIN.fullmatch(text) is not None
+    return f"_latin1'{text}'" if plain else literal
+
+
+def is_wide(literal: str) -> bool:
+    """Whether no character of a character set is shorter than two bytes."""
+    return literal.strip("'\"").lower() in ("ucs2", "utf16", "utf16le", "utf32")
+
+
 def switched(literal: str, flags: str) -> tuple[str, str] | None:
     """What a new value of optimizer_switch makes of the flags that were set before.
 

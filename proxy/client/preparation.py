@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from protocol.command import com_query
 from protocol.packet import frame
 from proxy.server.connection import AUDIT, CONFIRM, IMITATE, PREPARE, SETTLE, WAIT
-from routing.session_variables import FLAGS, SWITCH
+from routing.session_variables import FLAGS, SWITCH, exact
 
 if TYPE_CHECKING:
     from protocol.gtid import GtidSet
@@ -236,11 +236,11 @@ def _assignments(variables: dict[str, str]) -> list[bytes]:
             statements += _sets(run)
             run = []
             if name == FLAGS:
-                statements += _sets([_encoded(f"@@SESSION.{SWITCH}={literal}")])
+                statements += _sets([_encoded(f"@@SESSION.{SWITCH}={exact(literal)}")])
             else:
                 statements.append(_encoded(f"SET {name.upper()} {literal}"))
         else:
-            run.append(_encoded(f"@@SESSION.{name}={literal}"))
+            run.append(_encoded(f"@@SESSION.{name}={exact(literal)}"))
     return statements + _sets(run)
 
 

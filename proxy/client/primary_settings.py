@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from proxy.client import effects, preparation
 from proxy.server.connection import IMITATE, RESTORE
 from proxy.server.login import primary_settings
+from routing.session_variables import is_wide
 
 if TYPE_CHECKING:
     from protocol.response_stream import ResponseStream
@@ -83,7 +84,12 @@ class PrimarySettings:
         primary.expect(RESTORE)
         if changes:
             state.commits.tracked()
-        sql = primary_settings(primary.max_packet, self._restoring, state.shown_variables)
+        sql = primary_settings(
+            primary.max_packet,
+            self._restoring,
+            state.shown_variables,
+            wide=is_wide(state.variables.get("character_set_filesystem", "")),
+        )
         return preparation.statement_packet(primary, sql)
 
     def restored(self, stream: ResponseStream) -> None:

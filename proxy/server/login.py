@@ -67,7 +67,7 @@ _SQL_MODE: Final = re.compile("[A-Z0-9_,]*")
 
 
 def primary_settings(
-    max_packet: int, tracking: str, shown_variables: str = SHOWN_BY_DEFAULT
+    max_packet: int, tracking: str, shown_variables: str = SHOWN_BY_DEFAULT, *, wide: bool = False
 ) -> bytes:
     """The settings of a connection to the primary.
 
@@ -76,8 +76,15 @@ def primary_settings(
             longer, all that there are are followed.
         tracking: a value of session_track_gtids; empty to leave it as it is.
         shown_variables: the client's own session_track_system_variables.
+        wide: character_set_filesystem has no short characters. Then a star, which must stand alone,
+            would be lost: the client is told of no more than the proxy needs.
     """
-    names = followed(shown_variables).encode("ascii")
+    text = followed(shown_variables)
+    if wide and text == "*":
+        text = followed("")
+    if text != "*":
+        text += "," * (-len(text) % _CHARACTER)  # empty names are passed over
+    names = text.encode("ascii")
     if len(names) + _ROOM > max_packet:
         names = b"*"
     settings = _TRACKER_SETTINGS % names
@@ -93,7 +100,7 @@ def replica_settings(tracking: str, sql_mode: str | None) -> bytes:
     """
     settings = _REPLICA_SETTINGS
     if sql_mode is not None and _SQL_MODE.fullmatch(sql_mode):
-        settings += b",sql_mode='" + sql_mode.encode("ascii") + b"'"
+        settings += b",sql_mode=_latin1'" + sql_mode.encode("ascii") + b"'"
     return settings + b",session_track_gtids=ALL_GTIDS" if tracking == "ALL_GTIDS" else settings
 
 

@@ -274,3 +274,66 @@ def test_the_proxys_statements_mean_the_same_under_every_setting(cluster: Cluste
                     wrong.setdefault(setting, {})[name] = found
     assert wrong == {}
     assert counted > 700
+
+
+CARRIED = {
+    "sql_mode": "ANSI_QUOTES,NO_ZERO_DATE",
+    "time_zone": "+03:00",
+    "lc_time_names": "de_DE",
+    "block_encryption_mode": "aes-256-cbc",
+    "transaction_isolation": "READ-COMMITTED",
+    "optimizer_switch": "mrr=off",
+    "collation_server": "latin1_bin",
+    "sql_big_selects": "ON",
+}
+WIDE_COLLATIONS = [f"{name}_general_ci" for name in sorted(WIDE)]
+
+
+@pytest.mark.parametrize("introducer", ["", "_latin1"], ids=["before", "behind"])
+def test_what_a_session_carries_means_the_same_under_every_collation(
+    cluster: Cluster, running: RunningProxy, introducer: str
+) -> None:
+    """Where it is set before the collation, it is told to a replica again behind it."""
+    account = make_account(cluster)
+    cluster.primary.query("CREATE TABLE IF NOT EXISTS app.carried AS SELECT 7 AS a")
+    cluster.wait_caught_up()
+    read = (
+        'SELECT "a", FROM_UNIXTIME(0) + 0, CONVERT(MONTHNAME(FROM_UNIXTIME(0)) USING latin1),'
+        " HEX(AES_ENCRYPT(1, 1, REPEAT(1, 16))) FROM app.carried"
+    )
+    # Of optimizer_switch no tracker tells, and what is no plain literal pins.
+    carried = [name for name in CARRIED if not introducer or name != "optimizer_switch"]
+    assignments = [f"{name} = {introducer}'{CARRIED[name]}'" for name in carried]
+    elsewhere = {}
+    for collation in WIDE_COLLATIONS:
+        bends = f"SET collation_connection = {collation}"
+        sets = f"SET {', '.join(assignments)}"
+        steps = [bends, sets] if introducer else [sets, bends]
+        with (
+            RawClient(running.address, *account, MODERN) as session,
+            RawClient(cluster.primary.address, *account, MODERN) as direct,
+        ):
+            for step in (*steps, "SET sql_select_limit = 77", "SET sql_select_limit = 78"):
+                for one in (session, direct):
+                    ok = one.query(step)[-1][1]
+                    assert ok[0] != 0xFF, (step, ErrPacket.parse(ok))
+                assert row_of(session.query(read)) == row_of(direct.query(read)), collation
+                last = row_of(session.query("SHOW TIDEGATE LAST"))
+                if b"replica" not in last or b"refused" in last:
+                    elsewhere[collation] = (step, last)
+    assert elsewhere == {}
+
+
+@pytest.mark.parametrize("shown", ["", "time_zone", "a", "ab", "abc", "abcd", "*"])
+def test_names_to_be_tracked_are_read_in_every_character_set(cluster: Cluster, shown: str) -> None:
+    account = make_account(cluster)
+    lost = []
+    with RawClient(cluster.primary.address, *account, MODERN) as session:
+        for name in character_sets(cluster):
+            session.query(f"SET character_set_filesystem = {name}")
+            settings = primary_settings(1 << 20, "", shown, wide=name in WIDE)
+            session.query(settings.decode())
+            session.query("SET sql_mode = ''")
+            if b"sql_mode" not in session.query("SET sql_mode = 'ANSI'")[0][1]:
+                lost.append(name)
+    assert lost == []

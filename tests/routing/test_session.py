@@ -297,7 +297,7 @@ def test_what_the_client_set_itself() -> None:
     session = session_at()
     assert session.tracking_of_client(gtids=True) == (
         "session_track_schema=ON,session_track_state_change=OFF,"
-        f"session_track_system_variables='{SHOWN_BY_DEFAULT}',session_track_gtids=OFF"
+        f"session_track_system_variables=_binary'{SHOWN_BY_DEFAULT}',session_track_gtids=OFF"
     )
     session.set_tracker("session_track_schema", "OFF")
     session.set_tracker("session_track_state_change", "1")
@@ -305,7 +305,7 @@ def test_what_the_client_set_itself() -> None:
     session.set_tracker("session_track_system_variables", "'*'")
     assert session.tracking_of_client(gtids=True) == (
         "session_track_schema=OFF,session_track_state_change=ON,"
-        "session_track_system_variables='*',session_track_gtids=ALL_GTIDS"
+        "session_track_system_variables=_binary'*',session_track_gtids=ALL_GTIDS"
     )
     assert "gtids" not in session.tracking_of_client(gtids=False)
 
@@ -327,7 +327,7 @@ def test_a_client_sees_the_system_variables_that_it_names() -> None:
         session.set_tracker("session_track_system_variables", value)
         assert session.shown_variables == shown
         assert session.shown_trackers == {0, 1, 4, 5}
-        variables = "NULL" if value == "NULL" else f"'{shown}'"
+        variables = "NULL" if value == "NULL" else f"_binary'{shown}'"
         settings = session.tracking_of_client(gtids=False)
         assert settings.endswith(f"session_track_system_variables={variables}")
     session.set_tracker("session_track_system_variables", "NULL")

@@ -6,6 +6,7 @@ from routing.session_variables import (
     CARRIED,
     NOT_CARRIED,
     PINNING,
+    exact,
     followed,
     literal_of,
     pins,
@@ -85,3 +86,17 @@ def test_values(name: str, value: str, literal: str | None) -> None:
 )
 def test_what_pins(name: str, value: str | None, pinning: bool) -> None:
     assert pins(name, value) is pinning
+
+
+@pytest.mark.parametrize(
+    ("literal", "sent"),
+    [
+        ("'ANSI'", "_latin1'ANSI'"),
+        ('"ANSI"', "_latin1'ANSI'"),
+        ("''", "_latin1''"),
+        *((as_it_is, as_it_is) for as_it_is in ("5", "ON", "DEFAULT", "NULL", "'it''s'", "'\\n'")),
+        *((as_it_is, as_it_is) for as_it_is in ("_utf8mb4'x'", "'é'", "'", "", "x'41'", '"a""b"')),
+    ],
+)
+def test_what_a_literal_says_does_not_depend_on_the_collation(literal: str, sent: str) -> None:
+    assert exact(literal) == sent
