@@ -20,10 +20,12 @@ from proxy.options import (
     BY_NAME,
     OPTIONS,
     ClientTls,
+    Explain,
     Failover,
     FilteredReplicas,
     LogLevel,
     Option,
+    Place,
     ServerTls,
     Value,
     did_you_mean,
@@ -31,6 +33,7 @@ from proxy.options import (
 from proxy.tables import Table
 from routing.consistency import Adjustment, Rules, written_level
 from routing.decision import Level, LostPolicy, Scope, TimeoutPolicy
+from routing.verdict import Touch
 
 __all__ = ["Address", "Config", "ConfigError", "load"]
 
@@ -85,6 +88,8 @@ class Config:
     failover: Failover = "off"
     proof_max_age: float = 1.0
     filtered_replicas: FilteredReplicas = "refuse"
+    metadata_reads: Place = "primary"
+    explain: Explain = "statement"
     self_audit: float = 0.001
     metrics: Address | None = None
     routing_log: Path | None = None
@@ -123,6 +128,16 @@ class Config:
             on_timeout=self.on_timeout,
             staleness=self.staleness,
         )
+
+    @property
+    def for_primary(self) -> frozenset[Touch]:
+        """Reasons of reads that only the primary answers."""
+        reasons: set[Touch] = set()
+        if self.metadata_reads == "primary":
+            reasons.add(Touch.METADATA)
+        if self.explain == "primary":
+            reasons.add(Touch.PLAN)
+        return frozenset(reasons)
 
     @property
     def addresses(self) -> tuple[Address, ...]:

@@ -20,6 +20,8 @@ ServerTls = Literal["disabled", "preferred", "required", "verify_ca", "verify_id
 LogLevel = Literal["debug", "info", "warning", "error"]
 Failover = Literal["off", "read_only"]
 FilteredReplicas = Literal["refuse", "allow"]
+Place = Literal["primary", "replica"]
+Explain = Literal["statement", "primary"]
 
 Value = (
     tuple[Level, float]
@@ -191,6 +193,22 @@ OPTIONS: Final[tuple[Option, ...]] = (
         "whether replicas that leave out writes may answer guarded reads (default refuse)",
         _GUARANTEE,
         choices=values.words(FilteredReplicas),
+    ),
+    Option(
+        "metadata-reads",
+        values.choice(values.words(Place)),
+        "PLACE",
+        "who answers SHOW and reads of information_schema: primary or replica (default primary)",
+        _GUARANTEE,
+        choices=values.words(Place),
+    ),
+    Option(
+        "explain",
+        values.choice(values.words(Explain)),
+        "PLACE",
+        "who explains: whoever the statement would go to, or the primary (default statement)",
+        _GUARANTEE,
+        choices=values.words(Explain),
     ),
     Option(
         "self-audit",

@@ -98,6 +98,7 @@ class Proxy:
             config.primary_fallback_rate,
             config.proof_max_age,
             allows_filters=config.filtered_replicas == "allow",
+            for_primary=config.for_primary,
         )
         self.scopes = Scopes(config.scope_limit, config.scope_age)
         self.terms = Terms(self)

@@ -28,7 +28,7 @@ LOOKING_UP: Final = frozenset({1046, 1052, 1054, 1142, 1143, 1146})
 QUERIES: Final = frozenset(
     {
         *(Touch.NOTHING, Touch.USER_VARIABLE, Touch.SYSTEM_VARIABLE, Touch.SESSION_FUNCTION),
-        *(Touch.LOCKING_READ, Touch.SERVER_STATE),
+        *(Touch.LOCKING_READ, Touch.SERVER_STATE, Touch.METADATA, Touch.PLAN),
     }
 )
 """Without stored functions, of which views alone may still have some: these write as they run."""

@@ -38,7 +38,7 @@ _BEGINS: Final = Verdict(
     may_write=True,
     holds=(Hold(Act.GIVE_ALL, PinReason.TABLE_LOCK),),
 )
-_METADATA: Final = Verdict(READ, Touch.NOTHING)
+_METADATA: Final = Verdict(READ, Touch.METADATA)
 _SERVER_STATE: Final = Verdict(SESSION, Touch.SERVER_STATE)
 _DIAGNOSTICS: Final = Verdict(DIAGNOSTIC, Touch.DIAGNOSTICS)
 
@@ -119,7 +119,7 @@ def verdict(tokens: Tokens) -> Verdict:
         found = found._replace(asks_previous=True)
     if found.kind is SESSION and not found.may_write and query.shows_tracking(tokens):
         found = found._replace(shows_tracking=True)
-    if found.reason is Touch.USER_VARIABLE and found.kind is READ:
+    if found.kind is READ and found.reason is not Touch.NOTHING:
         found = found._replace(user_variables=mentioned(tokens))
     if words[0] != b"SET":
         variables = assigned(tokens)
@@ -283,8 +283,8 @@ def _show(tokens: Tokens) -> Verdict:
         found = _SHOW.get(words[index], UNKNOWN)
     # Behind WHERE there can be any expression.
     touched = query.scan(tokens, index, len(tokens))
-    if touched & query.UNKNOWN_FUNCTION or (found.kind is READ and touched & ~query.TABLE):
-        return query.query_verdict(touched)
+    if touched & query.UNKNOWN_FUNCTION or found.kind is READ:
+        return query.query_verdict(touched | query.METADATA)
     return found
 
 
@@ -314,6 +314,8 @@ def _explain(tokens: Tokens) -> Verdict:
         found = _explain_dml(tokens, index, analyze)
     elif words[index] in _QUERY_WORDS:
         found = query.query_verdict(query.scan(tokens, index, len(tokens)))
+        if found.kind is READ and found.reason is not Touch.METADATA:
+            found = found._replace(reason=Touch.PLAN)
     else:
         found = _describe(tokens, index)
     if into and found.kind is not WRITE:
@@ -336,7 +338,7 @@ def _describe(tokens: Tokens, index: int) -> Verdict:
         if kind not in (WORD, QUOTED, LITERAL) and word not in (b".", b"%"):
             return UNKNOWN
     touched = query.scan(tokens, index, len(tokens))
-    found = query.query_verdict(touched)
+    found = query.query_verdict(touched | query.METADATA)
     return found if tokens.kinds[index] in (WORD, QUOTED) else UNKNOWN
 
 

@@ -45,6 +45,8 @@ def choose(
     """
     kind = statement.kind
     if kind is StatementClass.READ:
+        if statement.reason in topology.for_primary:
+            return on_primary(topology, Reason.SESSION)
         if len(topology.refusals) and topology.refusals.holds(statement.digest, now):
             return on_primary(topology, Reason.REPLICA_REFUSED)
         names = statement.user_variables

@@ -29,6 +29,9 @@ FOUND: Final = 4096
 TABLE: Final = 2048
 """Reads from a table (or has another FROM)."""
 
+METADATA: Final = 8192
+"""Reads from the replicated dictionary, by way of information_schema."""
+
 IN_SESSION: Final = USER_VARIABLE | SYSTEM_VARIABLE | SESSION_FUNCTION | SERVER_STATE
 
 _EFFECTS: Final[dict[bytes, int]] = {
@@ -196,7 +199,7 @@ def _schema(tokens: Tokens, index: int, name: bytes) -> int:
         return SERVER_STATE
     if name == b"INFORMATION_SCHEMA":
         view = tokens.words[index + 2].strip(b'`"').upper()
-        return 0 if view in _REPLICATED_METADATA else SERVER_STATE
+        return METADATA if view in _REPLICATED_METADATA else SERVER_STATE
     return 0
 
 
@@ -247,6 +250,8 @@ def query_verdict(touched: int) -> Verdict:
         alone = not touched & (TABLE | USER_VARIABLE)
         kind = StatementClass.DIAGNOSTIC if alone else StatementClass.SESSION
         return Verdict(kind, Touch.DIAGNOSTICS if touched & DIAGNOSTICS else Touch.FOUND_ROWS)
+    if touched & METADATA:
+        return Verdict(StatementClass.READ, Touch.METADATA)
     if touched & USER_VARIABLE:
         return Verdict(StatementClass.READ, Touch.USER_VARIABLE)
     return Verdict(StatementClass.READ, Touch.NOTHING)

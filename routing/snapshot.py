@@ -88,6 +88,8 @@ def reads_data(statement: Statement | None, may_write: bool, text: bytes) -> boo
         return may_write
     if statement.reason is Touch.MULTIPLE:
         return True
+    if statement.reason is Touch.METADATA:
+        return b"SELECT" in text.upper()  # beside the dictionary it may read tables
     if statement.kind in _READS and statement.reason is not Touch.SEVERAL:
         return True
     session = statement.kind in (StatementClass.SESSION, StatementClass.WRITE)

@@ -9,6 +9,7 @@ from routing.filters import Filters
 from routing.observations import Observations
 from routing.refusals import Refusals
 from routing.token_bucket import TokenBucket
+from routing.verdict import Touch
 from routing.word import Word
 
 _PENDING_LIMIT: Final = 64
@@ -347,6 +348,7 @@ class Topology:
         replicas: all others.
         observations: what the primary had at moments of the past.
         refusals: statements that replicas refuse.
+        for_primary: reasons of reads that only the primary answers.
         fallbacks: lets so many reads per second leave late replicas for the primary.
         rivals: servers of which each may be the primary; empty while it is clear who is. None of
             them gets a write.
@@ -360,6 +362,7 @@ class Topology:
         proof_max_age: float = inf,
         *,
         allows_filters: bool = False,
+        for_primary: frozenset[Touch] = frozenset(),
     ) -> None:
         """Names are ``host:port``.
 
@@ -369,6 +372,7 @@ class Topology:
             fallback_rate: that of `fallbacks`.
             proof_max_age: each server's.
             allows_filters: reads may go where filters leave something out.
+            for_primary: `for_primary`.
         """
         self.primary = Server(primary, Role.PRIMARY)
         self.replicas = [Server(name, Role.REPLICA) for name in replicas]
@@ -376,6 +380,7 @@ class Topology:
         self.fallbacks = TokenBucket(fallback_rate)
         self.refusals = Refusals()
         self.rivals: list[Server] = []
+        self.for_primary = for_primary
         for server in self.servers:
             server.proof_max_age = proof_max_age
             server.filters.allowed = allows_filters

@@ -74,6 +74,8 @@ def test_file_gives_every_value(tmp_path: Path) -> None:
         on-lost-writes = "continue"
         failover = "read-only"
         proof-max-age = 0
+        metadata-reads = "replica"
+        explain = "primary"
         self-audit = 1
         metrics = "127.0.0.1:9000"
         routing-log = "log"
@@ -115,6 +117,8 @@ def test_file_gives_every_value(tmp_path: Path) -> None:
         on_lost_writes=LostPolicy.CONTINUE,
         failover="read_only",
         proof_max_age=0.0,
+        metadata_reads="replica",
+        explain="primary",
         self_audit=1.0,
         metrics=Address("127.0.0.1", 9000),
         routing_log=tmp_path / "log",

@@ -46,6 +46,8 @@ QUERY = {
     Touch.SERVER_STATE: (
         "SELECT (SELECT COUNT(*) FROM performance_schema.session_status) AS c, {}"
     ),
+    Touch.METADATA: "SELECT (SELECT COUNT(*) FROM information_schema.columns) AS c, {}",
+    Touch.PLAN: "EXPLAIN SELECT {}",
     Touch.LOCKING_READ: "SELECT {} FOR UPDATE",
 }
 UNPARSED = {
@@ -54,6 +56,8 @@ UNPARSED = {
     Touch.SYSTEM_VARIABLE: ["SELECT @@sql_mode FORM numbers"],
     Touch.SESSION_FUNCTION: ["SELECT VERSION() FORM numbers"],
     Touch.SERVER_STATE: ["SHOW PROCESSLIST 1"],
+    Touch.METADATA: ["SHOW TABLES IN app 1", "DESCRIBE numbers n n"],
+    Touch.PLAN: ["EXPLAIN SELECT n FORM numbers"],
     Touch.LOCKING_READ: ["SELECT n FROM numbers FOR UPDAT"],
     Touch.FILE: ["SELECT n FROM numbers INTO OUTFIL 'file'"],
     Touch.LOCK_FUNCTION: ["SELECT GET_LOCK('a', 1) FORM numbers"],
