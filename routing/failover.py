@@ -65,13 +65,13 @@ class Election:
         topology = self._topology
         primary = topology.primary
         self.obstacle = ""
+        if primary.takes_writes:
+            self._had = primary.applied
         if any(server.sight is Sight.UNKNOWN for server in topology.servers):
             return None
         if primary.takes_writes and primary.uuid == self.kept:
             self.settled = True
         claiming = self._claiming(now)
-        if primary.takes_writes:
-            self._had = primary.applied
         if not claiming:
             topology.rivals = []
             self.settled = self.settled or primary.takes_writes
@@ -111,16 +111,16 @@ class Election:
         if server.sources is None:
             return "it cannot be seen whether it replicates (grant the monitor REPLICATION CLIENT)"
         primary = topology.primary
-        if primary.sight is not Sight.GONE and not self._had <= server.applied:
-            missing = (self._had - server.applied).text
-            return f"it lacks what {primary.name} has, which is there still: {missing}"
+        lacked = (self._had & primary.applied) - server.applied  # it may have been made anew
+        if primary.sight is not Sight.GONE and lacked:
+            return f"it lacks what {primary.name} has, which is there still: {lacked.text}"
         if not server.opened:
             if primary.sight is Sight.GONE and server.uuid in self.former:
                 return f"it was the primary before {primary.name}, which may come back; {REOPEN}"
             for other in topology.servers:
-                missing = (_without_own(other) - server.applied).text
-                if missing and other is not server:
-                    return f"it lacks what {other.name} has: {missing}"
+                lacked = _without_own(other) - server.applied
+                if lacked and other is not server:
+                    return f"it lacks what {other.name} has: {lacked.text}"
         return ""
 
 

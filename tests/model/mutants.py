@@ -11,8 +11,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from protocol.gtid import EMPTY, GtidSet
+from proxy.state_file import PrimaryTerm, StateFile
 from routing import policy
 from routing.decision import Decision, Level, Proof, Reason, Scope
+from routing.failover import Election
 from routing.gathering import Gathering
 from routing.observations import Observations
 from routing.scope import Scopes, ScopeState
@@ -23,6 +25,7 @@ from tests.model.options import WEIGHTS, Options
 from tests.model.proxy import Proxy
 from tests.model.reads import Reads
 from tests.model.session import ProxySession
+from tests.model.succession import Worker
 from tests.model.terms import Terms
 
 if TYPE_CHECKING:
@@ -566,3 +569,94 @@ def never_take_a_verdict_back(patch: pytest.MonkeyPatch) -> None:
         return epoch
 
     patch.setattr(Server, "observed", condemn)
+
+
+# Who the primary is (`tests.model.succession`).
+
+
+SuccessionMutant = Callable[["pytest.MonkeyPatch"], None]
+
+
+def take_a_restart_for_an_opening(patch: pytest.MonkeyPatch) -> None:
+    observed = Server.observed
+
+    def forgetful(self: Server, *args: Any) -> int:
+        before = self.read_only, self.opened
+        epoch = observed(self, *args)
+        self.read_only, self.opened = before
+        return epoch
+
+    patch.setattr(Server, "observed", forgetful)
+
+
+def promote_what_still_replicates(patch: pytest.MonkeyPatch) -> None:
+    claims = Election._claims
+
+    def claims_all(self: Election, server: Server) -> bool:
+        sources, server.sources = server.sources, frozenset()
+        found = claims(self, server)
+        server.sources = sources
+        return found
+
+    patch.setattr(Election, "_claims", claims_all)
+
+
+def let_the_primary_take_writes_while_another_does(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Worker, "withholds", lambda self: False)
+
+
+def start_with_what_is_configured(patch: pytest.MonkeyPatch) -> None:
+    """What others have found is not looked up, neither at the start nor later."""
+    keep = Worker.keep
+
+    def keep_alone(self: Worker) -> None:
+        pending = self.pending
+        keep(self)
+        if pending is not None:
+            self.term = pending
+            self.follow()
+
+    patch.setattr(Worker, "learn", lambda self: None)
+    patch.setattr(Worker, "keep", keep_alone)
+
+
+def let_the_last_one_decide(patch: pytest.MonkeyPatch) -> None:
+    def add(self: StateFile, term: PrimaryTerm) -> PrimaryTerm:
+        self._used.execute(
+            "INSERT OR REPLACE INTO primary_terms VALUES (?, ?, ?, ?)",
+            (term.number, term.address, term.server_uuid, term.since_us),
+        )
+        return term
+
+    patch.setattr(StateFile, "_add", add)
+
+
+def forget_what_the_old_primary_had(patch: pytest.MonkeyPatch) -> None:
+    obstacle = Election._obstacle
+
+    def had_nothing(self: Election, server: Server) -> str:
+        self._had = EMPTY
+        return obstacle(self, server)
+
+    patch.setattr(Election, "_obstacle", had_nothing)
+
+
+def follow_an_old_primary_that_came_back(patch: pytest.MonkeyPatch) -> None:
+    followed = Election.followed
+
+    def unsettled(self: Election, server: Server) -> None:
+        followed(self, server)
+        self.settled = False
+
+    patch.setattr(Election, "followed", unsettled)
+
+
+OF_SUCCESSION: Final[list[SuccessionMutant]] = [
+    take_a_restart_for_an_opening,
+    promote_what_still_replicates,
+    let_the_primary_take_writes_while_another_does,
+    start_with_what_is_configured,
+    let_the_last_one_decide,
+    forget_what_the_old_primary_had,
+    follow_an_old_primary_that_came_back,
+]

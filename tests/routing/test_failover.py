@@ -2,7 +2,7 @@
 
 import pytest
 
-from protocol.gtid import EMPTY, GtidSet
+from protocol.gtid import GtidSet
 from routing.failover import Election
 from routing.topology import Server, Sight, Topology
 
@@ -55,7 +55,7 @@ class World:
             start = self.starts[server]
             executed = GtidSet.parse(self.has[server])
             uuid = UUIDS[server.name[0]]
-            server.observed(uuid, (start, start + 1), executed, EMPTY)
+            server.observed(uuid, (start, start + 1), executed, server.applied)
             server.sources = sources
             server.seen_read_only(read_only)
         found = self.election.decide(self.now)
@@ -141,6 +141,16 @@ def test_one_that_lacks_what_the_old_primary_had(world: World) -> None:
     assert world.look() is None
     assert f"{SOURCE}:11" in world.election.obstacle
     world.has[world.b] = f"{SOURCE}:1-11"
+    assert world.look() == "b:1"
+
+
+def test_one_that_lacks_what_nobody_has_any_more(world: World) -> None:
+    world.has[world.a] = f"{SOURCE}:1-11"
+    world.look()
+    world.sees(world.a, read_only=True)
+    world.sees(world.b)
+    assert world.look() is None
+    world.has[world.a] = f"{SOURCE}:1-10"  # the old primary was made anew
     assert world.look() == "b:1"
 
 
