@@ -24,6 +24,16 @@ _SSL_REQUEST_LENGTH: Final = 32
 _SERVER_FILLER: Final = 10
 _CLIENT_FILLER: Final = 23
 
+# As plain numbers: each operation on a flag makes another flag, for which a login has no time.
+_WITH_DATABASE: Final = int(Capability.CLIENT_CONNECT_WITH_DB)
+_PROTOCOL_41: Final = int(Capability.CLIENT_PROTOCOL_41)
+_SECURE: Final = int(Capability.CLIENT_SECURE_CONNECTION)
+_PLUGIN: Final = int(Capability.CLIENT_PLUGIN_AUTH)
+_LONG_RESPONSE: Final = int(Capability.CLIENT_PLUGIN_AUTH_LENENC_CLIENT_DATA)
+_ATTRIBUTES: Final = int(Capability.CLIENT_CONNECT_ATTRS)
+_ZSTD: Final = int(Capability.CLIENT_ZSTD_COMPRESSION_ALGORITHM)
+_SSL: Final = int(Capability.CLIENT_SSL)
+
 
 @dataclass(frozen=True, slots=True)
 class HandshakeV10:
@@ -62,21 +72,21 @@ class HandshakeV10:
         low = reader.u16()
         character_set = reader.u8()
         status = reader.u16()
-        capabilities = Capability(low | reader.u16() << 16)
+        capabilities = low | reader.u16() << 16
         nonce_length = reader.u8()
         reader.take(_SERVER_FILLER)
-        if not capabilities & Capability.CLIENT_SECURE_CONNECTION:
+        if not capabilities & _SECURE:
             raise MalformedPacketError("the server lacks CLIENT_SECURE_CONNECTION")
         # The server sends at least 13 bytes more, whatever the length says; the last is a NUL.
         nonce = (nonce + reader.take(max(13, nonce_length - 8)))[:NONCE_LENGTH]
         auth_plugin = NATIVE
-        if capabilities & Capability.CLIENT_PLUGIN_AUTH:
+        if capabilities & _PLUGIN:
             auth_plugin = decode_text(reader.null_terminated_or_rest())
         return cls(
             server_version=server_version,
             thread_id=thread_id,
             nonce=nonce,
-            capabilities=capabilities,
+            capabilities=Capability(capabilities),
             character_set=character_set,
             status=status,
             auth_plugin=auth_plugin,
@@ -85,7 +95,7 @@ class HandshakeV10:
     def serialise(self) -> bytes:
         """Write it."""
         capabilities = int(self.capabilities)
-        plugin_auth = capabilities & Capability.CLIENT_PLUGIN_AUTH
+        plugin_auth = capabilities & _PLUGIN
         payload = (
             bytes((_PROTOCOL_VERSION,))
             + null_terminated(encode_text(self.server_version))
@@ -128,16 +138,13 @@ class SSLRequest:
 
     def serialise(self) -> bytes:
         """Write it; CLIENT_SSL is added."""
-        capabilities = self.capabilities | Capability.CLIENT_SSL
+        capabilities = int(self.capabilities) | _SSL
         return _client_head(capabilities, self.max_packet_size, self.character_set)
 
 
 def is_ssl_request(payload: bytes) -> bool:
     """Whether a client's first packet asks for TLS; a HandshakeResponse41 is longer."""
-    return (
-        len(payload) == _SSL_REQUEST_LENGTH
-        and int.from_bytes(payload[:4], "little") & Capability.CLIENT_SSL != 0
-    )
+    return len(payload) == _SSL_REQUEST_LENGTH and int.from_bytes(payload[:4], "little") & _SSL != 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,33 +179,33 @@ class HandshakeResponse41:
             MalformedPacketError: it is none, or one of a client older than MySQL 4.1.
         """
         reader = Reader(payload)
-        capabilities = Capability(reader.u32())
-        if not capabilities & Capability.CLIENT_PROTOCOL_41:
+        capabilities = reader.u32()
+        if not capabilities & _PROTOCOL_41:
             raise MalformedPacketError("the client lacks CLIENT_PROTOCOL_41")
         max_packet_size = reader.u32()
         character_set = reader.u8()
         reader.take(_CLIENT_FILLER)
         username = decode_text(reader.null_terminated())
-        if capabilities & Capability.CLIENT_PLUGIN_AUTH_LENENC_CLIENT_DATA:
+        if capabilities & _LONG_RESPONSE:
             auth_response = reader.lenenc_bytes()
-        elif capabilities & Capability.CLIENT_SECURE_CONNECTION:
+        elif capabilities & _SECURE:
             auth_response = reader.take(reader.u8())
         else:
             auth_response = reader.null_terminated()
         database: str | None = None
-        if capabilities & Capability.CLIENT_CONNECT_WITH_DB:
+        if capabilities & _WITH_DATABASE:
             database = decode_text(reader.null_terminated())
         auth_plugin: str | None = None
-        if capabilities & Capability.CLIENT_PLUGIN_AUTH:
+        if capabilities & _PLUGIN:
             auth_plugin = decode_text(reader.null_terminated_or_rest())
         attributes: Mapping[str, str] = {}
-        if capabilities & Capability.CLIENT_CONNECT_ATTRS:
+        if capabilities & _ATTRIBUTES:
             attributes = parse_attributes(reader)
         zstd_level = 0
-        if capabilities & Capability.CLIENT_ZSTD_COMPRESSION_ALGORITHM:
+        if capabilities & _ZSTD:
             zstd_level = reader.u8()
         return cls(
-            capabilities=capabilities,
+            capabilities=Capability(capabilities),
             max_packet_size=max_packet_size,
             character_set=character_set,
             username=username,
@@ -216,18 +223,16 @@ class HandshakeResponse41:
             MalformedPacketError: a name holds a NUL byte, or the auth response is longer than
                 its length can say without CLIENT_PLUGIN_AUTH_LENENC_CLIENT_DATA.
         """
-        capabilities = self.capabilities & ~(
-            Capability.CLIENT_CONNECT_WITH_DB | Capability.CLIENT_PLUGIN_AUTH
-        )
+        capabilities = int(self.capabilities) & ~(_WITH_DATABASE | _PLUGIN)
         if self.database is not None:
-            capabilities |= Capability.CLIENT_CONNECT_WITH_DB
+            capabilities |= _WITH_DATABASE
         if self.auth_plugin is not None:
-            capabilities |= Capability.CLIENT_PLUGIN_AUTH
+            capabilities |= _PLUGIN
         payload = _client_head(capabilities, self.max_packet_size, self.character_set)
         payload += null_terminated(encode_text(self.username))
-        if capabilities & Capability.CLIENT_PLUGIN_AUTH_LENENC_CLIENT_DATA:
+        if capabilities & _LONG_RESPONSE:
             payload += lenenc_bytes(self.auth_response)
-        elif capabilities & Capability.CLIENT_SECURE_CONNECTION:
+        elif capabilities & _SECURE:
             payload += short_bytes(self.auth_response)
         else:
             payload += null_terminated(self.auth_response)
@@ -235,16 +240,16 @@ class HandshakeResponse41:
             payload += null_terminated(encode_text(self.database))
         if self.auth_plugin is not None:
             payload += null_terminated(encode_text(self.auth_plugin))
-        if capabilities & Capability.CLIENT_CONNECT_ATTRS:
+        if capabilities & _ATTRIBUTES:
             payload += serialise_attributes(self.attributes)
-        if capabilities & Capability.CLIENT_ZSTD_COMPRESSION_ALGORITHM:
+        if capabilities & _ZSTD:
             payload += self.zstd_level.to_bytes(1, "little")
         return payload
 
 
-def _client_head(capabilities: Capability, max_packet_size: int, character_set: int) -> bytes:
+def _client_head(capabilities: int, max_packet_size: int, character_set: int) -> bytes:
     return (
-        int(capabilities).to_bytes(4, "little")
+        capabilities.to_bytes(4, "little")
         + max_packet_size.to_bytes(4, "little")
         + (character_set & 0xFF).to_bytes(1, "little")
         + bytes(_CLIENT_FILLER)

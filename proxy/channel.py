@@ -12,7 +12,7 @@ import asyncio
 from typing import TYPE_CHECKING, Protocol, cast
 
 from protocol.constants import MAX_PACKET_PAYLOAD
-from protocol.errors import PacketOutOfOrderError, PacketTooLargeError
+from protocol.errors import MalformedPacketError, PacketOutOfOrderError, PacketTooLargeError
 from protocol.packet import frame
 from proxy.address import peer_name
 
@@ -72,6 +72,7 @@ class PacketChannel(asyncio.BufferedProtocol):
         self._tls = False
         self._ahead = False
         self._numbered = True
+        self._unsent = b""
 
     @property
     def transport(self) -> asyncio.Transport:
@@ -141,13 +142,18 @@ class PacketChannel(asyncio.BufferedProtocol):
         """Read whatever comes, from now on: it is for this channel, or for who gets it whole."""
         self._ahead = True
 
-    def write_packet(self, payload: bytes) -> None:
-        """Send a packet.
+    def write_packet(self, payload: bytes, *, follows: bool = False) -> None:
+        """Send a packet; with the next one, where that `follows` at once.
 
         Raises:
             ChannelClosedError: the connection is gone.
         """
-        self.transport.write(frame(payload, self.sequence_id))
+        data = self._unsent + frame(payload, self.sequence_id)
+        if follows:
+            self._unsent = data
+        else:
+            self._unsent = b""
+            self.transport.write(data)
         self.sequence_id = (self.sequence_id + 1 + len(payload) // MAX_PACKET_PAYLOAD) & 0xFF
 
     async def start_tls(
@@ -157,7 +163,10 @@ class PacketChannel(asyncio.BufferedProtocol):
 
         Raises:
             ssl.SSLError, OSError, TimeoutError: the handshake failed.
+            MalformedPacketError: there is something in clear that nobody has read.
         """
+        if self._received:
+            raise MalformedPacketError("the peer spoke in clear where TLS was to begin")
         # What arrives before this returns must not pause the transport below.
         self._tls = self._ahead = True
         transport = await asyncio.get_running_loop().start_tls(

@@ -79,17 +79,13 @@ class Authentication:
         return await self._converse(exchange, exchange.insist())
 
     def accepted(self) -> None:
-        """The primary has let the client in: end the exchange; the OK follows.
-
-        Raises:
-            ChannelClosedError: the client left.
-        """
+        """The primary has let the client in: end the exchange; the OK, or an error, follows."""
         exchange = self._exchange
         if exchange is None or exchange.password is None:
             return
         self._known.accepted(self.username, exchange.password)
         if exchange.fast:
-            self._channel.write_packet(exchange.success())
+            self._channel.write_packet(exchange.success(), follows=True)
 
     async def _converse(self, exchange: PasswordExchange, reply: bytes | None) -> bytes:
         while exchange.password is None:

@@ -40,10 +40,12 @@ def joined(theirs: Mapping[str, str], own: Mapping[str, str]) -> Mapping[str, st
     themselves under names of Tidegate's is left out.
     """
     found = {name: value for name, value in theirs.items() if name not in OWN}
+    size = _size(found)
     for name, value in {**own, VERSION_OF: VERSION}.items():
-        longer = {**found, name: value}
-        if _size(longer) <= ROOM:
-            found = longer
+        longer = size + _size({name: value})
+        if longer <= ROOM:
+            found[name] = value
+            size = longer
     return found
 
 

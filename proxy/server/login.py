@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from dataclasses import dataclass, field
+from functools import lru_cache
 from ssl import SSLError
 from typing import TYPE_CHECKING, Final
 
@@ -66,6 +67,7 @@ statement that writes after all is refused (1792), also to those who may write t
 _SQL_MODE: Final = re.compile("[A-Z0-9_,]*")
 
 
+@lru_cache(maxsize=64)
 def primary_settings(
     max_packet: int, tracking: str, shown_variables: str = SHOWN_BY_DEFAULT, *, wide: bool = False
 ) -> bytes:
@@ -336,6 +338,7 @@ async def connect(server: Server) -> PacketChannel:
     """
     host, _, port = server.name.rpartition(":")
     channel = PacketChannel(LOGIN_PACKET_LIMIT)
+    channel.read_ahead()
     try:
         await asyncio.get_running_loop().create_connection(
             lambda: channel, host.strip("[]"), int(port)
@@ -397,7 +400,6 @@ async def _open(
             except (OSError, ChannelClosedError):
                 context.forget()
                 raise
-        channel.read_ahead()
         await _authenticate(channel, greeting, login, capabilities, config)
         if context is not None:
             context.logged_in(channel.transport.get_extra_info("ssl_object"))

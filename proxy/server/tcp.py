@@ -21,13 +21,16 @@ so with reason behind a WAIT, for up to a minute (`routing.consistency.MAX_WAIT_
 _IDLE_S: Final = 15
 _AGAIN_S: Final = 5
 
-_OPTIONS: Final = (
+_NAMED: Final = (
     ("TCP_KEEPIDLE", _IDLE_S),
     ("TCP_KEEPALIVE", _IDLE_S),  # what macOS calls it
     ("TCP_KEEPINTVL", _AGAIN_S),
     ("TCP_KEEPCNT", (GIVEN_UP_S - _IDLE_S) // _AGAIN_S),
     ("TCP_USER_TIMEOUT", GIVEN_UP_S * 1000),  # of Linux, ms
 )
+_OPTIONS: Final = [
+    (getattr(socket, name), value) for name, value in _NAMED if hasattr(socket, name)
+]
 
 
 class _Socket(Protocol):
@@ -36,17 +39,23 @@ class _Socket(Protocol):
     def setsockopt(self, level: int, option: int, value: int) -> None:
         """As `socket.socket` has it."""
 
+    def fileno(self) -> int:
+        """Likewise."""
+
 
 def keep_watch(transport: asyncio.BaseTransport) -> None:
     """Let TCP ask an idle server for a sign, and give up one that gives none."""
     found = _socket(transport)
     if found is None:
         return
-    found.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in _OPTIONS:
-        option = getattr(socket, name, None)
-        if option is not None:
-            found.setsockopt(socket.IPPROTO_TCP, option, value)
+    # What uvloop shows makes a socket object, and asks the kernel of it, for each single option.
+    end = socket.SocketType(socket.AF_INET, socket.SOCK_STREAM, 0, found.fileno())
+    try:
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for option, value in _OPTIONS:
+            end.setsockopt(socket.IPPROTO_TCP, option, value)
+    finally:
+        end.detach()
 
 
 def be_patient(transport: asyncio.BaseTransport) -> None:

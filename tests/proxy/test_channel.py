@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol.constants import MAX_PACKET_PAYLOAD
-from protocol.errors import PacketOutOfOrderError, PacketTooLargeError
+from protocol.errors import MalformedPacketError, PacketOutOfOrderError, PacketTooLargeError
 from protocol.packet import frame
 from proxy.address import Address
 from proxy.channel import ChannelClosedError, PacketChannel
@@ -181,7 +181,65 @@ def test_who_sends_without_being_asked_is_made_to_wait(secure: bool) -> None:
     run(story())
 
 
+@pytest.mark.parametrize("size", [1, 7, 1 << 10])
+def test_what_has_come_is_read_as_it_is_and_can_be_put_back(size: int) -> None:
+    async def story() -> None:
+        transport = FakeTransport()
+        channel = channel_on(transport)
+        channel.read_ahead()
+        transport.feed(b"an answer" + frame(b"mine", 0) + frame(b"ours", 1), size)
+        received = b""
+        while len(received) < 9:
+            received += await channel.read_some()
+        channel.put_back(received[9:])
+        assert received[:9] == b"an answer"
+        assert [await channel.read_packet() for _ in range(2)] == [b"mine", b"ours"]
+        reading = asyncio.ensure_future(channel.read_some())
+        await settle()
+        assert not reading.done()
+        transport.feed(b"more")
+        assert await reading == b"more"
+        reading = asyncio.ensure_future(channel.read_some())
+        await settle()
+        channel.connection_lost(None)
+        with pytest.raises(ChannelClosedError):
+            await reading
+
+    run(story())
+
+
+def test_tls_begins_behind_nothing_that_came_in_clear() -> None:
+    """What was read ahead would pass for something that TLS has protected."""
+
+    async def story() -> None:
+        transport = FakeTransport()
+        channel = channel_on(transport)
+        channel.read_ahead()
+        transport.feed(frame(b"a greeting", 0) + b"and more")
+        assert await channel.read_packet() == b"a greeting"
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        with pytest.raises(MalformedPacketError, match="in clear where TLS was to begin"):
+            await channel.start_tls(context, server_side=False, hostname="db", within=1)
+
+    run(story())
+
+
 # Writing.
+
+
+def test_packets_that_follow_each_other_are_written_together() -> None:
+    async def story() -> None:
+        transport = FakeTransport()
+        channel = channel_on(transport)
+        channel.write_packet(b"a", follows=True)
+        channel.write_packet(b"b", follows=True)
+        assert transport.take() == b""
+        channel.write_packet(b"c")
+        assert transport.take() == frame(b"a", 0) + frame(b"b", 1) + frame(b"c", 2)
+        channel.write_packet(b"d")
+        assert transport.take() == frame(b"d", 3)
+
+    run(story())
 
 
 def test_written_packets_count_on() -> None:
