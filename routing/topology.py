@@ -63,8 +63,7 @@ class Server:
             has only moved is no proof: it is told by two clocks, and clocks are set.)
         version: `@@version` as its handshake gave it; empty until then.
         said: how many times it has said something, on whatever connection.
-        max_packet: its max_allowed_packet for new sessions, as it was last asked for, bytes; 0
-            before.
+        max_packet: the max_allowed_packet of the newest session there, bytes; 0 before the first.
         gtids: `@@GLOBAL.gtid_mode` is ON (or was not asked yet).
         behind_until: until when (monotonic s) a wait is not worth trying; see `timed_out`.
         ordered: it commits in the order of its source, so it shows only states that the source had.

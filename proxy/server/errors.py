@@ -7,6 +7,10 @@ class ServerUnreachableError(Exception):
     """No connection to the server could be made, or it broke."""
 
 
+class PacketLimitLoweredError(ServerUnreachableError):
+    """It was sent more than it takes any more: its max_allowed_packet was lowered meanwhile."""
+
+
 class ServerRefusedError(Exception):
     """The server answered a login, or a statement of the proxy's own, with an error.
 

@@ -20,7 +20,11 @@ from proxy.compressed import compress
 from proxy.server import attributes
 from proxy.server.account import SHOW, Requirement, requirement_of
 from proxy.server.connection import ServerConnection
-from proxy.server.errors import ServerRefusedError, ServerUnreachableError
+from proxy.server.errors import (
+    PacketLimitLoweredError,
+    ServerRefusedError,
+    ServerUnreachableError,
+)
 from proxy.server.query import Identity, answer, ask, identify, query
 from proxy.server.tcp import keep_watch
 from routing.session_variables import SHOWN_BY_DEFAULT, followed
@@ -211,7 +215,7 @@ class Sandbox:
         Raises:
             ServerRefusedError, ChannelClosedError, ProtocolError: as `query`.
         """
-        outcome = await settle(self.connection, self.channel, self.settings)
+        outcome = await settle(self.connection, self.channel, self.settings, 0)
         return outcome if isinstance(outcome, Opened) else None
 
 
@@ -289,7 +293,11 @@ async def open_session(
         async with asyncio.timeout(config.connect_timeout):
             if greeted is None:
                 greeted = await be_greeted(server, config)
-            return await _open(greeted, login, config, materials, tracking)
+            try:
+                return await _open(greeted, login, config, materials, tracking)
+            except PacketLimitLoweredError:
+                greeted = await be_greeted(server, config)
+                return await _open(greeted, login, config, materials, tracking)
     except TimeoutError as error:
         raise ServerUnreachableError(
             f"no answer within {config.connect_timeout:g} s (connect-timeout)"
@@ -413,29 +421,42 @@ async def _open(
         connection = ServerConnection(server, capabilities, greeting.thread_id)
         if role is Role.REPLICA:
             connection.settings = replica_settings(tracking, login.sql_mode)
-        return await settle(connection, channel, Settings(role, tracking, login.database or ""))
+        settings = Settings(role, tracking, login.database or "")
+        return await settle(connection, channel, settings, server.max_packet)
     except BaseException:
         channel.abort()
         raise
 
 
 async def settle(
-    connection: ServerConnection, channel: PacketChannel, settings: Settings
+    connection: ServerConnection, channel: PacketChannel, settings: Settings, longest: int
 ) -> Opened | Sandbox:
     """Learn who the server is, make the settings, and learn what the account requires.
 
-    All of it goes out in one write, once it is known how long the server's packets may be.
+    Args:
+        connection: to the server, which has taken the login.
+        channel: likewise.
+        settings: what for.
+        longest: packets of so many bytes should be allowed, and all of it goes out in one write; 0
+            where that is not known, and the server is asked first.
+
+    Raises:
+        PacketLimitLoweredError: it is less now, and the server may have closed the connection.
+        ServerRefusedError, ChannelClosedError, ProtocolError: as `query`.
     """
     server = connection.server
     connection.schema = settings.schema
     requirement = Requirement.NOTHING
-    behind = _behind(connection, channel, settings) if server.max_packet else []
+    behind = _behind(connection, channel, settings, longest) if longest else []
     awaited = len(behind)
     try:
         identity = await identify(channel, connection, server, *behind)
-        connection.max_packet = identity.max_allowed_packet
+        connection.max_packet = server.max_packet = identity.max_allowed_packet
+        lowered = connection.max_packet < longest
+        if lowered and len(connection.settings) + _ROOM > connection.max_packet:
+            raise PacketLimitLoweredError("its max_allowed_packet was lowered meanwhile")
         if not behind:
-            behind = _behind(connection, channel, settings)
+            behind = _behind(connection, channel, settings, connection.max_packet)
             ask(channel, connection, *behind)
             awaited = len(behind)
         awaited -= 1
@@ -448,17 +469,20 @@ async def settle(
             raise
         await _refused(channel, connection, awaited)
         return Sandbox(connection, channel, settings, error.error)
+    except ChannelClosedError:
+        server.max_packet = 0  # if it was lowered, the end may have overtaken the word of it
+        raise
     connection.tracks_all = settings.tracking == "ALL_GTIDS"
     return Opened(connection, channel, identity, requirement)
 
 
 def _behind(
-    connection: ServerConnection, channel: PacketChannel, settings: Settings
+    connection: ServerConnection, channel: PacketChannel, settings: Settings, longest: int
 ) -> list[bytes]:
     """What follows the question who the server is: the settings, and the account's clause."""
     if settings.role is not Role.PRIMARY:
         return [connection.settings]
-    connection.settings = primary_settings(connection.server.max_packet, settings.tracking)
+    connection.settings = primary_settings(longest, settings.tracking)
     return [connection.settings, SHOW] if channel.secure else [connection.settings]
 
 

@@ -151,7 +151,6 @@ async def identify(
     grew = not executed <= server.applied
     started = (asked_us / 1e6 - int(uptime) - 1, answered_us / 1e6 - int(uptime))
     name = uuid.decode("ascii", "replace")
-    server.max_packet = int(largest)
     connection.epoch = server.observed(
         name, started, executed, before, asked_us / 1e6, epoch, asked_at
     )

@@ -76,4 +76,4 @@ async def _change(
     await converse(channel, authentication)
     connection = ServerConnection(old.server, old.capabilities, old.thread_id)
     settings = Settings(Role.PRIMARY, tracking, login.database or "")
-    return await settle(connection, channel, settings)
+    return await settle(connection, channel, settings, 0)

@@ -136,3 +136,12 @@ async def test_the_first_login_of_all_asks_how_long_packets_may_be() -> None:
         await on.session()
         assert b"@@server_uuid" in order[0]
         assert b"session_track" in order[1]
+
+
+async def test_behind_a_broken_login_the_next_one_asks_first() -> None:
+    """The server may have been sent more than it takes, and said so too late to be heard."""
+    async with peer(answers(None)) as primary, before(primary.address) as on:
+        error = await after_one_login(on)
+        assert error is not None
+        assert error.code == 2003
+        assert on.proxy.topology.primary.max_packet == 0

@@ -49,3 +49,16 @@ def test_what_the_proxy_sends_itself_is_short_enough(cluster: Cluster, proxy: St
         run(session, "INSERT INTO small VALUES (3)")
         assert run(session, "SELECT MAX(a) FROM small") == [(3,)]
         run(session, "SET time_zone = DEFAULT")
+
+
+def test_a_limit_that_is_lowered_while_the_proxy_runs(cluster: Cluster, proxy: StartProxy) -> None:
+    """The settings of the next login are as long as was allowed for the last one."""
+    running = proxy()
+    running.connect().close()
+    for server in cluster.servers:
+        server.query("SET GLOBAL net_buffer_length = 1024")
+        server.query("SET GLOBAL max_allowed_packet = 1024")
+    for _ in range(3):
+        with running.connect() as session:
+            assert run(session, "SELECT @@max_allowed_packet") == [(1024,)]
+            assert len(run(session, "SELECT @@session_track_system_variables")) == 1
