@@ -406,9 +406,12 @@ class Topology:
             held: what each had before the primary was asked.
             has: what the primary was committing, asked first, with its `gtid_executed`.
         """
+        # What the primary had of that as a replica: whoever followed the one before has others.
+        strayed, self.primary.strayed = self.primary.strayed, EMPTY
         for replica, uuid, gtids in held:
             if uuid != replica.uuid:
                 continue  # a crash may have left some of it; another server has none of it
+            replica.strayed |= strayed
             replica.errant = gtids - has
             for tsid in replica.errant.tsids:
                 if tsid.startswith(self.primary.uuid):
@@ -420,11 +423,6 @@ class Topology:
         old.role, server.role = Role.REPLICA, Role.PRIMARY
         old.opened = server.opened = False  # that counts once
         server.filters.lacking = False  # what it has is what there is
-        if server.strayed:
-            # It has what the old primary had lost: whoever followed that one has something else.
-            for other in self.servers:
-                other.strayed |= server.strayed
-            server.strayed = EMPTY
         server.lag = None
         self.rivals = []
         self.replicas = [old if replica is server else replica for replica in self.replicas]

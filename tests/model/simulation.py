@@ -388,6 +388,8 @@ class Simulation:
                 written.lost = True
                 self.count("lost")
         new.follow(None)
+        if new in self._strayed:  # whether it still has that, the proxy cannot know
+            self._strayed.update(self.replicas, [old])
         self.primary = new
         self.replicas = [old if replica is new else replica for replica in self.replicas]
         old.source = None

@@ -495,6 +495,23 @@ def test_what_a_replica_still_has_under_other_names_counts(
     assert first.vouches, "another server"
 
 
+@pytest.mark.parametrize("rebuilt", [False, True])
+def test_who_followed_a_primary_that_lost_transactions_differs_from_one_that_has_them(
+    topology: Topology, rebuilt: bool
+) -> None:
+    """Unless the one that has them was made anew before it became the primary."""
+    first, second = topology.replicas
+    had = gtids(f"{U}:1-9")
+    first.observed(V, STARTED, had, EMPTY)
+    second.observed(W, STARTED, gtids(f"{U}:1-7"), EMPTY)
+    topology.compare(topology.held_by_replicas(), gtids(f"{U}:1-7"))
+    assert (first.diverged, second.diverged) == (True, False)
+    topology.promote(first)
+    first.observed("another" if rebuilt else V, STARTED, had, had)
+    topology.compare(topology.held_by_replicas(), had)
+    assert [one.diverged for one in topology.servers] == [False] + [not rebuilt] * 2
+
+
 def test_only_a_start_since_the_last_question_has_broken_connections(server: Server) -> None:
     server.observed(U, STARTED, gtids(f"{V}:1-5"), EMPTY, 500.0)
     before = server.started_epoch
