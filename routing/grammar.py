@@ -227,7 +227,14 @@ def _unlock(tokens: Tokens) -> Verdict:
 
 
 def _flush(tokens: Tokens) -> Verdict:
-    if b"LOCK" not in tokens.words and b"EXPORT" not in tokens.words:
+    words = tokens.words
+    first = words[2] if words[1] in (b"LOCAL", b"NO_WRITE_TO_BINLOG") else words[1]
+    if first not in (b"TABLE", b"TABLES"):
+        if b"STATUS" in words:
+            holds = (Hold(Act.TAKE, PinReason.STATUS_COUNTERS),)
+            return Verdict(PIN, Touch.ADMINISTRATION, may_write=True, holds=holds)
+        return _ADMINISTRATION
+    if b"LOCK" not in words and b"EXPORT" not in words:
         return _ADMINISTRATION
     holds = (Hold(Act.TAKE, PinReason.GLOBAL_READ_LOCK),)
     return Verdict(PIN, Touch.TABLE_LOCK, may_write=True, holds=holds)

@@ -24,6 +24,8 @@ class PinReason(Word):
     """GET_LOCK(): it orders this session's reads after what other sessions wrote under it, which
     only the primary is sure to show."""
     HANDLER = "handler"
+    STATUS_COUNTERS = "status counters"
+    """FLUSH STATUS: who sends it wants to count what this session does from then on."""
     XA_TRANSACTION = "xa transaction"
     VARIABLE = "variable"
     """A system variable that a replica cannot be told, or whose effect it cannot have."""

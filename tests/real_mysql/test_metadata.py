@@ -74,3 +74,31 @@ def test_a_read_only_transaction_keeps_its_replica(counted: Cluster, proxy: Star
         client.query("SELECT * FROM counted")
         assert served(client) != counted.primary.address
     assert running.metric("tidegate_snapshots_split_total") == 0
+
+
+def test_who_counts_from_nothing_is_shown_what_one_server_counted(
+    counted: Cluster, proxy: StartProxy
+) -> None:
+    """FLUSH STATUS keeps the session where its counters are, until it is reset."""
+    counted.primary.query("CREATE USER counter IDENTIFIED BY 'counts'")
+    counted.primary.query("GRANT SELECT, FLUSH_STATUS ON *.* TO counter")
+    counted.wait_caught_up()
+    running = proxy()
+    shown = []
+    for door in (counted.primary, running):
+        client = door.connect("counter", "counts")
+        with client, client.cursor() as cursor:
+            cursor.execute("SELECT n FROM app.counted")
+            cursor.execute("FLUSH STATUS")
+            for _ in range(3):
+                cursor.execute("SELECT n FROM app.counted")
+            cursor.execute("SHOW STATUS LIKE 'Handler_read%'")
+            shown.append(cursor.fetchall())
+            if len(shown) == 2:
+                assert served(client) == counted.primary.address
+                client._execute_command(0x1F, b"")  # COM_RESET_CONNECTION
+                client._read_ok_packet()
+                cursor.execute("SELECT n FROM app.counted")
+                assert served(client) != counted.primary.address
+    assert shown[0] == shown[1]
+    assert any(int(value) for _, value in shown[0])

@@ -337,6 +337,8 @@ MANUAL: dict[str, list[tuple[str, str]]] = {
     "FLUSH": [
         ("FLUSH PRIVILEGES", "write!"),
         ("FLUSH TABLES t, u", "write!"),
+        ("FLUSH LOCAL TABLES status", "write!"),
+        ("FLUSH HOSTS, STATUS", "pin!+"),
         ("FLUSH TABLES WITH READ LOCK", "pin!+"),
         ("FLUSH TABLES t FOR EXPORT", "pin!+"),
     ],

@@ -45,6 +45,7 @@ def held(*texts: str, worked: bool | None = None) -> str:
         (["FLUSH TABLES WITH READ LOCK", "BEGIN"], "global read lock"),
         (["FLUSH TABLES t FOR EXPORT", "UNLOCK TABLES"], ""),
         (["FLUSH TABLES", "FLUSH LOGS"], ""),
+        (["FLUSH NO_WRITE_TO_BINLOG STATUS", "UNLOCK TABLES"], "status counters"),
         (["LOCK INSTANCE FOR BACKUP", "UNLOCK TABLES"], "backup lock"),
         (["LOCK INSTANCE FOR BACKUP", "UNLOCK INSTANCE"], ""),
         (["HANDLER app.t OPEN"], "handler `t`"),
