@@ -17,28 +17,20 @@ from protocol.session_track import (
     decode,
     entries,
 )
+from proxy.client import variables
 from routing.pins import Act, PinReason
 from routing.session_variables import (
-    CARRIED,
-    FLAGS,
-    NOT_CARRIED,
-    PINNING,
-    SWITCH,
     TRACKING,
-    literal_of,
-    pins,
-    switched,
 )
 from routing.statement import StatementClass, Touch
 from routing.topology import Role
-from routing.transaction_modes import is_on
 
 if TYPE_CHECKING:
     from proxy.client.request import Request
     from proxy.observe.metrics import Metrics
     from proxy.server.connection import ServerConnection
     from routing.session import Session
-    from routing.statement import Assignment, Statement
+    from routing.statement import Statement
     from routing.topology import Server
 
 _GTIDS: Final = 3
@@ -88,15 +80,6 @@ _NEEDING_NO_SETTINGS: Final = (
     Command.COM_RESET_CONNECTION,
 )
 """Commands that need none of the proxy's settings."""
-
-_CHARACTER_SETS: Final = frozenset({"names", "character set", "character_set_client"})
-_NAMING: Final = ("names", "character set")
-_BY_NAMES: Final = ("character_set_client", "character_set_connection", "character_set_results")
-_READ_STRINGS: Final = _CHARACTER_SETS | {
-    *("character_set_connection", "collation_connection", "sql_mode"),
-    *("default_collation_for_utf8mb4",),
-}
-"""What a string literal's value and collation depend on."""
 
 
 def take_trackers(
@@ -152,7 +135,7 @@ def take_trackers(
             elif isinstance(change, Schema):
                 state.chose_schema(change.name)
             elif isinstance(change, SystemVariable):
-                _told(change.name.lower(), change.value, request, state)
+                variables.told(change.name.lower(), change.value, request, state)
             elif isinstance(change, StateChange):
                 request.state_changed = request.state_changed or change.changed
             elif isinstance(change, UnknownGtidEncoding):
@@ -334,8 +317,9 @@ def succeeded(
         state.user_variables.forget()
     restore = statement.touches_tracking
     for assignment in statement.assignments:
-        restore = _assigned(assignment, request, state) or restore
-    if not _READ_STRINGS.isdisjoint([assignment.name for assignment in statement.assignments]):
+        restore = variables.assigned(assignment, request, state) or restore
+    names = [assignment.name for assignment in statement.assignments]
+    if not variables.READ_STRINGS.isdisjoint(names):
         state.user_variables.forget_strings()
     hides = hides or (unseen and statement.may_run_programs)
     if hides or (request.state_changed and (suspect or not _explained(request, statement))):
@@ -471,139 +455,3 @@ def _explained(request: Request, statement: Statement) -> bool:
     if statement.assignments or statement.reason in _RAISING:
         return True
     return b"SET_VAR" in request.text.upper()
-
-
-def _told(name: str, value: str, request: Request, state: Session) -> None:
-    """Take over the value of a system variable that a tracker of the primary's tells."""
-    request.told.add(name)
-    if name == "character_set_results":
-        state.results = value
-    if name == "sql_log_bin" and state.suspect:
-        request.unlogged = True  # it is told of what failed
-    if name == "autocommit":
-        state.autocommit = is_on(value)
-        state.status_tells = state.status_tells or state.autocommit
-    elif name == "transaction_read_only":
-        state.modes.read_only = is_on(value)
-    elif name == "session_track_system_variables" and not value:
-        state.set_tracker(name, "NULL")  # of an empty list no tracker tells
-    elif name in TRACKING:
-        state.set_tracker(name, f"'{value}'")
-    elif name in PINNING:
-        _pin(name, value, state)
-    elif name in CARRIED and not _shows(request.statement, name):
-        literal = literal_of(name, value)
-        if literal is None:
-            state.pins.take(PinReason.VARIABLE, name)
-        else:
-            _carry(name, literal, state)
-
-
-def _shows(statement: Statement | None, name: str) -> bool:
-    """Whether the statement shows the variable's value itself, perhaps with what no tracker tells.
-
-    SET NAMES … COLLATE is one: no tracker tells of the collation.
-    """
-    if statement is None or statement.multi:
-        return False
-    for assignment in statement.assignments:
-        value = assignment.value
-        if value is None or value.upper() == "DEFAULT" or assignment.scope != "session":
-            continue
-        if assignment.name in _NAMING and name in _BY_NAMES:
-            return True
-    return False
-
-
-def _assigned(assignment: Assignment, request: Request, state: Session) -> bool:
-    """Take over one assignment of a SET; whether it touched the proxy's own settings."""
-    name = assignment.name
-    value = assignment.value
-    if assignment.scope == "user":
-        state.user_variables.assign(name, value)
-        return False
-    if assignment.scope == "one-shot":
-        state.modes.set_next(name, value)
-        return False
-    if assignment.scope != "session":
-        return False
-    if name == "autocommit":
-        if name not in request.told:
-            state.status_tells = True
-            state.autocommit = is_on(value)
-    elif name == "transaction_read_only":
-        if name not in request.told:
-            state.modes.read_only = False  # no tracker says what it is
-    elif name in TRACKING:
-        if name not in request.told:
-            state.set_tracker(name, value)
-        return True
-    elif name == "gtid_next":
-        if "ANONYMOUS" in (value or "ANONYMOUS").upper():
-            state.pins.take(PinReason.VARIABLE, name)
-        else:
-            state.pins.give(PinReason.VARIABLE, name)
-    elif name in NOT_CARRIED or _has_been_told(name, value, request):
-        pass
-    elif name == "role" and value is not None:
-        state.pins.give(PinReason.VARIABLE, name)
-        state.took_role(value)
-    elif name in PINNING:
-        _pin(name, value, state)
-    elif value is None:
-        if name == "sql_mode":
-            state.set_sql_mode(None)
-        if name in _CHARACTER_SETS:
-            state.set_character_set(None)
-        state.pins.take(PinReason.VARIABLE, name)
-    else:
-        _carry(name, value, state)
-    return False
-
-
-def _has_been_told(name: str, value: str | None, request: Request) -> bool:
-    """Whether a tracker has told what the assignment did."""
-    if name in _NAMING and value == "DEFAULT":
-        return not request.told.isdisjoint(_BY_NAMES)
-    return name in request.told and (name in CARRIED or name in PINNING)
-
-
-def _carry(name: str, literal: str, state: Session) -> None:
-    """Let replicas have a variable, too."""
-    if name in _CHARACTER_SETS:
-        state.set_character_set(literal)
-    if name in _READ_STRINGS:
-        state.user_variables.forget_strings()
-    if name == SWITCH:
-        _carry_switch(literal, state)
-        return
-    if name == "sql_mode":
-        state.set_sql_mode(literal)
-        if not state.modes_known:
-            state.pins.take(PinReason.VARIABLE, name)
-            return
-    if name in _CHARACTER_SETS:
-        state.pins.give(PinReason.VARIABLE, "names")
-    state.pins.give(PinReason.VARIABLE, name)
-    state.set_variable(name, literal)
-
-
-def _carry_switch(literal: str, state: Session) -> None:
-    made = switched(literal, state.variables.get(FLAGS, ""))
-    if made is None:
-        state.pins.take(PinReason.VARIABLE, SWITCH)
-        return
-    everything, flags = made
-    if everything:
-        state.variables.pop(FLAGS, None)
-        state.set_variable(SWITCH, everything)
-    if len(flags) > 2:
-        state.set_variable(FLAGS, flags)
-    state.pins.give(PinReason.VARIABLE, SWITCH)
-
-
-def _pin(name: str, value: str | None, state: Session) -> None:
-    if pins(name, value):
-        state.pins.take(PinReason.VARIABLE, name)
-    else:
-        state.pins.give(PinReason.VARIABLE, name)

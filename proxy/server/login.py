@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from dataclasses import dataclass, field
-from functools import lru_cache
 from ssl import SSLError
 from typing import TYPE_CHECKING, Final
 
@@ -26,8 +24,8 @@ from proxy.server.errors import (
     ServerUnreachableError,
 )
 from proxy.server.query import Identity, answer, ask, identify, query
+from proxy.server.settings import ROOM, primary_settings, replica_settings
 from proxy.server.tcp import keep_watch
-from routing.session_variables import SHOWN_BY_DEFAULT, followed
 from routing.topology import Role
 
 if TYPE_CHECKING:
@@ -52,63 +50,6 @@ ALWAYS: Final = (
     | Capability.CLIENT_CONNECT_ATTRS
 )
 """Capabilities of every connection that the proxy opens."""
-
-_TRACKER_SETTINGS: Final = (
-    b"SET SESSION session_track_schema=ON,session_track_state_change=ON"
-    b",session_track_system_variables=_binary'%b'"
-)
-"""What lets the proxy see a primary connection's schema and variables, and changes that it must
-look into. Of names that a server does not know it only warns. A server converts the names by
-collation_connection and then by character_set_filesystem, which a client may have set to utf32,
-and is left with none of them; a binary literal of whole characters stays what it is."""
-_CHARACTER: Final = 4
-"""The longest character of a character set in which none is shorter, bytes."""
-_ROOM: Final = 200
-"""What a statement needs around the names, bytes."""
-_REPLICA_SETTINGS: Final = b"SET SESSION autocommit=1,transaction_read_only=1"
-"""No read leaves a snapshot open for the next one, whatever the server's own default is; and a
-statement that writes after all is refused (1792), also to those who may write there."""
-_SQL_MODE: Final = re.compile("[A-Z0-9_,]*")
-
-
-@lru_cache(maxsize=64)
-def primary_settings(
-    max_packet: int, tracking: str, shown_variables: str = SHOWN_BY_DEFAULT, *, wide: bool = False
-) -> bytes:
-    """The settings of a connection to the primary.
-
-    Args:
-        max_packet: its max_allowed_packet. Where the names of all variables to be followed are
-            longer, all that there are are followed.
-        tracking: a value of session_track_gtids; empty to leave it as it is.
-        shown_variables: the client's own session_track_system_variables.
-        wide: character_set_filesystem has no short characters. Then a star, which must stand alone,
-            would be lost: the client is told of no more than the proxy needs.
-    """
-    text = followed(shown_variables)
-    if wide and text == "*":
-        text = followed("")
-    if text != "*":
-        text += "," * (-len(text) % _CHARACTER)  # empty names are passed over
-    names = text.encode("ascii")
-    if len(names) + _ROOM > max_packet:
-        names = b"*"
-    settings = _TRACKER_SETTINGS % names
-    return settings + b",session_track_gtids=" + tracking.encode("ascii") if tracking else settings
-
-
-def replica_settings(tracking: str, sql_mode: str | None) -> bytes:
-    """The settings of a connection to a replica.
-
-    Args:
-        tracking: a value of session_track_gtids; ALL_GTIDS is the only one of use there.
-        sql_mode: the primary's, since clients escape by it; None leaves the replica's own.
-    """
-    settings = _REPLICA_SETTINGS
-    if sql_mode is not None and _SQL_MODE.fullmatch(sql_mode):
-        settings += b",sql_mode=_latin1'" + sql_mode.encode("ascii") + b"'"
-    return settings + b",session_track_gtids=ALL_GTIDS" if tracking == "ALL_GTIDS" else settings
-
 
 NONE: Final = Capability(0)
 
@@ -453,7 +394,7 @@ async def settle(
         identity = await identify(channel, connection, server, *behind)
         connection.max_packet = server.max_packet = identity.max_allowed_packet
         lowered = connection.max_packet < longest
-        if lowered and len(connection.settings) + _ROOM > connection.max_packet:
+        if lowered and len(connection.settings) + ROOM > connection.max_packet:
             raise PacketLimitLoweredError("its max_allowed_packet was lowered meanwhile")
         if not behind:
             behind = _behind(connection, channel, settings, connection.max_packet)

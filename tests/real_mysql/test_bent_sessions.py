@@ -20,8 +20,8 @@ from proxy.client.preparation import (
     wait,
 )
 from proxy.server.connection import ServerConnection
-from proxy.server.login import primary_settings
 from proxy.server.probe import PROBE_SQL
+from proxy.server.settings import primary_settings
 from routing.consistency import Rules
 from routing.decision import Level, Scope, TimeoutPolicy
 from routing.session import Session
