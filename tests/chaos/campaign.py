@@ -233,7 +233,8 @@ class Campaign:
         cluster.wait_caught_up()
         places = orders[cluster.primary].places()
         findings = judge(trial, places, cluster.outages, harmless=fault.harmless)
-        findings += self._registers(trial, places) + watch.complaints() + unwell
+        findings += self._registers(trial, places) + unwell
+        findings += watch.complaints(may_prove=fault.bereaves)
         self._enter(trial, findings, lost=len(lost(trial, places)), counts=watch.counts() - counts)
         self._found(fault.name, findings)
         return bool(unwell) or not proxy.running

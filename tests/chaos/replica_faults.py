@@ -96,7 +96,7 @@ def replica_full(scene: Scene) -> None:
         scene.work_on()
 
 
-@fault(_NOTHING, harmless=True)
+@fault(_NOTHING, harmless=True, bereaves=True)
 def replica_rebuilt_in_place(scene: Scene) -> None:
     """A replica gets older data under RESET BINARY LOGS AND GTIDS, without a restart.
 

@@ -81,6 +81,8 @@ class Fault:
         not_promised: what clients must expect.
         harmless: clients see no error of it, but 3024 where they have to wait too long, and the end
             of a session whose transaction reads from a replica that breaks.
+        bereaves: a replica loses what it had, and nothing but a question tells: the self-audit may
+            be the first to ask. What it proves stale runs on the primary.
         needs_failover: only for a proxy that follows promotions.
         needs_monitor: only for a proxy with a monitor.
         needs_semi_sync: only where the servers have the plugins.
@@ -91,6 +93,7 @@ class Fault:
     does: str
     not_promised: str
     harmless: bool
+    bereaves: bool
     needs_failover: bool
     needs_monitor: bool
     needs_semi_sync: bool
@@ -100,6 +103,7 @@ def fault(
     not_promised: str,
     *,
     harmless: bool = False,
+    bereaves: bool = False,
     needs_failover: bool = False,
     needs_monitor: bool = False,
     needs_semi_sync: bool = False,
@@ -113,6 +117,7 @@ def fault(
             does=" ".join((apply.__doc__ or "").split()),
             not_promised=not_promised,
             harmless=harmless,
+            bereaves=bereaves,
             needs_failover=needs_failover,
             needs_monitor=needs_monitor or needs_failover,
             needs_semi_sync=needs_semi_sync,
