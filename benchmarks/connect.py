@@ -35,6 +35,9 @@ _CAPABILITIES: Final = (
     | Capability.CLIENT_CONNECT_WITH_DB
     | Capability.CLIENT_DEPRECATE_EOF
 )
+_TLS: Final = ("--server-tls", "preferred")
+_NONE_KEPT: Final = ("--kept-connections", "0")
+"""A connection to each server is opened for each client."""
 _PACKETS: Final = 4
 """Of a result with one column and one row: count, definition, row, end."""
 
@@ -54,7 +57,7 @@ class Figures:
     cpu: list[float] = field(default_factory=list)
 
 
-class _Client:
+class Client:
     """One that does nothing but what the protocol asks for, so that its own time counts little."""
 
     def __init__(self, port: int) -> None:
@@ -63,10 +66,12 @@ class _Client:
         self._file = self._socket.makefile("rb")
 
     def close(self) -> None:
+        """Hang up."""
         self._file.close()
         self._socket.close()
 
     def read(self) -> bytes:
+        """The next packet's payload, which must be no error."""
         header = self._file.read(4)
         payload = self._file.read(int.from_bytes(header[:3], "little"))
         if not payload or payload[0] == 0xFF:
@@ -74,9 +79,11 @@ class _Client:
         return payload
 
     def send(self, payload: bytes, number: int) -> None:
+        """Send a packet with this sequence number."""
         self._socket.sendall(frame(payload, number))
 
     def log_in(self) -> None:
+        """As the benchmark's user."""
         greeting = HandshakeV10.parse(self.read())
         authentication = ClientAuthentication(
             PASSWORD.encode(), greeting.auth_plugin, greeting.nonce, secure=False
@@ -101,22 +108,24 @@ class _Client:
                 self.send(reply, number)
                 number += 1
 
-    def select(self) -> None:
-        self.send(com_query(b"SELECT id FROM connect WHERE id = 1", query_attributes=False), 0)
-        for _ in range(_PACKETS):
+    def run(self, sql: str, packets: int) -> None:
+        """Run a statement whose answer has so many packets."""
+        self.send(com_query(sql.encode(), query_attributes=False), 0)
+        for _ in range(packets):
             self.read()
 
     def quit(self) -> None:
+        """Say goodbye."""
         self.send(bytes([Command.COM_QUIT]), 0)
 
 
 def visit(port: int) -> tuple[float, float]:
     """Connect, select a row and quit; the seconds until the login's OK, and then until the row."""
     began = time.perf_counter()
-    with closing(_Client(port)) as client:
+    with closing(Client(port)) as client:
         client.log_in()
         entered = time.perf_counter()
-        client.select()
+        client.run("SELECT id FROM connect WHERE id = 1", _PACKETS)
         answered = time.perf_counter()
         client.quit()
     return entered - began, answered - entered
@@ -167,7 +176,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             contenders = [
                 Direct(cluster),
                 Tidegate(cluster),
-                Tidegate(cluster, "tls", ("--server-tls", "preferred")),
+                Tidegate(cluster, "new", _NONE_KEPT),
+                Tidegate(cluster, "tls", _TLS),
+                Tidegate(cluster, "new-tls", _TLS + _NONE_KEPT),
             ]
             with running(contenders) as ready:
                 figures = {contender.name: Figures() for contender in ready}

@@ -210,6 +210,10 @@ class Tidegate(Proxy):
             *self._options,
         ]
 
+    def add_options(self, *options: str) -> None:
+        """Start it with these, too: those that name a place in its folder."""
+        self._options = (*self._options, *options)
+
     def fallbacks(self) -> int:
         """The sum of ``tidegate_fallbacks_total``, from the metrics."""
         return self._counted("tidegate_fallbacks_total")

@@ -9,6 +9,9 @@ GRANT ALL ON app.* TO 'app'@'%';
 -- Tidegate watches the servers with this account.
 CREATE USER 'monitor'@'%' IDENTIFIED BY 'monitor-demo';
 GRANT REPLICATION CLIENT ON *.* TO 'monitor'@'%';
+GRANT SELECT ON performance_schema.replication_applier_filters TO 'monitor'@'%';
+GRANT SELECT ON performance_schema.replication_connection_status TO 'monitor'@'%';
+GRANT SELECT ON performance_schema.replication_applier_status_by_worker TO 'monitor'@'%';
 
 CREATE USER 'replicator'@'%' IDENTIFIED BY 'replicator-demo';
 GRANT REPLICATION SLAVE ON *.* TO 'replicator'@'%';

@@ -1,23 +1,66 @@
 """A MySQL cluster in one process: a primary and GTID replicas that lag as they are told to.
 
-    async with Cluster(replicas=2, apply_delay=0.3, accounts={"demo": "demo"}) as cluster:
+    async with MockCluster(replicas=2, lag="300ms") as cluster:
         ...  # any MySQL client at cluster.primary.address, cluster.replicas[0].address
+
+docs/mocker.md is its manual.
 
 It speaks the classic protocol as MySQL 9.7 was measured to speak it: login with
 caching_sha2_password with and without TLS, text and binary statements, session trackers, GTIDs in
 OK packets under OFF, OWN_GTID and ALL_GTIDS (fact 2.2) with the ways to lose them (fact 2.3),
-WAIT_FOR_EXECUTED_GTID_SET that waits (fact 4.1). SQL runs in SQLite, translated by sqlglot.
+WAIT_FOR_EXECUTED_GTID_SET that waits (fact 4.1). SQL runs in SQLite, translated by sqlglot. The
+same generated sessions are run on it and on MySQL, and answered packet for packet alike
+(tests/mysql_mocker/differential: what it speaks, and which disagreements are accepted, and why).
 
 Where it is not MySQL:
 
 * One transaction at a time writes on a server; a second writer waits, whatever rows it wants.
 * A transaction's snapshot is renewed by its first write.
-* SQLite's types, functions and expressions: DECIMAL is a float, text compares without case in
-  ASCII only, integers have 63 bits, AVG and / have no fixed decimals, the time zone is UTC.
+* SQLite's types, functions and expressions: DECIMAL is a float, integers have 63 bits, values are
+  not fitted to their columns (no 1264, 1366, 1406), the time zone is UTC. Text is utf8mb4, whatever
+  SET NAMES and its COLLATE say; a column compares it as utf8mb4_0900_ai_ci does, two literals
+  compare by bytes.
+* There are no plans: a result's columns keep the flags of their keys where a plan with a temporary
+  table would drop them (joins with ORDER BY, IN (SELECT …)). A DECIMAL in a user variable is a
+  DOUBLE. Functions with a schema's name before theirs, and functions called with the wrong number
+  of arguments, are syntax errors. What a syntax error cites is not what MySQL cites.
 * Unknown to it: MyISAM, events, triggers, parameters of stored routines, multi-table UPDATE and
   DELETE, SELECT INTO, LOAD DATA, cursors (a statement that asks for one gets its rows at once),
   compression, COM_BINLOG_DUMP, privileges. LOCK TABLES is reported but does not lock.
 * Replicas run the primary's statements again, with its clock and its random numbers; nothing is
   ever purged from the binary log.
+* A statement of a client that changes mysql.gtid_executed is committed at once, whatever
+  transaction it is in; its DDL cannot be changed. gtid_mode is always ON.
+* Parallel workers hold the locks of the rows they are about to write, but write them only when
+  it is their turn to commit; an error in the data shows then. What runs in parallel are
+  statements about single rows that are named by an integer key; all else waits for what is older.
 * GTID texts that a server silently takes for an empty set (fact 3.1) are errors.
 """
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mysql_mocker.blocking_cluster import BlockingCluster
+    from mysql_mocker.control.error import ControlError
+    from mysql_mocker.mock_cluster import MockCluster
+
+__all__ = ["BlockingCluster", "ControlError", "MockCluster"]
+
+
+def __getattr__(name: str) -> object:
+    """Loads them when they are asked for: a test plugin must not load an SQL parser for all."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        from mysql_mocker import blocking_cluster, mock_cluster
+        from mysql_mocker.control import error
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").partition(".")[0] != "sqlglot":
+            raise
+        sentence = "the mocker needs sqlglot: pip install 'tidegate[mock]'"
+        raise ImportError(sentence, name="sqlglot") from missing
+    return {
+        "BlockingCluster": blocking_cluster.BlockingCluster,
+        "ControlError": error.ControlError,
+        "MockCluster": mock_cluster.MockCluster,
+    }[name]

@@ -54,6 +54,16 @@ def unknown_table(name: str) -> MySQLError:
     return MySQLError(1146, "42S02", f"Table '{name}' doesn't exist")
 
 
+def wrong_xa_state(state: str) -> MySQLError:
+    """What may not happen behind XA START, or behind XA END."""
+    return MySQLError(
+        1399,
+        "XAE07",
+        f"XAER_RMFAIL: The command cannot be executed when global transaction is in the  {state} "
+        "state",
+    )
+
+
 def no_database_selected() -> MySQLError:
     """1046."""
     return MySQLError(1046, "3D000", "No database selected")
@@ -83,6 +93,11 @@ def read_only_transaction() -> MySQLError:
     )
 
 
+def lock_wait_timeout() -> MySQLError:
+    """1205."""
+    return MySQLError(1205, "HY000", "Lock wait timeout exceeded; try restarting transaction")
+
+
 def interrupted() -> MySQLError:
     """1317: KILL QUERY."""
     return MySQLError.of(ServerErrorCode.ER_QUERY_INTERRUPTED, "Query execution was interrupted")
@@ -101,7 +116,16 @@ def malformed_gtid_set(text: str) -> MySQLError:
     return MySQLError(1772, "HY000", f"Malformed GTID set specification '{text}'.")
 
 
-_NOT_A_COLUMN = "Unknown column '{}' in 'field list'"
+def applying_failed(error: sqlite3.Error) -> MySQLError:
+    """What stops a replica's applier."""
+    match = re.match(r"UNIQUE constraint failed: \w+\.(\w+)", str(error))
+    if match is None:
+        return from_sqlite(error, None)
+    text = f"Could not execute Write_rows event on table {match[1]}; Duplicate entry"
+    return MySQLError(1062, "23000", text)
+
+
+_NOT_A_COLUMN = "Unknown column '{}' in '{clause}'"
 _SQLITE_FAULTS: tuple[tuple[str, int, str, str], ...] = (
     (r"no such table: (?:temp\.|main\.)?(.+)", 1146, "42S02", "Table '{}' doesn't exist"),
     (r"no such column: (.+)", 1054, "42S22", _NOT_A_COLUMN),
@@ -130,10 +154,13 @@ _SQLITE_FAULTS: tuple[tuple[str, int, str, str], ...] = (
 )  # fmt: skip
 
 
-def from_sqlite(error: sqlite3.Error | UnicodeEncodeError, schema: str | None) -> MySQLError:
+def from_sqlite(
+    error: sqlite3.Error | UnicodeEncodeError, schema: str | None, clause: str = "field list"
+) -> MySQLError:
     """The MySQL error for what SQLite said; 1105 where there is no better one.
 
-    Duplicate keys (1062) need the statement's values and are made by `duplicates`.
+    `clause` is where a column stands that is unknown. Duplicate keys (1062) need the statement's
+    values and are made by `duplicates`.
     """
     if isinstance(error, UnicodeEncodeError):
         return MySQLError(1300, "HY000", "Invalid utf8mb4 character string")
@@ -143,7 +170,9 @@ def from_sqlite(error: sqlite3.Error | UnicodeEncodeError, schema: str | None) -
         if match is None:
             continue
         what = (match[1] or "") if match.groups() else ""
-        if code == 1305 and "FUNCTION" in message and schema is not None:
+        if code == 1305 and "FUNCTION" in message:
+            if schema is None:
+                return no_database_selected()
             what = f"{schema}.{what}"
-        return MySQLError(code, sqlstate, message.format(what))
+        return MySQLError(code, sqlstate, message.format(what, clause=clause))
     return MySQLError.of(ServerErrorCode.ER_UNKNOWN_ERROR, text)

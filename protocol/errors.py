@@ -96,6 +96,18 @@ class MalformedGtidSetError(ProtocolError, ValueError):
     error = ServerErrorCode.ER_MALFORMED_GTID_SET_SPECIFICATION
 
 
+class MalformedBinlogError(ProtocolError):
+    """A binary log is damaged, encrypted, or of a kind that cannot be read.
+
+    Attributes:
+        position: offset in the file, in bytes, of the event at fault.
+    """
+
+    def __init__(self, position: int, fault: str) -> None:
+        super().__init__(f"at {position}: {fault}")
+        self.position = position
+
+
 class AuthenticationUnsupportedError(ProtocolError):
     """The peer wants to authenticate in a way that is unknown, or not safe on this connection."""
 

@@ -15,6 +15,7 @@ from protocol.parameter import (
 )
 from protocol.wire import Reader, lenenc_int
 
+CURSOR_TYPE_READ_ONLY: Final = 0x01
 PARAMETER_COUNT_AVAILABLE: Final = 0x08
 """Flag of COM_STMT_EXECUTE: query attributes follow the statement's own parameters."""
 

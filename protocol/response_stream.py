@@ -72,6 +72,7 @@ class ResponseStream:
         status: server status of the newest OK or EOF packet.
         warnings: its count of warnings.
         untold: the newest result ended with an EOF packet, behind which trackers are silent.
+        cursor: the response opened a cursor, so that its rows are still to be fetched.
         session_states: `session_state_info` of every OK packet of the response, in order.
         unnamed: status and text of each OK packet that told of affected rows, and of no GTID.
         rows: rows passed, of all results.
@@ -86,6 +87,7 @@ class ResponseStream:
     """
 
     __slots__ = (
+        "_asks_cursor",
         "_collect",
         "_continued",
         "_count",
@@ -104,6 +106,7 @@ class ResponseStream:
         "chunk",
         "chunk_end",
         "chunk_start",
+        "cursor",
         "done",
         "error",
         "head",
@@ -132,10 +135,11 @@ class ResponseStream:
         self.told: list[tuple[int, int]] = []
         self.begin(RESULTS)
 
-    def begin(self, shape: int, keep_row: bool = False) -> None:
-        """Expect the response to a new command, of this shape."""
+    def begin(self, shape: int, keep_row: bool = False, asks_cursor: bool = False) -> None:
+        """Expect the response to a new command, of this shape; it may have asked for a cursor."""
         self._shape = shape
         self._keep_row = keep_row
+        self._asks_cursor = asks_cursor
         self._state = _ROWS if shape == FETCHED else _DEFINITIONS if shape == FIELDS else _FIRST
         self._count = 0
         self._second_count = 0
@@ -152,6 +156,7 @@ class ResponseStream:
         self.done = False
         self.infile = False
         self.untold = False
+        self.cursor = False
         self.error: bytes | None = None
         self.rows = 0
         self.row: bytes | None = None
@@ -311,8 +316,8 @@ class ResponseStream:
                 raise MalformedPacketError("no EOF packet after the column definitions")
             self.status = payload[3] | payload[4] << 8
             self._owed = self.status & _OUT_PARAMETERS != 0
-            if self.status & _CURSOR_EXISTS and self._shape == RESULTS:
-                self.untold = True
+            if self._cursor_opened():
+                self.cursor = self.untold = True
                 self._finish()
             else:
                 self._after_definitions()
@@ -332,6 +337,16 @@ class ResponseStream:
         else:
             self._column_count(payload)
 
+    def _cursor_opened(self) -> bool:
+        """Whether the status behind definitions tells of the client's cursor.
+
+        It tells as well of one that a stored program of the statement had open, so that what did
+        not ask for any has none, nor has a procedure, behind whose results there is always more.
+        """
+        return (
+            self._asks_cursor and self.status & (_CURSOR_EXISTS | _MORE_RESULTS) == _CURSOR_EXISTS
+        )
+
     def _terminator(self, payload: bytes) -> None:
         """OK or EOF: the end of one result."""
         self.untold = payload[0] == 0xFE and len(payload) == 5
@@ -347,6 +362,8 @@ class ResponseStream:
                 self.unnamed.append((self.status, b""))
         else:
             self._ok(payload)
+        if self._state == _ROWS and self._deprecate_eof and self.rows == 0:
+            self.cursor = self._cursor_opened()
         if (self.status & _MORE_RESULTS or self._owed) and self._shape == RESULTS:
             self._owed = False
             self._state = _FIRST

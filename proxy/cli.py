@@ -21,7 +21,9 @@ examples:
   tidegate run --config tidegate.toml --wait-budget 500ms --metrics 127.0.0.1:9477
   tidegate check --config tidegate.toml
   tidegate audit --log /var/log/tidegate --out report
+  tidegate binlog /var/lib/mysql/binlog.000042
   tidegate demo
+  tidegate mock --port 3307 --replicas 2 --lag 300ms
 """
 
 _RUN_EXAMPLES: Final = """\
@@ -34,6 +36,17 @@ examples:
   tidegate run --primary db1 --replicas db2,db3
   tidegate run --primary db1:3307 --replicas db2 --replicas db3 --on-timeout error
   tidegate run --config tidegate.toml --listen :6446 --log-level debug
+"""
+
+
+_MOCK_EXAMPLES: Final = """\
+It prints a line for each server, its name and its address, and "ready". docs/mocker.md tells how to
+change it while it runs, by SQL (CALL mock.help()) and by HTTP.
+
+examples:
+  tidegate mock --port 3307 --replicas 2 --lag 300ms
+  tidegate mock --init schema.sql --schema shop --user shop --password secret
+  tidegate mock --http 8080 --ready-file /tmp/mock.json
 """
 
 
@@ -58,8 +71,12 @@ def _dispatch(argv: Sequence[str] | None) -> int:
             return _check(_config(namespace))
         case "audit":
             return _audit(namespace.log, namespace.out)
+        case "binlog":
+            return _binlog(namespace.files, namespace.format, namespace.output)
         case "demo":
             return _demo(namespace.once, audit=not namespace.no_audit)
+        case "mock":
+            return _mock(namespace)
         case _:
             parser.print_help()
             return USAGE_ERROR
@@ -88,10 +105,34 @@ def _audit(log: Path, out: Path | None) -> int:
     return int(nightly.run(log, out))
 
 
+def _binlog(files: Sequence[Path], form: str, output: Path | None) -> int:
+    from proxy.binlog import command
+
+    def write_parquet(json_lines: Path, folder: Path) -> None:
+        importlib.import_module(f"{_ABOVE}spark_jobs.commit_times").write_parquet(
+            json_lines, folder
+        )
+
+    return command.run(files, form, output, write_parquet)
+
+
 def _demo(once: bool, audit: bool) -> int:
     from proxy import demo
 
     return demo.run_demo(once, audit)
+
+
+def _mock(namespace: argparse.Namespace) -> int:
+    # By name: the proxy must not depend on the servers that it is tried with.
+    try:
+        command = importlib.import_module(f"{_ABOVE}mysql_mocker.command")
+    except ImportError as error:
+        if error.name != "sqlglot":
+            raise
+        raise ConfigError("mock needs sqlglot (pip install 'tidegate[mock]')") from error
+    given = vars(namespace)
+    options = {name: given[name] for name in given if name not in ("command", "version")}
+    return int(command.run(**options))
 
 
 def _config(namespace: argparse.Namespace) -> Config:
@@ -138,12 +179,45 @@ def _parser() -> argparse.ArgumentParser:
     audit.add_argument(
         "--out", type=Path, metavar="DIR", help="where the report goes (default: DIR/_audit)"
     )
+    binlog = _command(
+        commands, "binlog", "print when the transactions in binary logs were committed"
+    )
+    binlog.add_argument("files", nargs="+", type=Path, metavar="FILE", help="a binary or relay log")
+    binlog.add_argument(
+        "--format",
+        choices=("text", "json", "parquet"),
+        default="text",
+        help="text as mysqlbinlog prints it, JSON Lines, or Parquet, which needs the audit's Spark",
+    )
+    binlog.add_argument(
+        "--output", type=Path, metavar="PATH", help="file, or Parquet's directory (default: stdout)"
+    )
     demo = _command(commands, "demo", "show it at work on a MySQL cluster in this process")
     demo.add_argument("--once", action="store_true", help="show it once and end")
     demo.add_argument(
         "--no-audit", action="store_true", help="without the audit, which needs Spark"
     )
+    mock = _command(
+        commands, "mock", "run a MySQL cluster in this process, for tests", _MOCK_EXAMPLES
+    )
+    _add_mock_options(mock)
     return parser
+
+
+def _add_mock_options(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--port", type=int, default=0, help="the primary's, the replicas' follow (default: any)")
+    add("--replicas", type=int, default=2, metavar="N", help="how many (default: 2)")
+    add("--lag", default="0s", metavar="TIME", help="of the replicas (default: 0s)")
+    add("--user", default="root", help="the account of clients (default: root)")
+    add("--password", default="", help="its password (default: none)")
+    add("--schema", action="append", metavar="NAME", help="made at the start (default: test)")
+    add("--init", type=Path, metavar="FILE.sql", help="runs on the primary before anyone connects")
+    add("--host", default="127.0.0.1", metavar="ADDRESS", help="to listen on (default: 127.0.0.1)")
+    add("--http", metavar="[HOST:]PORT", help="the HTTP interface, on 127.0.0.1 (default: none)")
+    add("--binlog-dir", type=Path, metavar="DIR", help="write binary logs there (default: nowhere)")
+    add("--tls", action="store_true", help="let clients use TLS")
+    add("--ready-file", type=Path, metavar="FILE", help="gets the addresses as JSON, while it runs")
 
 
 def _command(

@@ -27,6 +27,7 @@ from proxy.options import (
     Option,
     Place,
     ServerTls,
+    Switch,
     Value,
     did_you_mean,
 )
@@ -98,6 +99,8 @@ class Config:
     monitor_password_file: Path | None = None
     monitor_password: bytes = field(default=b"", repr=False)
     monitor_interval: float = 1.0
+    heartbeat_table: str | None = None
+    binlog_lag: Switch = "off"
     workers: int = 1
     proxy_name: str = field(default_factory=_default_name)
     client_tls: ClientTls = "preferred"
@@ -111,6 +114,8 @@ class Config:
     max_connections: int = 10_000
     handshake_timeout: float = 10.0
     connect_timeout: float = 5.0
+    kept_connections: int = 32
+    kept_connection_age: float = 5.0
     max_allowed_packet: int = 64 << 20
     max_prepared_statements: int = 4096
     log_level: LogLevel = "info"
@@ -176,6 +181,10 @@ class Config:
             found.append("no replicas: every read goes to the primary")
         elif self.monitor_user is None:
             found.append("no monitor-user: the servers' health and lag are not watched")
+        if self.heartbeat_table is not None and self.monitor_user is None:
+            found.append("heartbeat-table has no effect without monitor-user")
+        if self.binlog_lag == "on" and self.monitor_user is None:
+            found.append("binlog-lag has no effect without monitor-user")
         bounds = [("", self.consistency, self.staleness)]
         for _, header, adjustment in self.adjustments():
             if adjustment.level is not None:

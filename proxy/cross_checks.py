@@ -51,8 +51,12 @@ def _check_addresses(config: Config, fail: Fail) -> None:
 def _check_guarantee(config: Config, fail: Fail) -> None:
     if config.failover != "off" and config.monitor_user is None:
         raise fail("failover", f"{config.failover} needs monitor-user, which sees who is read only")
-    if config.state_dir is not None and config.failover == "off":
-        raise fail("state-dir", 'has no use with failover = "off"; want failover = "read_only"')
+    if config.state_dir is not None and config.failover == "off" and config.workers > 1:
+        raise fail(
+            "state-dir",
+            'has no use with failover = "off" and several workers: it keeps who the primary is, and'
+            " the scopes of one worker",
+        )
     scopes = [("scope", "", config.scope)]
     for kind, header, adjustment in config.adjustments():
         if adjustment.scope is not None:

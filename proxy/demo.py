@@ -28,7 +28,7 @@ from routing.decision import Level
 try:
     import pymysql
 
-    from mysql_mocker.cluster import Cluster
+    from mysql_mocker.server.cluster import Cluster
 except ModuleNotFoundError as error:
     if error.name is None or error.name.partition(".")[0] not in ("pymysql", "sqlglot"):
         raise

@@ -19,6 +19,7 @@ ClientTls = Literal["preferred", "disabled", "required"]
 ServerTls = Literal["disabled", "preferred", "required", "verify_ca", "verify_identity"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 Failover = Literal["off", "read_only"]
+Switch = Literal["off", "on"]
 FilteredReplicas = Literal["refuse", "allow"]
 Place = Literal["primary", "replica"]
 Explain = Literal["statement", "primary"]
@@ -290,6 +291,20 @@ OPTIONS: Final[tuple[Option, ...]] = (
         _SERVERS,
     ),
     Option(
+        "kept-connections",
+        values.integer(0, 10_000),
+        "N",
+        "connections to each server kept for later logins, per worker; 0 is off (default 32)",
+        _SERVERS,
+    ),
+    Option(
+        "kept-connection-age",
+        values.duration(3600),
+        "TIME",
+        "how long such a connection waits for a login (default 5s)",
+        _SERVERS,
+    ),
+    Option(
         "server-tls",
         values.choice(values.words(ServerTls)),
         "MODE",
@@ -333,6 +348,21 @@ OPTIONS: Final[tuple[Option, ...]] = (
         _SERVERS,
     ),
     Option(
+        "heartbeat-table",
+        values.table,
+        "SCHEMA.TABLE",
+        "pt-heartbeat's table: measures lag where the monitor may read nothing better",
+        _SERVERS,
+    ),
+    Option(
+        "binlog-lag",
+        values.choice(values.words(Switch)),
+        "MODE",
+        "read replicas' binary logs for the lag of every transaction (default off)",
+        _SERVERS,
+        choices=values.words(Switch),
+    ),
+    Option(
         "workers",
         values.integer(1, 256),
         "N",
@@ -357,7 +387,7 @@ OPTIONS: Final[tuple[Option, ...]] = (
         "state-dir",
         values.path,
         "DIR",
-        "keep who the primary is in this directory, for failover = read_only",
+        "keep who the primary is (failover = read_only) and scopes (one worker) in this directory",
         _OPERATION,
     ),
     Option(

@@ -12,14 +12,17 @@ from typing import TYPE_CHECKING, Final
 
 from protocol.constants import Capability
 from proxy import tasks
+from proxy.client.habits import Habits
 from proxy.client.known_passwords import KnownPasswords
 from proxy.client.listener import Listener
 from proxy.client.refusals import Refusals
 from proxy.client.views import Catalogues
+from proxy.kept_scopes import KeptScopes
 from proxy.observe.ledger import Ledger
 from proxy.server.errors import ServerUnreachableError
-from proxy.server.login import greet
+from proxy.server.greeting import greet
 from proxy.server.monitor import Monitor
+from proxy.server.pool import Pool
 from proxy.server.probe import Probes
 from proxy.server.signs_of_life import SignsOfLife
 from proxy.server.terms import Terms
@@ -61,11 +64,15 @@ class Proxy:
 
     Attributes:
         config: the configuration.
+        worker: its number, from 0.
         materials: keys and TLS contexts.
         topology: the servers.
         scopes: the scopes wider than a connection that are alive.
+        kept_scopes: keeps them for the next start; None if nobody does.
         terms: begins those of primaries.
         probes: the questions to the primary that reads share.
+        pool: connections to servers that no session has; logins go through it.
+        habits: what clients of a host negotiate.
         waits: the WAITs in flight, which reads may share.
         audit_credit: grows by the share of audited reads with each; at 1 one is audited.
         known_passwords: of users who have logged in.
@@ -89,6 +96,7 @@ class Proxy:
         worker: int,
     ) -> None:
         self.config = config
+        self.worker = worker
         self.materials = materials
         self.metrics = metrics
         self.ledger = Ledger(metrics, routing_log, config.proxy_name)
@@ -101,9 +109,17 @@ class Proxy:
             for_primary=config.for_primary,
         )
         self.scopes = Scopes(config.scope_limit, config.scope_age)
+        self.kept_scopes: KeptScopes | None = None
+        if config.state_dir is not None and config.workers == 1:
+            self.kept_scopes = KeptScopes(
+                *(config.state_dir, self.scopes, self.topology, config.scope_limit, metrics),
+                asyncio.get_running_loop().time,
+            )
         self.terms = Terms(self)
         self.probes = Probes(self)
         self.waits = Waits()
+        self.pool = Pool(config, materials, metrics, asyncio.get_running_loop())
+        self.habits = Habits()
         self.audit_credit = 0.0
         self.known_passwords = KnownPasswords()
         self.classifier = Classifier()
@@ -159,6 +175,8 @@ class Proxy:
 
     def promote(self, server: Server) -> None:
         """Another server is the primary: sessions, which lived on the old one, have to end."""
+        self.pool.drop_all(self.topology.primary, "changed")
+        self.pool.drop_all(server, "changed")
         self.topology.promote(server)
         self.metrics.promoted()
         for session in list(self.sessions.values()):
@@ -176,6 +194,7 @@ class Proxy:
     async def drain(self) -> None:
         """End all sessions: idle ones at once, the others after their statement or a while."""
         self.refusals.flush()
+        self.pool.close()
         now = told = time.monotonic()
         deadline = now + _DRAIN_S
         _log.info("stopping: %d sessions are open", len(self.sessions))
@@ -214,6 +233,7 @@ async def serve(
 
     Args:
         config: the configuration.
+        worker: its number, from 0.
         materials: keys and TLS contexts.
         metrics: the worker's counts.
         routing_log: where records go, started; None for nowhere.
@@ -225,6 +245,8 @@ async def serve(
         OSError: an address cannot be listened on.
     """
     proxy = Proxy(config, materials, metrics, routing_log, worker)
+    if proxy.kept_scopes is not None:
+        await proxy.kept_scopes.start()  # before anybody writes
     monitor = Monitor(proxy)
     await monitor.start()
     await proxy.meet_primary()
@@ -248,3 +270,5 @@ async def serve(
         await monitor.stop()
         await signs_of_life.stop()
         await proxy.drain()
+        if proxy.kept_scopes is not None:
+            await proxy.kept_scopes.stop()

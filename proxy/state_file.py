@@ -14,6 +14,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from proxy.sqlite_file import BUSY_S, StateError, Transaction, advice, make_folder
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
@@ -33,16 +35,8 @@ CREATE TABLE primary_terms (
   since_us INTEGER NOT NULL
 )
 """
-_BUSY_S: Final = 2.0
 _LIMIT: Final = 1000
 """Older terms are not read any more."""
-
-_DAMAGED: Final = frozenset({sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_ERROR})
-_DISK: Final = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR})
-
-
-class StateError(Exception):
-    """The state file cannot be used; the message says why, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +69,7 @@ class StateFile:
     def __init__(self, folder: Path | None) -> None:
         self.path = ":memory:" if folder is None else str(folder / FILE_NAME)
         if folder is not None:
-            try:
-                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            except OSError as error:
-                raise StateError(
-                    f"state-dir {folder}: {error.strerror}; it must be a directory that Tidegate"
-                    " may write"
-                ) from error
+            make_folder(folder)
         self._connection: sqlite3.Connection | None = None
         try:
             self._attempt(self._open)
@@ -115,7 +103,7 @@ class StateFile:
     def _open(self) -> None:
         # No statement of Python's own begins a transaction; threads take turns.
         self._connection = sqlite3.connect(
-            self.path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False
+            self.path, timeout=BUSY_S, isolation_level=None, check_same_thread=False
         )
         version = self._version()
         if version > _VERSION:
@@ -130,7 +118,7 @@ class StateFile:
             )
         self._connection.execute("PRAGMA synchronous = FULL")
         if version == 0:
-            with _Transaction(self._connection):
+            with Transaction(self._connection):
                 if self._version() == 0:  # nobody else has, meanwhile
                     self._connection.execute(_SCHEMA)
                     self._connection.execute(f"PRAGMA user_version = {_VERSION}")
@@ -148,7 +136,7 @@ class StateFile:
         return [PrimaryTerm(*row) for row in reversed(rows)]
 
     def _add(self, term: PrimaryTerm) -> PrimaryTerm:
-        with _Transaction(self._used):
+        with Transaction(self._used):
             terms = self._terms()
             if term.number == (terms[-1].number if terms else 0) + 1:
                 self._used.execute(
@@ -168,34 +156,9 @@ class StateFile:
         try:
             return call()
         except sqlite3.Error as error:
-            raise StateError(f"state file {self.path}: {error}; {_advice(error)}") from error
-
-
-class _Transaction:
-    """All of a `with` block is committed, or nothing is."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
-
-    def __enter__(self) -> None:
-        self._connection.execute("BEGIN IMMEDIATE")
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        try:
-            self._connection.execute("ROLLBACK" if kind else "COMMIT")
-        except sqlite3.Error:
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
-            if kind is None:
-                raise
-
-
-def _advice(error: sqlite3.Error) -> str:
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # without the details of extended codes
-    if code in _DAMAGED:
-        return "move it away: the primary is found by looking at the servers then"
-    if code in _DISK:
-        return "make room on its disk, and see that it works; no promotion is followed before"
-    if code == sqlite3.SQLITE_BUSY:
-        return "another program keeps it locked; end that"
-    return "state-dir must be a directory on a local disk that Tidegate may write"
+            what_to_do = advice(
+                error,
+                "the primary is found by looking at the servers then",
+                "no promotion is followed before",
+            )
+            raise StateError(f"state file {self.path}: {error}; {what_to_do}") from error

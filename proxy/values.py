@@ -218,6 +218,15 @@ def name(raw: object) -> str:
     return text
 
 
+def table(raw: object) -> str:
+    """Read ``schema.table``; return it with both names quoted for SQL."""
+    text = _text(raw, "a table")
+    match = re.fullmatch(r"(`?)([\w$-]{1,64})\1\.(`?)([\w$-]{1,64})\3", text)
+    if match is None:
+        raise ValueError("want SCHEMA.TABLE")
+    return f"`{match[2]}`.`{match[4]}`"
+
+
 def words(literal: object) -> tuple[str, ...]:
     """Return the words of a `Literal` type."""
     return cast("tuple[str, ...]", get_args(literal))

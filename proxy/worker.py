@@ -14,7 +14,7 @@ from proxy import log
 from proxy.config import Config
 from proxy.observe.metrics import Metrics, Snapshot
 from proxy.observe.routing_log import RoutingLog
-from proxy.state_file import StateError
+from proxy.sqlite_file import StateError
 from proxy.tls import KeyRing, Materials, build
 
 Serve = Callable[

@@ -7,7 +7,7 @@ import resource
 import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -18,7 +18,9 @@ from proxy.config import Config
 from proxy.observe.metrics import Metrics, Snapshot
 from proxy.observe.metrics_server import MetricsServer, WorkersCollector
 from proxy.proxy import serve as serve_clients
-from proxy.state_file import StateError, StateFile
+from proxy.scope_marks import disown
+from proxy.sqlite_file import StateError
+from proxy.state_file import StateFile
 from proxy.supervisor import NOT_SERVING, Supervisor
 from proxy.tls import KeyRing, Materials, build, make_key_ring
 from proxy.version import VERSION
@@ -57,13 +59,16 @@ def run(config: Config, serve: Serve = serve_clients) -> int:
 
 @contextmanager
 def _state_dir(config: Config) -> Iterator[Path | None]:
-    """Where the workers keep who the primary is; None where one needs no file for that.
+    """Where the workers keep who the primary is, and one alone its scopes; None for nowhere.
 
     Raises:
         StateError: the state file cannot be used.
     """
+    if config.state_dir is not None and config.workers > 1:
+        with suppress(OSError):  # nobody can rely on it then, either
+            disown(config.state_dir)  # the writes of several workers enter into no scope
     if config.failover == "off":
-        yield None
+        yield config.state_dir
     elif config.state_dir is not None:
         StateFile(config.state_dir).close()  # before any worker starts, so that a fault shows once
         yield config.state_dir
@@ -171,7 +176,8 @@ def _raise_file_limit(config: Config) -> None:
     """Take all the open files that the system allows; warn where they cannot suffice."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    wanted = config.max_connections * (2 + len(config.replicas)) + 64
+    servers = 1 + len(config.replicas)
+    wanted = config.max_connections * (1 + servers) + config.kept_connections * servers + 64
     if hard != resource.RLIM_INFINITY and hard < wanted:
         _log.warning(
             "max-connections %d may need %d open files; the limit is %d (ulimit -Hn)",

@@ -4,7 +4,8 @@ What fails in parsing, or as tables and columns are looked up, has committed not
 ended no transaction. An error code alone does not tell that: a stored program raises the same
 codes behind writes that it has committed, by SIGNAL or as it prepares a text, and so may a broken
 trigger that is met behind an implicit commit. So the list is by code and by what the statement is,
-and what may run a program has no place in it. Each entry was asked of MySQL 9.7.4
+and what may run a program has no place in it. Nor has 1149 (ER_SYNTAX_ERROR), which is BINLOG's
+alone and may stand behind events that it has committed. Each entry was asked of MySQL 9.7.4
 (tests/real_mysql/test_early_errors.py).
 """
 

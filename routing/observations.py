@@ -3,7 +3,7 @@
 from collections import deque
 from typing import Final
 
-from protocol.gtid import GtidSet
+from protocol.gtid import EMPTY, GtidSet
 
 _KEPT: Final = 3600
 
@@ -41,11 +41,16 @@ class Observations:
 
         0 if `applied` has all that was ever seen there; None if nothing ever was.
         """
+        lacking = self.lacking(applied, now)
+        return None if lacking is None else lacking[1]
+
+    def lacking(self, applied: GtidSet, now: float) -> tuple[GtidSet, float] | None:
+        """What that was, with its `age`."""
         if not self._history:
             return None
-        missing: float | None = None
-        for asked_at, executed in reversed(self._history):
-            if executed <= applied:
+        oldest: tuple[float, GtidSet] | None = None
+        for observed in reversed(self._history):
+            if observed[1] <= applied:
                 break
-            missing = asked_at
-        return 0.0 if missing is None else now - missing
+            oldest = observed
+        return (EMPTY, 0.0) if oldest is None else (oldest[1] - applied, now - oldest[0])

@@ -16,7 +16,7 @@ from routing.consistency import SETTINGS
 from routing.lexer import END, LITERAL, QUOTED, VARIABLE, WORD, Tokens
 from routing.literal import text_of
 
-Topic: TypeAlias = Literal["LAST", "SESSION", "SERVERS", "SCOPES"]
+Topic: TypeAlias = Literal["LAST", "SESSION", "SERVERS", "LAG", "SCOPES"]
 
 VARIABLES: Final = (*SETTINGS, "token")
 """Tidegate's variables, without the `tidegate_` that they begin with."""
@@ -24,6 +24,7 @@ TOPICS: Final[dict[bytes, Topic]] = {
     b"LAST": "LAST",
     b"SESSION": "SESSION",
     b"SERVERS": "SERVERS",
+    b"LAG": "LAG",
     b"SCOPES": "SCOPES",
 }
 """What SHOW TIDEGATE can show."""

@@ -16,6 +16,9 @@ session does. `scope_key` names the scope among all of its kind: connection "<ru
 "<proxy>/<user>", application "<proxy>/<key>", proxy "<proxy>". A write counts in every scope that
 it belongs to, whichever its record names: its connection, its user, its application, its proxy.
 
+A "proof" record may have one field more, `lag` (`LAG`): what the monitor saw of a replica's lag by
+commit timestamps (`routing.lag`). No reader needs it, and earlier ones pass over it.
+
 A "gap" record tells of records that were not kept: `arrived_us` and `dispatched_us` are the first
 dropped one's arrival, `ended_us` is the last dropped one's end.
 
@@ -30,7 +33,10 @@ control character.
 
 import json
 from collections import deque
+from collections.abc import Sequence
 from typing import Final
+
+from routing.lag import Lag, Transaction
 
 RECORD_VERSION: Final = 1
 
@@ -78,6 +84,27 @@ FIELDS: Final[tuple[tuple[str, type, bool], ...]] = (
     ("rows", int, True),  # null where they were not counted
 )
 
+LAG: Final[dict[str, tuple[tuple[str, type, bool], ...]]] = {
+    "applied": (  # transactions since the look before, as far as seen
+        ("channel", str, False),
+        ("gtid", str, False),
+        ("original_us", int, True),  # UTC, by the clock of the server that committed it first
+        ("immediate_us", int, True),  # of the immediate source
+        ("began_us", int, True),  # of the replica
+        ("ended_us", int, True),
+        ("end_to_end_us", int, True),  # from original to ended, corrected by the clocks
+        ("last_hop_us", int, True),  # from immediate to ended, likewise
+        ("error_us", int, True),  # how far end_to_end_us may be off; null: nobody knows
+    ),
+    "waits": (  # sources of which something is missing
+        ("channel", str, False),
+        ("source", str, False),
+        ("waits_us", int, True),  # age of the oldest transaction that is known to be missing
+        ("hop_waits_us", int, True),  # the same by its immediate commit
+    ),
+}
+"""The field `lag`: an object of two lists."""
+
 NO_SERVER: Final = '"server":null,"server_uuid":null,"incarnation":null,"role":null'
 """The server fragment of a statement that no server answered."""
 
@@ -117,6 +144,39 @@ def server_fragment(server: str, server_uuid: str | None, role: str, incarnation
         f'"server":{_quoted(server)},"server_uuid":{_nullable(server_uuid)},'
         f'"incarnation":{incarnation:d},"role":{_quoted(role)}'
     )
+
+
+def lag_fragment(lag: Lag, applied: Sequence[Transaction]) -> str:
+    """Render what a look told of a replica's lag; empty if that is no news."""
+    waits = [one for one in lag.sources if one.waits is not None and one.waits.us > 0]
+    if not applied and not waits:
+        return ""
+    told = {
+        "applied": [
+            {
+                "channel": one.channel,
+                "gtid": one.stamped.gtid,
+                "original_us": one.stamped.original_us,
+                "immediate_us": one.stamped.immediate_us,
+                "began_us": one.stamped.began_us,
+                "ended_us": one.stamped.ended_us,
+                "end_to_end_us": None if one.end_to_end is None else one.end_to_end.us,
+                "last_hop_us": None if one.last_hop is None else one.last_hop.us,
+                "error_us": None if one.end_to_end is None else one.end_to_end.error_us,
+            }
+            for one in applied
+        ],
+        "waits": [
+            {
+                "channel": one.channel,
+                "source": one.source,
+                "waits_us": None if one.waits is None else one.waits.us,
+                "hop_waits_us": None if one.hop_waits is None else one.hop_waits.us,
+            }
+            for one in waits
+        ],
+    }
+    return ',"lag":' + json.dumps(told, separators=(",", ":"))
 
 
 class RecordStream:
@@ -206,9 +266,18 @@ class RecordStream:
         self._lines.append(line)
 
     def proof(
-        self, server_fragment: str, proof: str, proof_set: str, asked_us: int, answered_us: int
+        self,
+        server_fragment: str,
+        proof: str,
+        proof_set: str,
+        asked_us: int,
+        answered_us: int,
+        lag: str = "",
     ) -> None:
-        """Add what a server showed outside of a statement's record ("probed" or "waited")."""
+        """Add what a server showed outside of a statement's record ("probed" or "waited").
+
+        `lag` is a `lag_fragment`.
+        """
         if self._bytes_in - self._bytes_out > self._max_pending_bytes:
             self._drop(asked_us, answered_us)
             return
@@ -220,7 +289,7 @@ class RecordStream:
             f'"arrived_us":{asked_us},"dispatched_us":{asked_us},"ended_us":{answered_us},'
             f'"required":null,{server_fragment},"reason":"","proof":"{proof}",'
             f'"proof_set":"{proof_set}","wait_us":0,"fallbacks":"","outcome":"","error_code":0,'
-            f'"own_gtids":"","own_known":false,"observed":"","bytes":0,"rows":null}}\n'
+            f'"own_gtids":"","own_known":false,"observed":"","bytes":0,"rows":null{lag}}}\n'
         )
         self._bytes_in += len(line)
         self._lines.append(line)

@@ -5,7 +5,9 @@ from math import inf
 from typing import Final, NamedTuple
 
 from protocol.gtid import EMPTY, GtidSet
+from routing.clock import Clock
 from routing.filters import Filters
+from routing.lag import Lag
 from routing.observations import Observations
 from routing.refusals import Refusals
 from routing.token_bucket import TokenBucket
@@ -76,10 +78,15 @@ class Server:
         sources: UUIDs of those that it is configured to replicate from, running or not ("" where it
             was never connected); None if that was not asked or may not be seen.
         lag: how far it is behind the primary, s, as the monitor measured it; None if unknown.
+        gap: transactions of the primary that it lacks although it has newer ones; likewise.
+        replication: how far it is behind each source, by commit timestamps.
+        clock: what its clock was ahead of the proxy's at the monitor's last look; None if unknown.
         errant: transactions that it has and the primary has not.
         strayed: those of them with names that the primary itself gives: it lost them, and may give,
             or have given, the names again. What this server has under them is not what the primary
             has. It is so for as long as the server has any of them.
+        strayed_before: what had `strayed` before the start, by `server_uuid`: of servers that were
+            not met since.
         filters: what replication leaves out there.
     """
 
@@ -104,11 +111,17 @@ class Server:
         self.seen_at = 0.0
         self.sources: frozenset[str] | None = None
         self.lag: float | None = None
+        self.gap: int | None = None
+        self.replication = Lag()
+        self.clock: Clock | None = None
         self.errant: GtidSet = EMPTY
         self.strayed: GtidSet = EMPTY
+        self.strayed_before: dict[str, GtidSet] = {}
         self.filters = Filters()
         self._delay = 0.0
         self._delay_until = 0.0
+        self._lag = 0.0
+        self._lag_until = 0.0
         self._behind_backoff = _BACKOFF_FIRST_S
         self._down_backoff = _BACKOFF_FIRST_S
         self._started = (0.0, 0.0)
@@ -118,6 +131,11 @@ class Server:
         self._applied = EMPTY
         self._mistaken = EMPTY  # what it was last taken to have, and has not
         self._pending: list[GtidSet] = []
+
+    @property
+    def started(self) -> tuple[float, float]:
+        """Between when and when this incarnation started, s since the epoch."""
+        return self._started
 
     @property
     def diverged(self) -> bool:
@@ -264,7 +282,7 @@ class Server:
             if restarted and (uuid != self.uuid or started[0] > self._asked_at):
                 self.started_epoch = self.epoch
             if uuid != self.uuid:
-                self.strayed = EMPTY
+                self.strayed = self.strayed_before.pop(uuid, EMPTY) & executed
                 self.filters.made_anew()
             self.uuid = uuid
         elif not executed <= self.applied and sent_at >= self._question_at:
@@ -275,10 +293,20 @@ class Server:
         return self.epoch
 
     def predicted_wait(self, changed_at: float, now: float) -> float:
-        """How long a WAIT for what was acknowledged at `changed_at` would probably take, s."""
-        if now >= self._delay_until:
-            return 0.0
-        return max(0.0, changed_at + self._delay - now)
+        """How long a WAIT for what was acknowledged at `changed_at` would probably take, s.
+
+        By what WAITs met lately; where there were none, by the lag that was measured.
+        """
+        if now < self._delay_until:
+            return max(0.0, changed_at + self._delay - now)
+        if now < self._lag_until:
+            return max(0.0, changed_at + self._lag - now)
+        return 0.0
+
+    def measured(self, lag: float | None, now: float) -> None:
+        """Its lag by commit timestamps, s, is a hint for `predicted_wait`, and proves nothing."""
+        self._lag = lag or 0.0
+        self._lag_until = 0.0 if lag is None else now + _TRUSTED_S
 
     def applied_after(self, delay: float, waited: float, now: float) -> None:
         """A WAIT ended well, so long after the acknowledgement of what it waited for, s."""
@@ -394,6 +422,18 @@ class Topology:
     def term(self) -> int:
         """Names the primary and its incarnation: what one term acknowledged, another may lack."""
         return self._promotions * _EPOCHS + self.primary.epoch
+
+    @property
+    def strayed(self) -> dict[str, GtidSet]:
+        """What servers have `strayed`, by `server_uuid`; of those that were not met yet, too."""
+        found = dict(self.primary.strayed_before)
+        found.update({server.uuid: server.strayed for server in self.servers if server.strayed})
+        return found
+
+    def remember_strayed(self, strayed: dict[str, GtidSet]) -> None:
+        """It was found before the start that servers with these `server_uuid`s have strayed."""
+        for server in self.servers:
+            server.strayed_before = strayed
 
     def held_by_replicas(self) -> list[Held]:
         """What each replica has proved so far; for `compare`, before the primary is asked."""

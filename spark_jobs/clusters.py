@@ -1,35 +1,48 @@
 """Which proxies of a log stand before the same servers."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from itertools import chain
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
 
-def find(records: DataFrame) -> dict[str, str]:
-    """Name the cluster of each proxy, by the name of one of its proxies.
-
-    Proxies are of one cluster if they name one server. If there is a proxy that names no primary,
-    nobody can tell them apart, and all are of one. This runs a job.
+def find(records: DataFrame) -> tuple[dict[str, str], frozenset[str]]:
+    """`group` the proxies of a log. This runs a job.
 
     Args:
         records: NUMBERED.
     """
-    rows = records.select("proxy", "server_uuid", "role").distinct().orderBy("proxy").collect()
-    clusters: dict[str, str] = {row.proxy: row.proxy for row in rows}
-    told = {row.proxy for row in rows if row.role == "primary" and row.server_uuid is not None}
-    if len(told) < len(clusters):
-        return dict.fromkeys(clusters, min(clusters))
+    rows = records.select("proxy", "server_uuid", "role").distinct().collect()
+    return group((row.proxy, row.server_uuid, row.role) for row in rows)
+
+
+def group(
+    named: Iterable[tuple[str, str | None, str | None]],
+) -> tuple[dict[str, str], frozenset[str]]:
+    """Name the cluster of each proxy, by the name of one of its proxies.
+
+    Proxies are of one cluster if they name one server.
+
+    Args:
+        named: proxy, server_uuid and role of its records.
+
+    Returns:
+        The clusters, and those of them that name no primary while others do: such a proxy may
+        stand before any cluster, and nobody can tell which.
+    """
+    rows = sorted(named, key=lambda row: row[0])
+    clusters = {proxy: proxy for proxy, _, _ in rows}
     first: dict[str, str] = {}
-    for row in rows:
-        if row.server_uuid is None:
+    for proxy, uuid, _ in rows:
+        if uuid is None:
             continue
-        both = {clusters[first.setdefault(row.server_uuid, row.proxy)], clusters[row.proxy]}
-        for proxy, cluster in clusters.items():
+        both = {clusters[first.setdefault(uuid, proxy)], clusters[proxy]}
+        for other, cluster in clusters.items():
             if cluster in both:
-                clusters[proxy] = min(both)
-    return clusters
+                clusters[other] = min(both)
+    told = {clusters[proxy] for proxy, uuid, role in rows if role == "primary" and uuid is not None}
+    return clusters, frozenset(clusters.values()) - told if told else frozenset()
 
 
 def column(clusters: Mapping[str, str]) -> Column:
@@ -38,3 +51,18 @@ def column(clusters: Mapping[str, str]) -> Column:
         return fn.col("proxy")
     names = fn.create_map(*(fn.lit(name) for name in chain.from_iterable(clusters.items())))
     return names[fn.col("proxy")]
+
+
+def concerned(clusters: Mapping[str, str], unplaced: Collection[str], doubtful: Column) -> Column:
+    """The clusters that a record may concern: its own, and any if it is doubtful and unplaced.
+
+    Args:
+        clusters: of each proxy.
+        unplaced: the clusters that may be any.
+        doubtful: whether the record leaves open what was committed.
+    """
+    own = column(clusters)
+    if not unplaced:
+        return fn.array(own)
+    every = fn.array(*(fn.lit(name) for name in sorted(set(clusters.values()))))
+    return fn.when(own.isin(*unplaced) & doubtful, every).otherwise(fn.array(own))

@@ -36,6 +36,8 @@ def transform(records: DataFrame, history: History, clock_error_us: int = 0) -> 
         "terms": history.terms,
         "confirmations": history.confirmations,
         "gaps": history.gaps,
+        "unplaced": history.unplaced,
+        "successions": history.successions,
     }
     handler = type("_JudgeWithHistory", (Judge,), known)
     return ordered_pass(events, groups.GROUP, groups.ORDER, handler, JUDGED)

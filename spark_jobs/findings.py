@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from spark_jobs.markdown import counted
+from spark_jobs.markdown import counted, named
 from spark_jobs.verdict import Verdict
 
 CLEAN: Final = 0
@@ -63,6 +63,8 @@ class Findings:
         log: where the log is, as it was named.
         complete: segments that were finished.
         live: segments that were still open.
+        unread: files that seem to hold records and could not be read.
+        unknown: files of the log that were not taken for segments.
         faults: FAULTS.
         runs: RUNS.
         verdicts: VERDICTS.
@@ -71,6 +73,7 @@ class Findings:
         undecided: JUDGED, the first few of each finding that were not judged.
         understated: reads that are ok although the proxy required less than they had to see.
         lag: LAG.
+        replication: REPLICATION.
         mix: MIX.
         fallbacks: FALLBACKS.
         errors: ERRORS.
@@ -87,9 +90,12 @@ class Findings:
     undecided: Sequence[Row]
     understated: int
     lag: Sequence[Row]
+    replication: Sequence[Row]
     mix: Sequence[Row]
     fallbacks: Sequence[Row]
     errors: Sequence[Row]
+    unread: Sequence[str] = ()
+    unknown: Sequence[str] = ()
 
     def reads(self, *verdicts: Verdict) -> int:
         """Count the reads under these verdicts; all of them if none is named."""
@@ -117,6 +123,8 @@ class Findings:
         told = []
         if not self.in_runs("statements"):
             told.append("The log holds no statement.")
+        if self.unread:
+            told.append(f"Not read: {named(self.unread)}.")
         if undecided:
             told.append(f"Not judged: {counted(undecided, 'read')}.")
         if conflicting:

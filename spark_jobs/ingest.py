@@ -1,12 +1,8 @@
 """The routing log: from files to numbered records, without losing sight of what is not there."""
 
 import re
-import shutil
-from dataclasses import dataclass
 from functools import reduce
 from operator import or_
-from pathlib import Path
-from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as fn
@@ -14,57 +10,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from spark_jobs import statement
 from spark_jobs.schema import NUMBERED, RECORD, RECORD_VERSION, RUN, SESSION
-
-OPEN_SUFFIX: Final = ".open"
-_SEGMENTS: Final = "date=*/*.jsonl"
-
-
-@dataclass(frozen=True, slots=True)
-class Segments:
-    """The files of a log.
-
-    Attributes:
-        complete: segments that the proxy has finished.
-        live: copies of the segments that it was still writing (or was killed over).
-    """
-
-    complete: tuple[Path, ...]
-    live: tuple[Path, ...]
-
-    @property
-    def paths(self) -> tuple[Path, ...]:
-        """All of them."""
-        return self.complete + self.live
-
-
-def find_segments(log: Path, scratch: Path) -> Segments:
-    """List a log that may be growing.
-
-    A live segment is renamed when it is complete, so it is copied first, and its copy dropped if
-    the rename came between. Everything is named by a path below `scratch`: a log may be in a
-    directory whose name Hadoop would take for a pattern or for a URI.
-
-    Args:
-        log: the directory that holds ``date=YYYY-MM-DD/``.
-        scratch: an empty directory.
-    """
-    copies: dict[Path, Path] = {}
-    for path in sorted(log.glob(_SEGMENTS + OPEN_SUFFIX)):
-        copy = scratch / "live" / path.relative_to(log)
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            shutil.copyfile(path, copy)
-        except FileNotFoundError:
-            continue  # renamed; it is among the complete ones below
-        copies[path.with_suffix("")] = copy
-    complete = sorted(log.glob(_SEGMENTS))
-    for path in complete:
-        copies.pop(path, None)
-    link = scratch / "log"
-    link.symlink_to(log.resolve())
-    return Segments(
-        tuple(link / path.relative_to(log) for path in complete), tuple(copies.values())
-    )
+from spark_jobs.segments import Segments
 
 
 def read(spark: SparkSession, segments: Segments) -> DataFrame:

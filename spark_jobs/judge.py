@@ -43,11 +43,15 @@ class Judge:
         terms: of each cluster's primaries.
         confirmations: of each cluster's primaries.
         gaps: in the log, by cluster and by proxy.
+        unplaced: clusters that may be any.
+        successions: when runs turned to another primary.
     """
 
     terms: ClassVar[Mapping[str, Sequence[Term]]] = {}
     confirmations: ClassVar[Mapping[tuple[str, str | None], Sequence[Confirmation]]] = {}
     gaps: ClassVar[Mapping[tuple[str, str], Gaps]] = {}
+    unplaced: ClassVar[frozenset[str]] = frozenset()
+    successions: ClassVar[Mapping[tuple[object, ...], int]] = {}
 
     def __init__(self) -> None:
         self._own = GtidSet()
@@ -145,6 +149,8 @@ class Judge:
         )
 
     def _judge_replica(self, it: Event, owed: GtidSet) -> Said:
+        if it.kind == "cluster" and it.cluster in self.unplaced:
+            return Said(Verdict.NOT_JUDGED, Finding.UNKNOWN_CLUSTER)
         doubt = self._doubt_of(it)
         if not owed and doubt is None:
             return Said(Verdict.OK, Finding.NOTHING_WRITTEN)
@@ -231,12 +237,31 @@ class Judge:
 
     def _learn_named(self, named: GtidSet, it: Event) -> None:
         self._wrote_us = it.ended_us
+        named = self._held(named, it)
         self._own.update(named)
         if it.own_gtids:
             self._all.update(named)
             self._sources.add(named, _source("wrote", it, it.named))
         else:
             self._saw(it.named, it)
+
+    def _held(self, gtids: GtidSet, it: Event) -> GtidSet:
+        """What of it reads are held to: of an earlier primary's late word, what the new one has.
+
+        Late is what was sent before the new one was asked, or by a run that did not know it yet.
+        """
+        if it.role != "primary":
+            return gtids
+        run = (it.proxy, it.worker, it.run)
+        for term in reversed(self._begun):
+            if term.server_uuid == it.server_uuid:
+                if term.until_us <= it.dispatched_us:
+                    break
+                continue
+            turned_us = self.successions.get((*run, term.server_uuid), 0)
+            if it.dispatched_us < max(term.until_us, turned_us):
+                return gtids.common(parse(term.executed))
+        return gtids
 
     def _wrote(self, it: Event) -> None:
         self._writers[it.server_uuid] = max(it.ended_us, self._writers.get(it.server_uuid, 0))
@@ -251,6 +276,7 @@ class Judge:
         self._last_seen = text, it.answerer
         if it.answerer:
             self._shown_by[it.answerer].update(gtids)
+        gtids = self._held(gtids, it)
         if not self._all.covers(gtids):
             self._all.update(gtids)
             self._sources.add_whole(gtids, _source("saw" if it.ordinal else "had", it, text))

@@ -7,6 +7,7 @@ from typing import Final
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _BRIEF: Final = 200
+_FILES: Final = 20
 _NUMBER: Final = re.compile(r"-?[0-9][0-9,.]*(%| µs| ms| s)?")
 
 
@@ -21,6 +22,12 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 def counted(number: int, noun: str) -> str:
     """``1 read``, ``1,234 reads``."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def named(files: Sequence[str]) -> str:
+    """The first few files of a list, and how many more there are."""
+    more = f", and {len(files) - _FILES:,} more" if len(files) > _FILES else ""
+    return ", ".join(f"`{_cell(file)}`" for file in files[:_FILES]) + more
 
 
 def moment(microseconds: int) -> str:

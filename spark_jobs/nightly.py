@@ -19,7 +19,7 @@ from spark_jobs.verdict import Verdict
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from spark_jobs.ingest import Segments
+    from spark_jobs.segments import Segments
 
 _EXAMPLES: Final = 5
 
@@ -28,7 +28,7 @@ def run(log: Path, out: Path | None, clock_error_us: int = 0) -> int:
     """Audit a routing log and print the verdict.
 
     Args:
-        log: the directory that holds ``date=YYYY-MM-DD/*.jsonl``.
+        log: the directory that holds ``date=YYYY-MM-DD/*.jsonl``, also as ``.gz`` or ``.zst``.
         out: where the report and the tables go; None for ``_audit`` in `log`, which is never read.
         clock_error_us: by how much the clocks of proxies may differ, µs.
 
@@ -54,12 +54,13 @@ def _run(log: Path, out: Path, clock_error_us: int) -> int:
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # it has no types
     from pyspark.errors import PySparkException
 
-    from spark_jobs.ingest import find_segments
+    from spark_jobs import segments as files
 
     with tempfile.TemporaryDirectory(prefix="tidegate-audit-") as scratch:
-        segments = find_segments(log, Path(scratch))
+        segments = files.find_segments(log, Path(scratch), out)
         if not segments.paths:
-            return _undecided(f"There is no segment date=YYYY-MM-DD/*.jsonl in {log}.")
+            unread = "".join(f"\nNot read: {name}" for name in segments.unread)
+            return _undecided(f"There is no segment date=YYYY-MM-DD/*.jsonl in {log}.{unread}")
         spark_log = out / "spark.log"
         try:
             spark = start_spark(spark_log)
@@ -68,7 +69,8 @@ def _run(log: Path, out: Path, clock_error_us: int) -> int:
             finally:
                 spark.stop()
         except (PySparkException, Py4JError) as error:
-            told = str(error).strip().partition("\n")[0]
+            # Where the error is Java's, the first line only says what was called.
+            told = " ".join(str(error).strip().split("\n")[:2])
             return _undecided(f"Spark failed, see {spark_log}: {told}")
     report = out / "report.md"
     report.write_text(render(findings), encoding="utf-8")
@@ -99,6 +101,7 @@ def audit(
         lag_analysis,
         log_integrity,
         primary_history,
+        replication,
         routing_mix,
     )
 
@@ -111,7 +114,8 @@ def audit(
         small.write.mode("overwrite").parquet(str(out / title))
         return [Row(row.asDict(recursive=True)) for row in rows]
 
-    parsed = ingest.parse(ingest.read(spark, segments))
+    lines = ingest.read(spark, segments)
+    parsed = ingest.parse(lines)
     numbered = ingest.number(parsed.where("fault is null")).persist()
     records = numbered.where("repeat is null")
     history = primary_history.learn(records, clock_error_us)
@@ -123,6 +127,8 @@ def audit(
         log=name,
         complete=len(segments.complete),
         live=len(segments.live),
+        unread=segments.unread,
+        unknown=segments.unknown,
         faults=keep(log_integrity.faults(parsed), "faults"),
         runs=keep(log_integrity.runs(numbered), "runs"),
         verdicts=keep(consistency_audit.count(judged), "verdicts"),
@@ -131,6 +137,7 @@ def audit(
         undecided=collect(consistency_audit.examples(judged, Verdict.NOT_JUDGED, _EXAMPLES)),
         understated=judged.where(f"understated and verdict = '{Verdict.OK}'").count(),
         lag=keep(lag_analysis.transform(judged), "lag"),
+        replication=keep(replication.transform(lines), "replication"),
         mix=keep(routing_mix.transform(records), "mix"),
         fallbacks=keep(routing_mix.fallbacks(records), "fallbacks"),
         errors=keep(routing_mix.errors(records), "errors"),

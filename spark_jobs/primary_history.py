@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
 from spark_jobs import clusters
@@ -36,11 +36,13 @@ class Term(NamedTuple):
         from_us: since when it may have been the primary: the last word of the one before it.
         until_us: when it was asked; what was acknowledged before, and is not in its set, is lost.
         executed: canonical text of its set.
+        server_uuid: whose it is.
     """
 
     from_us: int
     until_us: int
     executed: str
+    server_uuid: str | None
 
 
 class Confirmation(NamedTuple):
@@ -76,16 +78,21 @@ class History:
 
     Attributes:
         clusters: cluster of each proxy.
+        unplaced: clusters that name no primary, and may be any.
         terms: of each cluster, in the order of `from_us`.
         confirmations: of each cluster's primaries, by server_uuid, in the order of their times.
         gaps: of each cluster and each proxy.
+        successions: when a run first sent a statement to a primary that was not its first, by
+            RUN and server_uuid.
         past: PAST.
     """
 
     clusters: Mapping[str, str]
+    unplaced: frozenset[str]
     terms: Mapping[str, Sequence[Term]]
     confirmations: Mapping[tuple[str, str | None], Sequence[Confirmation]]
     gaps: Mapping[tuple[str, str], Gaps]
+    successions: Mapping[tuple[object, ...], int]
     past: DataFrame = field(repr=False)
 
 
@@ -96,25 +103,34 @@ def learn(records: DataFrame, clock_error_us: int = 0) -> History:
         records: NUMBERED without repeats.
         clock_error_us: by how much the clocks of proxies may differ, µs.
     """
-    known = clusters.find(records)
-    past = transform(records, clusters.column(known), clock_error_us).persist()
+    known, unplaced = clusters.find(records)
+    past = transform(records, known, unplaced, clock_error_us).persist()
     terms: defaultdict[str, list[Term]] = defaultdict(list)
     confirmations: defaultdict[tuple[str, str | None], list[Confirmation]] = defaultdict(list)
     gaps: defaultdict[tuple[str, str], list[tuple[int, int | None]]] = defaultdict(list)
-    for row in past.where(fn.col("what").isin("term", "confirmed", "gap")).collect():
+    successions: dict[tuple[object, ...], int] = {}
+    wanted = fn.col("what").isin("term", "confirmed", "gap", "succeeded")
+    for row in past.where(wanted).collect():
         if row.what == "term":
-            terms[row.cluster].append(Term(row.at_us, row.until_us, row.gtids))
+            term = Term(row.at_us, row.until_us, row.gtids, row.server_uuid)
+            terms[row.cluster].append(term)
+        elif row.what == "succeeded":
+            key = (row.proxy, row.worker, row.run, row.server_uuid)
+            successions[key] = min(row.at_us, successions.get(key, row.at_us))
         elif row.what == "confirmed":
             confirmation = Confirmation(row.until_us, row.answered_us)
             confirmations[row.cluster, row.server_uuid].append(confirmation)
         else:
-            gaps["proxy", row.proxy].append((row.at_us, row.mark))
+            if row.cluster == known[row.proxy]:
+                gaps["proxy", row.proxy].append((row.at_us, row.mark))
             gaps["cluster", row.cluster].append((row.at_us, row.mark))
     return History(
         clusters=known,
-        terms={name: sorted(its) for name, its in terms.items()},
+        unplaced=unplaced,
+        terms={name: sorted(its, key=lambda it: it[:3]) for name, its in terms.items()},
         confirmations={key: sorted(its) for key, its in confirmations.items()},
         gaps={key: Gaps(its) for key, its in gaps.items()},
+        successions=successions,
         past=past,
     )
 
@@ -136,12 +152,18 @@ def lost(past: DataFrame) -> DataFrame:
     )
 
 
-def transform(records: DataFrame, cluster: Column, clock_error_us: int) -> DataFrame:
+def transform(
+    records: DataFrame,
+    known: Mapping[str, str],
+    unplaced: frozenset[str],
+    clock_error_us: int,
+) -> DataFrame:
     """Go through each cluster's records in the order of their times.
 
     Args:
         records: NUMBERED without repeats.
-        cluster: the cluster of a record.
+        known: cluster of each proxy.
+        unplaced: those that may be any; what their proxies leave open is open in all.
         clock_error_us: by how much the clocks of proxies may differ, µs.
 
     Returns:
@@ -156,6 +178,10 @@ def transform(records: DataFrame, cluster: Column, clock_error_us: int) -> DataF
         fn.when(fn.col("missing") > 0, GAP),
         fn.when(fn.col("whole").isNotNull(), TIDE),
     )
+    cluster = clusters.column(known)
+    doubtful = what.isin(OPEN, GAP)
+    # Elsewhere, what is left open is like a gap: nobody there waits for this record alone.
+    abroad = fn.col("cluster") != cluster
     # Missing records may be of writes on whatever was the primary then.
     nobodys = (what == GAP) | ((what == OPEN) & ~unnamed)
     at = (
@@ -166,8 +192,10 @@ def transform(records: DataFrame, cluster: Column, clock_error_us: int) -> DataF
     )
     found = (
         records.withColumn("what", fn.explode(fn.array_compact(fn.array(*happened))))
-        .withColumns({"at_us": at, "cluster": cluster, "is_whole": fn.col("own_gtids") == ""})
-        .withColumn("server_uuid", fn.when(~nobodys, fn.col("server_uuid")))
+        .withColumn("cluster", fn.explode(clusters.concerned(known, unplaced, doubtful)))
+        .withColumns({"at_us": at, "is_whole": fn.col("own_gtids") == ""})
+        .withColumn("server_uuid", fn.when(~nobodys & ~abroad, fn.col("server_uuid")))
+        .withColumn("what", fn.when(abroad, GAP).otherwise(what))
         .withColumn("gtids", fn.when(what == TIDE, fn.col("whole")).otherwise(fn.col("named")))
         .select(*Event._fields)
     )

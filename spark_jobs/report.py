@@ -7,7 +7,7 @@ from typing import Final
 
 from spark_jobs.counter_example import counter_example, lost_writes
 from spark_jobs.findings import Findings, Row
-from spark_jobs.markdown import counted, moment, span, table
+from spark_jobs.markdown import counted, moment, named, span, table
 from spark_jobs.promise import LEVELS, SCOPES
 from spark_jobs.verdict import Finding, Verdict
 
@@ -40,6 +40,7 @@ def render(findings: Findings) -> str:
         *_examples("Counter-examples", Verdict.VIOLATION, findings.violations),
         *_examples("Not judged", Verdict.NOT_JUDGED, findings.undecided),
         *_lag(findings),
+        *_replication(findings),
         *_mix(findings),
         *_trouble(findings),
         *_log(findings),
@@ -176,6 +177,46 @@ def _lag(findings: Findings) -> Iterable[str]:
         )
 
 
+def _replication(findings: Findings) -> Iterable[str]:
+    if not findings.replication:
+        return
+    yield "## Replication lag"
+    yield (
+        "From commit timestamps, by the transactions that the proxies' monitors met: from the "
+        "commit on the first server (end to end) or on the immediate source (last hop) to the end "
+        "of their application. The oldest is the age of the oldest transaction that was missing."
+    )
+    names = ("p50", "p99", "max")
+    yield table(
+        (
+            *("Server", "Channel", "Source", "Transactions"),
+            *(f"End to end {name}" for name in names),
+            *(f"Last hop {name}" for name in names),
+            "Oldest",
+        ),
+        (
+            (
+                *(row.text("server"), row.text("channel"), row.text("source")),
+                row.number("transactions"),
+                *(_maybe(row, f"end_to_end_{name}_us") for name in names),
+                *(_maybe(row, f"last_hop_{name}_us") for name in names),
+                _maybe(row, "waits_max_us"),
+            )
+            for row in findings.replication
+        ),
+    )
+    disordered = sum(row.number("disordered") for row in findings.replication)
+    if disordered:
+        yield (
+            f"{counted(disordered, 'transaction')} had an original commit that is newer than the "
+            "immediate one: a server's clock was wrong, or a session set the timestamp."
+        )
+
+
+def _maybe(row: Row, column: str) -> str:
+    return span(row.number(column)) if row.has(column) else ""
+
+
 def _mix(findings: Findings) -> Iterable[str]:
     if not findings.mix:
         return
@@ -251,6 +292,10 @@ def _log(findings: Findings) -> Iterable[str]:
                 for row in runs
             ),
         )
+    if findings.unread:
+        yield f"Not read, though they seem to hold records: {named(findings.unread)}."
+    if findings.unknown:
+        yield f"Not taken for segments: {named(findings.unknown)}."
     if findings.faults:
         yield (
             "Lines that are no record. A *torn* one is what a crash leaves at a file's end, or "

@@ -107,10 +107,10 @@ MISSED: Final = _table(
 """A record that names GTIDs which a read may not have seen."""
 
 PAST: Final = _table(
-    ("what", _TEXT),  # "mark", "bound", "gap", "term", "confirmed" or "lost"
+    ("what", _TEXT),  # "mark", "bound", "gap", "term", "succeeded", "confirmed" or "lost"
     ("cluster", _TEXT),
     *((name, RECORD[name].dataType) for name in (*RUN, "seq")),
-    ("at_us", _LONG),  # mark: when it was asked for; gap, term, lost: since when
+    ("at_us", _LONG),  # mark: when it was asked for; gap, term, succeeded, lost: since when
     ("until_us", _LONG),  # term, confirmed, lost: when the primary was asked
     ("answered_us", _LONG),  # confirmed: when it had answered
     ("mark", _LONG),  # number of a tide mark; bound, gap: that bounds the record, null if none
@@ -193,6 +193,38 @@ LAG: Final = _table(
     *((f"since_write_{name}_us", _LONG) for name in _QUANTILES),
 )
 """How long reads waited, and how soon after a write a server was shown to have it."""
+
+REPLICATED: Final = _table(
+    ("channel", _TEXT),
+    ("gtid", _TEXT),
+    ("original_us", _LONG),
+    ("immediate_us", _LONG),
+    ("began_us", _LONG),
+    ("ended_us", _LONG),
+    ("end_to_end_us", _LONG),
+    ("last_hop_us", _LONG),
+    ("error_us", _LONG),
+)
+"""A transaction that a replica applied, as `lag.applied` of a "proof" record tells."""
+
+WAITING: Final = _table(
+    ("channel", _TEXT), ("source", _TEXT), ("waits_us", _LONG), ("hop_waits_us", _LONG)
+)
+"""A source of which a replica lacked something, as `lag.waits` of a "proof" record tells."""
+
+REPLICATION: Final = _table(
+    ("server", _TEXT),
+    ("channel", _TEXT),
+    ("source", _TEXT),
+    ("transactions", _LONG),  # a sample: those that the monitor met
+    *((f"end_to_end_{name}_us", _LONG) for name in _QUANTILES),
+    *((f"last_hop_{name}_us", _LONG) for name in _QUANTILES),
+    *((f"upstream_{name}_us", _LONG) for name in _QUANTILES),
+    *((f"apply_{name}_us", _LONG) for name in _QUANTILES),
+    ("disordered", _LONG),  # transactions whose original commit is newer than their immediate one
+    ("waits_max_us", _LONG),  # the oldest that anything missing ever was
+)
+"""What transactions took to get to a replica, by commit timestamps: one row per source."""
 
 MIX: Final = _table(
     ("dimension", _TEXT),

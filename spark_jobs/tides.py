@@ -3,6 +3,7 @@
 from collections import defaultdict, deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final, NamedTuple
 
 from pyspark.sql import Row
@@ -76,18 +77,52 @@ class _Mark:
     gtids: GtidSet
 
 
+@dataclass(eq=False)
+class _Begun:
+    """A primary's set that lacked something, or was its first, until nothing can take it back.
+
+    A GTID that the same primary shows again was never lost: clocks were wrong.
+
+    Attributes:
+        term: PAST of it.
+        executed: the set.
+        gone: what had been acknowledged and is missing.
+        again: what of it was acknowledged once more. A primary that lost its newest transactions
+            gives their numbers to others; so their return tells nothing.
+        writes: whose `gone` is.
+        succeeded: another primary, or another incarnation, shows its first set.
+    """
+
+    term: _Past
+    executed: GtidSet
+    gone: GtidSet
+    again: GtidSet
+    writes: list[Source]
+    succeeded: bool
+
+    def told(self) -> Iterator[_Past]:
+        """PAST of what is left of it."""
+        if self.succeeded or self.gone:
+            yield self.term._replace(gtids=self.executed.text())
+        if self.gone:
+            gtids = self.gone.shortened(_MOST)
+            yield self.term._replace(what="lost", gtids=gtids, writes=self.writes)
+
+
 @dataclass
 class _Reign:
     """Which primary a run knows.
 
     Attributes:
         server: it, and its incarnation.
+        since_us: when it was sent the first statement that it answered.
         last_us: when it was sent the last statement that it answered.
         earlier_us: the same of the primary before it; None if the run knew no other.
         told: it has been asked for its whole set.
     """
 
     server: tuple[str | None, int | None]
+    since_us: int
     last_us: int
     earlier_us: int | None
     told: bool = False
@@ -106,6 +141,8 @@ class Tides:
         self._numbers = 0
         self._reigns: dict[tuple[str, int, str], _Reign] = {}
         self._superseded: set[str | None] = set()
+        self._last_us: dict[str | None, int] = {}
+        self._begun: defaultdict[str | None, list[_Begun]] = defaultdict(list)
         self._confirmed: dict[str | None, int] = {}
 
     def eval(self, row: Row) -> Iterator[_Past]:
@@ -113,7 +150,7 @@ class Tides:
         it = Event._make(row)
         self._cluster = it.cluster
         if it.what == REIGN:
-            self._succeed(it)
+            yield from self._succeed(it)
             return
         if it.what in (OPEN, GAP):
             self._open[it.server_uuid].append(it)
@@ -128,19 +165,25 @@ class Tides:
         yield from self._settle(it.at_us)
         changed = False
         reign = self._reigns.get((it.proxy, it.worker, it.run))
-        present = reign is not None and reign.server == (it.server_uuid, it.incarnation)
-        if reign is not None and present and it.server_uuid not in self._superseded:
+        if reign is not None and reign.server != (it.server_uuid, it.incarnation):
+            reign = None
+        if reign is not None:
+            yield from self._take_back(reign, gtids, it)
+        presides = reign is not None and it.server_uuid not in self._superseded
+        if reign is not None and presides:
             gone = self._acknowledged.minus(gtids)
             changed = bool(gone) or (reign.earlier_us is not None and not reign.told)
             if changed:
-                yield from self._begin(reign, gtids, gone, it)
+                self._begin(reign, gtids, gone, it)
             yield from self._confirm(it)
             reign.told = True
-        yield from self._bound(gtids, it, anybodys=changed)
+        yield from self._bound(gtids, it, anybodys=changed, presides=presides)
 
     def terminate(self) -> Iterator[_Past]:
         """Settle what was still open."""
         yield from self._settle(None)
+        for begun in chain.from_iterable(self._begun.values()):
+            yield from begun.told()
         for queue in self._open.values():
             for it in queue:
                 if it.what == GAP:
@@ -148,24 +191,33 @@ class Tides:
 
     # Tide marks
 
-    def _bound(self, gtids: GtidSet, tide: Event, *, anybodys: bool) -> Iterator[_Past]:
+    def _bound(
+        self, gtids: GtidSet, tide: Event, *, anybodys: bool, presides: bool
+    ) -> Iterator[_Past]:
         """Bound what was open when this set was asked for.
 
-        `anybodys`: also what earlier primaries may have committed. It is in the first set of the
-        next one, or lost.
+        `anybodys`: also what anybody else may have committed. It is in the first set of the next
+        primary, or lost. `presides`: also what turned out only later that an earlier primary may
+        have committed; of the one that presides now, any set will do.
         """
         for mark in self._marks:
             if mark.tide.server_uuid == tide.server_uuid and not gtids.covers(mark.gtids):
                 mark.gtids.remove(mark.gtids.minus(gtids))
         bounded: list[Event] = []
-        for server_uuid in list(self._open) if anybodys else {tide.server_uuid, None}:
-            bounded += self._open.pop(server_uuid, ())
+        for uuid in list(self._open):
+            own = uuid is None or uuid == tide.server_uuid
+            if own or anybodys or (presides and self._is_over(uuid, tide)):
+                bounded += self._open.pop(uuid)
         if not bounded:
             return
         self._numbers += 1
         self._marks.append(_Mark(self._numbers, tide, gtids.copy()))
         for it in bounded:
             yield self._bounded(it, self._numbers)
+
+    def _is_over(self, uuid: str | None, tide: Event) -> bool:
+        """Whether a server was the primary, and was no more when this set was asked for."""
+        return uuid in self._superseded or self._last_us.get(uuid, tide.at_us) < tide.at_us
 
     def _bounded(self, it: Event, mark: int | None) -> _Past:
         what, at_us = ("gap", it.since_us) if it.what == GAP else ("bound", it.at_us)
@@ -183,40 +235,69 @@ class Tides:
 
     # Changes of the primary
 
-    def _succeed(self, it: Event) -> None:
+    def _succeed(self, it: Event) -> Iterator[_Past]:
         """A run has another primary than before."""
         run = (it.proxy, it.worker, it.run)
         before = self._reigns.get(run)
+        self._last_us[it.server_uuid] = max(it.ended_us, self._last_us.get(it.server_uuid, 0))
         if before is not None and before.server[0] != it.server_uuid:
             self._superseded.add(before.server[0])
             self._superseded.discard(it.server_uuid)
+            yield _Past(
+                *("succeeded", self._cluster, *run), at_us=it.at_us, server_uuid=it.server_uuid
+            )
         earlier_us = None if before is None else before.last_us
-        self._reigns[run] = _Reign((it.server_uuid, it.incarnation), it.ended_us, earlier_us)
+        server = (it.server_uuid, it.incarnation)
+        self._reigns[run] = _Reign(server, it.at_us, it.ended_us, earlier_us)
 
     def _acknowledge(self, gtids: GtidSet, it: Event) -> None:
         how = "saw" if it.is_whole else "wrote"
         source = Source(how, it.run, it.session, it.seq, it.ended_us, it.digest, it.gtids)
         if not it.is_whole:
             self._sources.add(gtids, source)
+            for begun in chain.from_iterable(self._begun.values()):
+                begun.again.update(gtids.common(begun.gone))
         elif not self._acknowledged.covers(gtids):
             self._sources.add_whole(gtids, source)
         self._acknowledged.update(gtids)
         newest_us = max(it.ended_us, self._acknowledged_us.get(it.server_uuid, 0))
         self._acknowledged_us[it.server_uuid] = newest_us
 
-    def _begin(self, reign: _Reign, gtids: GtidSet, gone: GtidSet, tide: Event) -> Iterator[_Past]:
+    def _begin(self, reign: _Reign, gtids: GtidSet, gone: GtidSet, tide: Event) -> None:
         """The primary is another one, or at least lacks what had been acknowledged."""
-        since_us = tide.at_us
+        since_us, succeeded = tide.at_us, reign.earlier_us is not None and not reign.told
         if reign.earlier_us is not None and not reign.told:
             since_us = min(reign.earlier_us, tide.at_us)
-        key = (tide.proxy, tide.worker, tide.run, tide.seq)
-        term = _Past("term", self._cluster, *key, at_us=since_us, until_us=tide.at_us)
-        yield term._replace(gtids=gtids.text())
-        if gone:
-            self._acknowledged.remove(gone)
-            told, writes = gone.shortened(_MOST), self._sources.of(gone)
-            uuid = tide.server_uuid
-            yield term._replace(what="lost", server_uuid=uuid, gtids=told, writes=writes)
+        term = _Past(
+            *("term", self._cluster, tide.proxy, tide.worker, tide.run, tide.seq),
+            at_us=since_us,
+            until_us=tide.at_us,
+            server_uuid=tide.server_uuid,
+        )
+        writes = self._sources.of(gone) if gone else []
+        begun = _Begun(term, gtids.copy(), gone, GtidSet(), writes, succeeded)
+        self._begun[tide.server_uuid].append(begun)
+        self._acknowledged.remove(gone)
+
+    def _take_back(self, reign: _Reign, gtids: GtidSet, tide: Event) -> Iterator[_Past]:
+        """What this primary shows again was never lost, unless it may be another's by now."""
+        left = []
+        for begun in self._begun[tide.server_uuid]:
+            back = begun.gone.common(gtids)
+            back.remove(begun.again)
+            if back and reign.since_us > min((it.ended_us for it in begun.writes), default=0):
+                # It may have lost it, and given its number to another.
+                back = _of_others(back, tide.server_uuid)
+            if back:
+                begun.gone.remove(back)
+                begun.executed.update(back)
+                begun.writes = self._sources.of(begun.gone)
+                self._acknowledged.update(back)
+            if begun.gone:
+                left.append(begun)
+            else:
+                yield from begun.told()
+        self._begun[tide.server_uuid] = left
 
     def _confirm(self, tide: Event) -> Iterator[_Past]:
         """Note when this primary was first asked after others had acknowledged something."""
@@ -231,3 +312,12 @@ class Tides:
             answered_us=tide.ended_us,
             server_uuid=uuid,
         )
+
+
+def _of_others(gtids: GtidSet, uuid: str | None) -> GtidSet:
+    """What of it has not this server's own UUID."""
+    others = GtidSet()
+    for tsid, start, end in gtids:
+        if tsid.partition(":")[0] != uuid:
+            others.add(tsid, start, end)
+    return others

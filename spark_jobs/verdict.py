@@ -73,6 +73,10 @@ class Finding(StrEnum):
         "primary changed",
         "Another primary answered than acknowledged the writes; nothing shows that it has them.",
     )
+    UNKNOWN_CLUSTER = (
+        "unknown cluster",
+        "The log holds several clusters, and the proxy names no primary: nobody can tell its own.",
+    )
     NO_BOUND = "no bound", "The level is BOUNDED_STALENESS, and no bound is logged."
     UNKNOWN_LEVEL = "unknown level", "This audit does not know the level or the scope."
 

@@ -113,6 +113,17 @@ def test_the_demo_runs(installed: Path) -> None:
     assert "READ_OWN_WRITES" in python(installed, "-m", "tidegate", "demo", "--once", "--no-audit")
 
 
+def test_the_mock_cluster_runs(installed: Path) -> None:
+    code = (
+        "from tidegate.mysql_mocker import MockCluster\n"
+        "from tidegate.mysql_mocker.pytest_plugin import mysql_cluster\n"
+        "with MockCluster(replicas=1, lag='1h', http=0) as cluster:\n"
+        "    print([state.role for state in cluster.state()])\n"
+    )
+    assert python(installed, "-c", code) == "['primary', 'replica']\n"
+    assert "tidegate mock --port 3307" in python(installed, "-m", "tidegate", "mock", "--help")
+
+
 def test_an_import_is_turned_and_nothing_else() -> None:
     source = (
         "from routing.gtid import X\n    import protocol as protocol\nimport proxying\n"

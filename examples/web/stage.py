@@ -18,7 +18,7 @@ import pymysql
 from werkzeug.serving import WSGIRequestHandler, make_server
 
 from examples.web.app import TABLE, Database, create_app
-from mysql_mocker.cluster import Cluster
+from mysql_mocker.server.cluster import Cluster
 from proxy.address import Address
 
 PROXIES: Final = 2

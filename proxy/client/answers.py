@@ -371,6 +371,8 @@ class Answers:
                 settings = session.primary_settings
                 if settings.untracked and (request.may_write or request.is_read):
                     state.may_have_written(request.rules)
+                if effects.stays(request):
+                    connection.keepable = False
                 if effects.succeeded(request, state, stream.row, settings.undone):
                     settings.restore()
                 if request.ending is None:

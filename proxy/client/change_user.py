@@ -22,7 +22,8 @@ from proxy.client.login import (
     timed_out,
 )
 from proxy.client.sandbox import leave_sandbox
-from proxy.server.login import Login, Sandbox
+from proxy.server.login import Login
+from proxy.server.opened import Sandbox
 from routing.consistency import SettingError
 
 if TYPE_CHECKING:

@@ -19,6 +19,7 @@ from proxy.client.prepared import READING, prepare_on
 from proxy.client.previous import begun_on
 from proxy.server.connection import (
     FORWARD,
+    FORWARD_CURSOR,
     FORWARD_ROW,
     PROBE,
     PreparedHandle,
@@ -281,6 +282,8 @@ class Dispatch:
         if prepared is None:
             connection.expect(expected)
             return request.packet
+        if prepared.asks_cursor and request.command is Command.COM_STMT_EXECUTE:
+            expected = FORWARD_CURSOR
         handle = connection.statements.get(prepared.number)
         if handle is None:
             if connection is session.primary:

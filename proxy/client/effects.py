@@ -330,6 +330,14 @@ def succeeded(
     return restore
 
 
+def stays(request: Request) -> bool:
+    """Whether a command did what is left on its connection whatever session comes next."""
+    statement = request.statement
+    if statement is None:
+        return request.may_write  # it was not looked at
+    return any(assignment.name == "resource_group" for assignment in statement.assignments)
+
+
 def failed(request: Request, state: Session, unseen: bool = False) -> bool:
     """Take over what a command may have done to the session before it failed.
 

@@ -41,14 +41,18 @@ from proxy.client.session_rules import SessionRules
 from proxy.compressed import compress
 from proxy.server.attributes import of_session
 from proxy.server.errors import ServerRefusedError, ServerUnreachableError
-from proxy.server.login import Greeted, Login, Sandbox, be_greeted
+from proxy.server.greeting import be_greeted
+from proxy.server.login import Login
+from proxy.server.opened import Sandbox
 from routing.consistency import SettingError
 from routing.session import Session
 
 if TYPE_CHECKING:
     from proxy.address import Address
     from proxy.proxy import Proxy
-    from proxy.server.login import Opened
+    from proxy.server.greeting import Greeted
+    from proxy.server.kept import Kept
+    from proxy.server.opened import Opened
 
 PASSED_ON: Final = (
     Capability.CLIENT_FOUND_ROWS
@@ -172,7 +176,8 @@ class Welcome:
         self._channel = channel
         self._nonce = bytes(byte % 127 + 1 for byte in secrets.token_bytes(20))
         self._session_id = self._connection_id = proxy.next_session_id()
-        self._greeted: Greeted | None = None
+        self._greeted: Greeted | Kept | None = None
+        self._where = f"{listener} {channel.peer.rpartition(':')[0]}"
         self._offered = _OFFERED & proxy.server_capabilities
         if proxy.materials.client_ssl is not None:
             self._offered |= Capability.CLIENT_SSL
@@ -221,6 +226,7 @@ class Welcome:
             refuse(channel, ServerErrorCode.ER_WRONG_VALUE_FOR_VAR, f"Tidegate: {error}")
             return
         tracking = rules.initial(login.database or "").tracking
+        proxy.habits.saw(self._where, login.capabilities)
         greeted, self._greeted = self._greeted, None
         entered = await open_primary(proxy, channel, login, authentication, tracking, greeted)
         if entered is None:
@@ -335,12 +341,20 @@ class Welcome:
         """Let the primary say hello first, unless too many clients take their time to log in.
 
         So the client's connection id is the primary's, and CONNECTION_ID(), process lists and KILL
-        mean what they mean at a server.
+        mean what they mean at a server. A connection that was kept has said hello long ago; it will
+        do if the client logs in as those of its host do.
         """
         proxy = self._proxy
         primary = proxy.topology.primary
         if proxy.accepting > _GREETED_AT_ONCE or proxy.now() < primary.down_until:
             return
+        usual = proxy.habits.expected(self._where)
+        if usual is not None:
+            kept = proxy.pool.reserve(primary, usual)
+            if kept is not None:
+                self._greeted = kept
+                self._connection_id = kept.connection.thread_id
+                return
         try:
             self._greeted = await be_greeted(primary, proxy.config)
             self._connection_id = self._greeted.greeting.thread_id

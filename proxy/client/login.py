@@ -12,13 +12,18 @@ from protocol.session_track import schema_entry
 from proxy.channel import ChannelClosedError, PacketChannel
 from proxy.server.account import Requirement
 from proxy.server.errors import ServerRefusedError, ServerUnreachableError
-from proxy.server.login import Greeted, Login, Opened, Sandbox, open_session
+from proxy.server.opened import Opened, Settings
 from proxy.server.relogin import change_user
+from routing.topology import Role
 
 if TYPE_CHECKING:
     from proxy.client.authentication import Authentication
     from proxy.proxy import Proxy
     from proxy.server.connection import ServerConnection
+    from proxy.server.greeting import Greeted
+    from proxy.server.kept import Kept
+    from proxy.server.login import Login
+    from proxy.server.opened import Sandbox
     from routing.topology import Server
 
 LOGIN_PACKET_LIMIT: Final = 1 << 18
@@ -48,7 +53,7 @@ async def open_primary(
     login: Login,
     authentication: Authentication,
     tracking: str,
-    greeted: Greeted | None = None,
+    greeted: Greeted | Kept | None = None,
     current: ServerConnection | None = None,
 ) -> LoggedIn | None:
     """Log in at the primary; a refusal goes to the client as it is, and closes its connection.
@@ -59,24 +64,24 @@ async def open_primary(
         login: as whom.
         authentication: how the client's password was learned.
         tracking: the value of session_track_gtids.
-        greeted: a connection to the primary that may still be good.
+        greeted: what the client was greeted with; it may still be good.
         current: the session's, if it is to go on as this user; it is used up.
 
     Raises:
         ChannelClosedError, ProtocolError: the client left, or broke the protocol.
     """
     primary = proxy.topology.primary
-    if greeted is not None and (greeted.server is not primary or greeted.channel.closed):
+    if greeted is not None and (greeted.server is not primary or greeted.closed):
         greeted.leave()
         greeted = None
     while True:
         try:
             if current is not None:
-                opened = await change_user(current, login, proxy.config, tracking)
+                settings = Settings(Role.PRIMARY, tracking, login.database or "")
+                limit = proxy.config.connect_timeout
+                opened = await change_user(current, login, settings, 0, limit)
             else:
-                opened = await open_session(
-                    primary, login, proxy.config, proxy.materials, tracking, greeted
-                )
+                opened = await proxy.pool.log_in(primary, login, tracking, greeted)
             if isinstance(opened, Opened):
                 await proxy.terms.begin(opened, login)
             break

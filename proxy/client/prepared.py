@@ -45,7 +45,6 @@ _READING: Final = (
 
 READING: Final = frozenset(_READING)
 
-_CURSOR_EXISTS: Final = 0x0040
 _LAST_ROW_SENT: Final = 0x0080
 
 _COM_STMT_CLOSE: Final = b"\x05\x00\x00\x00\x19"
@@ -65,10 +64,12 @@ class PreparedStatement:
         types_count: how many these are.
         long_data: COM_STMT_SEND_LONG_DATA packets for the next execution, each in parts.
         spoilt: its long data was more than may be kept.
+        asks_cursor: whether its newest execution asked for a cursor.
         cursor: where its cursor is open.
     """
 
     __slots__ = (
+        "asks_cursor",
         "cursor",
         "long_data",
         "number",
@@ -95,6 +96,7 @@ class PreparedStatement:
         self.types_count = 0
         self.long_data: list[list[bytes]] = []
         self.spoilt = False
+        self.asks_cursor = False
         self.cursor: ServerConnection | None = None
 
     @property
@@ -160,8 +162,7 @@ class PreparedStatement:
             self.forget_long_data()
             if self.cursor is not None and self.cursor is not connection:
                 close_on(self.cursor, self)
-            opened = stream.error is None and stream.status & _CURSOR_EXISTS
-            self.cursor = connection if opened else None
+            self.cursor = connection if stream.cursor else None
         elif (
             command is Command.COM_STMT_RESET
             or stream.error is not None

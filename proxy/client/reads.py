@@ -183,7 +183,7 @@ class Reads:
 
     def _lost(self, scope: ScopeState) -> bool:
         """Tell the scope's reader once, if that is the policy, that its writes are gone."""
-        scope.lost_untold = False
+        scope.told_lost()
         if self._proxy.config.on_lost_writes is not LostPolicy.ERROR:
             return False
         self._session.replies.refuse(

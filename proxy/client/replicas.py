@@ -10,14 +10,14 @@ from protocol.tracker_view import TrackerView
 from proxy.channel import ChannelClosedError
 from proxy.client import preparation
 from proxy.server.errors import ServerRefusedError, ServerUnreachableError
-from proxy.server.login import Login, open_connection
+from proxy.server.login import Login
 from routing.decision import Reason
 
 if TYPE_CHECKING:
     from proxy.client.session import ClientSession
     from proxy.proxy import Proxy
     from proxy.server.connection import ServerConnection
-    from proxy.server.login import Opened
+    from proxy.server.opened import Opened
     from routing.session import Session
     from routing.topology import Server
 
@@ -67,8 +67,8 @@ class Replicas:
         if stale is not None:
             self._session.drop(stale)
         try:
-            opened = await open_connection(
-                server, login, proxy.config, proxy.materials, self._tracking(self._session.state)
+            opened = await proxy.pool.open_connection(
+                server, login, self._tracking(self._session.state)
             )
             self._attach(opened)
         except (ServerUnreachableError, ChannelClosedError) as error:
@@ -83,6 +83,8 @@ class Replicas:
             _log.warning("replica %s refused user %r: %s", server.name, login.username, error)
             return Reason.REPLICA_REFUSED
         server.reached()
+        if not opened.connection.kept:
+            proxy.metrics.server_opened(server.name)
         proxy.metrics.server_connected(server.name)
         proxy.metrics.server_up(server.name, True)
         identity = opened.identity
@@ -157,6 +159,12 @@ class Replicas:
         """The client's READ ONLY transaction has ended."""
         for connection in self._connections.values():
             preparation.end_transaction(connection)
+
+    def part_from_all(self) -> None:
+        """The client has left."""
+        for connection in self._connections.values():
+            self._session.part_from(connection)
+        self._connections.clear()
 
     def drop_all(self) -> None:
         """Close all; they are opened again, as another user's."""

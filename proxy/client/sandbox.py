@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from protocol.constants import Capability
     from proxy.channel import PacketChannel
     from proxy.proxy import Proxy
-    from proxy.server.login import Login, Opened, Sandbox
+    from proxy.server.login import Login
+    from proxy.server.opened import Opened, Sandbox
 
 _SHAPES: Final[dict[int, int]] = {
     Command.COM_QUERY: RESULTS,

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from proxy.client.connection import ClientConnection
     from proxy.client.session_rules import SessionRules
     from proxy.proxy import Proxy
-    from proxy.server.login import Opened
+    from proxy.server.opened import Opened
     from routing.consistency import Adjustment, Rules
     from routing.statement import Statement
 
@@ -188,6 +188,8 @@ class ClientSession:
         self.connection.server_allows(identity.max_allowed_packet)
         self.state.connected(identity.sql_mode, identity.autocommit, identity.character_set)
         self.state.chose_schema(connection.schema)
+        if not connection.kept:
+            self._proxy.metrics.server_opened(connection.server.name)
         self._proxy.metrics.server_connected(connection.server.name)
         if old is not None:
             self.drop(old)
@@ -197,6 +199,11 @@ class ClientSession:
         connection.close()
         self.connection.resume_reading()  # it may have been this one that took no more
         self._proxy.metrics.server_disconnected(connection.server.name)
+
+    def part_from(self, connection: ServerConnection) -> None:
+        """Let other logins have a connection to a server, if nothing of this session is left."""
+        self._proxy.metrics.server_disconnected(connection.server.name)
+        self._proxy.pool.give(connection, self.login.username)
 
     @property
     def connections(self) -> list[ServerConnection]:
@@ -409,9 +416,14 @@ class ClientSession:
                 kill(active, self.replicas.login(), self._proxy.config, self._proxy.materials),
                 f"session {self.session_id}: kill its wait",
             )
-        self.replicas.drop_all()
-        if self.primary is not None:
-            self.drop(self.primary)
+        if self.answered and not self.long_command.going:
+            self.replicas.part_from_all()
+            if self.primary is not None:
+                self.part_from(self.primary)
+        else:
+            self.replicas.drop_all()
+            if self.primary is not None:
+                self.drop(self.primary)
         self._proxy.forget(self)
         self._part()
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from proxy.client.session import ClientSession
     from proxy.proxy import Proxy
     from proxy.server.connection import ServerConnection
-    from proxy.server.login import Opened
+    from proxy.server.opened import Opened
     from proxy.server.view_question import Answer
     from routing.statement import Statement
 

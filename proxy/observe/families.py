@@ -11,6 +11,11 @@ LATENCY_BUCKETS_US: Final = (
     *(50, 100, 200, 300, 500, 750, 1_000, 1_500, 2_500, 5_000, 10_000, 25_000, 50_000),
     *(100_000, 250_000, 500_000, 1_000_000, 2_500_000, 5_000_000, 10_000_000),
 )
+LAG_BUCKETS_US: Final = (
+    *(100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000),
+    *(1_000_000, 2_500_000, 5_000_000, 10_000_000, 30_000_000, 60_000_000, 300_000_000),
+    *(900_000_000, 3_600_000_000),
+)
 WAIT_BUCKETS_US: Final = (
     *(100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000),
     *(1_000_000, 2_500_000, 5_000_000, 10_000_000, 30_000_000, 60_000_000),
@@ -119,6 +124,43 @@ SCOPES_EVICTED: Final = Definition(
     "tidegate_scopes_evicted_total",
     "Scopes that were dropped for their age or for want of room, and begin as unknown again.",
 )
+SCOPES_KEPT: Final = Definition(
+    "tidegate_scopes_kept",
+    "Scopes wider than a connection that are kept for the next start.",
+)
+SCOPES_BEHIND: Final = Definition(
+    "tidegate_scopes_behind",
+    "Scopes with something that is not kept yet; they would come back as unknown.",
+)
+SCOPES_RESTORED: Final = Definition(
+    "tidegate_scopes_restored_total",
+    "Scopes that the start found, by whether all that they require was kept, or they are unknown.",
+    ("known",),
+)
+SCOPE_WRITES: Final = Definition(
+    "tidegate_scope_writes_total",
+    "Times that scopes were written to the scope file, each a number of them.",
+)
+SCOPE_WRITE_SECONDS: Final = Definition(
+    "tidegate_scope_write_seconds_total",
+    "Time that a thread took to write scopes.",
+)
+SCOPE_ROWS: Final = Definition(
+    "tidegate_scope_rows_inserted_total",
+    "Intervals of GTIDs that were inserted into the scope file.",
+)
+SCOPE_ROWS_COMPRESSED: Final = Definition(
+    "tidegate_scope_rows_compressed_total",
+    "Intervals that the scope file has less since they were merged with others.",
+)
+SCOPE_FILE_ERRORS: Final = Definition(
+    "tidegate_scope_file_errors_total",
+    "Attempts to keep scopes that failed.",
+)
+SCOPE_FILE_FAILING: Final = Definition(
+    "tidegate_scope_file_failing",
+    "1 while scopes cannot be kept for the next start, else 0.",
+)
 PROMOTIONS: Final = Definition(
     "tidegate_promotions_total",
     "Times that another server was found to be the primary.",
@@ -184,8 +226,28 @@ CLIENTS_REFUSED: Final = Definition(
 )
 SERVERS: Final = Definition(
     "tidegate_server_connections",
-    "Connections to a server that are open now.",
+    "Connections to a server that sessions have now.",
     ("server",),
+)
+KEPT: Final = Definition(
+    "tidegate_kept_connections",
+    "Connections to a server that no session has, kept for the next login.",
+    ("server",),
+)
+KEPT_TAKEN: Final = Definition(
+    "tidegate_kept_connections_taken_total",
+    "Logins at a server over a connection that was kept.",
+    ("server",),
+)
+KEPT_DROPPED: Final = Definition(
+    "tidegate_kept_connections_dropped_total",
+    "Connections that were kept and served no further login, by why.",
+    ("server", "cause"),
+)
+TLS_HANDSHAKES: Final = Definition(
+    "tidegate_server_tls_handshakes_total",
+    "TLS handshakes with a server that ended in a login, by whether they resumed a session.",
+    ("server", "resumed"),
 )
 SERVER_CONNECTIONS: Final = Definition(
     "tidegate_server_connections_opened_total",
@@ -225,6 +287,52 @@ LAG: Final = Definition(
     "How far a replica is behind the primary; absent while unknown.",
     ("server",),
 )
+GAP: Final = Definition(
+    "tidegate_replica_gap_transactions",
+    "Transactions of the primary that a replica lacks although it has newer ones; absent while"
+    " unknown.",
+    ("server",),
+)
+SOURCE_LAG: Final = Definition(
+    "tidegate_replication_lag_seconds",
+    "Age of the oldest transaction of a source that a replica is known to lack, by commit"
+    " timestamps; absent while unknown.",
+    ("server", "channel", "source", "hop"),
+)
+LAG_MEASURED: Final = Definition(
+    "tidegate_replication_lag_measured",
+    "1 while a replica's lag is measured by commit timestamps, 0 while not.",
+    ("server",),
+)
+TRANSACTION_LAG: Final = Definition(
+    "tidegate_transaction_lag_seconds",
+    "What transactions took to come to a replica and to be applied there; a sample, taken by the"
+    " monitor's looks, but for the part end_to_end where the replica's binary log is read.",
+    ("server", "source", "part"),
+    LAG_BUCKETS_US,
+)
+LAG_MEANS: Final = Definition(
+    "tidegate_replication_lag_means",
+    "1 for the best means by which a replica's lag is measured now; absent where there is none.",
+    ("server", "means"),
+)
+BINLOG_STREAM_ENDS: Final = Definition(
+    "tidegate_binlog_stream_ends_total",
+    "Times that a replica's binary log could not be read, or not any longer, for its lag.",
+    ("server", "cause"),
+)
+CLOCK_OFFSET: Final = Definition(
+    "tidegate_clock_offset_seconds",
+    "What a server's clock is at least ahead of the primary's; negative if behind, 0 if they may"
+    " agree.",
+    ("server",),
+)
+CLOCK_WARNINGS: Final = Definition(
+    "tidegate_clock_warnings_total",
+    "Times that transactions came to a replica with an original commit newer than their immediate"
+    " one.",
+    ("server",),
+)
 ERRORS: Final = Definition(
     "tidegate_errors_total",
     "Error packets, by who made them and MySQL error code.",
@@ -258,11 +366,17 @@ MEMORY: Final = Definition(
 DEFINITIONS: Final = (
     *(STATEMENTS, LATENCY, READS, WAITS, FALLBACKS, CROWDED, STALE, SNAPSHOTS_SPLIT, WAITS_KILLED),
     *(PROBES, PROBED_READS, CONFIRMATIONS, AUDITED, STALE_PROVEN),
-    *(LOST_GTIDS, ERRANT_GTIDS, FILTERED, SCOPES, SCOPES_EVICTED, PROMOTIONS),
+    *(LOST_GTIDS, ERRANT_GTIDS, FILTERED),
+    *(SCOPES, SCOPES_EVICTED, SCOPES_KEPT, SCOPES_BEHIND, SCOPES_RESTORED),
+    *(SCOPE_WRITES, SCOPE_WRITE_SECONDS, SCOPE_ROWS, SCOPE_ROWS_COMPRESSED),
+    *(SCOPE_FILE_ERRORS, SCOPE_FILE_FAILING, PROMOTIONS),
     *(GTIDS_TRACKED, REQUIRED_UNKNOWN, UNLOGGED, VIEWS_ASKED, UNKNOWN_ENCODINGS),
     *(PINS, PINNED, CLIENTS, CLIENT_CONNECTIONS, CLIENTS_REFUSED),
-    *(SERVERS, SERVER_CONNECTIONS, CONNECT_FAILURES, SERVER_UP),
+    *(SERVERS, SERVER_CONNECTIONS, KEPT, KEPT_TAKEN, KEPT_DROPPED, TLS_HANDSHAKES),
+    *(CONNECT_FAILURES, SERVER_UP),
     *(SERVER_WATCHED, SERVER_WRITABLE, PRIMARY_DISPUTED, PRIMARY_TERM, LAG),
+    *(GAP, SOURCE_LAG, LAG_MEASURED, TRANSACTION_LAG, LAG_MEANS, BINLOG_STREAM_ENDS),
+    *(CLOCK_OFFSET, CLOCK_WARNINGS),
     *(ERRORS, PROTOCOL_ERRORS, LOG_WRITTEN, LOG_DROPPED, LOG_ERRORS, CPU, MEMORY),
 )
 """What each worker counts."""

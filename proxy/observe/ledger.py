@@ -7,15 +7,24 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from routing.decision import Level, Outcome, Scope
-from routing.record import NO_SERVER, server_fragment, session_fragment, statement_fragment
+from routing.record import (
+    NO_SERVER,
+    lag_fragment,
+    server_fragment,
+    session_fragment,
+    statement_fragment,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from protocol.gtid import GtidSet
     from proxy.client.session import ClientSession
     from proxy.observe.metrics import Metrics
     from proxy.observe.routing_log import RoutingLog
     from proxy.server.query import Identity
     from routing.consistency import Rules
+    from routing.lag import Look, Transaction
     from routing.scope import ScopeState
     from routing.topology import Server
 
@@ -114,6 +123,22 @@ class Ledger:
         """Enter what a server showed outside of a statement, before anything relies on it."""
         if self._log is not None:
             self._log.proof(self._server(server), proof, gtids.text, asked_us, answered_us)
+
+    def measured(
+        self,
+        server: Server,
+        look: Look,
+        applied: Sequence[Transaction],
+        asked_us: int,
+        answered_us: int,
+    ) -> None:
+        """Enter what a look told of a replica's lag, with what the replica has, if that is news."""
+        if self._log is None:
+            return
+        lag = lag_fragment(server.replication, applied)
+        if lag:
+            fragment, executed = self._server(server), look.executed.text
+            self._log.proof(fragment, "probed", executed, asked_us, answered_us, lag)
 
     def identified(self, server: Server, identity: Identity) -> None:
         """Enter what a server has, as it said at a login, if that is news."""

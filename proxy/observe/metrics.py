@@ -11,12 +11,17 @@ import os
 import resource
 import sys
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, Literal, TypedDict
 
 from proxy.observe import families
-from proxy.observe.families import LATENCY_BUCKETS_US, WAIT_BUCKETS_US, Definition
+from proxy.observe.families import (
+    LAG_BUCKETS_US,
+    LATENCY_BUCKETS_US,
+    WAIT_BUCKETS_US,
+    Definition,
+)
 from routing.pins import PinReason
 
 Side = Literal["client", "server", "proxy"]
@@ -24,9 +29,17 @@ WaitResult = Literal["reached", "timeout", "failed", "shared"]
 Crowded = Literal["waits", "delayed", "refused"]
 Audited = Literal["held", "stale", "unanswered"]
 Confirmed = Literal["held", "lost", "unanswered"]
+Hop = Literal["end_to_end", "last_hop"]
+Part = Literal["end_to_end", "last_hop", "transport", "apply"]
+LagMeans = Literal["binlog", "performance_schema", "heartbeat"]
+StreamEnd = Literal["denied", "lost", "malformed", "refused", "unlogged"]
+Dropped = Literal["age", "changed", "full", "lost", "refused", "room", "stopped", "unfit"]
 
 MAX_CAUSES: Final = 32
 """Distinct causes that one family tells apart; further ones are counted as "other"."""
+
+MAX_LAG_SERIES: Final = 256
+"""Distinct series of transactions' lag; further sources are counted as "other"."""
 
 ERROR_CODES: Final = frozenset(
     {
@@ -45,6 +58,7 @@ _MADE_BY_SNAPSHOT: Final = (
     families.LATENCY,
     families.READS,
     families.WAITS,
+    families.TRANSACTION_LAG,
     families.CPU,
     families.MEMORY,
 )
@@ -78,6 +92,7 @@ class Metrics:
         # and behind it the sum of the times.
         self._statements: dict[tuple[str, str, str, str, str, str], list[int]] = {}
         self._waits: dict[tuple[str, str], list[int]] = {}
+        self._transaction_lag: dict[tuple[str, str, str], list[int]] = {}
         self._values: dict[str, dict[tuple[str, ...], float]] = {
             definition.name: {} if definition.labels else {(): 0}
             for definition in families.DEFINITIONS
@@ -156,6 +171,32 @@ class Metrics:
         self._values[families.SCOPES.name][()] = alive
         self._values[families.SCOPES_EVICTED.name][()] = evicted
 
+    def scopes_kept(self, kept: int, behind: int) -> None:
+        """Say how many wider scopes are kept, and how many of them not as they are."""
+        self._values[families.SCOPES_KEPT.name][()] = kept
+        self._values[families.SCOPES_BEHIND.name][()] = behind
+
+    def scopes_restored(self, known: int, unknown: int) -> None:
+        """Count scopes that the start found."""
+        self._add(families.SCOPES_RESTORED, ("yes",), known)
+        self._add(families.SCOPES_RESTORED, ("no",), unknown)
+
+    def scopes_written(self, seconds: float, inserted: int, compressed: int) -> None:
+        """Count scopes that were kept, in one go, and the rows that came and went."""
+        self._add(families.SCOPE_WRITES, ())
+        self._values[families.SCOPE_WRITE_SECONDS.name][()] += seconds
+        self._add(families.SCOPE_ROWS, (), inserted)
+        self._add(families.SCOPE_ROWS_COMPRESSED, (), compressed)
+
+    def scope_file_failed(self) -> None:
+        """Count an attempt to keep scopes that failed."""
+        self._add(families.SCOPE_FILE_ERRORS, ())
+        self._values[families.SCOPE_FILE_FAILING.name][()] = 1
+
+    def scope_file_works(self) -> None:
+        """Say that scopes are kept again."""
+        self._values[families.SCOPE_FILE_FAILING.name][()] = 0
+
     def promoted(self) -> None:
         """Count another server becoming the primary."""
         self._add(families.PROMOTIONS, ())
@@ -213,14 +254,33 @@ class Metrics:
         """Count a client that was turned away."""
         self._add_cause(families.CLIENTS_REFUSED, (), cause)
 
-    def server_connected(self, server: str) -> None:
+    def server_opened(self, server: str) -> None:
         """Count a connection that was opened."""
-        self._add(families.SERVERS, (server,))
         self._add(families.SERVER_CONNECTIONS, (server,))
+
+    def server_connected(self, server: str) -> None:
+        """Count a connection that a session has, be it a new one or one that was kept."""
+        self._add(families.SERVERS, (server,))
 
     def server_disconnected(self, server: str) -> None:
         """Take back one `server_connected`."""
         self._add(families.SERVERS, (server,), -1)
+
+    def kept(self, server: str, count: int) -> None:
+        """Say how many connections wait for a login."""
+        self._values[families.KEPT.name][(server,)] = count
+
+    def kept_taken(self, server: str) -> None:
+        """Count a login over a connection that was kept."""
+        self._add(families.KEPT_TAKEN, (server,))
+
+    def kept_dropped(self, server: str, cause: Dropped) -> None:
+        """Count a connection that was kept and served no further login."""
+        self._add(families.KEPT_DROPPED, (server, cause))
+
+    def tls_handshake(self, server: str, *, resumed: bool) -> None:
+        """Count a TLS handshake with a server."""
+        self._add(families.TLS_HANDSHAKES, (server, "yes" if resumed else "no"))
 
     def server_connect_failed(self, server: str, cause: str) -> None:
         """Count a connection that could not be opened."""
@@ -259,6 +319,69 @@ class Metrics:
             self._values[families.LAG.name].pop((server,), None)
         else:
             self._values[families.LAG.name][(server,)] = seconds
+
+    def gap(self, server: str, transactions: int | None) -> None:
+        """Say how many transactions a replica has left out so far; None while that is unknown."""
+        if transactions is None:
+            self._values[families.GAP.name].pop((server,), None)
+        else:
+            self._values[families.GAP.name][(server,)] = transactions
+
+    def source_lag(
+        self,
+        server: str,
+        lags: dict[tuple[str, str, Hop], float] | None,
+        *,
+        by_timestamps: bool = True,
+    ) -> None:
+        """Say how far a replica is behind its sources: by channel, source and hop, s.
+
+        None while it is not measured; `by_timestamps` says if it is by commit timestamps.
+        """
+        series = self._values[families.SOURCE_LAG.name]
+        current: dict[tuple[str, ...], float] = {
+            (server, *key): seconds for key, seconds in (lags or {}).items()
+        }
+        for key in [key for key in series if key[0] == server and key not in current]:
+            del series[key]
+        series.update(current)
+        self._values[families.LAG_MEASURED.name][(server,)] = int(
+            by_timestamps and lags is not None
+        )
+
+    def lag_means(self, server: str, means: LagMeans | None) -> None:
+        """Say by what a replica's lag is measured; None while it is not."""
+        series = self._values[families.LAG_MEANS.name]
+        for key in [key for key in series if key[0] == server and key[1] != means]:
+            del series[key]
+        if means is not None:
+            series[server, means] = 1
+
+    def binlog_stream_ended(self, server: str, cause: StreamEnd) -> None:
+        """Count an end of reading a replica's binary log."""
+        self._add(families.BINLOG_STREAM_ENDS, (server, cause))
+
+    def transaction_lag(self, server: str, source: str, part: Part, lag_us: int) -> None:
+        """Count what a transaction took."""
+        key = (server, source, part)
+        cell = self._transaction_lag.get(key)
+        if cell is None:
+            if len(self._transaction_lag) >= MAX_LAG_SERIES:
+                key = (server, "other", part)
+            cell = self._transaction_lag.setdefault(key, [0] * (len(LAG_BUCKETS_US) + 2))
+        cell[bisect_left(LAG_BUCKETS_US, lag_us)] += 1
+        cell[-1] += lag_us
+
+    def clock_offset(self, server: str, seconds: float | None) -> None:
+        """Say what a server's clock is ahead of the primary's; None while that is unknown."""
+        if seconds is None:
+            self._values[families.CLOCK_OFFSET.name].pop((server,), None)
+        else:
+            self._values[families.CLOCK_OFFSET.name][(server,)] = seconds
+
+    def clock_warned(self, server: str) -> None:
+        """Count a warning that commit timestamps contradict each other."""
+        self._add(families.CLOCK_WARNINGS, (server,))
 
     def error(self, side: Side, code: int) -> None:
         """Count an error packet that a client was sent."""
@@ -307,6 +430,7 @@ class Metrics:
                 families.LATENCY.name: _series(list(latency.items())),
                 families.READS.name: _series(list(reads.items())),
                 families.WAITS.name: _series(list(self._waits.items())),
+                families.TRANSACTION_LAG.name: _series(list(self._transaction_lag.items())),
             },
         }
 
@@ -333,7 +457,7 @@ def _add_cell(
 
 
 def _series(
-    cells: list[tuple[tuple[str, str], list[int]]],
+    cells: Sequence[tuple[tuple[str, ...], list[int]]],
 ) -> list[tuple[list[str], list[int], float]]:
     return [(list(labels), cell[:-1], cell[-1] / 1e6) for labels, cell in cells]
 

@@ -1,4 +1,4 @@
-"""What SHOW TIDEGATE shows: the last answer, the session, the servers, the session's scopes."""
+"""What SHOW TIDEGATE shows: the last answer, the session, servers, lag, the session's scopes."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from protocol.gtid import GtidSet
     from proxy.client.session import ClientSession
+    from routing.lag import SourceLag, Span
     from routing.own_statement import Topic
     from routing.scope import ScopeState
 
@@ -75,6 +76,8 @@ def topic(session: ClientSession, name: Topic) -> tuple[Sequence[str], _Rows]:
         return ("name", "value"), _session(session)
     if name == "SERVERS":
         return _SERVERS, _servers(session)
+    if name == "LAG":
+        return _LAG, _lags(session)
     return _SCOPES, _scopes(session)
 
 
@@ -120,12 +123,14 @@ def _objections(session: ClientSession) -> str | None:
 
 _SERVERS = (
     *("server", "role", "up", "server_uuid", "version", "gtid_mode", "read_only", "commit_order"),
-    *("filters", "lag_ms", "predicted_wait_ms", "errant", "applied"),
+    *("filters", "lag_ms", "predicted_wait_ms", "errant", "applied", "lag_measured"),
+    *("clock_offset_ms", "gap"),
 )
 
 
 def _servers(session: ClientSession) -> _Rows:
     now = session.now()
+    primary = session.topology.primary
     return [
         (
             server.name,
@@ -141,9 +146,57 @@ def _servers(session: ClientSession) -> _Rows:
             f"{server.predicted_wait(now, now) * 1000:.0f}",
             server.errant.text,
             server.applied.text,
+            "by heartbeats"
+            if server.replication.by_heartbeats
+            else server.replication.cause or "yes",
+            None
+            if server.clock is None or primary.clock is None
+            else _ms(server.clock.ahead_of(primary.clock).least),
+            None if server.gap is None else str(server.gap),
         )
         for server in session.topology.servers
     ]
+
+
+_LAG = (
+    *("server", "channel", "source", "waits_ms", "hop_waits_ms", "applied", "end_to_end_ms"),
+    *("upstream_ms", "last_hop_ms", "apply_ms", "transport_ms", "error_ms", "timestamps"),
+)
+
+
+def _lags(session: ClientSession) -> _Rows:
+    """Each replica's, by channel and source."""
+    return [
+        (server.name, *_lag(one, server.replication.disordered))
+        for server in session.topology.replicas
+        for one in server.replication.sources
+    ]
+
+
+def _lag(one: SourceLag, disordered: bool) -> tuple[str | None, ...]:
+    applied = one.applied
+    stamped = None if applied is None else applied.stamped
+    total = None if applied is None else applied.end_to_end
+    error = total or one.waits
+    upstream: int | None = None
+    if stamped is not None and None not in (stamped.original_us, stamped.immediate_us):
+        upstream = (stamped.immediate_us or 0) - (stamped.original_us or 0)
+    return (
+        *(one.channel, one.source, _span(one.waits), _span(one.hop_waits)),
+        *(None if stamped is None else stamped.gtid, _span(total), _ms(upstream)),
+        _span(None if applied is None else applied.last_hop),
+        _ms(None if applied is None else applied.apply_us),
+        *(_span(one.transport), None if error is None else _ms(error.error_us)),
+        "original newer than immediate" if disordered else "in order",
+    )
+
+
+def _span(span: Span | None) -> str | None:
+    return None if span is None else _ms(span.us)
+
+
+def _ms(microseconds: int | None) -> str | None:
+    return None if microseconds is None else f"{microseconds / 1000:.3f}"
 
 
 _SCOPES = ("scope", "scope_key", "known", "required", "observed", "lost", "idle_s")

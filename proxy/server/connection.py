@@ -66,11 +66,14 @@ class Purpose(Enum):
 class Exchange:
     """A command whose answer is awaited."""
 
-    __slots__ = ("forwarded", "keeps_row", "purpose", "shape")
+    __slots__ = ("asks_cursor", "forwarded", "keeps_row", "purpose", "shape")
 
-    def __init__(self, purpose: Purpose, shape: int, keeps_row: bool = False) -> None:
+    def __init__(
+        self, purpose: Purpose, shape: int, keeps_row: bool = False, asks_cursor: bool = False
+    ) -> None:
         self.purpose = purpose
         self.shape = shape
+        self.asks_cursor = asks_cursor
         self.forwarded = purpose is Purpose.FORWARD
         self.keeps_row = keeps_row or (not self.forwarded and shape == RESULTS)
 
@@ -79,6 +82,8 @@ FORWARD = tuple(Exchange(Purpose.FORWARD, shape) for shape in range(6))
 """By the shape of the response (`protocol.response_stream`)."""
 FORWARD_ROW = Exchange(Purpose.FORWARD, RESULTS, keeps_row=True)
 """Where the answer's one row tells what the statement did."""
+FORWARD_CURSOR = Exchange(Purpose.FORWARD, RESULTS, asks_cursor=True)
+"""An execution whose rows are to be fetched by later commands."""
 PREPARE = Exchange(Purpose.PREPARE, SIMPLE)
 WAIT = Exchange(Purpose.WAIT, RESULTS)
 PROBE = Exchange(Purpose.PROBE, RESULTS)
@@ -145,6 +150,9 @@ class ServerConnection:
         server: which server it leads to.
         epoch: the server's incarnation that it was opened to.
         thread_id: the server's id of it.
+        opened_at: when, monotonic s.
+        kept: it was opened for an earlier login (`proxy.server.pool`).
+        keepable: COM_CHANGE_USER makes of it what a new connection would be.
         settings: the SET statement that made it fit for its purpose.
         max_packet: its max_allowed_packet, bytes.
         stream: where the response stands that is being read.
@@ -174,6 +182,9 @@ class ServerConnection:
         self.capabilities = capabilities
         self.thread_id = thread_id
         self.epoch = 0
+        self.opened_at = 0.0
+        self.kept = False
+        self.keepable = False
         self.settings = b""
         self.max_packet = 1024
         self.schema = ""
@@ -210,6 +221,11 @@ class ServerConnection:
         """Start to serve `owner` over `transport`."""
         self._transport = transport
         self._owner = owner
+
+    @property
+    def unsent(self) -> bool:
+        """Whether the server has yet to read something of what it was sent."""
+        return self._transport is not None and self._transport.get_write_buffer_size() > 0
 
     @property
     def busy(self) -> bool:
@@ -275,6 +291,24 @@ class ServerConnection:
         self.lost = True
         return transport, transport.get_extra_info("ssl_object") is not None
 
+    def pass_on(self, owner: Owner) -> ServerConnection:
+        """The same connection as another object, for another owner; this one is used up.
+
+        Whoever still holds this one, such as a question that went over it, sees that it is lost.
+
+        Raises:
+            ChannelClosedError: it is gone.
+        """
+        transport, _ = self.lend()
+        other = ServerConnection(self.server, self.capabilities, self.thread_id)
+        other.epoch = self.epoch
+        other.opened_at = self.opened_at
+        other.keepable = self.keepable
+        transport.set_protocol(cast("asyncio.BaseProtocol", other))
+        other.attach(transport, owner)
+        other.resume_reading()
+        return other
+
     def close(self) -> None:
         """Say goodbye; the owner hears nothing more."""
         self._owner = None
@@ -294,11 +328,12 @@ class ServerConnection:
     def be_patient(self) -> None:
         """Let the server read what it is sent as slowly as it likes, from now on."""
         if self._transport is not None and not self.lost:
+            self.keepable = False
             be_patient(self._transport)
 
     def _begin(self, exchange: Exchange) -> None:
         self._current = exchange
-        self.stream.begin(exchange.shape, keep_row=exchange.keeps_row)
+        self.stream.begin(exchange.shape, exchange.keeps_row, exchange.asks_cursor)
 
     # asyncio.Protocol
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from protocol.errors import ProtocolError
+from proxy.channel import ChannelClosedError
 from proxy.server.errors import ServerRefusedError, ServerUnreachableError
-from proxy.server.login import run_once
+from proxy.server.login import open_connection
+from proxy.server.query import query
 
 if TYPE_CHECKING:
     from proxy.config import Config
     from proxy.server.connection import ServerConnection
     from proxy.server.login import Login
     from proxy.tls import Materials
+    from routing.topology import Server
 
 _log = logging.getLogger(__name__)
 
@@ -39,6 +44,24 @@ async def kill(
     what = b"QUERY" if query_only else b"CONNECTION"
     sql = b"KILL %s %d" % (what, connection.thread_id)
     try:
-        await run_once(connection.server, login, config, materials, sql)
+        await _run_once(connection.server, login, config, materials, sql)
     except (ServerUnreachableError, ServerRefusedError) as error:
         _log.warning("could not end what a client left on %s: %s", connection.server.name, error)
+
+
+async def _run_once(
+    server: Server, login: Login, config: Config, materials: Materials, sql: bytes
+) -> None:
+    """Run one statement over a connection of its own.
+
+    Raises:
+        ServerUnreachableError, ServerRefusedError: as `open_connection`.
+    """
+    opened = await open_connection(server, login, config, materials)
+    try:
+        async with asyncio.timeout(config.connect_timeout):
+            await query(opened.channel, opened.connection, sql)
+    except (TimeoutError, ChannelClosedError, ProtocolError) as error:
+        raise ServerUnreachableError(str(error)) from error
+    finally:
+        opened.channel.close()

@@ -10,17 +10,20 @@ from protocol.constants import Capability
 from protocol.errors import ProtocolError, ServerErrorCode
 from proxy import tasks
 from proxy.channel import ChannelClosedError
+from proxy.server.binlog_lag import BinlogLag
 from proxy.server.errors import ServerRefusedError, ServerUnreachableError
 from proxy.server.filters import RIGHTS, left_out_by_applier, left_out_of_binary_log
+from proxy.server.lag import LagWatch
 from proxy.server.login import Login, open_connection
 from proxy.server.query import identify
 from proxy.server.sources import sources
 from proxy.server.succession import Succession
+from routing.gaps import gaps
 from routing.topology import Sight
 
 if TYPE_CHECKING:
     from proxy.proxy import Proxy
-    from proxy.server.login import Opened
+    from proxy.server.opened import Opened
     from routing.topology import Server
 
 _log = logging.getLogger(__name__)
@@ -48,6 +51,8 @@ class Monitor:
         self._blind: set[Server] = set()  # may not be asked for filters, and that was said
         self._veiled: set[Server] = set()  # those whose replication may not be seen
         self._succession = Succession(proxy)
+        self._binlog = BinlogLag(proxy, self._login)
+        self._lag = LagWatch(proxy, self._login.username, self._binlog)
 
     async def start(self) -> None:
         """Begin to watch; where the primary is followed, return when all servers were looked at.
@@ -68,6 +73,7 @@ class Monitor:
     async def stop(self) -> None:
         """Watch no more."""
         await tasks.stop(*self._tasks)
+        await self._binlog.stop()
         for server in list(self._opened):
             self._drop(server)
         self._succession.end()
@@ -107,6 +113,9 @@ class Monitor:
             self._drop(server)
             server.lag = None
             proxy.metrics.lag(server.name, None)
+            server.gap = None
+            proxy.metrics.gap(server.name, None)
+            self._lag.gone(server)
         if usable:
             server.reached()
         else:
@@ -159,9 +168,21 @@ class Monitor:
         else:
             server.lag = proxy.topology.observations.age(identity.executed, now)
             proxy.metrics.lag(server.name, server.lag)
+            server.gap = gaps(identity.executed, proxy.topology.primary.applied).count()
+            proxy.metrics.gap(server.name, server.gap)
+        await self._ask_lag(server, opened)
         if server in self._veiled:
             self._drop(server)  # a right that is granted counts for new connections
         proxy.metrics.scopes(len(proxy.scopes), proxy.scopes.evicted)
+
+    async def _ask_lag(self, server: Server, opened: Opened) -> None:
+        try:
+            # It has said who it is: that these tables are locked is no reason not to use it.
+            async with asyncio.timeout(self._proxy.config.connect_timeout / 2):
+                await self._lag.ask(server, opened)
+        except TimeoutError:
+            self._lag.untold(server, "its replication tables give no answer in time")
+            self._drop(server)  # the answer may still come
 
     async def _ask_binary_log(self, server: Server, opened: Opened) -> None:
         filters = server.filters

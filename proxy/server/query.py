@@ -15,7 +15,8 @@ from protocol.gtid_owned import parse_owned
 from protocol.packet import frame
 from protocol.response import ErrPacket
 from protocol.response_stream import RESULTS
-from protocol.resultset import parse_text_row
+from protocol.resultset import ColumnDefinition41, parse_text_row
+from proxy.channel import ChannelClosedError
 from proxy.server.errors import ServerRefusedError
 from routing.topology import Role
 
@@ -24,16 +25,21 @@ if TYPE_CHECKING:
     from proxy.server.connection import ServerConnection
     from routing.topology import Server
 
+_UPTIME: Final = (
+    b"(SELECT VARIABLE_VALUE FROM performance_schema.global_status WHERE VARIABLE_NAME='Uptime')"
+)
 _IDENTITY: Final = (
     b"SELECT @@server_uuid,@@GLOBAL.gtid_mode,@@SESSION.sql_mode,@@SESSION.autocommit,"
     b"@@SESSION.character_set_client,@@GLOBAL.read_only,"
     b"@@GLOBAL.replica_preserve_commit_order,@@GLOBAL.replica_parallel_workers,"
-    b"@@SESSION.max_allowed_packet,CURRENT_ROLE(),"
-    b"(SELECT VARIABLE_VALUE FROM performance_schema.global_status"
-    b" WHERE VARIABLE_NAME='Uptime'),@@GLOBAL.gtid_owned,@@GLOBAL.gtid_executed"
+    b"@@SESSION.max_allowed_packet,@@SESSION.max_user_connections,@@GLOBAL.init_connect='',"
+    b"CURRENT_ROLE(),%b,@@GLOBAL.gtid_owned,@@GLOBAL.gtid_executed"
 )
 """A transaction leaves gtid_owned for gtid_executed: in this order it is missed in neither."""
-_IDENTITY_COLUMNS: Final = 13
+_WHOLE: Final = _IDENTITY % _UPTIME
+_PRESENT: Final = _IDENTITY % b"0"
+"""Where the process is known: to look its Uptime up takes it as long as all the rest."""
+_IDENTITY_COLUMNS: Final = 15
 _NUMBER: Final = re.compile(rb"[0-9]{1,10}")
 
 
@@ -50,6 +56,8 @@ class Identity:
         max_allowed_packet: likewise; the server refuses a packet of so many bytes.
         has_roles: roles are active in it.
         read_only: `@@GLOBAL.read_only`.
+        counted: the account may have so many connections at a time; 0 is any number.
+        init_connect: statements run at the begin of each connection.
         asked_us: UTC µs when the question was sent.
         answered_us: UTC µs when the answer was there.
         grew: the server's applied set became larger by it, or began anew.
@@ -63,9 +71,19 @@ class Identity:
     max_allowed_packet: int
     has_roles: bool
     read_only: bool
+    counted: int
+    init_connect: bool
     asked_us: int
     answered_us: int
     grew: bool
+
+    @property
+    def keepable(self) -> bool:
+        """Whether COM_CHANGE_USER can make of the connection what a new one would be.
+
+        It runs no init_connect; and while nobody has the connection it counts for the account.
+        """
+        return not self.counted and not self.init_connect
 
 
 async def query(
@@ -113,15 +131,58 @@ async def answer(channel: PacketChannel, connection: ServerConnection) -> list[b
     return [] if stream.row is None else parse_text_row(stream.row)
 
 
+async def rows(
+    channel: PacketChannel, connection: ServerConnection
+) -> list[dict[str, bytes | None]]:
+    """All rows of the answer to a statement that was asked, by the names of their columns.
+
+    Raises:
+        ServerRefusedError, ChannelClosedError, ProtocolError: as `query`.
+    """
+    channel.sequence_id = 1
+    stream = connection.stream
+    stream.begin(RESULTS)
+    columns = 0
+    names: list[str] = []
+    found: list[dict[str, bytes | None]] = []
+    while not stream.done:
+        payload = await channel.read_packet()
+        stream.feed(frame(payload, 0))
+        if stream.infile:
+            raise MalformedPacketError("it asked the proxy for a local file")
+        if not columns:
+            columns = int.from_bytes(payload[:1], "little")
+        elif len(names) < columns:
+            names.append(ColumnDefinition41.parse(payload).name)
+        elif not stream.done and payload[:1] != b"\xfe":
+            found.append(dict(zip(names, parse_text_row(payload, columns), strict=True)))
+    if stream.error is not None:
+        raise ServerRefusedError(ErrPacket.parse(stream.error))
+    return found
+
+
 async def identify(
-    channel: PacketChannel, connection: ServerConnection, server: Server, *behind: bytes
+    channel: PacketChannel,
+    connection: ServerConnection,
+    server: Server,
+    *behind: bytes,
+    present: bool = False,
 ) -> Identity:
     """Ask a server who it is and what it has applied, and enter that into the topology.
 
     Statements that follow `behind` go out in the same write; `answer` is to be called for each.
 
+    Args:
+        channel: to the server.
+        connection: likewise.
+        server: it.
+        behind: as told above.
+        present: the connection leads to the present incarnation (`Server.epoch`), which it proved
+            when it was opened.
+
     Raises:
-        ServerRefusedError, ChannelClosedError, ProtocolError: as `query`.
+        ServerRefusedError, ProtocolError: as `query`.
+        ChannelClosedError: as `query`; or the server is another incarnation by now.
     """
     loop = asyncio.get_running_loop()
     before = server.applied
@@ -131,25 +192,31 @@ async def identify(
     if confirms:
         server.asks(asked_at)
     asked_us = time.time_ns() // 1000
-    ask(channel, connection, _IDENTITY, *behind)
+    ask(channel, connection, _PRESENT if present else _WHOLE, *behind)
     row = await answer(channel, connection)
     answered_us = time.time_ns() // 1000
     if len(row) != _IDENTITY_COLUMNS:
         raise MalformedPacketError("the server did not say who it is")
     uuid, gtid_mode, sql_mode, autocommit, character_set, read_only, order, workers = row[:8]
-    largest, roles, uptime, owned, text = row[8:]
+    largest, counted, plain, roles, uptime, owned, text = row[8:]
     if uuid is None or largest is None or uptime is None or owned is None or text is None:
         raise MalformedPacketError("the server did not say who it is")
     if not _NUMBER.fullmatch(uptime):
         raise MalformedPacketError("the server's Uptime is no number of seconds")
     if not _NUMBER.fullmatch(largest):
         raise MalformedPacketError("the server's max_allowed_packet is no number of bytes")
+    if counted is None or not _NUMBER.fullmatch(counted):
+        raise MalformedPacketError("the server's max_user_connections is no number")
+    if present and server.epoch != epoch:
+        raise ChannelClosedError("the server has begun anew meanwhile")
     executed = GtidSet.parse(text, before)
     server.gtids = gtid_mode == b"ON"
     # One worker has no choice but to keep the order (WL#6813).
     server.keeps_order(order == b"1" or workers in (b"0", b"1"), asked_at, loop.time())
     grew = not executed <= server.applied
-    started = (asked_us / 1e6 - int(uptime) - 1, answered_us / 1e6 - int(uptime))
+    started = server.started
+    if not present:
+        started = (asked_us / 1e6 - int(uptime) - 1, answered_us / 1e6 - int(uptime))
     name = uuid.decode("ascii", "replace")
     connection.epoch = server.observed(
         name, started, executed, before, asked_us / 1e6, epoch, asked_at
@@ -165,6 +232,8 @@ async def identify(
         max_allowed_packet=int(largest),
         has_roles=roles != b"NONE",
         read_only=read_only != b"0",
+        counted=int(counted),
+        init_connect=plain != b"1",
         asked_us=asked_us,
         answered_us=answered_us,
         grew=grew or server.epoch != epoch,

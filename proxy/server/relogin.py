@@ -1,4 +1,10 @@
-"""COM_CHANGE_USER on a connection to the primary, which keeps its id (fact 6.7)."""
+"""COM_CHANGE_USER: a login over a connection that has served one, and keeps its id (fact 6.7).
+
+The server judges the password, the account and its rights as for a new connection. It asks for the
+scramble each time, with a nonce of its own. What follows the login could be sent behind that
+scramble, but a server that has to ask for the password itself would take it for the answer, and
+count a failed login.
+"""
 
 from __future__ import annotations
 
@@ -12,44 +18,46 @@ from proxy.channel import ChannelClosedError, PacketChannel
 from proxy.server import attributes
 from proxy.server.connection import ServerConnection
 from proxy.server.errors import ServerUnreachableError
-from proxy.server.login import LOGIN_PACKET_LIMIT, Settings, converse, settle
+from proxy.server.greeting import LOGIN_PACKET_LIMIT
+from proxy.server.login import converse
+from proxy.server.opened import settle
+from proxy.server.settings import replica_settings
 from routing.topology import Role
 
 if TYPE_CHECKING:
-    from proxy.config import Config
-    from proxy.server.login import Login, Opened, Sandbox
+    from proxy.server.login import Login
+    from proxy.server.opened import Opened, Sandbox, Settings
 
 _NO_NONCE = bytes(20)
 """The server sends the one that counts with its AuthSwitchRequest."""
 
 
 async def change_user(
-    connection: ServerConnection, login: Login, config: Config, tracking: str
+    connection: ServerConnection, login: Login, settings: Settings, longest: int, within: float
 ) -> Opened | Sandbox:
     """Log in as another user; the connection is used up, and goes on as another object.
 
     Args:
-        connection: to the primary; it awaits nothing.
+        connection: it awaits nothing.
         login: as whom.
-        config: with which limits.
-        tracking: the value of session_track_gtids.
+        settings: what for.
+        longest: as `settle` has it.
+        within: the time that it may take, s.
 
     Raises:
         ServerUnreachableError: it broke, or took too long.
         ServerRefusedError: the server said no, and closes the connection.
     """
-    transport, secure = connection.lend()
     channel = PacketChannel(LOGIN_PACKET_LIMIT)
     try:
-        async with asyncio.timeout(config.connect_timeout):
+        async with asyncio.timeout(within):
+            transport, secure = connection.lend()
             channel.adopt(transport, 0, secure=secure)
             channel.read_ahead()
-            return await _change(connection, channel, login, tracking)
+            return await _change(connection, channel, login, settings, longest)
     except TimeoutError as error:
         channel.abort()
-        raise ServerUnreachableError(
-            f"no answer within {config.connect_timeout:g} s (connect-timeout)"
-        ) from error
+        raise ServerUnreachableError(f"no answer within {within:g} s (connect-timeout)") from error
     except (OSError, ChannelClosedError, ProtocolError) as error:
         channel.abort()
         raise ServerUnreachableError(str(error) or type(error).__name__) from error
@@ -59,7 +67,11 @@ async def change_user(
 
 
 async def _change(
-    old: ServerConnection, channel: PacketChannel, login: Login, tracking: str
+    old: ServerConnection,
+    channel: PacketChannel,
+    login: Login,
+    settings: Settings,
+    longest: int,
 ) -> Opened | Sandbox:
     authentication = ClientAuthentication(
         login.password, CACHING_SHA2, _NO_NONCE, secure=channel.secure
@@ -74,6 +86,14 @@ async def _change(
     )
     channel.write_packet(command.serialise(old.capabilities))
     await converse(channel, authentication)
-    connection = ServerConnection(old.server, old.capabilities, old.thread_id)
-    settings = Settings(Role.PRIMARY, tracking, login.database or "")
-    return await settle(connection, channel, settings, 0)
+    server = old.server
+    connection = ServerConnection(server, old.capabilities, old.thread_id)
+    connection.opened_at = old.opened_at
+    connection.kept = True
+    if settings.role is Role.REPLICA:
+        connection.settings = replica_settings(settings.tracking, login.sql_mode)
+    present = old.epoch == server.epoch
+    outcome = await settle(connection, channel, settings, longest, present)
+    if not old.keepable:
+        connection.keepable = False
+    return outcome

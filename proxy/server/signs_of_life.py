@@ -20,7 +20,7 @@ from protocol.errors import ProtocolError
 from proxy import tasks
 from proxy.channel import ChannelClosedError
 from proxy.server.errors import ServerRefusedError, ServerUnreachableError
-from proxy.server.login import be_greeted_on, connect
+from proxy.server.greeting import be_greeted_on, connect
 from routing.silence import QUIET_S, Silence
 
 if TYPE_CHECKING:
@@ -111,6 +111,7 @@ class SignsOfLife:
                 len(connections),
             )
         server.silent(now + 2 * _INTERVAL_S)
+        self._proxy.pool.drop_all(server, "lost")
         self._proxy.metrics.server_up(server.name, False)
         for connection in connections:
             connection.give_up("it says nothing, and does not answer who connects")

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from protocol.gtid import EMPTY
 from proxy.server.kept_terms import KeptTerms
-from proxy.state_file import PrimaryTerm, StateError
+from proxy.sqlite_file import StateError
+from proxy.state_file import PrimaryTerm
 from routing.failover import REOPEN, Election
 from routing.topology import Sight
 

@@ -32,7 +32,8 @@ from proxy.server.query import identify
 if TYPE_CHECKING:
     from protocol.gtid import GtidSet
     from proxy.proxy import Proxy
-    from proxy.server.login import Login, Opened
+    from proxy.server.login import Login
+    from proxy.server.opened import Opened
     from proxy.server.query import Identity
     from routing.topology import Held, Server
 
@@ -143,6 +144,8 @@ class Terms:
         """Compare what replicas had before the primary was asked with what it said."""
         known = {one.replica: (one.replica.errant, one.replica.diverged) for one in held}
         self._proxy.topology.compare(held, identity.executed | identity.owned)
+        if self._proxy.kept_scopes is not None:
+            self._proxy.kept_scopes.judged()
         for replica, (errant, diverged) in known.items():
             self._proxy.metrics.errant_gtids(replica.name, replica.errant.count())
             if replica.errant and replica.errant != errant:

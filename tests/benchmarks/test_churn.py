@@ -6,7 +6,7 @@ from pathlib import Path
 import pymysql
 
 from benchmarks.churn import churn, visitor
-from mysql_mocker.cluster import Cluster
+from mysql_mocker.server.cluster import Cluster
 from proxy import demo
 
 MOST = 20_000

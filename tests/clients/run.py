@@ -18,13 +18,14 @@ from tests.clients import (
     command_lines,
     django,
     go,
-    mariadb_connectors,
-    mysql2,
+    java,
     mysqlclient,
+    node,
     perl,
     php,
     pymysql,
     report,
+    ruby,
     sqlalchemy,
 )
 from tests.clients.results import RESULTS, Comparison, Results
@@ -43,10 +44,11 @@ SUITES: dict[str, Suite] = {
         sqlalchemy.SUITE,
         sqlalchemy.AUTOCOMMIT,
         django.SUITE,
-        mysql2.SUITE,
+        node.MYSQL2,
+        node.MARIADB,
+        java.SUITE,
         go.SUITE,
-        mariadb_connectors.NODE,
-        mariadb_connectors.JAVA,
+        ruby.SUITE,
         perl.MYSQL,
         perl.MARIADB,
         php.MYSQLI,
@@ -107,7 +109,7 @@ def main() -> int:
     parser.add_argument(
         "--write",
         action="store_true",
-        help=f"write the last results of all suites to {report.PAGE.name}",
+        help=f"write the results to {report.PAGE.name}, which keeps those of other suites",
     )
     options = parser.parse_args()
     if unknown := set(options.suites) - set(SUITES):
@@ -121,8 +123,9 @@ def main() -> int:
             comparison = run(on, suite, (options.only,) if options.only else DOORS)
             print(comparison.text, end="", flush=True)
             unexplained += len(comparison.unexplained)
-        if options.write:
-            report.write({suite: last(suite) for suite in SUITES.values()}, on.server)
+            if options.write:
+                today = time.strftime("%Y-%m-%d")
+                report.write([*SUITES.values()], {name: comparison}, on.server, today)
     return 1 if unexplained else 0
 
 

@@ -83,6 +83,7 @@ class Stage:
             server.end_other_connections()
             server.query("SET GLOBAL local_infile = ON")
         primary = self._cluster.primary
+        primary.roll_back_prepared()
         for (name,) in primary.query(
             "SELECT SCHEMA_NAME FROM information_schema.SCHEMATA WHERE SCHEMA_NAME NOT IN %s",
             _OWN_DATABASES,

@@ -26,8 +26,9 @@ class Door:
 
     @property
     def variables(self) -> dict[str, str]:
-        """The address and the account as environment variables, for programs of ours."""
+        """The name, address and account as environment variables, for programs of ours."""
         return {
+            "TIDEGATE_DOOR": self.name,
             "TIDEGATE_HOST": self.host,
             "TIDEGATE_PORT": str(self.port),
             "TIDEGATE_USER": USER,

@@ -44,22 +44,48 @@ def test_a_record_is_read_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert Results.read(tmp_path / "again") == both
 
 
-def test_the_page_gets_the_tables_and_keeps_the_rest(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    page = tmp_path / "page.md"
-    page.write_text(f"before\n{report._BEGIN}old\n{report._END}after\n")
-    monkeypatch.setattr(report, "PAGE", page)
-    suite = Suite("driver", "its tests", "1.0", (), lambda: None, _invocation)
-    report.write({suite: COMPARISON}, "9.7.4-2")
+def suite(name: str) -> Suite:
+    return Suite(name, f"the tests of {name}", "1.0", (), lambda: None, _invocation)
+
+
+@pytest.fixture
+def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "page.md"
+    path.write_text(f"before\n{report._BEGIN}{report._END}after\n")
+    monkeypatch.setattr(report, "PAGE", path)
+    return path
+
+
+def test_the_page_gets_the_tables_and_keeps_the_rest(page: Path) -> None:
+    report.write([suite("driver")], {"driver": COMPARISON}, "9.7.4-2", "2026-11-22")
     text = page.read_text()
     assert text.startswith("before\n")
     assert text.endswith("after\n")
-    assert "old" not in text
-    assert "| driver | 1.0 | 5 | 4 | 1 | 3 | 42 |" in text
+    assert "| driver | 1.0 | 9.7.4, 2026-11-22 | 5 | 4 | 1 | 3 | 42 |\n" in text
+    assert "- **driver**: the tests of driver.\n" in text
     assert "- **driver**: a reason\n  - `known`\n" in text
-    report.write({suite: COMPARISON}, "9.7.4-2")
+    assert "- **driver**: not known yet\n  - `worse`\n  - `gone`\n" in text
+    report.write([suite("driver")], {"driver": COMPARISON}, "9.7.4-2", "2026-11-22")
     assert page.read_text() == text
+
+
+def test_what_did_not_run_again_keeps_what_the_page_says_of_it(page: Path) -> None:
+    first, second, never = suite("first"), suite("second"), suite("never")
+    suites = [first, second, never]
+    report.write([second], {"second": COMPARISON}, "9.7.4-2", "2026-11-21")
+    report.write(suites, {"first": Comparison(DIRECT, DIRECT, {})}, "9.7.5-1", "2026-11-22")
+    text = page.read_text()
+    assert (
+        "| first | 1.0 | 9.7.5, 2026-11-22 | 5 | 4 | 4 | none | 42 |\n"
+        "| second | 1.0 | 9.7.4, 2026-11-21 | 5 | 4 | 1 | 3 | 42 |\n\n"
+    ) in text
+    assert "- **first**: the tests of first.\n- **second**: the tests of second.\n\n" in text
+    assert "- **second**: a reason\n  - `known`\n" in text
+    assert "never" not in text
+    report.write([first], {}, "9.7.5-1", "2026-11-22")  # a suite that is gone is gone from here
+    text = page.read_text()
+    assert "second" not in text
+    assert "What differs:\n\nNothing.\n" in text
 
 
 def _invocation(door: Door) -> Invocation:

@@ -7,6 +7,7 @@ from itertools import zip_longest
 
 from protocol.constants import Capability, Command, ServerStatus, SessionTrackType
 from protocol.response import ErrPacket, OkPacket
+from protocol.resultset import ColumnDefinition41
 from protocol.session_track import entries, entry
 from tests.differential.player import Answer, Packet
 
@@ -63,7 +64,7 @@ def comparable(answer: Answer, capabilities: Capability) -> list[Packet]:
     packets = [_without_numbers(packet, capabilities) for packet in packets]
     packets = [_without_index_flags(packet, capabilities) for packet in packets]
     packets = [_without_old_warnings(packet, capabilities) for packet in packets]
-    return [_without_statement_id(packet) for packet in packets]
+    return [without_statement_id(packet) for packet in packets]
 
 
 def _without_empty_block(packet: Packet, capabilities: Capability) -> Packet:
@@ -133,7 +134,7 @@ def _without_old_warnings(packet: Packet, capabilities: Capability) -> Packet:
     return packet
 
 
-def _without_statement_id(packet: Packet) -> Packet:
+def without_statement_id(packet: Packet) -> Packet:
     """The packet without the id of a prepared statement.
 
     A server gives a new one, too, where it prepares a statement anew for an execution, which may
@@ -171,4 +172,6 @@ def described(packet: Packet, capabilities: Capability) -> str:
         text = f"{ErrPacket.parse(payload)}"
     elif packet.control and payload[0] == 0xFE:
         text = f"EOF warnings={payload[1:3].hex()} status={payload[3:5].hex()}"
+    elif not packet.control and payload.startswith(b"\x03def"):
+        text = f"{ColumnDefinition41.parse(payload)}"
     return f"{packet.sequence_id}: {text if len(text) < 600 else text[:600] + '…'}"

@@ -9,6 +9,7 @@ from protocol.command import ComChangeUser, ComQuery
 from protocol.constants import Capability, Command
 from protocol.packet import frame
 from protocol.parameter import QueryAttribute
+from protocol.prepared_statement import CURSOR_TYPE_READ_ONLY
 from protocol.response_stream import RESULTS, ResponseStream
 from tests.real_mysql.raw_client import RawClient
 
@@ -66,7 +67,9 @@ class Player:
     def command(self, command: int, body: bytes = b"", shape: int = RESULTS) -> Answer:
         """Send a command; return its answer."""
         self.send(command, body)
-        return self._answer(command, shape)
+        flags = body[4] if command == Command.COM_STMT_EXECUTE and len(body) > 4 else 0
+        asks_cursor = bool(flags & CURSOR_TYPE_READ_ONLY)
+        return self._answer(command, shape, asks_cursor)
 
     def query(self, sql: bytes, attributes: Sequence[QueryAttribute] = ()) -> Answer:
         """COM_QUERY; the attributes are left out where they were not negotiated."""
@@ -116,14 +119,14 @@ class Player:
         except ConnectionError:
             return CLOSED
 
-    def _answer(self, command: int, shape: int) -> Answer:
+    def _answer(self, command: int, shape: int, asks_cursor: bool) -> Answer:
         capabilities = self.capabilities
         stream = ResponseStream(
             deprecate_eof=bool(capabilities & Capability.CLIENT_DEPRECATE_EOF),
             session_track=bool(capabilities & Capability.CLIENT_SESSION_TRACK),
             optional_metadata=bool(capabilities & Capability.CLIENT_OPTIONAL_RESULTSET_METADATA),
         )
-        stream.begin(shape)
+        stream.begin(shape, asks_cursor=asks_cursor)
         packets: list[Packet] = []
         try:
             while not stream.done:

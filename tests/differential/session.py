@@ -45,11 +45,15 @@ class Session:
             address: where its client connects.
             primary: where the other client does.
         """
+        return self.play(address, primary, USER, PASSWORD)
+
+    def play(self, address: str, primary: str, user: str, password: str) -> list[Answer]:
+        """Like `run`, for any account."""
 
         def connect_other() -> RawClient:
-            return RawClient(primary, USER, PASSWORD, Capability.CLIENT_DEPRECATE_EOF, "app")
+            return RawClient(primary, user, password, Capability.CLIENT_DEPRECATE_EOF, "app")
 
-        client = RawClient(address, USER, PASSWORD, self.capabilities, self.database, self.without)
+        client = RawClient(address, user, password, self.capabilities, self.database, self.without)
         player = Player(client, connect_other)
         with contextlib.closing(player):
             for step in OPENING:

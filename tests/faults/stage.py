@@ -7,8 +7,8 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from mysql_mocker.cluster import Cluster
-from mysql_mocker.server import Server
+from mysql_mocker.server.cluster import Cluster
+from mysql_mocker.server.server import Server
 from proxy.address import Address
 from proxy.client.listener import Listener
 from proxy.config import Config
@@ -93,10 +93,15 @@ class Stage:
         for client in self._clients:
             client.abort()
         await eventually(lambda: not self.proxy.sessions)
+        self.proxy.pool.close()
         if self._cluster is not None:
             for server in self._cluster.servers:
                 await eventually(lambda server=server: server.connections == 0)  # type: ignore[misc]
-        for family in ("tidegate_clients_connected", "tidegate_server_connections"):
+        for family in (
+            "tidegate_clients_connected",
+            "tidegate_server_connections",
+            "tidegate_kept_connections",
+        ):
             assert self.count(family) == 0, family
 
 
@@ -126,6 +131,7 @@ async def before(
     }
     if cluster is None:
         settings["view_age"] = 0.0  # scripts answer no questions about views
+        settings["kept_connections"] = 0  # nor do they clean anything up
     settings |= options
     config = Config(
         primary=_address(primary),
@@ -134,6 +140,8 @@ async def before(
         **settings,
     )
     proxy = Proxy(config, materials(config.server_tls), Metrics(), None, 0)
+    if proxy.kept_scopes is not None:
+        await proxy.kept_scopes.start()
     monitor = Monitor(proxy)
     await monitor.start()
     await proxy.meet_primary()
@@ -152,6 +160,8 @@ async def before(
         await monitor.stop()
         await signs_of_life.stop()
         await proxy.drain()
+        if proxy.kept_scopes is not None:
+            await proxy.kept_scopes.stop()
 
 
 @asynccontextmanager

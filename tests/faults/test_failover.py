@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from mysql_mocker.cluster import Replica
-from mysql_mocker.faults import Gate
-from mysql_mocker.replication import Applier
-from mysql_mocker.server import Server
+from mysql_mocker.replication.applier import Applier
+from mysql_mocker.server.faults import Gate
+from mysql_mocker.server.server import Server
 from protocol.gtid import GtidSet
 from proxy.server.probe import PROBE_SQL
 from routing.decision import Level, LostPolicy, Scope
@@ -60,11 +59,9 @@ def mocked(on: Stage, name: str) -> Server:
     return server
 
 
-async def open_for_writes(replica: Replica) -> None:
+async def open_for_writes(replica: Server) -> None:
     """Make a replica a primary, as whoever promotes it does."""
-    assert replica.applier is not None
-    await replica.applier.stop()
-    replica.applier = None  # RESET REPLICA ALL
+    await replica.unfollow()
     replica.set_variable("read_only", False)
 
 
@@ -153,7 +150,7 @@ async def test_what_was_acknowledged_in_a_wide_scope_is_seen_after_it() -> None:
 # What the new primary lacks.
 
 
-async def lose_a_write(on: Stage) -> tuple[Replica, str]:
+async def lose_a_write(on: Stage) -> tuple[Server, str]:
     """A write is acknowledged to `app`, and no replica gets it; one of them takes over."""
     new, other = on.cluster.replicas
     for user, password in (("app", PASSWORD), ("other", "word")):

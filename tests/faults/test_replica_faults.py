@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mysql_mocker.server import Server
+from mysql_mocker.server.server import Server
 from protocol.packet import frame
 from routing.decision import TimeoutPolicy
 from tests.faults.client import Client, query

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from mysql_mocker.server import Server
+from mysql_mocker.server.server import Server
 
 
 class Valve:

@@ -4,7 +4,7 @@ import random
 from contextlib import suppress
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocol.authentication import (
@@ -15,11 +15,12 @@ from protocol.authentication import (
     PasswordExchange,
     RsaKey,
 )
+from protocol.binlog.event import EventType
 from protocol.constants import Capability
-from protocol.errors import ProtocolError
+from protocol.errors import MalformedBinlogError, ProtocolError
 from protocol.packet import PacketReader
-from tests.fuzz.decoders import DECODERS
-from tests.support import vectors
+from tests.fuzz.decoders import DECODERS, EVENT_DECODERS
+from tests.support import binlogs, vectors
 from tests.support.codecs import CODECS
 
 PACKETS = [packet for name in vectors.names() for packet in vectors.load(name).packets]
@@ -55,12 +56,45 @@ MUTATIONS = st.builds(
 )
 PAYLOADS = st.binary(max_size=80) | MUTATIONS
 
+EVENTS = [
+    event
+    for name in binlogs.NAMES
+    for event in binlogs.events(binlogs.load(name))
+    if event.type in list(EventType)
+]
+
 
 @pytest.mark.parametrize("name", DECODERS)
 @given(payload=PAYLOADS)
 def test_a_decoder_raises_nothing_but_protocol_errors(name: str, payload: bytes) -> None:
     with suppress(ProtocolError):
         DECODERS[name](payload)
+
+
+BODIES = st.builds(
+    lambda event, randomness: (event.type_name, mutated(event.body, randomness)),
+    st.sampled_from(EVENTS),
+    st.randoms(use_true_random=False),
+)
+
+
+@given(BODIES | st.tuples(st.sampled_from(sorted(EVENT_DECODERS)), st.binary(max_size=80)))
+@settings(max_examples=500)
+def test_an_event_raises_nothing_but_protocol_errors(event: tuple[str, bytes]) -> None:
+    kind, body = event
+    with suppress(ProtocolError):
+        EVENT_DECODERS[kind](body)
+
+
+@given(st.sampled_from(binlogs.NAMES), st.randoms(use_true_random=False))
+def test_a_damaged_log_is_refused_with_a_position(name: str, randomness: random.Random) -> None:
+    log = mutated(binlogs.load(name), randomness)
+    position = 0
+    try:
+        DECODERS["binary log"](log)
+    except MalformedBinlogError as error:
+        position = error.position
+    assert 0 <= position <= len(log)
 
 
 @pytest.mark.parametrize("kind", CODECS)

@@ -28,10 +28,11 @@ from proxy.client.session_rules import SessionRules
 from proxy.config import Config
 from proxy.observe.metrics import Metrics
 from proxy.proxy import Proxy
-from proxy.server import login as server_login
+from proxy.server import greeting as server_greeting
 from proxy.server.connection import ServerConnection
 from proxy.server.errors import ServerRefusedError, ServerUnreachableError
-from proxy.server.login import Login, Opened, open_connection
+from proxy.server.login import Login, open_connection
+from proxy.server.opened import Opened
 from proxy.server.query import Identity
 from proxy.tls import Materials, build, make_key_ring
 from routing.session import Session
@@ -313,6 +314,8 @@ IDENTITY = Identity(
     max_allowed_packet=1 << 26,
     has_roles=False,
     read_only=False,
+    counted=0,
+    init_connect=False,
     asked_us=0,
     answered_us=0,
     grew=False,
@@ -629,13 +632,13 @@ def test_any_bytes_of_a_server_that_is_logged_in_to(
         transport = FakeTransport()
 
         async def connect(server: Server) -> PacketChannel:
-            channel = PacketChannel(server_login.LOGIN_PACKET_LIMIT)
+            channel = PacketChannel(server_greeting.LOGIN_PACKET_LIMIT)
             transport.protocol = channel
             channel.connection_made(transport)
             return channel
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(server_login, "connect", connect)
+            patch.setattr(server_greeting, "connect", connect)
             login = Login("app", b"secret")
             opening = asyncio.ensure_future(
                 open_connection(proxy.topology.primary, login, CONFIG, materials)

@@ -36,6 +36,11 @@ class Monitor:
             server.unreachable(proxy.now())
         return True
 
+    def end(self) -> None:
+        """Look no more."""
+        for link in self._links.values():
+            link.close()
+
     def _answered(self, link: Link, answer: Answer) -> None:
         proxy, server = self._proxy, link.server
         if answer.kind == "lost":
@@ -59,6 +64,7 @@ class Monitor:
             return
         if proxy.terms.has_begun():
             topology.compare(self._held[server], answer.gtids | answer.owned)
+            proxy.keeper.judged(topology.strayed)
             topology.observations.add(link.asked_at, answer.gtids)
         else:
             proxy.terms.begin(self, link)

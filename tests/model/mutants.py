@@ -17,9 +17,10 @@ from routing.decision import Decision, Level, Proof, Reason, Scope
 from routing.failover import Election
 from routing.gathering import Gathering
 from routing.observations import Observations
-from routing.scope import Scopes, ScopeState
+from routing.scope import KeptScope, Scopes, ScopeState
 from routing.session import Session
 from routing.topology import Server, Topology
+from tests.model.keeper import Keeper
 from tests.model.links import Link
 from tests.model.options import WEIGHTS, Options
 from tests.model.proxy import Proxy
@@ -49,6 +50,8 @@ _OFTEN: Final[dict[str, float]] = {
     "look": 6,
     "await_acknowledgement": 1,
     "repair": 3,
+    "keep": 6,
+    "restart_proxy": 1.5,
 }
 _SELDOM: Final[dict[str, float]] = {
     "apply": 2,
@@ -569,6 +572,79 @@ def never_take_a_verdict_back(patch: pytest.MonkeyPatch) -> None:
         return epoch
 
     patch.setattr(Server, "observed", condemn)
+
+
+# Scopes that outlive the proxy.
+
+_RESTARTS: Final = ("keep", "restart_proxy")
+
+
+@_mutant(scopes=(Scope.USER, Scope.PROXY), often=_RESTARTS, registers=1, seed=20)
+def mark_no_scope_that_more_is_required_of(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Keeper, "mark", lambda self, key: None)
+
+
+@_mutant(scopes=(Scope.USER, Scope.PROXY), often=_RESTARTS, registers=1, seed=125)
+def take_the_mark_away_before_all_is_written(patch: pytest.MonkeyPatch) -> None:
+    take = Keeper.take
+
+    def take_and_clear(self: Keeper) -> None:
+        take(self)
+        for scope, kept in self._taken:
+            if scope.kept(kept):
+                self.clear((scope.kind, scope.key))
+
+    patch.setattr(Keeper, "take", take_and_clear)
+
+
+@_mutant(scopes=(Scope.USER, Scope.PROXY), often=_RESTARTS, registers=1, seed=153)
+def take_the_mark_away_whatever_came_meanwhile(patch: pytest.MonkeyPatch) -> None:
+    def always(self: ScopeState, kept: KeptScope) -> bool:
+        self._is_ahead = False
+        return True
+
+    patch.setattr(ScopeState, "kept", always)
+
+
+@_mutant(
+    levels=_REMEMBERING, scopes=(Scope.USER, Scope.PROXY), often=_RESTARTS, registers=1, seed=38
+)
+def forget_with_a_restart_that_something_was_seen(patch: pytest.MonkeyPatch) -> None:
+    found = ScopeState.found.__func__  # type: ignore[attr-defined]
+
+    def unseen(cls: type[ScopeState], kept: KeptScope, keeper: Any, doubts: int) -> ScopeState:
+        state: ScopeState = found(cls, kept, keeper, doubts)
+        state.unseen = False
+        return state
+
+    patch.setattr(ScopeState, "found", classmethod(unseen))
+
+
+@_mutant(
+    scopes=(Scope.PROXY,), often=(*_RESTARTS, "promote", "notice"), registers=1, clients=3, seed=7
+)
+def compare_no_scope_that_was_found(patch: pytest.MonkeyPatch) -> None:
+    """With the primary of the day: it may lack what was acknowledged."""
+    scopes = Terms.scopes
+
+    def others(self: Terms) -> list[ScopeState]:
+        found = [scope for scope in scopes(self) if scope.term == -1 and scope.key in ("", "ann")]
+        for scope in found:
+            scope.term = self._proxy.topology.term
+        return [scope for scope in scopes(self) if scope not in found]
+
+    patch.setattr(Terms, "scopes", others)
+
+
+@_mutant(
+    levels=(Level.STRONG,),
+    often=("restart_proxy", "restore_primary"),
+    seldom=("repair",),
+    registers=3,
+    seed=27,
+)
+def forget_with_a_restart_who_has_diverged(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Keeper, "judged", lambda self, strayed: None)
 
 
 # Who the primary is (`tests.model.succession`).

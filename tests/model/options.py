@@ -36,6 +36,9 @@ WEIGHTS: Final = {
     # And these: `WATCHED`.
     "look": 0,
     "await_acknowledgement": 0,
+    # And these: `RESTARTED`.
+    "keep": 0,
+    "restart_proxy": 0,
 }
 
 REBUILDS: Final = {**WEIGHTS, "rebuild_replica": 0.6, "change_order": 0.6, "apply": 30}
@@ -51,6 +54,16 @@ WATCHED: Final = {
     "await_acknowledgement": 1,
 }
 """Of one with a monitor, and a primary that is told late that replicas have what it commits."""
+
+RESTARTED: Final = {
+    **WEIGHTS,
+    "keep": 6,
+    "restart_proxy": 0.5,
+    "promote": 0.2,
+    "restore_primary": 0.15,
+    "repair": 0.1,
+}
+"""Of one whose proxy is stopped or killed, and finds what was kept."""
 
 _STEADY: Final = ("client", "server", "answer", "notice")
 """Kinds of steps without which nothing moves."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from routing.consistency import Rules
     from routing.scope import Scopes, ScopeState
     from routing.topology import Server, Topology
+    from tests.model.keeper import Keeper
     from tests.model.links import Reply, Request
     from tests.model.servers import Mysql
 
@@ -31,6 +32,7 @@ class Proxy:
         topology: as routing sees it.
         scopes: the wide ones.
         now: the monotonic clock, s.
+        keeper: keeps what outlives the proxy.
         start_slack: how far off a server's start may be told, s.
         timers: what is to be done when.
         owing: wide scopes that have to tell of lost writes, and since when.
@@ -41,6 +43,7 @@ class Proxy:
     topology: Topology
     scopes: Scopes
     now: Callable[[], float]
+    keeper: Keeper
     start_slack: float = 0.4
     sessions: list[ProxySession] = field(default_factory=list)
     timers: list[tuple[float, Callable[[], None]]] = field(default_factory=list)
@@ -63,6 +66,14 @@ class Proxy:
         self.sessions.append(session)
         session.login()
         return session
+
+    def end(self) -> None:
+        """Nothing of it is left; clients and servers see their connections close."""
+        self.timers.clear()
+        for session in list(self.sessions):
+            session.end()
+        self.terms.end()
+        self.monitor.end()
 
     def promote(self, server: Server) -> None:
         """Another server is the primary: sessions, which lived on the old one, have to end."""

@@ -50,7 +50,7 @@ class Reads:
             if rules.level is not Level.BOUNDED_STALENESS:
                 request.scope = scope
             if scope.lost_untold:
-                scope.lost_untold = False
+                scope.told_lost()
                 proxy.told(scope)
                 self._session.done(Reply("told", refused=True))
                 return

@@ -17,6 +17,7 @@ from routing.decision import TimeoutPolicy
 from routing.scope import Scopes
 from routing.topology import Server, Topology
 from tests.model.clients import STAMPS, TICK, Client, Door, Written
+from tests.model.keeper import Keeper
 from tests.model.options import WEIGHTS, Chooser, Options
 from tests.model.proxy import Proxy
 from tests.model.servers import Mysql
@@ -70,16 +71,31 @@ class Simulation:
         ]
         for replica in self.replicas:
             replica.follow(self.primary)
-        names = [replica.name for replica in self.replicas]
-        topology = Topology(self.primary.name, names, options.fallback_rate, options.proof_max_age)
-        servers = dict(zip(topology.servers, [self.primary, *self.replicas], strict=True))
-        scopes = Scopes(options.scope_limit, options.scope_age)
-        self.proxy = Proxy(servers, topology, scopes, self.now)
+        self._keeper = Keeper()
+        self.proxy = self._new_proxy(self.primary)
         self.clients = [Client(self, number) for number in range(options.clients)]
         self._by_door = Door(self)
         self._kinds: dict[str, Callable[[Chooser], bool]] = {
             kind: getattr(self, f"_{kind}") for kind in WEIGHTS
         }
+
+    def _new_proxy(self, known: Mysql) -> Proxy:
+        """A proxy that takes this server for the primary, and finds what was kept."""
+        options = self.options
+        others = [server for server in self._servers if server is not known]
+        names = [server.name for server in others]
+        topology = Topology(known.name, names, options.fallback_rate, options.proof_max_age)
+        servers = dict(zip(topology.servers, [known, *others], strict=True))
+        scopes = Scopes(options.scope_limit, options.scope_age)
+        if self.options.weights["restart_proxy"]:
+            keeper = self._keeper
+            scopes.restore(keeper.found(), keeper, self.now())
+            topology.remember_strayed(dict(keeper.strayed))
+        proxy = Proxy(servers, topology, scopes, self.now, self._keeper)
+        for state in scopes.states():
+            if state.lost_untold:
+                proxy.owing[id(state)] = (state, self.now())
+        return proxy
 
     # Time, names, numbers
 
@@ -360,6 +376,30 @@ class Simulation:
             replica = able[choose.below(len(able))]
             replica.change_order(self.now() + self.options.proof_max_age)
         return bool(able)
+
+    def _keep(self, choose: Chooser) -> bool:
+        keeper = self._keeper
+        if keeper.has_something:
+            keeper.go_on()
+            return True
+        return False
+
+    def _restart_proxy(self, choose: Chooser) -> bool:
+        """The proxy is stopped, or killed whatever it does, and starts again."""
+        old = self.proxy
+        if choose.below(3) == 0:
+            self.count("proxy stopped")
+            self._keeper.stop()
+        else:
+            self.count("proxy killed")
+        old.scopes.begin_keeping(None)
+        old.end()
+        self.proxy = self._new_proxy(old.servers[old.topology.primary])
+        self.proxy.silent = old.silent
+        restored = self.proxy.scopes.states()
+        self.counts["scope found known"] += sum(not one.unknown for one in restored)
+        self.counts["scope found unknown"] += sum(one.unknown for one in restored)
+        return True
 
     @property
     def _is_promoting(self) -> bool:

@@ -70,6 +70,11 @@ class Terms:
         if leads:
             self._ask_replicas()
 
+    def end(self) -> None:
+        """Ask nobody any more."""
+        for link in self._asked:
+            link.close()
+
     def _ask_replicas(self) -> None:
         proxy = self._proxy
         for link in self._asked:
@@ -129,6 +134,7 @@ class Terms:
         if topology.term == self._term:
             has = answer.gtids | answer.owned
             topology.compare(self._held, has)
+            proxy.keeper.judged(topology.strayed)
             proxy.owe(has)
             for scope, required in self._scopes:
                 if scope.term != self._term:

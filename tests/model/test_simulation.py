@@ -7,8 +7,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
-from routing.decision import Level
-from tests.model.options import REBUILDS, WATCHED, Options, some_options
+from routing.decision import Level, Scope
+from tests.model.options import REBUILDS, RESTARTED, WATCHED, Options, some_options
 from tests.model.servers import Physics
 from tests.model.simulation import Simulation
 
@@ -41,6 +41,14 @@ def test_replicas_that_are_made_anew_while_in_use(seed: int, age: float) -> None
 @pytest.mark.parametrize("seed", range(25))
 def test_a_monitor_and_late_acknowledgements(seed: int) -> None:
     judged(Options(proof_max_age=(0.0, 0.3)[seed % 2], weights=WATCHED), seed, 2000)
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_a_proxy_that_starts_again(seed: int) -> None:
+    scopes = (Scope.USER, Scope.APPLICATION, Scope.PROXY)
+    counts = judged(Options(scopes=scopes, weights=RESTARTED), seed, 2000).counts
+    assert counts["proxy killed"] + counts["proxy stopped"] > 1
+    assert counts["scope found known"] + counts["scope found unknown"] > 1
 
 
 def test_all_kinds_of_things_happen() -> None:

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from mysql_mocker.background import BackgroundCluster
-from mysql_mocker.cluster import Cluster, Replica
-from mysql_mocker.server import Server
+from mysql_mocker.server.background import BackgroundCluster
+from mysql_mocker.server.cluster import Cluster
+from mysql_mocker.server.server import Server
 from tests.mysql_mocker.raw_client import RawClient
 
 ACCOUNTS = {"demo": "demo", "nobody": ""}
@@ -24,7 +24,7 @@ def primary(mocker: BackgroundCluster) -> Server:
 
 
 @pytest.fixture
-def replica(mocker: BackgroundCluster) -> Replica:
+def replica(mocker: BackgroundCluster) -> Server:
     return mocker.cluster.replicas[0]
 
 

@@ -13,7 +13,7 @@ import pytest
 from mysql.connector.abstracts import MySQLConnectionAbstract
 from pymysql.connections import Connection
 
-from mysql_mocker.server import Server
+from mysql_mocker.server.server import Server
 from tests.real_mysql.cluster import find_mysqld
 
 TABLE = (

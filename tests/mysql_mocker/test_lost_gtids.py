@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from mysql_mocker.background import BackgroundCluster
-from mysql_mocker.server import Server
+from mysql_mocker.server.background import BackgroundCluster
+from mysql_mocker.server.server import Server
 from protocol.constants import Capability
 from protocol.gtid import GtidSet
 from protocol.response import EofPacket

@@ -7,9 +7,9 @@ from pathlib import Path
 import pymysql
 import pytest
 
-from mysql_mocker.background import BackgroundCluster
-from mysql_mocker.cluster import Cluster
-from mysql_mocker.server import Server
+from mysql_mocker.server.background import BackgroundCluster
+from mysql_mocker.server.cluster import Cluster
+from mysql_mocker.server.server import Server
 from protocol.command import ComQuery
 from protocol.constants import MAX_PACKET_PAYLOAD, Capability, FieldType
 from protocol.packet import frame

@@ -2,9 +2,8 @@
 
 from collections.abc import Callable
 
-from mysql_mocker.background import BackgroundCluster
-from mysql_mocker.cluster import Replica
-from mysql_mocker.server import Server
+from mysql_mocker.server.background import BackgroundCluster
+from mysql_mocker.server.server import Server
 from protocol.gtid import GtidSet
 from tests.mysql_mocker.raw_client import RawClient
 from tests.mysql_mocker.waiting import until
@@ -18,9 +17,7 @@ def caught_up(client: RawClient, reader: RawClient) -> None:
     assert answer == "0"
 
 
-def test_rows_arrive_with_their_gtids(
-    client: RawClient, connect: Connect, replica: Replica
-) -> None:
+def test_rows_arrive_with_their_gtids(client: RawClient, connect: Connect, replica: Server) -> None:
     client.query("CREATE TABLE t (n INT)")
     client.query("INSERT INTO t VALUES (1)")
     reader = connect(replica)
@@ -30,7 +27,7 @@ def test_rows_arrive_with_their_gtids(
 
 
 def test_a_replica_lags_by_its_delay(
-    mocker: BackgroundCluster, client: RawClient, connect: Connect, replica: Replica
+    mocker: BackgroundCluster, client: RawClient, connect: Connect, replica: Server
 ) -> None:
     mocker.call(lambda: setattr(replica, "apply_delay", 3600))
     client.query("CREATE TABLE t (n INT)")
@@ -43,7 +40,7 @@ def test_a_replica_lags_by_its_delay(
 
 
 def test_a_stopped_applier_applies_nothing(
-    mocker: BackgroundCluster, client: RawClient, connect: Connect, replica: Replica
+    mocker: BackgroundCluster, client: RawClient, connect: Connect, replica: Server
 ) -> None:
     reader = connect(replica)
     assert reader.one("STOP REPLICA").ok
@@ -57,7 +54,7 @@ def test_a_stopped_applier_applies_nothing(
 
 
 def test_executed_sets_never_run_ahead_of_the_data(
-    client: RawClient, connect: Connect, replica: Replica
+    client: RawClient, connect: Connect, replica: Server
 ) -> None:
     client.query("SET session_track_gtids = OWN_GTID")
     client.query("CREATE TABLE t (n INT)")
@@ -71,7 +68,7 @@ def test_executed_sets_never_run_ahead_of_the_data(
     assert reader.value("SELECT COUNT(*) FROM t") == "200"
 
 
-def test_a_transaction_arrives_whole(client: RawClient, connect: Connect, replica: Replica) -> None:
+def test_a_transaction_arrives_whole(client: RawClient, connect: Connect, replica: Server) -> None:
     client.query("CREATE TABLE t (n INT)")
     client.query("BEGIN")
     client.query("INSERT INTO t VALUES (1)")
@@ -86,7 +83,7 @@ def test_a_transaction_arrives_whole(client: RawClient, connect: Connect, replic
 
 
 def test_what_depends_on_clock_and_chance_is_the_same_everywhere(
-    client: RawClient, connect: Connect, replica: Replica
+    client: RawClient, connect: Connect, replica: Server
 ) -> None:
     client.query(
         "CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY, u VARCHAR(36), r DOUBLE, "
@@ -105,7 +102,7 @@ def test_what_depends_on_clock_and_chance_is_the_same_everywhere(
     assert len({row[1] for row in rows}) == len(rows)
 
 
-def test_replicas_refuse_writes(client: RawClient, connect: Connect, replica: Replica) -> None:
+def test_replicas_refuse_writes(client: RawClient, connect: Connect, replica: Server) -> None:
     client.query("CREATE TABLE t (n INT)")
     reader = connect(replica)
     caught_up(client, reader)
@@ -123,7 +120,7 @@ def test_replicas_refuse_writes(client: RawClient, connect: Connect, replica: Re
     assert reader.executed() == client.executed()
 
 
-def test_schemas_are_replicated(client: RawClient, connect: Connect, replica: Replica) -> None:
+def test_schemas_are_replicated(client: RawClient, connect: Connect, replica: Server) -> None:
     client.query("CREATE DATABASE other")
     client.query("CREATE TABLE other.t (n INT)")
     client.query("INSERT INTO other.t VALUES (5)")
@@ -136,7 +133,7 @@ def test_schemas_are_replicated(client: RawClient, connect: Connect, replica: Re
 
 
 def test_gtid_next_names_the_transaction(
-    client: RawClient, connect: Connect, replica: Replica
+    client: RawClient, connect: Connect, replica: Server
 ) -> None:
     named = GtidSet.parse("aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa:501")
     client.query("CREATE TABLE t (n INT)")
@@ -149,7 +146,7 @@ def test_gtid_next_names_the_transaction(
 
 
 def test_an_applier_stops_where_the_data_contradict(
-    mocker: BackgroundCluster, client: RawClient, connect: Connect, replica: Replica
+    mocker: BackgroundCluster, client: RawClient, connect: Connect, replica: Server
 ) -> None:
     client.query("CREATE TABLE t (n INT PRIMARY KEY)")
     reader = connect(replica)
@@ -163,7 +160,7 @@ def test_an_applier_stops_where_the_data_contradict(
 
 
 def test_a_restarted_replica_goes_on_where_it_was(
-    mocker: BackgroundCluster, client: RawClient, connect: Connect, replica: Replica
+    mocker: BackgroundCluster, client: RawClient, connect: Connect, replica: Server
 ) -> None:
     client.query("CREATE TABLE t (n INT)")
     reader = connect(replica)

@@ -1,13 +1,17 @@
 """A server's life, its connections, its faults on demand."""
 
+import re
 import socket
 from collections.abc import Callable
 
 import pytest
 
-from mysql_mocker.background import BackgroundCluster
-from mysql_mocker.cluster import Cluster
-from mysql_mocker.server import Server
+from mysql_mocker.error import MySQLError
+from mysql_mocker.server.background import BackgroundCluster
+from mysql_mocker.server.cluster import Cluster
+from mysql_mocker.server.faults import Fault
+from mysql_mocker.server.server import Server
+from protocol.constants import ServerStatus
 from protocol.packet import frame
 from protocol.response import OkPacket
 from tests.mysql_mocker.raw_client import RawClient
@@ -122,6 +126,57 @@ def test_delay_reply_holds_back_what_is_done_already(
     assert connect().one("INSERT INTO t VALUES (2)").ok
 
 
+def test_an_error_by_statement_meets_text_and_prepared_statements_and_runs_nothing(
+    mocker: BackgroundCluster, client: RawClient, primary: Server
+) -> None:
+    client.query("CREATE TABLE t (n INT)")
+    deadlock = MySQLError(1213, "40001", "Deadlock found")
+    fault = Fault(b"", 2, pattern=re.compile("insert into t", re.I), error=deadlock)
+    mocker.call(lambda: primary.faults.arm(fault))
+    client.query("BEGIN")
+    assert client.one("INSERT INTO t VALUES (1)").error.code == 1213
+    assert not client.one("DO 1").status & ServerStatus.SERVER_STATUS_IN_TRANS
+    client.send(b"\x16INSERT INTO t VALUES (2)")
+    assert client.read_packet_anew()[0] == 0  # it was prepared, which runs nothing
+    (reply,) = client.command(b"\x17" + (1).to_bytes(4, "little") + b"\0" + b"\1\0\0\0")
+    assert reply.error.sqlstate == "40001"
+    assert (client.value("SHOW COUNT(*) ERRORS"), fault.happened) == ("1", 2)
+    assert client.one("INSERT INTO t VALUES (3)").ok
+    assert client.value("SELECT SUM(n) FROM t") == "3"
+
+
+def test_a_connection_that_breaks_before_a_statement_has_not_run_it(
+    mocker: BackgroundCluster, client: RawClient, connect: Connect, primary: Server
+) -> None:
+    client.query("CREATE TABLE t (n INT)")
+    fault = Fault(b"", 1, pattern=re.compile("INSERT"), unheard=True)
+    mocker.call(lambda: primary.faults.arm(fault))
+    with pytest.raises((EOFError, OSError)):
+        client.query("INSERT INTO t VALUES (1)")
+    assert connect().value("SELECT COUNT(*) FROM t") == "0"
+    assert "INSERT INTO t VALUES (1)" in [text for _, text in primary.statements]
+
+
+def test_a_frozen_server_keeps_connections_and_says_nothing(
+    mocker: BackgroundCluster, client: RawClient, primary: Server, replica: Server
+) -> None:
+    client.query("CREATE TABLE t (n INT)")
+    mocker.call(lambda: setattr(primary, "frozen", True))
+    client.send(b"\x03INSERT INTO t VALUES (1)")
+    with socket.create_connection(("127.0.0.1", primary.port)) as newcomer:
+        newcomer.settimeout(0.1)
+        with pytest.raises(TimeoutError):
+            newcomer.recv(1)
+        mocker.call(lambda: setattr(primary, "frozen", False))
+        assert client.replies()[0].ok.affected_rows == 1
+        newcomer.settimeout(20)
+        assert newcomer.recv(1)
+    mocker.call(lambda: setattr(replica, "frozen", True))
+    client.query("INSERT INTO t VALUES (2)")
+    mocker.run(replica.restart())
+    assert not replica.frozen
+
+
 def test_faults_happen_so_often_and_no_more(
     mocker: BackgroundCluster, client: RawClient, primary: Server
 ) -> None:
@@ -131,7 +186,7 @@ def test_faults_happen_so_often_and_no_more(
 
 
 def test_a_slow_statement_is_stopped(client: RawClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mysql_mocker.storage.MAX_STATEMENT_SECONDS", 0.05)
+    monkeypatch.setattr("mysql_mocker.server.storage.MAX_STATEMENT_SECONDS", 0.05)
     endless = (
         "WITH RECURSIVE c AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM c) SELECT SUM(n) FROM c"
     )

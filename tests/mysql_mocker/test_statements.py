@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from mysql_mocker.server import Server
+from mysql_mocker.server.server import Server
 from tests.mysql_mocker.raw_client import RawClient
 from tests.mysql_mocker.waiting import until
 
@@ -26,7 +26,7 @@ ERRORS = (
     ("INSERT INTO t (nothing) VALUES (1)", 1054, "42S22"),
     ("SELECT * FROM nothing", 1146, "42S02"),
     ("INSERT INTO nothing VALUES (1)", 1146, "42S02"),
-    ("SELECT * FROM nowhere.t", 1146, "42S02"),
+    ("SELECT * FROM nowhere.t", 1049, "42000"),
     ("DROP TABLE nothing", 1051, "42S02"),
     ("CREATE TABLE t (n INT)", 1050, "42S01"),
     ("CREATE TABLE nowhere.t (n INT)", 1049, "42000"),
@@ -186,6 +186,7 @@ def test_insert_ignore_warns(table: RawClient) -> None:
     assert (ok.affected_rows, ok.warnings) == (1, 1)
     warning = [b"Warning", b"1062", b"Duplicate entry '1' for key 't.PRIMARY'"]
     assert table.one("SHOW WARNINGS").rows == [warning]
+    assert table.value("SELECT @@warning_count") == "1"
     assert table.value("SELECT @@warning_count") == "0"
 
 
@@ -326,7 +327,7 @@ def test_definitions(client: RawClient) -> None:
     assert client.one("DELETE FROM p").ok
     assert client.value("SELECT COUNT(*) FROM c") == "0"
     columns = [(row[0], row[1], row[3]) for row in client.one("DESCRIBE p").rows]
-    assert columns[0] == (b"id", b"int", b"PRI")
+    assert columns[0] == (b"id", b"bigint unsigned", b"PRI")
     created = client.one("SHOW CREATE TABLE p").rows[0][1]
     assert created is not None
     assert b"UNIQUE KEY `uk` (`k`)" in created

@@ -5,9 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from mysql_mocker.background import BackgroundCluster
-from mysql_mocker.cluster import Replica
-from mysql_mocker.server import Server
+from mysql_mocker.server.background import BackgroundCluster
+from mysql_mocker.server.server import Server
 from tests.mysql_mocker.raw_client import RawClient, Reply
 from tests.mysql_mocker.waiting import until
 
@@ -32,7 +31,7 @@ def test_times_out(client: RawClient) -> None:
 
 @pytest.mark.parametrize("timeout", [(), (0,), (20,)])
 def test_waits_until_the_replica_has_applied(
-    mocker: BackgroundCluster, client: RawClient, connect: Connect, replica: Replica,
+    mocker: BackgroundCluster, client: RawClient, connect: Connect, replica: Server,
     timeout: tuple[int, ...],
 ) -> None:  # fmt: skip
     mocker.call(lambda: setattr(replica, "applying", False))

@@ -241,13 +241,48 @@ def test_a_long_packet_in_parts_is_joined_once(size: int, step: int) -> None:
     assert joined <= len(data) + 3 * (step + 5)
 
 
-def test_cursor_opened_without_deprecate_eof_ends_at_the_definitions(feed: Feed) -> None:
-    stream = stream_for(OLD)
-    stream.begin(RESULTS)
-    eof = EofPacket(warnings=0, status=CURSOR_EXISTS | 2).serialise()
+@pytest.mark.parametrize("capabilities", [MODERN, OLD], ids=["modern", "old"])
+def test_an_opened_cursor_ends_at_the_definitions(feed: Feed, capabilities: Capability) -> None:
+    stream = stream_for(capabilities)
+    stream.begin(RESULTS, asks_cursor=True)
+    opened = CURSOR_EXISTS | 2
+    eof = EofPacket(0, opened).serialise()
+    if capabilities is MODERN:
+        eof = ok(opened, header=0xFE).serialise(capabilities)
     feed(stream, packets(b"\x01", column().serialise(), eof))
     assert stream.done
-    assert stream.untold
+    assert stream.cursor
+    assert stream.untold == (capabilities is OLD)
+    stream.begin(RESULTS, asks_cursor=True)
+    feed(stream, packets(ok(opened).serialise(capabilities)))
+    assert not stream.cursor
+
+
+@pytest.mark.parametrize("capabilities", [MODERN, OLD], ids=["modern", "old"])
+@pytest.mark.parametrize("asks_cursor", [False, True])
+def test_a_cursor_inside_a_program_is_none_of_the_clients(
+    feed: Feed, capabilities: Capability, asks_cursor: bool
+) -> None:
+    """A procedure's status tells of its own cursors, as that of a function's caller does."""
+
+    def result(status: int) -> list[bytes]:
+        eof = EofPacket(0, status).serialise()
+        definitions = [b"\x01", column().serialise()]
+        if capabilities is OLD:
+            return [*definitions, eof, text_row([b"7"]), eof]
+        return [*definitions, text_row([b"7"]), ok(status, header=0xFE).serialise(capabilities)]
+
+    own = CURSOR_EXISTS | 2
+    called = [*result(own | MORE_RESULTS), *result(own | MORE_RESULTS)]
+    called.append(ok(own).serialise(capabilities))
+    stream = stream_for(capabilities)
+    stream.begin(RESULTS, asks_cursor=asks_cursor)
+    feed(stream, packets(*called))
+    assert (stream.done, stream.rows, stream.cursor) == (True, 2, False)
+    if not asks_cursor:
+        stream.begin(RESULTS)
+        feed(stream, packets(*result(own)))
+        assert (stream.done, stream.rows, stream.cursor) == (True, 1, False)
 
 
 def test_an_ok_follows_out_parameters_though_their_last_eof_does_not_say_so(feed: Feed) -> None:

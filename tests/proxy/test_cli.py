@@ -60,8 +60,8 @@ def test_every_option_is_an_argument(ran: list[Config], tmp_path: Path) -> None:
     assert ran == [config]
     missing = {option.name for option in OPTIONS} - set(values)
     assert missing == {
-        *("client-tls-cert", "client-tls-key", "metrics", "routing-log", "rsa-key"),
-        *("server-tls-ca", "state-dir", "token-key-file"),
+        *("client-tls-cert", "client-tls-key", "heartbeat-table", "metrics", "routing-log"),
+        *("rsa-key", "server-tls-ca", "state-dir", "token-key-file"),
     }
 
 

@@ -83,6 +83,8 @@ def test_file_gives_every_value(tmp_path: Path) -> None:
         monitor-user = "watch"
         monitor-password-file = "pw"
         monitor-interval = 2
+        heartbeat-table = "percona.heart-beat"
+        binlog-lag = "on"
         workers = 4
         proxy-name = "edge-1"
         client-tls = "required"
@@ -127,6 +129,8 @@ def test_file_gives_every_value(tmp_path: Path) -> None:
         monitor_password_file=tmp_path / "pw",
         monitor_password=b"s3cret ",
         monitor_interval=2.0,
+        heartbeat_table="`percona`.`heart-beat`",
+        binlog_lag="on",
         workers=4,
         proxy_name="edge-1",
         client_tls="required",
@@ -246,7 +250,10 @@ def test_bad_duration_is_refused(tmp_path: Path, value: str) -> None:
         ('on-lost-writes = "stale"', r"want one of error, continue"),
         ('failover = "on"', r"want one of off, read_only"),
         ('failover = "read_only"', r"failover: read_only needs monitor-user"),
-        ('state-dir = "x"', r"state-dir: has no use with failover = \"off\""),
+        (
+            'state-dir = "x"\nworkers = 2',
+            r"state-dir: has no use with failover = \"off\" and several",
+        ),
         ("self-audit = 1.1", r"self-audit = 1.1: want a number from 0 to 1"),
         ("self-audit = true", r"want a number from 0 to 1"),
         ("self-audit = nan", r"want a number from 0 to 1"),
@@ -362,6 +369,29 @@ def test_warnings(tmp_path: Path) -> None:
     for name in secrets:
         (tmp_path / name).chmod(0o600)
     assert len(config.warnings()) == 1
+
+
+def test_heartbeats_that_nobody_reads_are_warned_about() -> None:
+    table = {"heartbeat-table": ["percona.heartbeat"]}
+    alone, watched = (
+        load(None, PRIMARY | table),
+        load(None, PRIMARY | table | {"monitor-user": ["w"]}),
+    )
+    assert "heartbeat-table has no effect without monitor-user" in alone.warnings()
+    assert not [warning for warning in watched.warnings() if "heartbeat" in warning]
+
+
+def test_binary_logs_that_nobody_reads_are_warned_about() -> None:
+    alone = load(None, PRIMARY | {"binlog-lag": ["on"]})
+    assert "binlog-lag has no effect without monitor-user" in alone.warnings()
+    with pytest.raises(ConfigError):
+        load(None, PRIMARY | {"binlog-lag": ["yes"]})
+
+
+@pytest.mark.parametrize("text", ["heartbeat", "a.b.c", "a.b; DROP TABLE c", "a.`b", "`a`.b`c", ""])
+def test_what_is_no_table(text: str) -> None:
+    with pytest.raises(ConfigError):
+        load(None, PRIMARY | {"heartbeat-table": [text]})
 
 
 def test_a_bound_below_the_monitor_interval_is_warned_about(tmp_path: Path) -> None:

@@ -15,11 +15,12 @@ from prometheus_client.parser import text_string_to_metric_families
 from proxy.address import Address
 from proxy.observe.families import (
     DEFINITIONS,
+    LAG_BUCKETS_US,
     LATENCY_BUCKETS_US,
     SUPERVISOR_DEFINITIONS,
     WAIT_BUCKETS_US,
 )
-from proxy.observe.metrics import MAX_CAUSES, Metrics, Snapshot
+from proxy.observe.metrics import MAX_CAUSES, MAX_LAG_SERIES, Metrics, Snapshot
 from proxy.observe.metrics_server import MetricsServer, WorkersCollector
 from routing.decision import Outcome, Proof, Reason, Role
 from routing.pins import PinReason
@@ -82,6 +83,10 @@ def exercise(metrics: Metrics) -> None:
     metrics.errant_gtids("db2:1", 1)
     metrics.filtered("db2:1", lacking=True)
     metrics.scopes(4, 5)
+    metrics.scopes_kept(3, 1)
+    metrics.scopes_restored(2, 1)
+    metrics.scopes_written(0.25, 2, 1)
+    metrics.scope_file_failed()
     metrics.promoted()
     metrics.stale_given()
     metrics.wait_killed()
@@ -91,7 +96,12 @@ def exercise(metrics: Metrics) -> None:
     metrics.pins(frozenset(), frozenset({PinReason.HANDLER}))
     metrics.client_connected()
     metrics.client_refused("timeout")
+    metrics.server_opened("db2:1")
     metrics.server_connected("db2:1")
+    metrics.kept("db2:1", 3)
+    metrics.kept_taken("db2:1")
+    metrics.kept_dropped("db2:1", "age")
+    metrics.tls_handshake("db2:1", resumed=True)
     metrics.server_connect_failed("db2:1", "refused")
     metrics.server_up("db2:1", True)
     metrics.server_watched("db2:1", True)
@@ -99,6 +109,13 @@ def exercise(metrics: Metrics) -> None:
     metrics.primary_disputed(True)
     metrics.primary_term(2)
     metrics.lag("db2:1", 1.5)
+    metrics.gap("db2:1", 1)
+    metrics.source_lag("db2:1", {("", "u", "end_to_end"): 0.5})
+    metrics.transaction_lag("db2:1", "u", "apply", 100)
+    metrics.lag_means("db2:1", "binlog")
+    metrics.binlog_stream_ended("db2:1", "lost")
+    metrics.clock_offset("db2:1", -0.5)
+    metrics.clock_warned("db2:1")
     metrics.error("server", 1064)
     metrics.protocol_error("client")
     metrics.routing_log_written(5)
@@ -171,15 +188,45 @@ def test_counts_reach_the_scrape(scraped: Scraped) -> None:
     assert value(samples, f"{name}_bucket", **labels, le="5e-05") == 1
 
 
+def test_a_source_that_is_gone_is_gone_from_the_metrics() -> None:
+    metrics = Metrics()
+    metrics.source_lag("db2:1", {("", "u", "end_to_end"): 0.5, ("", "v", "end_to_end"): 0.5})
+    metrics.source_lag("db3:1", {("", "u", "end_to_end"): 0.5})
+    metrics.source_lag("db2:1", {("", "v", "end_to_end"): 0.0})
+    values = metrics.snapshot()["values"]
+    assert sorted(values["tidegate_replication_lag_seconds"]) == [
+        (["db2:1", "", "v", "end_to_end"], 0.0),
+        (["db3:1", "", "u", "end_to_end"], 0.5),
+    ]
+    metrics.source_lag("db2:1", None)
+    values = metrics.snapshot()["values"]
+    assert [labels[0] for labels, _ in values["tidegate_replication_lag_seconds"]] == ["db3:1"]
+    measured = values["tidegate_replication_lag_measured"]
+    assert {labels[0]: value for labels, value in measured} == {
+        "db2:1": 0,
+        "db3:1": 1,
+    }
+
+
+def test_sources_are_bounded() -> None:
+    metrics = Metrics()
+    for number in range(2 * MAX_LAG_SERIES):
+        metrics.transaction_lag("db2:1", f"u{number}", "apply", 1)
+    histograms = metrics.snapshot()["histograms"]["tidegate_transaction_lag_seconds"]
+    assert len(histograms) == MAX_LAG_SERIES + 1
+    assert ["db2:1", "other", "apply"] in [labels for labels, _, _ in histograms]
+
+
 @given(st.integers(0, 2 * LATENCY_BUCKETS_US[-1]), st.integers(0, 2 * WAIT_BUCKETS_US[-1]))
 def test_a_time_is_in_the_first_bucket_that_bounds_it(latency: int, wait: int) -> None:
     metrics = Metrics()
     metrics.statement("r", "s", "x", "y", "z", latency, "STRONG")
     metrics.wait("s", "reached", wait)
+    metrics.transaction_lag("s", "u", "end_to_end", wait)
     for series, bounds, time in zip(
         metrics.snapshot()["histograms"].values(),
-        (LATENCY_BUCKETS_US, LATENCY_BUCKETS_US, WAIT_BUCKETS_US),
-        (latency, latency, wait),
+        (LATENCY_BUCKETS_US, LATENCY_BUCKETS_US, WAIT_BUCKETS_US, LAG_BUCKETS_US),
+        (latency, latency, wait, wait),
         strict=True,
     ):
         ((_, counts, total),) = series
@@ -206,9 +253,6 @@ def test_gauges_go_down_and_away(scraped: Scraped) -> None:
     assert value(samples, "tidegate_clients_connected", worker="0") == 1
     assert value(samples, "tidegate_client_connections_total", worker="0") == 2
     assert value(samples, "tidegate_server_connections", worker="0", server="db1:1") == 1
-    assert (
-        value(samples, "tidegate_server_connections_opened_total", worker="0", server="db1:1") == 2
-    )
     assert value(samples, "tidegate_server_up", worker="0", server="db1:1") == 0
     lags = {labels for name, labels in samples if name == "tidegate_replica_lag_seconds"}
     assert lags == {frozenset({("worker", "0"), ("server", "db2:1")})}

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 import uvloop
 
-from proxy.server.login import connect
+from proxy.server.greeting import connect
 from proxy.server.tcp import GIVEN_UP_S, be_patient
 from routing.consistency import MAX_WAIT_BUDGET
 from routing.topology import Role, Server

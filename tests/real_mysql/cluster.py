@@ -8,10 +8,14 @@ import pymysql
 from tests.real_mysql.scratch import ScratchFolder
 from tests.real_mysql.server import RealServer
 from tests.real_mysql.template import (
+    APP_USER,
+    MONITOR_USER,
     REPLICATION_PASSWORD,
     REPLICATION_USER,
+    RIGHTS,
     data_template,
     find_mysqld,
+    statements,
 )
 
 __all__ = ["Cluster", "RealServer", "find_mysqld"]
@@ -22,6 +26,15 @@ CHANGE REPLICATION SOURCE TO SOURCE_HOST = '127.0.0.1', SOURCE_PORT = %s,
   SOURCE_AUTO_POSITION = 1, GET_SOURCE_PUBLIC_KEY = 1, SOURCE_DELAY = 0,
   SOURCE_CONNECT_RETRY = 1, SOURCE_RETRY_COUNT = 1000000, SOURCE_HEARTBEAT_PERIOD = 1
 """
+
+_FOREIGN_SCHEMAS = (
+    "SELECT schema_name FROM information_schema.schemata WHERE schema_name NOT IN"
+    " ('mysql', 'sys', 'information_schema', 'performance_schema')"
+)
+_FOREIGN_ACCOUNTS = (
+    "SELECT user, host FROM mysql.user WHERE user NOT LIKE 'mysql.%' AND user NOT IN"  # noqa: S608 - our constants
+    f" ('root', '{APP_USER}', '{MONITOR_USER}', '{REPLICATION_USER}')"
+)
 
 
 class Cluster:
@@ -60,8 +73,7 @@ class Cluster:
 
     def attach(self, replica: RealServer) -> None:
         """Let a server replicate from the primary."""
-        replica.query(_REPLICATE, self.primary.port)
-        replica.query("START REPLICA")
+        _attach(replica, self.primary)
 
     def close(self) -> None:
         """End the servers and remove all that they wrote."""
@@ -88,31 +100,43 @@ class Cluster:
         """
         executed = self.primary.gtid_executed
         for replica in self.replicas:
-            waited = "SELECT WAIT_FOR_EXECUTED_GTID_SET(%s, %s)"
-            if replica.value(waited, executed, timeout) != "0":
-                raise TimeoutError(f"{replica.name} is behind: {replica.replica_status()}")
+            _wait(replica, executed, timeout)
 
     def heal(self) -> None:
         """Bring back what a test may have broken: processes, variables, replication, roles.
 
-        Data stays. Where a server was promoted, or has transactions that the primary has not, all
-        three are made anew.
+        Data stays. Where servers have transactions of their own that no other has, all three are
+        made anew.
         """
         try:
             for server in self.servers:
+                server.revive()
+            for server in self.servers:
+                server.wait_ready()
                 server.heal()
-            sound = self._sound()
-        except pymysql.err.MySQLError:
+            sound = self._sound() or self._put_back()
+        except (pymysql.err.MySQLError, TimeoutError):
             sound = False
         if not sound:
             self.create()
 
     def clear(self) -> None:
-        """Empty schema `app` on all three, after `heal`; connections of clients are ended."""
+        """Leave an empty schema `app` and the template's accounts on all three, after `heal`.
+
+        Connections of clients are ended.
+        """
         for server in self.servers:
             server.end_other_connections()
-        self.primary.query("DROP DATABASE IF EXISTS app")
+        self.primary.roll_back_prepared()
+        for (schema,) in self.primary.query(_FOREIGN_SCHEMAS):
+            self.primary.query(f"DROP DATABASE `{schema}`")
         self.primary.query("CREATE DATABASE app")
+        for user, host in self.primary.query(_FOREIGN_ACCOUNTS):
+            self.primary.query("DROP USER %s@%s", user, host)
+        for user in (APP_USER, MONITOR_USER):
+            self.primary.query("REVOKE ALL PRIVILEGES, GRANT OPTION FROM %s", user)
+        for right in statements(RIGHTS):
+            self.primary.query(right)
         self.wait_caught_up()
 
     def _sound(self) -> bool:
@@ -130,3 +154,41 @@ class Cluster:
             if "No" in (status["Replica_IO_Running"], status["Replica_SQL_Running"]):
                 replica.query("START REPLICA")
         return True
+
+    def _put_back(self) -> bool:
+        """Let the primary have what a promoted replica has more, and all replicate from it."""
+        for server in self.servers:
+            if status := server.replica_status():
+                if status["Last_SQL_Errno"]:
+                    return False  # it would stop there again
+                server.query("STOP REPLICA")
+                server.query("RESET REPLICA ALL")
+        ahead = next((one for one in self.servers if self._has_all(one)), None)
+        if ahead is None:
+            return False
+        if ahead is not self.primary:
+            _attach(self.primary, ahead)
+            _wait(self.primary, ahead.gtid_executed, 30)
+            self.primary.query("STOP REPLICA")
+            self.primary.query("RESET REPLICA ALL")
+        for replica in self.replicas:
+            self.attach(replica)
+        self.wait_caught_up()
+        return self._sound()
+
+    def _has_all(self, server: RealServer) -> bool:
+        return all(
+            server.value("SELECT GTID_SUBSET(%s, @@GLOBAL.gtid_executed)", other.gtid_executed)
+            == "1"
+            for other in self.servers
+        )
+
+
+def _attach(replica: RealServer, source: RealServer) -> None:
+    replica.query(_REPLICATE, source.port)
+    replica.query("START REPLICA")
+
+
+def _wait(replica: RealServer, gtids: str, timeout: float) -> None:
+    if replica.value("SELECT WAIT_FOR_EXECUTED_GTID_SET(%s, %s)", gtids, timeout) != "0":
+        raise TimeoutError(f"{replica.name} is behind: {replica.replica_status()}")

@@ -9,6 +9,7 @@ from protocol.authentication import ClientAuthentication
 from protocol.constants import Capability, Command
 from protocol.handshake import HandshakeResponse41, HandshakeV10
 from protocol.packet import frame
+from protocol.prepared_statement import CURSOR_TYPE_READ_ONLY
 from protocol.response import ErrPacket
 from protocol.response_stream import RESULTS, ResponseStream
 
@@ -82,9 +83,10 @@ class RawClient:
     def command(self, command: Command, body: bytes = b"", shape: int = RESULTS) -> list[Packet]:
         """Send a command; return its answer, packet by packet."""
         self._socket.sendall(frame(bytes((command,)) + body, 0))
-        return self.answer(shape)
+        asks_cursor = command == Command.COM_STMT_EXECUTE and bool(body[4] & CURSOR_TYPE_READ_ONLY)
+        return self.answer(shape, asks_cursor)
 
-    def answer(self, shape: int = RESULTS) -> list[Packet]:
+    def answer(self, shape: int = RESULTS, asks_cursor: bool = False) -> list[Packet]:
         """The answer to a command that was sent, packet by packet."""
         stream = ResponseStream(
             deprecate_eof=bool(self.capabilities & Capability.CLIENT_DEPRECATE_EOF),
@@ -93,7 +95,7 @@ class RawClient:
                 self.capabilities & Capability.CLIENT_OPTIONAL_RESULTSET_METADATA
             ),
         )
-        stream.begin(shape)
+        stream.begin(shape, asks_cursor=asks_cursor)
         packets = []
         while not stream.done:
             sequence_id, payload = self.read()

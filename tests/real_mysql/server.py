@@ -215,20 +215,18 @@ class RealServer:
 
     def query(self, sql: str, *arguments: object) -> list[Row]:
         """Run one statement as root and give its rows."""
-        if self._admin is None or not self._admin.open:
-            self._admin = self.admin()
-        try:
-            with self._admin.cursor() as cursor:
-                cursor.execute(sql, arguments or None)
-                return list(cursor.fetchall())
-        except pymysql.err.OperationalError:
-            if not self._admin.open:
-                self._admin = None
-            raise
+        with self._administrator().cursor() as cursor:
+            cursor.execute(sql, arguments or None)
+            return list(cursor.fetchall())
 
     def value(self, sql: str, *arguments: object) -> str:
         """Run one statement as root and give its first column of its first row, as text."""
         return str(self.query(sql, *arguments)[0][0])
+
+    def _administrator(self) -> Connection[Cursor]:
+        if self._admin is None or not self._admin.open:
+            self._admin = self.admin()
+        return self._admin
 
     @property
     def server_uuid(self) -> str:
@@ -258,8 +256,7 @@ class RealServer:
 
     def replica_status(self) -> dict[str, object]:
         """Columns of SHOW REPLICA STATUS; empty on a server that is no replica."""
-        with contextlib.closing(self.admin()) as connection:
-            cursor = connection.cursor(pymysql.cursors.DictCursor)
+        with self._administrator().cursor(pymysql.cursors.DictCursor) as cursor:
             cursor.execute("SHOW REPLICA STATUS")
             return dict(cursor.fetchone() or {})
 
@@ -280,11 +277,15 @@ class RealServer:
         )
         return {str(name): str(value) for name, value in rows if name not in _OWN_VARIABLES}
 
-    def heal(self) -> None:
-        """Let it run with the options and global variables that it was created with."""
+    def revive(self) -> None:
+        """Let it run, with the options that it was created with; `wait_ready` must follow."""
         self.resume()
         if not self.running or self._extra:
-            self.restart()
+            self.kill()  # faster than an end in good order, and nothing is lost
+            self.launch()
+
+    def heal(self) -> None:
+        """Give it, behind `revive`, the global variables that it was created with."""
         now = self._variables()
         changed = {name for name, value in self._baseline.items() if now.get(name) != value}
         for name in sorted(changed):  # read_only comes before super_read_only, which implies it
@@ -293,13 +294,16 @@ class RealServer:
             self.query(f"SET GLOBAL {name} = {literal}")
 
     def end_other_connections(self) -> None:
-        """Kill every connection of a client, and roll back what XA left prepared."""
+        """Kill every connection of a client."""
         for (connection,) in self.query(
             "SELECT ID FROM performance_schema.processlist WHERE ID <> CONNECTION_ID()"
             " AND USER NOT IN ('system user', 'event_scheduler', 'replicator')"
         ):
             with contextlib.suppress(pymysql.err.OperationalError):  # gone by itself
                 self.query(f"KILL {connection}")
+
+    def roll_back_prepared(self) -> None:
+        """Roll back what XA left prepared; not on replicas, whose GTIDs that would be."""
         while prepared := self.query("XA RECOVER CONVERT XID"):
             for form, length, _, data in prepared:
                 xid = str(data).removeprefix("0x")

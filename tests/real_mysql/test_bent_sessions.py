@@ -172,7 +172,7 @@ def on_a_server() -> ServerConnection:
 
 def own_statements(executed: GtidSet) -> dict[str, tuple[bytes, bytes]]:
     """Packets of the proxy's, and the row that each must be answered with, or nothing."""
-    (source,) = executed.tsids
+    source = executed.tsids[0]
     more = GtidSet({source: [(1, 1_000_000)]})
     rules = Rules(Level.STRONG, Scope.CONNECTION, 0.2, TimeoutPolicy.PRIMARY)
     state, limited = Session(rules, 0), Session(rules, 0)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations  # Connection is generic for the type checker only
 
+from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from itertools import product
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pymysql
@@ -29,6 +31,10 @@ from tests.real_mysql.template import APP_PASSWORD, APP_USER
 if TYPE_CHECKING:
     from pymysql.connections import Connection
     from pymysql.cursors import Cursor
+
+SYNTAX = 1149
+"""ER_SYNTAX_ERROR."""
+TABLE_MAP, WRITE_ROWS = 19, 30
 
 COLUMNS = {
     1046: "n FROM numbers",  # where no schema is chosen
@@ -247,6 +253,46 @@ def test_what_may_have_committed_is_not_passed_over(primary: RealServer) -> None
                     assert not judged, (sql, code, begin)
                 client.query("COMMIT")
         assert expected in codes, sql
+
+
+def events_of_log(server: RealServer) -> list[bytes]:
+    """The events in the log file that is being written."""
+    ((name, *_),) = server.query("SHOW BINARY LOG STATUS")
+    data = Path(server.value("SELECT @@log_bin_basename")).with_name(str(name)).read_bytes()
+    events = []
+    at = len(b"\xfebin")
+    while at < len(data):
+        size = int.from_bytes(data[at + 9 : at + 13], "little")
+        events.append(data[at : at + size])
+        at += size
+    return events
+
+
+def binlog(events: bytes) -> str:
+    """The statement that applies them."""
+    return f"BINLOG '{b64encode(events).decode()}'"
+
+
+def test_a_syntax_error_in_events_may_stand_behind_some_that_were_committed(
+    primary: RealServer,
+) -> None:
+    """ER_SYNTAX_ERROR (1149) is BINLOG's alone; other texts that cannot be parsed raise 1064."""
+    with closing(primary.admin("app")) as root:
+        root.query("FLUSH BINARY LOGS")
+        root.query("INSERT INTO numbers VALUES (1)")
+        description, *events = events_of_log(primary)
+        rows = b"".join(event for event in events if event[4] in (TABLE_MAP, WRITE_ROWS))
+        root.query(binlog(description))
+        root.query("SET gtid_next = 'AUTOMATIC'")  # the description's own is ANONYMOUS
+        before = primary.gtid_executed
+        for sql, commits in {
+            "BINLOG ''": False,
+            "BINLOG 'AAAA'": False,
+            binlog(rows + events[-1][:20]): True,
+        }.items():
+            assert fails(root, sql) == SYNTAX
+            assert (primary.gtid_executed != before) == commits
+            assert not did_nothing(classify(sql.encode()), sql.encode(), SYNTAX, False)
 
 
 def test_reads_behind_them_go_to_replicas(primary: RealServer, proxy: StartProxy) -> None:

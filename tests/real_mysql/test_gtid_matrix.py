@@ -11,15 +11,15 @@ from tests.real_mysql.cluster import Cluster
 USER, PASSWORD = "matrix", "matrix-secret"
 
 
+@pytest.fixture(scope="module")
+def _account(cluster: Cluster) -> None:
+    cluster.primary.query(f"CREATE USER IF NOT EXISTS {USER} IDENTIFIED BY '{PASSWORD}'")
+    cluster.primary.query(f"GRANT ALL ON *.* TO {USER}")
+
+
 @pytest.fixture
-def client(cluster: Cluster) -> Iterator[RawClient]:
-    for statement in (
-        f"CREATE USER IF NOT EXISTS {USER} IDENTIFIED BY '{PASSWORD}'",
-        f"GRANT ALL ON *.* TO {USER}",
-        "SET GLOBAL log_bin_trust_function_creators = 1",
-        "CREATE DATABASE IF NOT EXISTS test",
-    ):
-        cluster.primary.query(statement)
+def client(cluster: Cluster, _account: None) -> Iterator[RawClient]:
+    cluster.primary.query("CREATE DATABASE IF NOT EXISTS test")
     with RawClient(cluster.primary.port, USER, PASSWORD) as client:
         yield client
         for statement in ("ROLLBACK", "UNLOCK TABLES", "XA ROLLBACK 'x'"):

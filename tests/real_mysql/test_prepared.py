@@ -10,7 +10,7 @@ from protocol.response import ErrPacket, StmtPrepareOk
 from protocol.response_stream import FETCHED, PREPARED, RESULTS
 from tests.real_mysql.cluster import Cluster
 from tests.real_mysql.conftest import StartProxy
-from tests.real_mysql.raw_client import Packet, RawClient
+from tests.real_mysql.raw_client import NOTHING, Packet, RawClient
 from tests.real_mysql.running_proxy import RunningProxy
 from tests.real_mysql.template import APP_PASSWORD, APP_USER
 
@@ -80,6 +80,52 @@ def test_a_cursor_stays_where_it_was_opened(words: Cluster, proxy: StartProxy) -
         assert status(rest[-1]) & LAST_ROW_SENT
         assert ErrPacket.parse(fetch(client, statement, 1)[-1][1]).code == 1421
     assert running.metric("tidegate_statements_total", role="replica", reason="cursor") == 3
+
+
+def shown(client: RawClient, name: str) -> str:
+    """What SHOW TIDEGATE SESSION says of this."""
+    rows = [packet for _, packet in client.query("SHOW TIDEGATE SESSION")]
+    (row,) = [row for row in rows if row[1:].startswith(name.encode())]
+    return row[2 + len(name) :].decode()
+
+
+@pytest.mark.parametrize("capabilities", [CAPABILITIES, NOTHING], ids=["modern", "old"])
+def test_a_cursor_inside_a_program_is_none_of_the_clients(
+    words: Cluster, proxy: StartProxy, capabilities: Capability
+) -> None:
+    for sql in (
+        "DROP PROCEDURE IF EXISTS app.walks",
+        "DROP FUNCTION IF EXISTS app.walked",
+        "CREATE PROCEDURE app.walks() BEGIN DECLARE n INT; DECLARE c CURSOR FOR SELECT 2;"
+        " OPEN c; FETCH c INTO n; CLOSE c; SELECT n; SELECT id FROM words; END",
+        "CREATE FUNCTION app.walked() RETURNS INT DETERMINISTIC NO SQL BEGIN DECLARE n INT;"
+        " DECLARE c CURSOR FOR SELECT 2; OPEN c; FETCH c INTO n; CLOSE c; RETURN n; END",
+    ):
+        with contextlib.closing(words.primary.admin("app")) as root:
+            root.query(sql)
+    words.wait_caught_up()
+    running = proxy()
+    ends = [
+        RawClient(address, APP_USER, APP_PASSWORD, capabilities, "app")
+        for address in (running.address, words.primary.address)
+    ]
+    with ends[0] as client, ends[1] as direct:
+        for sql in ("CALL walks()", "SELECT word FROM words WHERE id = walked()"):
+            answer = client.query(sql)
+            assert len(answer) == len(direct.query(sql))
+            assert client.query("SELECT 7")[-2][1] == b"\x017"
+            statements = [prepare(end, sql) for end in (client, direct)]
+            for flags in (0, 1):
+                answers = [
+                    execute(end, statement, flags)
+                    for end, statement in zip((client, direct), statements, strict=True)
+                ]
+                assert len(answers[0]) == len(answers[1])
+                opened = flags == 1 and sql.startswith("SELECT")
+                assert shown(client, "open_cursors") == str(int(opened))
+                if opened:
+                    assert fetch(client, statements[0], 9)[0][1].endswith(b"\x01b")
+                assert client.query("SELECT 7")[-2][1] == b"\x017"
 
 
 def test_a_cursor_dies_with_its_server(words: Cluster, proxy: StartProxy) -> None:

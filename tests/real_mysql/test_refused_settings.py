@@ -27,7 +27,8 @@ def running(cluster: Cluster) -> Iterator[RunningProxy]:
         "INSERT INTO mysql.time_zone_transition_type VALUES (4711, 0, 3600, 0, 'TIDE')",
     )
     cluster.wait_caught_up()
-    proxy = RunningProxy(cluster, "refused", {"wait_budget": "10s"})
+    # A connection that is kept for the next login would count among the sessions of `app`.
+    proxy = RunningProxy(cluster, "refused", {"wait_budget": "10s", "kept_connections": "0"})
     try:
         yield proxy
     finally:

@@ -65,7 +65,7 @@ def test_a_new_certificate_ends_the_sessions_of_the_old_one(
     primary = cluster.primary
     authority = primary.data.parent / "authority.pem"
     shutil.copy(primary.ca_file, authority)
-    running = proxy(server_tls="verify_ca", server_tls_ca=str(authority))
+    running = proxy(kept_connections="0", server_tls="verify_ca", server_tls_ca=str(authority))
     reused(running)
     assert reused(running)
     kept = {name: (primary.data / name).read_bytes() for name in CERTIFICATES}

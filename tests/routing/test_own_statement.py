@@ -308,7 +308,7 @@ def test_a_label_that_is_no_utf8() -> None:
 # SHOW.
 
 
-@pytest.mark.parametrize("topic", ["LAST", "SESSION", "SERVERS", "SCOPES"])
+@pytest.mark.parametrize("topic", ["LAST", "SESSION", "SERVERS", "LAG", "SCOPES"])
 def test_show(topic: str) -> None:
     for text in (f"SHOW TIDEGATE {topic}", f"show /**/ tidegate\n{topic.lower()} # end"):
         found = of(text)
@@ -321,7 +321,7 @@ def test_show(topic: str) -> None:
     ["", " STATUS", " LAST SESSION", " LIKE 'a'", " 'LAST'", " `LAST`", "(1)", " LAST, LAST"],
 )
 def test_topics_that_are_none(rest: str) -> None:
-    assert message(f"SHOW TIDEGATE{rest}") == "Tidegate shows LAST, SESSION, SERVERS, SCOPES"
+    assert message(f"SHOW TIDEGATE{rest}") == "Tidegate shows LAST, SESSION, SERVERS, LAG, SCOPES"
 
 
 @pytest.mark.parametrize(

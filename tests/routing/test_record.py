@@ -6,15 +6,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from routing.decision import Level, Outcome, Proof, Reason
+from routing.lag import Lag, SourceLag, Span, Transaction
 from routing.record import (
     FIELDS,
+    LAG,
     NO_SERVER,
     RECORD_VERSION,
     RecordStream,
+    lag_fragment,
     server_fragment,
     session_fragment,
     statement_fragment,
 )
+from routing.replication_status import Stamped
 
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 SESSION = session_fragment(
@@ -73,6 +77,37 @@ def check_shape(record: dict[str, Any]) -> None:
     for name, kind, nullable in FIELDS:
         value = record[name]
         assert type(value) is kind or (nullable and value is None), (name, value)
+
+
+def test_a_proof_may_tell_of_lag_in_a_field_of_its_own() -> None:
+    original, ended = 1_700_000_000_000_000, 1_700_000_000_250_000
+    stamped = Stamped(f"{UUID}:5", original, original, ended - 100, ended)
+    transaction = Transaction('a "channel"', stamped, Span(250_000, 300), Span(250_000, None))
+    lag = Lag()
+    lag.sources = [SourceLag("", UUID, Span(900), None, transaction, None)]
+    stream = RecordStream("edge", 2, "ab", NO_BOUND)
+    stream.proof(SERVER, "probed", f"{UUID}:1-5", 1, 2, lag_fragment(lag, [transaction]))
+    stream.proof(SERVER, "probed", f"{UUID}:1-5", 1, 2)
+    told, plain = records(stream)
+    found = told.pop("lag")
+    check_shape(told)
+    check_shape(plain)
+    assert list(found) == list(LAG)
+    for name, fields in LAG.items():
+        (one,) = found[name]
+        assert list(one) == [field for field, _, _ in fields]
+        for field, kind, nullable in fields:
+            assert type(one[field]) is kind or (nullable and one[field] is None), field
+    assert found["applied"][0]["channel"] == 'a "channel"'
+    assert found["applied"][0]["end_to_end_us"] == 250_000
+    assert found["waits"][0]["waits_us"] == 900
+
+
+def test_no_news_of_lag_is_no_field() -> None:
+    lag = Lag()
+    assert lag_fragment(lag, []) == ""
+    lag.sources = [SourceLag("", UUID, Span(0), Span(0), None, None)]
+    assert lag_fragment(lag, []) == ""
 
 
 def test_statement_has_every_field_in_order() -> None:

@@ -15,6 +15,7 @@ from routing.scope import COMPACT_ABOVE, PROBE_ABOVE, Scopes, ScopeState
 from routing.session import Session
 from routing.statement import Statement, StatementClass, Touch
 from routing.topology import Role, Server, Topology
+from tests.model.keeper import Keeper
 
 U = "11111111-1111-1111-1111-111111111111"
 V = "22222222-2222-2222-2222-222222222222"
@@ -208,7 +209,7 @@ def test_nothing_is_told_where_nothing_was_lost(scope: ScopeState) -> None:
 def test_losses_add_up(scope: ScopeState) -> None:
     scope.wrote(gtids(f"{U}:1-5"), EMPTY)
     scope.verified(gtids(f"{U}:1-4"), scope.everything, 2)
-    scope.lost_untold = False
+    scope.told_lost()
     scope.verified(gtids(f"{U}:1-3"), scope.everything, 3)
     assert scope.lost == gtids(f"{U}:4-5")
     assert scope.lost_untold
@@ -645,3 +646,65 @@ def test_a_scope_with_what_is_not_logged_reads_from_the_primary(level: Level, ki
         )
     session.reset()
     assert choose(session, READ, topology, 1.0) == decision
+
+
+# The next start.
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 1)), min_size=40, max_size=80))
+def test_whoever_is_killed_when_leaves_no_scope_that_requires_too_little(
+    steps: list[tuple[int, int]],
+) -> None:
+    """What is found is unknown, or holds all that was acknowledged in the scope."""
+    keeper = Keeper()
+    scopes = Scopes(limit=1)
+    scopes.begin_keeping(keeper)
+    users = ("ann", "bob")
+    written = dict.fromkeys(users, EMPTY)
+    committed = 0
+    for now, (kind, which) in enumerate(steps):
+        user = users[which]
+        alive = scopes.alive(user, "")
+        if kind < 2:
+            committed += 1
+            one = gtids(f"{U}:{committed}")
+            written[user] |= one
+            for state in alive:
+                state.wrote(one, EMPTY, float(now))
+        elif kind == 2:
+            committed += 1
+            written[user] |= gtids(f"{U}:{committed}")
+            for state in alive:
+                state.may_have_written()
+        elif kind < 5:
+            state = scopes.get(Scope.USER, user, 1, float(now))
+            if kind == 4:
+                executed = gtids(f"{U}:1-{committed}") if committed else EMPTY
+                state.probed(executed, state.doubts)
+        elif kind < 9:
+            keeper.go_on()
+        else:
+            scopes = Scopes(limit=1)
+            scopes.restore(keeper.found(), keeper, float(now))
+        for key, found in keeper.rows.items():  # as a kill at this moment leaves them
+            assert key in keeper.marks or found.unknown or written[found.key] <= found.own
+
+
+def test_a_scope_that_is_kept_tells_once_that_it_is_ahead(scope: ScopeState) -> None:
+    keeper = Keeper()
+    scope.begin_keeping(keeper)
+    keeper.stop()
+    assert keeper.marks == set()
+    for number in range(1, 4):
+        scope.wrote(gtids(f"{U}:{number}"), EMPTY)
+        assert keeper.marks == {(Scope.USER, "ann")}
+    keeper.take()
+    scope.wrote(gtids(f"{U}:4"), EMPTY)
+    keeper.write()
+    keeper.learn()
+    assert keeper.marks == {(Scope.USER, "ann")}, "the fourth came meanwhile"
+    keeper.stop()
+    assert keeper.marks == set()
+    assert keeper.found()[0].own == gtids(f"{U}:1-4")
+    scope.wrote(gtids(f"{U}:2"), EMPTY)
+    assert keeper.marks == set(), "that is no news"

@@ -289,6 +289,24 @@ def test_a_wait_that_ran_out_predicts_at_least_as_long_a_one(server: Server) -> 
     assert server.predicted_wait(100.1, 100.1) == pytest.approx(0.7)
 
 
+def test_where_nobody_waited_the_measured_lag_predicts(server: Server) -> None:
+    server.measured(0.9, 100.0)
+    assert server.predicted_wait(100.0, 100.0) == pytest.approx(0.9)
+    assert server.predicted_wait(99.5, 100.0) == pytest.approx(0.4)
+    server.applied_after(0.1, 0.1, 100.0)  # waits know better
+    assert server.predicted_wait(100.0, 100.0) == pytest.approx(0.1)
+    assert server.predicted_wait(102.1, 102.1) == 0  # both are long ago
+    server.measured(0.9, 103.0)
+    server.measured(None, 103.1)
+    assert server.predicted_wait(103.1, 103.1) == 0
+
+
+def test_a_measured_lag_proves_nothing(server: Server) -> None:
+    before = server.applied
+    server.measured(0.0, 100.0)
+    assert server.applied == before
+
+
 @given(
     st.lists(
         st.tuples(st.booleans(), st.floats(0, 9), st.floats(0, 9), st.floats(0, 1)), max_size=20
@@ -455,6 +473,22 @@ def test_a_name_that_is_given_again_acquits_nobody(topology: Topology) -> None:
     topology.compare([Held(first, "", gtids(f"{U}:1-6"))], gtids(f"{U}:1-6"))
     assert not first.errant
     assert first.diverged
+
+
+def test_who_had_strayed_before_the_start_has_while_it_has_any_of_that(topology: Topology) -> None:
+    first, second = topology.replicas
+    topology.remember_strayed({V: gtids(f"{U}:4-6"), W: gtids(f"{U}:5")})
+    assert topology.strayed == {V: gtids(f"{U}:4-6"), W: gtids(f"{U}:5")}, "nobody was met"
+    first.observed(V, STARTED, gtids(f"{U}:1-5"), EMPTY)  # it has lost the last one since
+    assert first.strayed == gtids(f"{U}:4-5")
+    assert not first.vouches
+    assert not second.diverged
+    assert topology.strayed == {V: gtids(f"{U}:4-5"), W: gtids(f"{U}:5")}
+    second.observed(W, STARTED, gtids(f"{U}:1-4"), EMPTY)
+    assert second.vouches, "it was made anew"
+    assert topology.strayed == {V: gtids(f"{U}:4-5")}
+    first.observed(W, STARTED, gtids(f"{U}:1-5"), EMPTY)
+    assert topology.strayed == {}, "another server"
 
 
 @pytest.mark.parametrize("distrusted", [False, True])

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from spark_jobs.segments import find_segments
 from tests.spark_jobs.routing_log import UUID, Run, on, save
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ P = UUID["primary"]
 
 
 @pytest.fixture(scope="module")
-def records(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> "DataFrame":
+def lines(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> "DataFrame":
     from spark_jobs import ingest
 
     run = Run()
@@ -37,11 +38,63 @@ def records(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> 
     run.statement(8, outcome="error", error_code=1105, proof="none", **nobody)
     run.gap(8)
     run.probe("r1", f"{P}:1-10")
+    for number, taken in ((9, 100), (9, 100), (10, 300)):  # two proxies tell of the first
+        applied = {
+            "channel": "",
+            "gtid": f"{P}:{number}",
+            "original_us": 1_000,
+            "immediate_us": 1_050,
+            "began_us": 990 + taken,
+            "ended_us": 1_000 + taken,
+            "end_to_end_us": taken,
+            "last_hop_us": taken - 50,
+            "error_us": None,
+        }
+        run.probe("r1", f"{P}:1-10", lag={"applied": [applied], "waits": []})
+    waits = {"channel": "", "source": P, "waits_us": 7_000, "hop_waits_us": None}
+    for server in ("r1", "r2"):
+        run.probe(server, f"{P}:1-10", lag={"applied": [], "waits": [waits]})
     log = tmp_path_factory.mktemp("log")
     save(log, run)
-    segments = ingest.find_segments(log, tmp_path_factory.mktemp("scratch"))
-    numbered: DataFrame = ingest.number(ingest.parse(ingest.read(spark, segments)))
+    segments = find_segments(log, tmp_path_factory.mktemp("scratch"))
+    return ingest.read(spark, segments).persist()
+
+
+@pytest.fixture(scope="module")
+def records(lines: "DataFrame") -> "DataFrame":
+    from spark_jobs import ingest
+
+    parsed = ingest.parse(lines).persist()
+    assert parsed.where("fault is not null").count() == 0
+    numbered: DataFrame = ingest.number(parsed)
     return numbered.persist()
+
+
+def test_replication_lag(lines: "DataFrame") -> None:
+    from spark_jobs import replication
+
+    first, second = (row.asDict() for row in replication.transform(lines).collect())
+    assert (first["server"], first["channel"], first["source"]) == ("r1:3306", "", P)
+    assert (first["transactions"], first["disordered"]) == (2, 0)
+    assert [first[f"end_to_end_{name}_us"] for name in ("p50", "max")] == [100, 300]
+    assert [first[f"last_hop_{name}_us"] for name in ("p50", "max")] == [50, 250]
+    assert (first["upstream_max_us"], first["apply_max_us"]) == (50, 10)
+    assert first["waits_max_us"] == second["waits_max_us"] == 7_000
+    assert (second["server"], second["transactions"]) == ("r2:3306", 0)
+    assert second["end_to_end_max_us"] is None
+
+
+def test_what_is_written_of_lag_is_what_is_read() -> None:
+    from pyspark.sql.types import LongType, StringType
+
+    from routing.record import LAG
+    from spark_jobs.schema import REPLICATED, WAITING
+
+    types = {str: StringType(), int: LongType()}
+    for name, schema in (("applied", REPLICATED), ("waits", WAITING)):
+        assert [(f.name, f.dataType) for f in schema] == [
+            (field, types[kind]) for field, kind, _ in LAG[name]
+        ]
 
 
 def test_waits_and_lag(records: "DataFrame") -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_jobs.gtid import parse
+from spark_jobs.segments import find_segments
 from spark_jobs.verdict import Finding, Verdict
 from tests.spark_jobs.routing_log import UUID, Run, on, save
 
@@ -775,6 +776,50 @@ def a_primary_that_was_restarted_without_its_newest_writes(run: Plan) -> None:
     run.expect(read, VIOLATION, Finding.WAITED_TOO_SMALL, f"{P}:10", [write])
 
 
+@scenario
+def a_proxy_that_names_no_primary(run: Plan) -> None:
+    strange = Run(f"{run.name}, b", 0, f"{run.proxy}, gate2", run.clock)
+    run.runs.append(strange)
+    run.write(7, f"{P}:10")
+    # It may stand before any cluster: who can tell what this had to see?
+    for level in ("STRONG", "BOUNDED_STALENESS"):
+        read = strange.waited(7, "other", f"{P}:10", level=level, bound_us=9)
+        run.expect(read, NOT_JUDGED, Finding.UNKNOWN_CLUSTER)
+    run.expect(strange.waited(7, "other", ""), OK, Finding.NOTHING_WRITTEN)
+    nobody = dict.fromkeys(("server", "server_uuid", "incarnation", "role"))
+    read = strange.read(7, "r1", "none", level="STRONG", outcome="error", **nobody)
+    run.expect(read, Verdict.NO_ANSWER, Finding.NO_SERVER)
+    run.expect(run.waited(7, "r1", f"{P}:10", level="STRONG"), OK, Finding.WAITED)
+
+
+@scenario
+def an_old_primary_that_answers_late(run: Plan) -> None:
+    strong, user = {"level": "STRONG"}, {"scope": "user"}
+    slow = run.beside("b", proxy="gate2")
+    run.probe("primary", f"{P}:1-9")
+    begun = run.clock.now
+    run.clock.now += 5000
+    promoted = on("r1") | {"role": "primary"}
+    tide = run.probe("r1", f"{P}:1-8", **promoted)
+    # It was asked before the new one, and by who did not yet know the new one; it has more.
+    late = {"arrived_us": begun, "dispatched_us": begun + 1, "ended_us": run.clock.now + 500}
+    run.probe("primary", f"{P}:1-12", **late)
+    run.clock.now += 1000
+    slow.probe("primary", f"{P}:1-14")
+    whole = {"level": "MONOTONIC_READS", "observed": f"{P}:1-15"}
+    run.expect(slow.read(9, "primary", "primary", **whole), OK, Finding.PRIMARY)
+    slow.probe("r1", f"{P}:1-8,{UUID['r1']}:1", **promoted)
+    read = run.waited(7, "r2", f"{P}:1-8,{UUID['r1']}:1", **strong)
+    run.expect(read, OK, Finding.WAITED)
+    # What the new one says is owed.
+    write = slow.write(8, f"{UUID['r1']}:2", **promoted)
+    read = run.waited(7, "r2", f"{P}:1-8,{UUID['r1']}:1", **strong)
+    run.expect(read, VIOLATION, Finding.WAITED_TOO_SMALL, f"{UUID['r1']}:2", [write])
+    read = slow.waited(7, "r2", f"{P}:1-8", **user)
+    run.expect(read, VIOLATION, Finding.WAITED_TOO_SMALL, f"{UUID['r1']}:2", [write])
+    assert tide
+
+
 PLANS = {name: Plan(name) for name in SCENARIOS}
 for name, plan in SCENARIOS.items():
     plan(PLANS[name])
@@ -799,7 +844,7 @@ def judged(
     for name, plan in PLANS.items():
         for path in save(log, *plan.runs):
             path.write_text(own(name, path.read_text()))
-    segments = ingest.find_segments(log, tmp_path_factory.mktemp("scratch"))
+    segments = find_segments(log, tmp_path_factory.mktemp("scratch"))
     parsed = ingest.parse(ingest.read(spark, segments))
     assert parsed.where("fault is not null").count() == 0
     records = ingest.number(parsed).persist()

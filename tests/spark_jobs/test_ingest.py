@@ -1,11 +1,13 @@
 """What is in the log's files, and what is not, is known exactly."""
 
+import gzip
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from spark_jobs.segments import find_segments
 from tests.spark_jobs.routing_log import NOTHING, UUID, Run, save
 
 if TYPE_CHECKING:
@@ -19,7 +21,7 @@ P = UUID["primary"]
 def load(spark: "SparkSession", log: Path, scratch: Path) -> "DataFrame":
     from spark_jobs import ingest
 
-    return ingest.parse(ingest.read(spark, ingest.find_segments(log, scratch)))
+    return ingest.parse(ingest.read(spark, find_segments(log, scratch)))
 
 
 @pytest.fixture
@@ -192,28 +194,21 @@ def test_the_numbers_tell_what_is_missing_and_what_is_there_twice(
     assert holes == [3, 6, 15]
 
 
-def test_a_live_segment_is_read_once(
-    tmp_path: Path, scratch: Path, tmp_path_factory: pytest.TempPathFactory
+def test_a_gzip_that_is_cut_short_is_an_error_that_names_it(
+    spark: "SparkSession", tmp_path: Path, scratch: Path
 ) -> None:
-    pytest.importorskip("pyspark")
-    from spark_jobs import ingest
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # it has no types
+    from pyspark.errors import PySparkException
 
     run = Run()
     run.write(7, f"{P}:1")
-    (live,) = save(tmp_path, run, suffix=".open")
-    (tmp_path / "_audit" / "date=2026-11-30").mkdir(parents=True)
-    (tmp_path / "date=2026-11-30" / "notes.txt").write_text("no segment")
-
-    segments = ingest.find_segments(tmp_path, scratch)
-    assert (len(segments.complete), len(segments.live)) == (0, 1)
-    assert segments.live[0].is_relative_to(scratch)
-    live.rename(live.with_suffix(""))
-    assert segments.live[0].read_text() == live.with_suffix("").read_text()
-
-    # The proxy completes it between the two looks.
-    live.write_text("the copy that came first")
-    (path,) = ingest.find_segments(tmp_path, tmp_path_factory.mktemp("scratch")).paths
-    assert path.samefile(live.with_suffix(""))
+    (path,) = save(tmp_path, run)
+    path.with_name("gate-0-b2.jsonl.gz").write_bytes(gzip.compress(path.read_bytes())[:-20])
+    path.unlink()
+    with pytest.raises((PySparkException, Py4JError)) as caught:
+        load(spark, tmp_path, scratch).collect()
+    # What the audit prints of it.
+    assert "gate-0-b2.jsonl.gz" in "".join(str(caught.value).split("\n")[:2])
 
 
 def test_a_directory_may_have_any_name(

@@ -1,11 +1,13 @@
 """The audit as an operator meets it: exit codes, what is printed, what is written."""
 
+import gzip
 import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+import zstandard
 
 from spark_jobs import nightly, spark_session
 from tests.spark_jobs.routing_log import UUID, Run, save
@@ -132,6 +134,31 @@ def test_a_read_that_cannot_be_judged(tmp_path: Path, capsys: pytest.CaptureFixt
 @spark_test
 @timeout
 @pytest.mark.usefixtures("shared")
+def test_compressed_segments_and_files_that_are_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, compress in (("gz", gzip.compress), ("zst", zstandard.compress)):
+        run = clean(name)
+        run.unnamed(7)
+        run.waited(7, "r1", f"{P}:6")
+        (path,) = save(tmp_path, run)
+        # Two members, as a tool that appends makes them.
+        data = path.read_bytes()
+        packed = compress(data[:700]) + compress(data[700:])
+        path.with_name(f"{path.name}.{name}").write_bytes(packed)
+        path.unlink()
+    for name in ("notes.txt", "gate-0-b2.jsonl.bz2"):
+        (tmp_path / "date=2026-11-30" / name).write_text("?")
+    assert nightly.run(tmp_path, None) == 2
+    out = capsys.readouterr().out
+    assert "Not read: `date=2026-11-30/gate-0-b2.jsonl.bz2`. Not judged: 2 reads." in out
+    report = (tmp_path / "_audit" / "report.md").read_text()
+    assert "Not taken for segments: `date=2026-11-30/notes.txt`." in report
+
+
+@spark_test
+@timeout
+@pytest.mark.usefixtures("shared")
 def test_a_log_without_a_record(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (path,) = save(tmp_path, clean())
     path.write_text(path.read_text()[:50])
@@ -242,6 +269,9 @@ def test_without_a_log(
     pytest.importorskip("pyspark")
     assert nightly.run(tmp_path, None) == 2
     assert "There is no segment" in capsys.readouterr().err
+    (tmp_path / "gate-0-b2.jsonl.bz2").write_text("?")
+    assert nightly.run(tmp_path, None) == 2
+    assert "gate-0-b2.jsonl.bz2" in capsys.readouterr().err
     blocker = tmp_path / "file"
     blocker.write_text("")
     assert nightly.run(tmp_path, blocker / "out") == 2
@@ -254,11 +284,11 @@ def test_without_a_log(
 def test_a_spark_that_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from spark_jobs import ingest
+    from spark_jobs import segments
 
     save(tmp_path, clean())
     gone = (tmp_path / "gone.jsonl",)
-    monkeypatch.setattr(ingest, "find_segments", lambda *_: ingest.Segments(gone, ()))
+    monkeypatch.setattr(segments, "find_segments", lambda *_: segments.Segments(gone, ()))
     report = tmp_path / "_audit" / "report.md"
     report.parent.mkdir()
     report.write_text("yesterday's")

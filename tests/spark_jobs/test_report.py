@@ -70,7 +70,17 @@ def lost(**columns: object) -> Row:
 
 
 def findings(**parts: object) -> Findings:
-    empty = ("faults", "lost", "violations", "undecided", "lag", "mix", "fallbacks", "errors")
+    empty = (
+        "faults",
+        "lost",
+        "violations",
+        "undecided",
+        "lag",
+        "replication",
+        "mix",
+        "fallbacks",
+        "errors",
+    )
     plain: dict[str, object] = {name: [] for name in empty}
     plain |= {"log": "/log", "complete": 1, "live": 0, "understated": 0, "runs": [run()]}
     plain |= {"verdicts": [verdict(Verdict.OK, Finding.KNOWN, 1000)]}
@@ -282,6 +292,10 @@ def test_every_table_is_one() -> None:
     lag = {"server": "r1:3306", "proof": "waited", "reads": 9, "after_write": 9}
     for name, value in quantiles.items():
         lag |= {f"wait_{name}_us": value, f"since_write_{name}_us": value}
+    replication = {"server": "r1:3306", "channel": "", "source": GTID, "transactions": 5}
+    replication |= {"disordered": 1, "waits_max_us": 5_000_000}
+    for part in ("end_to_end", "last_hop", "upstream", "apply"):
+        replication |= {f"{part}_{name}_us": value for name, value in quantiles.items()}
     mix = {"value": "a|b", "statements": 9, "share": 0.5, "errors": 0, "lost": 0}
     mix |= {f"{name}_us": value for name, value in quantiles.items()}
     trouble = {"server": "r1:3306", "reason": "wait_timeout", "statements": 3}
@@ -291,6 +305,7 @@ def test_every_table_is_one() -> None:
             lost=[lost()],
             understated=3,
             lag=[Row(lag)],
+            replication=[Row(replication), Row(replication | {"waits_max_us": None})],
             mix=[Row(mix | {"dimension": name}) for name in ("level", "role")],
             fallbacks=[Row(trouble)],
             errors=[
@@ -302,6 +317,7 @@ def test_every_table_is_one() -> None:
     assert "| r1:3306 | waited | 9 | 1 µs | 2.00 ms | 30.0 ms | 4.00 s |" in report
     assert "| error | 1062 | primary | 1 |" in report
     assert "Lucky: 3" in report
+    assert "2 transactions had an original commit that is newer" in report
     for block in re.findall(r"(?:^\|.*\n)+", report, re.MULTILINE):
         lines = block.splitlines()
         assert len({len(re.findall(r"(?<!\\)\|", line)) for line in lines}) == 1, block

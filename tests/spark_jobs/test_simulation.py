@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from protocol.gtid import GtidSet
+from spark_jobs.segments import find_segments
 from spark_jobs.verdict import Finding, Verdict
 from tests.spark_jobs.routing_log import UUID, Run, save
 from tests.spark_jobs.simulation import PROMISES, Simulation
@@ -22,7 +23,7 @@ P = UUID["primary"]
 def judge(spark: "SparkSession", log: Path, scratch: Path) -> tuple["DataFrame", "DataFrame"]:
     from spark_jobs import consistency_audit, ingest, primary_history
 
-    parsed = ingest.parse(ingest.read(spark, ingest.find_segments(log, scratch)))
+    parsed = ingest.parse(ingest.read(spark, find_segments(log, scratch)))
     records = ingest.number(parsed).persist()
     history = primary_history.learn(records)
     judged = consistency_audit.transform(records, history).persist()

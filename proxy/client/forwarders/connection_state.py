@@ -31,6 +31,8 @@ def forward_init_db(session: ClientSession, packet: bytes) -> None:
 
 def forward_set_option(session: ClientSession, packet: bytes) -> None:
     """COM_SET_OPTION turns multi-statements on or off; replicas are given single ones only."""
+    if session.primary is not None:
+        session.primary.keepable = False  # neither reset nor change of user turns it back
     session.begin(packet, Command.COM_SET_OPTION, SIMPLE)
     session.dispatch.to_primary(Reason.COMMAND)
 

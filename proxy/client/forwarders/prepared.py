@@ -8,7 +8,7 @@ from protocol.command import ComStmtExecute
 from protocol.constants import Command
 from protocol.errors import MalformedPacketError, ServerErrorCode
 from protocol.packet import frame
-from protocol.prepared_statement import PARAMETER_COUNT_AVAILABLE
+from protocol.prepared_statement import CURSOR_TYPE_READ_ONLY, PARAMETER_COUNT_AVAILABLE
 from protocol.response_stream import FETCHED, PREPARED, RESULTS, SIMPLE
 from protocol.statement_execution import statement_id, with_statement_id
 from proxy.client.prepared import PreparedStatement, close_on
@@ -163,6 +163,9 @@ def _begin(
     session.begin(packet, command, shape, statement, may_write=may_write)
     if prepared is not None:
         session.request.prepared = prepared
+        if executes:
+            flags = beginning[_FLAGS] if len(beginning) > _FLAGS else 0
+            prepared.asks_cursor = flags & CURSOR_TYPE_READ_ONLY != 0
         return prepared
     if session.long_command.going:
         session.long_command.give(_drop, then=lambda: _unknown(session, beginning))

@@ -1,0 +1,103 @@
+"""A cluster for programs and tests that do not run an event loop."""
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from mysql_mocker.control.control import Promotion
+from mysql_mocker.control.state import ServerState
+from mysql_mocker.server.background import LoopThread
+from mysql_mocker.server.server import Server
+
+if TYPE_CHECKING:
+    from mysql_mocker.mock_cluster import MockCluster
+
+
+class BlockingCluster:
+    """What ``with MockCluster(…) as cluster`` gives: the cluster in a thread, with blocking verbs.
+
+    Each verb does, and raises, what that of `Control` does.
+    """
+
+    def __init__(self, cluster: "MockCluster") -> None:
+        self._cluster = cluster
+        self._thread = LoopThread()
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        try:
+            self._thread.run(self._cluster.__aenter__())
+        except BaseException:
+            self._thread.stop()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            self._thread.run(self._cluster.__aexit__(kind, error, traceback))
+        finally:
+            self._thread.stop()
+
+    @property
+    def servers(self) -> list[Server]:
+        """All, in the order of their making; only `name`, `host`, `port` and `address` are safe."""
+        return self._cluster.servers
+
+    @property
+    def primary(self) -> Server:
+        """Who takes writes: another one after a promotion."""
+        return self._cluster.primary
+
+    @property
+    def replicas(self) -> list[Server]:
+        """All the others."""
+        return self._cluster.replicas
+
+    @property
+    def url(self) -> str:
+        """Of the HTTP interface; empty if there is none."""
+        return self._cluster.url
+
+    def state(self) -> list[ServerState]:
+        """How all servers stand."""
+        return self._thread.run(self._cluster.state())
+
+    def server(self, name: str) -> ServerState:
+        """How one server stands."""
+        return self._thread.run(self._cluster.server(name))
+
+    def statements(self, server: str) -> list[str]:
+        """The newest statements that clients sent to a server, the oldest first."""
+        return self._thread.run(self._cluster.statements(server))
+
+    def set(self, server: str, /, **settings: object) -> None:
+        """Changes settings: ``set("replica1", lag="300ms")``."""
+        self._thread.run(self._cluster.set(server, **settings))
+
+    def fault(self, server: str, /, **fields: object) -> dict[str, str | int]:
+        """Arms a fault: ``fault("primary", match="INSERT", error=1213)``."""
+        return self._thread.run(self._cluster.fault(server, **fields))
+
+    def clear(self, server: str = "all", number: int | None = None) -> None:
+        """Ends faults."""
+        self._thread.run(self._cluster.clear(server, number))
+
+    def disconnect(self, server: str) -> int:
+        """Breaks all connections to a server."""
+        return self._thread.run(self._cluster.disconnect(server))
+
+    def promote(self, server: str, lose: object = 0) -> Promotion:
+        """Makes a replica the primary."""
+        return self._thread.run(self._cluster.promote(server, lose))
+
+    def reset(self) -> None:
+        """Undoes what `set` and `fault` did."""
+        self._thread.run(self._cluster.reset())
+
+    def caught_up(self, within: object = "10s") -> None:
+        """Waits until every replica that runs has what the primary has now."""
+        self._thread.run(self._cluster.caught_up(within))

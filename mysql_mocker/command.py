@@ -1,0 +1,95 @@
+"""`tidegate mock`: runs a cluster until it is told to end."""
+
+import asyncio
+import json
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from mysql_mocker import ControlError, MockCluster
+from mysql_mocker.control.error import Wrong
+
+_FAILED, _USED_WRONGLY = 1, 2
+
+
+def run(
+    *,
+    port: int,
+    replicas: int,
+    lag: str,
+    user: str,
+    password: str,
+    schema: Sequence[str] | None,
+    init: Path | None,
+    host: str,
+    http: str | None,
+    binlog_dir: Path | None,
+    tls: bool,
+    ready_file: Path | None,
+) -> int:
+    """Runs until SIGTERM or SIGINT; returns the exit status: 0 well, 1 failed, 2 used wrongly.
+
+    Prints a line for each server, its name and its address, then one for the HTTP interface if
+    there is one, then ``ready``. `ready_file` gets the same as a JSON object, whole or not at all,
+    and is there as long as the cluster.
+    """
+    try:
+        cluster = MockCluster(
+            replicas, lag, user=user, password=password, schemas=schema or ("test",),
+            init=_read(init), port=port, host=host, http=http, tls=tls,
+            binlog_dir=binlog_dir,
+        )  # fmt: skip
+        asyncio.run(_serve(cluster, ready_file))
+    except ControlError as error:
+        return _complain(str(error), _USED_WRONGLY)
+    except OSError as error:
+        where = "" if error.filename is None else f"{error.filename}: "
+        return _complain(where + (error.strerror or str(error)), _FAILED)
+    return 0
+
+
+def _read(init: Path | None) -> str:
+    try:
+        return "" if init is None else init.read_text("utf-8")
+    except OSError as error:
+        raise ControlError(Wrong.WRONG_VALUE, f"{init}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ControlError(Wrong.WRONG_VALUE, f"{init}: not UTF-8") from error
+
+
+def _complain(sentence: str, status: int) -> int:
+    print(f"tidegate: mock: {sentence}", file=sys.stderr)
+    return status
+
+
+async def _serve(cluster: MockCluster, ready_file: Path | None) -> None:
+    told = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for end in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(end, told.set)
+    async with cluster:
+        addresses = {server.name: server.address for server in cluster.servers}
+        if cluster.url:
+            addresses["http"] = cluster.url
+        with _shown(addresses, ready_file):
+            await told.wait()
+
+
+@contextmanager
+def _shown(addresses: dict[str, str], ready_file: Path | None) -> Iterator[None]:
+    width = max(map(len, addresses))
+    for name, address in addresses.items():
+        print(f"{name:{width}}  {address}")
+    if ready_file is not None:
+        # Whoever finds the file finds all of it.
+        unready = ready_file.with_name(f".{ready_file.name}.unready")
+        unready.write_text(json.dumps(addresses, indent=2) + "\n")
+        unready.replace(ready_file)
+    print("ready", flush=True)
+    try:
+        yield
+    finally:
+        if ready_file is not None:
+            ready_file.unlink(missing_ok=True)

@@ -1,0 +1,39 @@
+"""What is wrong with what somebody asked of the mocker."""
+
+from enum import Enum
+
+
+class Wrong(Enum):
+    """What kind of mistake it is."""
+
+    NOT_THERE = "not there"
+    UNKNOWN_NAME = "unknown name"
+    WRONG_VALUE = "wrong value"
+    WRONG_STATE = "wrong state"
+
+
+class ControlError(Exception):
+    """Nothing has changed; the message says why, and what there is instead.
+
+    Attributes:
+        wrong: by which SQL and HTTP choose their codes.
+    """
+
+    def __init__(self, wrong: Wrong, message: str) -> None:
+        super().__init__(message)
+        self.wrong = wrong
+
+
+def wrong_value(name: str, wanted: str) -> ControlError:
+    """A setting or a part of a fault has a value that it cannot have."""
+    return ControlError(Wrong.WRONG_VALUE, f"{name}: want {wanted}")
+
+
+def unknown_name(what: str, name: str, known: list[str]) -> ControlError:
+    """Something has a name that nothing has."""
+    return ControlError(Wrong.UNKNOWN_NAME, f"there is no {what} {name!r}; {', '.join(known)} are")
+
+
+def unknown_server(name: str, known: list[str]) -> ControlError:
+    """A server that the cluster has not."""
+    return ControlError(Wrong.NOT_THERE, f"there is no server {name!r}; {', '.join(known)} are")

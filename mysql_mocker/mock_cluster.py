@@ -1,0 +1,182 @@
+"""A MySQL cluster for tests: what `tidegate mock`, the pytest fixture and programs start."""
+
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from mysql_mocker.blocking_cluster import BlockingCluster
+from mysql_mocker.control.control import Control
+from mysql_mocker.control.error import ControlError, Wrong
+from mysql_mocker.control.http_interface import HttpInterface
+from mysql_mocker.control.procedures import Procedures
+from mysql_mocker.control.values import duration
+from mysql_mocker.error import MySQLError
+from mysql_mocker.server.cluster import Cluster
+from mysql_mocker.server.server import Server
+from mysql_mocker.server.session import Session
+from mysql_mocker.sql.result import Result
+from mysql_mocker.wire.certificate import self_signed_context
+
+_MOST_REPLICAS = 100
+_MOST_SHOWN = 80
+_LAST_PORT = 65535
+
+
+class MockCluster(Control):
+    """A primary and its replicas, in this process, for as long as the context lasts.
+
+    ``async with MockCluster(…) as cluster`` runs it in the running event loop, and its verbs are
+    awaited. ``with MockCluster(…) as cluster`` runs it in a thread and gives a `BlockingCluster`,
+    which has the same verbs. Either way once only.
+
+    Args:
+        replicas: how many.
+        lag: how long after its commit a transaction comes to them, such as ``300ms``.
+        user, password: the account of clients.
+        schemas: made on every server before it starts; `init` begins in the first.
+        init: SQL that runs on the primary, and comes to the replicas at once, before any client.
+        port: the primary's; the replicas have the next ones. 0 for any that are free.
+        host: the address to listen on.
+        http: port of the HTTP interface on 127.0.0.1, or its ``HOST:PORT``; 0 for any port.
+        binlog_dir: where the servers write their binary logs, each in a folder of its name; nowhere
+            if it is not given.
+        tls: lets clients use TLS, with a certificate that signs itself.
+        server_uuids: of the servers in their order; random ones where they are not given.
+
+    Raises:
+        ControlError: a value is none that can be.
+    """
+
+    def __init__(
+        self,
+        replicas: int = 2,
+        lag: str | float = 0.0,
+        *,
+        user: str = "root",
+        password: str = "",
+        schemas: Sequence[str] = ("test",),
+        init: str = "",
+        port: int = 0,
+        host: str = "127.0.0.1",
+        http: str | int | None = None,
+        binlog_dir: str | Path | None = None,
+        tls: bool = False,
+        server_uuids: Sequence[str] = (),
+    ) -> None:
+        if not 0 <= replicas <= _MOST_REPLICAS:
+            raise ControlError(Wrong.WRONG_VALUE, f"replicas: want from 0 to {_MOST_REPLICAS}")
+        if not 0 <= port <= _LAST_PORT - replicas:
+            raise ControlError(Wrong.WRONG_VALUE, "port: want one that leaves some to the replicas")
+        self._user = user
+        self._schemas = schemas
+        self._init = init
+        self._http = None if http is None else HttpInterface(self, http)
+        self._begun = False
+        self._ending = AsyncExitStack()
+        self._blocking: BlockingCluster | None = None
+        cluster = Cluster(
+            replicas,
+            duration("lag", lag),
+            {user: password},
+            schemas,
+            self_signed_context() if tls else None,
+            server_uuids,
+            port,
+            range(port + 1, port + 1 + replicas) if port else (),
+            host,
+            binlog_dir=None if binlog_dir is None else Path(binlog_dir),
+        )
+        super().__init__(cluster)
+        procedures = Procedures(self)
+        for server in self.servers:
+            server.procedures = procedures.call
+            server.administrators = {user}
+
+    @property
+    def servers(self) -> list[Server]:
+        """All, in the order of their making; a server has `name`, `host`, `port`, `address`."""
+        return self.cluster.servers
+
+    @property
+    def primary(self) -> Server:
+        """Who takes writes: another one after a promotion."""
+        return self.cluster.primary
+
+    @property
+    def replicas(self) -> list[Server]:
+        """All the others."""
+        return self.cluster.replicas
+
+    @property
+    def url(self) -> str:
+        """Of the HTTP interface; empty if there is none."""
+        return "" if self._http is None else self._http.url
+
+    async def __aenter__(self) -> Self:
+        """Starts.
+
+        Raises:
+            ControlError: `init` fails.
+            OSError: a port is taken.
+            RuntimeError: it ran before.
+        """
+        if self._begun:
+            raise RuntimeError("a MockCluster runs once: make another")
+        self._begun = True
+        async with AsyncExitStack() as stack:
+            for server in self.servers:
+                stack.push_async_callback(server.close)
+            await self._initialise()
+            for server in self.servers:
+                await server.start()
+            if self._http is not None:
+                await self._http.start()
+                stack.push_async_callback(self._http.stop)
+            self._ending = stack.pop_all()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self._ending.aclose()
+
+    def __enter__(self) -> BlockingCluster:
+        self._blocking = BlockingCluster(self)
+        return self._blocking.__enter__()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._blocking is not None:
+            self._blocking.__exit__(kind, error, traceback)
+
+    async def _initialise(self) -> None:
+        if not self._init.strip():
+            return
+        session = Session(self.primary, 0, self._user, "localhost")
+        try:
+            if self._schemas:
+                session.choose_schema(self._schemas[0])
+            await session.query(self._init, _ignored, multi_statements=True)
+        except MySQLError as error:
+            near = " ".join(session.statement.split())[:_MOST_SHOWN]
+            raise ControlError(
+                Wrong.WRONG_VALUE, f"init: {error.message} (in: {near or 'its text'})"
+            ) from error
+        finally:
+            session.close()
+        for replica in self.replicas:
+            for transaction in self.primary.binlog.transactions:
+                await replica.apply(transaction)
+
+
+async def _ignored(_result: Result, _more: bool) -> None:
+    """Results of `init` interest nobody."""

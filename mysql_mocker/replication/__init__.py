@@ -1,0 +1,1 @@
+"""What servers write for each other, and how replicas apply it."""

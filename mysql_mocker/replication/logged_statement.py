@@ -1,0 +1,121 @@
+"""A statement as it stands in a binary log: its own text, and what its effect depends on."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from mysql_mocker.sql.script import Statement
+from mysql_mocker.sql.value import Value, float_text
+
+SQL_MODES: Final = (
+    "REAL_AS_FLOAT", "PIPES_AS_CONCAT", "ANSI_QUOTES", "IGNORE_SPACE", "", "ONLY_FULL_GROUP_BY",
+    "NO_UNSIGNED_SUBTRACTION", "NO_DIR_IN_CREATE", "", "", "", "", "", "", "", "", "", "", "",
+    "NO_AUTO_VALUE_ON_ZERO", "NO_BACKSLASH_ESCAPES", "STRICT_TRANS_TABLES", "STRICT_ALL_TABLES",
+    "NO_ZERO_IN_DATE", "NO_ZERO_DATE", "ALLOW_INVALID_DATES", "ERROR_FOR_DIVISION_BY_ZERO",
+    "TRADITIONAL", "", "HIGH_NOT_PRECEDENCE", "NO_ENGINE_SUBSTITUTION", "PAD_CHAR_TO_FULL_LENGTH",
+    "TIME_TRUNCATE_FRACTIONAL",
+)  # fmt: skip
+"""By the number of the bit that means it in a log."""
+
+_UNSAFE: Final = re.compile(
+    r"\b(?:UUID|USER|CURRENT_USER|SESSION_USER|FOUND_ROWS|ROW_COUNT|VERSION)\s*\(\s*\)|"
+    r"\b(?:GET_LOCK|RELEASE_LOCK|IS_FREE_LOCK|IS_USED_LOCK|SYSDATE)\s*\(",
+    re.IGNORECASE,
+)
+_DEFINITIONS: Final = frozenset(("CREATE", "ALTER", "DROP", "RENAME", "TRUNCATE"))
+
+
+@dataclass(slots=True)
+class LoggedStatement:
+    """One statement of a transaction.
+
+    Attributes:
+        sql: MySQL's SQL, with its parameters' values written out.
+        schema: the current one, "" for none.
+        defines: it is a definition, and a transaction of its own.
+        user: who ran it, from any host.
+        thread_id: CONNECTION_ID().
+        sql_mode: bits of its modes.
+        last_insert_id: what LAST_INSERT_ID() was, 0 if it does not matter.
+        insert_id: the first id that it gave out, 0 for none.
+        user_variables: those that it names, with their values.
+        unsafe: who runs it again gets other values; MySQL would log its rows.
+    """
+
+    sql: str
+    schema: str
+    defines: bool
+    user: str
+    thread_id: int
+    sql_mode: int
+    last_insert_id: int = 0
+    insert_id: int = 0
+    user_variables: Mapping[str, Value] = field(default_factory=dict)
+    unsafe: bool = False
+
+
+def logged(
+    statement: Statement,
+    *,
+    schema: str,
+    user: str,
+    thread_id: int,
+    sql_mode: str,
+    last_insert_id: int,
+    variables: Mapping[str, Value],
+) -> LoggedStatement:
+    """What has to be logged of a statement that runs now.
+
+    Args:
+        statement: itself.
+        schema: the current one.
+        user: of its session.
+        thread_id: of its session.
+        sql_mode: of its session.
+        last_insert_id: of its session.
+        variables: all user variables of its session.
+    """
+    modes = sql_mode.split(",")
+    tokens = statement.tokens
+    named = {
+        tokens[place + 1].text.lower()
+        for place in range(len(tokens) - 1)
+        if tokens[place].text == "@" and (place == 0 or tokens[place - 1].text != "@")
+    }
+    sql = _written_out(statement)
+    return LoggedStatement(
+        sql,
+        schema,
+        statement.words[0] in _DEFINITIONS,
+        user,
+        thread_id,
+        sum((mode in modes) << bit for bit, mode in enumerate(SQL_MODES) if mode),
+        last_insert_id if "LAST_INSERT_ID" in sql.upper() else 0,
+        user_variables={name: variables.get(name) for name in sorted(named)},
+        unsafe=_UNSAFE.search(sql) is not None,
+    )
+
+
+def _written_out(statement: Statement) -> str:
+    """The text with literals where values were bound or taken out."""
+    if not statement.values:
+        return statement.text
+    parts = []
+    at = 0
+    for token in statement.tokens:
+        if token.text in statement.values:
+            parts += [statement.text[at : token.start], _literal(statement.values[token.text])]
+            at = token.end + 1
+    return "".join((*parts, statement.text[at:]))
+
+
+def _literal(value: Value) -> str:
+    if value is None:
+        return "NULL"
+    if isinstance(value, bytes):
+        return f"X'{value.hex()}'"
+    if isinstance(value, str):
+        # In hex, so that it reads the same in every sql_mode.
+        return f"_utf8mb4 X'{value.encode('utf-8', 'surrogateescape').hex()}'" if value else "''"
+    return float_text(value) if isinstance(value, float) else str(value)

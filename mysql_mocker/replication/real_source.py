@@ -1,0 +1,236 @@
+"""A server of the mocker as replica of a real MySQL server."""
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from mysql_mocker.error import MySQLError
+from mysql_mocker.replication import row_statements
+from mysql_mocker.replication.logged_statement import SQL_MODES
+from mysql_mocker.replication.source_connection import (
+    SourceConnection,
+    SourceError,
+    SourceGoneError,
+)
+from mysql_mocker.server.session import Session
+from mysql_mocker.sql.result import Done, Result
+from mysql_mocker.sql.script import Statement
+from mysql_mocker.sql.value import Value
+from protocol.binlog.commit_timestamps import UNKNOWN
+from protocol.binlog.decode import decode, known
+from protocol.binlog.event import IGNORABLE, Event, EventType
+from protocol.binlog.gtid_event import GtidEvent
+from protocol.binlog.query_event import QueryEvent, StatusCode
+from protocol.binlog.rows import RowsEvent
+from protocol.binlog.statement_context import (
+    IntvarEvent,
+    IntvarKind,
+    ResultType,
+    UserVariableEvent,
+)
+from protocol.binlog.table_map import TableMap
+from protocol.binlog.transaction_payload import TransactionPayload
+from protocol.errors import ProtocolError
+from protocol.wire import decode_text
+
+if TYPE_CHECKING:
+    from mysql_mocker.server.server import Server
+
+_RETRY_SECONDS: Final = 0.2
+_HEARTBEAT_SECONDS: Final = 1.0
+_APPLIER: Final = "system user"
+
+
+class ApplierSession(Session):
+    """The session that applies: a server that refuses writes takes them from it."""
+
+    applies = True
+
+
+class RealSource:
+    """Applies what a real server commits, from where this server is, until `stop`.
+
+    GTIDs and original commit timestamps are kept; the immediate ones are this server's. It comes
+    back by itself where the connection breaks, and stops where a transaction cannot be applied.
+
+    Args:
+        server: the replica.
+        host, port, user, password: of the source; the account needs REPLICATION SLAVE.
+
+    Attributes:
+        error: why it stopped by itself.
+        skipped: how many events of unknown types were skipped by their length.
+    """
+
+    def __init__(self, server: "Server", host: str, port: int, user: str, password: str) -> None:
+        self.error: Exception | None = None
+        self.skipped = 0
+        self._server = server
+        self._address = host, port, user, password
+        self._task: asyncio.Task[None] | None = None
+        self._tables: dict[int, TableMap] = {}
+        self._first_id = 0
+
+    def start(self) -> None:
+        """Begins; must run inside the event loop."""
+        self.error = None
+        self._task = asyncio.create_task(self._run(), name="mocker's real source")
+
+    async def stop(self) -> None:
+        """Ends; what was not committed is rolled back, and comes again after `start`."""
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+            self._task = None
+
+    async def _run(self) -> None:
+        while True:
+            connection = SourceConnection()
+            session = ApplierSession(self._server, 0, _APPLIER, "")
+            session.found_rows_wanted = True  # an UPDATE counts the rows that it finds
+            try:
+                await connection.open(*self._address)
+                await self._follow(connection, session)
+            except (OSError, TimeoutError, SourceGoneError) as error:
+                self.error = error
+            except (MySQLError, ProtocolError, SourceError) as error:
+                # Another connection would end in the same way.
+                self.error = error
+                return
+            except Exception as error:
+                self.error = error  # a defect: whoever asks must not think that it runs
+                raise
+            finally:
+                session.close()
+                connection.close()
+            await asyncio.sleep(_RETRY_SECONDS)
+
+    async def _follow(self, connection: SourceConnection, session: Session) -> None:
+        server = self._server
+        server_id = int(server.variable("server_id"))
+        await connection.prepare(server_id, server.gtids.server_uuid, _HEARTBEAT_SECONDS)
+        executed = server.gtids.executed
+        async for event in connection.events(server_id, executed):
+            self.error = None
+            await self._event(session, event)
+
+    async def _event(self, session: Session, event: Event) -> None:
+        if not known(event):
+            if event.header.flags & IGNORABLE or event.type not in _NEEDED:
+                self.skipped += 1
+                return
+            raise SourceError(f"events of type {event.type} cannot be applied")
+        said = decode(event)
+        variables = session.variables
+        variables["timestamp"] = float(event.header.timestamp)
+        match said:
+            case GtidEvent():
+                await self._begin(session, said)
+            case QueryEvent():
+                await self._query(session, said)
+            case TableMap():
+                self._tables[said.table_id] = said
+            case RowsEvent():
+                await self._rows(session, said)
+            case TransactionPayload():
+                for inner in said.events(event.position):
+                    await self._event(session, inner)
+            case IntvarEvent():
+                if said.kind == IntvarKind.LAST_INSERT_ID:
+                    session.last_insert_id = said.value
+                else:
+                    self._first_id = said.value
+            case UserVariableEvent():
+                name = said.name.lower()
+                session.storage.surroundings.user_variables[name] = _variable(said)
+            case int():
+                await self._commit(session)
+            case _ if event.type == EventType.RAND:
+                raise SourceError(
+                    "a statement with RAND() cannot be applied: the source shall have "
+                    "binlog_format = ROW"
+                )
+            case _:
+                pass
+
+    async def _begin(self, session: Session, said: GtidEvent) -> None:
+        if said.gtid is None:
+            raise SourceError("the source has transactions without GTIDs")
+        self._first_id = 0
+        await session.gtid_next.assign(str(said.gtid))
+        times = said.timestamps
+        original = UNKNOWN if times is None else times.original
+        session.variables["original_commit_timestamp"] = original
+        if said.original_server_version is not None:
+            session.variables["original_server_version"] = said.original_server_version
+
+    async def _query(self, session: Session, said: QueryEvent) -> None:
+        session.schema = said.schema or None
+        modes = int.from_bytes(said.status.get(StatusCode.SQL_MODE, b""), "little")
+        session.variables["sql_mode"] = ",".join(
+            mode for bit, mode in enumerate(SQL_MODES) if mode and modes >> bit & 1
+        )
+        seconds = float(session.variables["timestamp"])
+        session.variables["timestamp"] = seconds + said.microseconds / 1_000_000
+        word = said.sql.strip().upper()
+        if word == b"COMMIT":
+            await self._commit(session)
+            return
+        await session.query(decode_text(said.sql), _ignore, multi_statements=False)
+        if self._first_id and session.last_insert_id != self._first_id:
+            raise SourceError(
+                f"a statement gave out id {session.last_insert_id} where the source gave out "
+                f"{self._first_id}"
+            )
+        self._first_id = 0
+        if word != b"BEGIN" and not session.transaction.active:
+            await self._complete(session)
+
+    async def _rows(self, session: Session, said: RowsEvent) -> None:
+        table = self._tables.get(said.table_id)
+        if table is None:
+            raise SourceError(f"rows of table {said.table_id} come without its map")
+        stored = session.stored(table.table, table.schema)
+        columns = session.catalogue.columns(stored)
+        for statement in row_statements.statements(table, said, columns):
+            done = await self._execute(session, statement)
+            if not (isinstance(done, Done) and done.affected_rows):
+                raise MySQLError(1032, "HY000", f"Can't find record in '{table.table}'")
+
+    async def _execute(self, session: Session, statement: Statement) -> Result | None:
+        results: list[Result] = []
+
+        async def keep(result: Result, more: bool) -> None:
+            results.append(result)
+
+        await session.run(statement, keep, more=False)
+        return results[-1] if results else None
+
+    async def _commit(self, session: Session) -> None:
+        await session.query("COMMIT", _ignore, multi_statements=False)
+        await self._complete(session)
+
+    async def _complete(self, session: Session) -> None:
+        """A transaction that changed nothing here is committed all the same."""
+        if session.gtid_next.owned is not None:
+            for word in ("BEGIN", "COMMIT"):
+                await session.query(word, _ignore, multi_statements=False)
+
+
+_NEEDED: Final = frozenset({EventType.XA_PREPARE, 39})
+"""Types without which a transaction is not whole; 39 is PARTIAL_UPDATE_ROWS."""
+
+
+async def _ignore(_result: Result, _more: bool) -> None:
+    pass
+
+
+def _variable(said: UserVariableEvent) -> Value:
+    if said.value is None:
+        return None
+    if said.type == ResultType.INT:
+        return int.from_bytes(said.value, "little", signed=not said.unsigned)
+    if said.type == ResultType.STRING:
+        return decode_text(said.value)
+    raise SourceError(f"a user variable of type {said.type} cannot be read")

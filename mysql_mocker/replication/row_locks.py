@@ -1,0 +1,72 @@
+"""Locks that transactions of parallel workers hold until they are committed."""
+
+import asyncio
+
+from mysql_mocker.error import lock_wait_timeout
+from mysql_mocker.replication.commit_order import CommitOrder, Turn, deadlock
+from mysql_mocker.replication.footprint import Footprint
+
+
+class RowLocks:
+    """Who holds the rows of which footprint, and who waits for them.
+
+    Where the commit order is kept, a transaction that waits for its turn can hold what an older
+    one needs; neither would ever go on. The younger one is rolled back then, as in the server.
+    """
+
+    def __init__(self, order: CommitOrder) -> None:
+        self._order = order
+        self._held: dict[Turn, Footprint] = {}
+        self._waiting: dict[Turn, Footprint] = {}
+        self._released = asyncio.Event()
+
+    async def acquire(self, turn: Turn, wanted: Footprint, seconds: float) -> None:
+        """Waits until nobody else holds what is wanted, and nobody older waits for it.
+
+        Raises:
+            MySQLError: 1205 after `seconds`.
+        """
+        try:
+            async with asyncio.timeout(seconds):
+                while self._is_blocked(turn, wanted):
+                    self._waiting[turn] = wanted
+                    for holder in self._holders(turn, wanted):
+                        if holder.waiting and holder.number > turn.number:
+                            holder.fail(deadlock())
+                    self._released.clear()
+                    await self._released.wait()
+        except TimeoutError:
+            raise lock_wait_timeout() from None
+        finally:
+            if self._waiting.pop(turn, None) is not None:
+                self._released.set()
+        self._held[turn] = wanted
+
+    def _is_blocked(self, turn: Turn, wanted: Footprint) -> bool:
+        older = (want for other, want in self._waiting.items() if other.number < turn.number)
+        return bool(self._holders(turn, wanted)) or any(want.overlaps(wanted) for want in older)
+
+    def _holders(self, turn: Turn, wanted: Footprint) -> list[Turn]:
+        return [
+            holder
+            for holder, held in self._held.items()
+            if holder is not turn and held.overlaps(wanted)
+        ]
+
+    def check(self, turn: Turn) -> None:
+        """Before a transaction waits for its turn.
+
+        Raises:
+            MySQLError: 1213 if an older one waits for what it holds.
+        """
+        held = self._held.get(turn)
+        if not self._order.kept or held is None:
+            return
+        for older, wanted in self._waiting.items():
+            if older.number < turn.number and held.overlaps(wanted):
+                raise deadlock()
+
+    def release(self, turn: Turn) -> None:
+        """It was committed or rolled back."""
+        if self._held.pop(turn, None) is not None:
+            self._released.set()

@@ -1,0 +1,1 @@
+"""What a server is: its cluster, sessions, storage, variables and GTID state."""

@@ -1,0 +1,67 @@
+"""Semi-synchronous replication: commits that wait until a replica has them."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from mysql_mocker.server.server import Server
+
+TIMEOUT_SECONDS: Final = 10.0
+"""`rpl_semi_sync_source_timeout`, as a server has it."""
+
+_LOOK_SECONDS: Final = 0.005
+
+
+class WaitPoint(Enum):
+    """Where a commit waits (`rpl_semi_sync_source_wait_point`), if it does."""
+
+    OFF = "off"
+    AFTER_SYNC = "after_sync"
+    AFTER_COMMIT = "after_commit"
+
+
+class SemiSync:
+    """What a primary waits for.
+
+    A replica that runs acknowledges a transaction `ack_delay` after it came into the binary log,
+    whether it has applied it or not. Where none does within `timeout`, the primary goes on without
+    waiting until one has acknowledged what it last gave up on.
+
+    AFTER_SYNC waits before the transaction is visible here, though replicas have it and may show
+    it; AFTER_COMMIT waits behind, so that all see what its client was not told of yet.
+
+    Attributes:
+        replicas: gives those that follow the server now.
+        timeout: seconds.
+        given_up: when that which it last gave up on was logged, on the event loop's clock; None
+            while it waits.
+    """
+
+    def __init__(self) -> None:
+        self.replicas: Callable[[], Sequence[Server]] = tuple
+        self.point = WaitPoint.OFF
+        self.timeout = TIMEOUT_SECONDS
+        self.given_up: float | None = None
+
+    async def acknowledged(self, logged: float) -> None:
+        """Waits for the acknowledgement of what was logged at this moment, or gives up on it."""
+        clock = asyncio.get_running_loop().time
+        if self.given_up is not None and self._has(self.given_up, clock()):
+            self.given_up = None
+        end = clock() + self.timeout
+        # What it waits for may be set anew at any time, on any server.
+        while self.point is not WaitPoint.OFF and self.given_up is None:
+            if self._has(logged, clock()):
+                return
+            if clock() >= end:
+                self.given_up = logged
+                return
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    def _has(self, logged: float, now: float) -> bool:
+        return any(
+            replica.running and not replica.frozen and now >= logged + replica.ack_delay
+            for replica in self.replicas()
+        )

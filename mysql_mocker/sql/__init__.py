@@ -1,0 +1,1 @@
+"""SQL texts: how they are parsed, translated for SQLite and evaluated."""

@@ -1,0 +1,171 @@
+"""Puts values into a statement: parameters, variables, and functions that SQLite cannot answer."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from mysql_mocker.error import MySQLError, unsupported
+from mysql_mocker.sql import translation, virtual
+from mysql_mocker.sql.script import Statement, literal
+from mysql_mocker.sql.session_functions import FUNCTIONS
+from mysql_mocker.sql.value import Value
+
+if TYPE_CHECKING:
+    from mysql_mocker.server.session import Session
+
+_LONG = 512
+_BEFORE_ROWS = frozenset((1290, 1399, 1792))
+"""That nothing may be written is found out before the first column definition is sent."""
+
+_NODES: dict[type[exp.Expr], str] = {
+    exp.CurrentUser: "CURRENT_USER",
+    exp.CurrentRole: "CURRENT_ROLE",
+    exp.SessionUser: "SESSION_USER",
+    exp.CurrentSchema: "SCHEMA",
+    exp.CurrentVersion: "VERSION",
+}
+
+
+class FunctionError(Exception):
+    """A function failed after the column definitions were sent (fact 1.2)."""
+
+    def __init__(self, error: MySQLError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+@dataclass(slots=True)
+class Bound:
+    """A statement without anything that only the session knows.
+
+    Attributes:
+        tree: its syntax tree, with stored table names.
+        parameters: long values, for SQLite's named placeholders.
+        tables: stored names of the tables that were named.
+    """
+
+    tree: exp.Expr
+    parameters: dict[str, Value] = field(default_factory=dict)
+    tables: list[str] = field(default_factory=list)
+
+    @property
+    def sql(self) -> str:
+        """The text for SQLite."""
+        return translation.sqlite_sql(translation.functions(self.tree))
+
+
+async def bind(session: "Session", statement: Statement, tree: exp.Expr) -> Bound:
+    """Binds a whole statement.
+
+    Raises:
+        MySQLError: a name is unknown.
+        FunctionError: a function could not give its value.
+    """
+    # Under a root of its own even the topmost node can be replaced.
+    root = exp.Paren(this=tree)
+    bound = Bound(tree)
+    _bind_values(statement, root, bound)
+    _bind_user_variables(session, root)
+    await _bind_functions(session, root)
+    for limit in root.find_all(exp.Limit, exp.Offset):
+        if isinstance(limit.expression, exp.Null):
+            limit.set("expression", exp.Literal.number(0))
+    found = root.this
+    translation.qualify(
+        found, session.schema, lambda schema, name: virtual.table(session, schema, name)
+    )
+    bound.tree = found.pop() if isinstance(found, exp.Expr) else tree
+    bound.tables = [table.name for table in translation.tables(bound.tree)]
+    return bound
+
+
+async def evaluate(session: "Session", statement: Statement, tree: exp.Expr) -> Value:
+    """The value of an expression.
+
+    Raises:
+        MySQLError: it has none.
+    """
+    try:
+        bound = await bind(session, statement, exp.select(tree))
+    except FunctionError as failure:
+        raise failure.error from failure
+    return session.storage.value(bound.sql, bound.parameters)
+
+
+def _bind_values(statement: Statement, root: exp.Expr, bound: Bound) -> None:
+    for node in list(root.find_all(exp.Literal)):
+        if not node.is_string:
+            continue
+        value = statement.values.get(node.name, node.name)
+        if value == node.name and value.isascii() and "\0" not in value:
+            continue
+        if isinstance(value, str | bytes) and len(value) > _LONG:
+            name = f"long{len(bound.parameters)}"
+            bound.parameters[name] = value
+            node.replace(exp.Placeholder(this=name))
+        else:
+            node.replace(literal(value))
+
+
+def _bind_user_variables(session: "Session", root: exp.Expr) -> None:
+    assignments = list(root.find_all(exp.PropertyEQ))
+    for user in list(root.find_all(exp.Parameter)):
+        name = user.name.lower()
+        assigned = isinstance(user.parent, exp.PropertyEQ) and user.arg_key == "this"
+        if assigned:
+            continue
+        if assignments:
+            user.replace(exp.Anonymous(this="user_variable", expressions=[literal(name)]))
+        else:
+            user.replace(literal(session.storage.surroundings.user_variables.get(name)))
+    for assignment in reversed(assignments):
+        if isinstance(assignment.this, exp.Parameter):
+            operands = [literal(assignment.this.name.lower()), assignment.expression]
+            assignment.replace(exp.Anonymous(this="assign_user_variable", expressions=operands))
+
+
+def _in_order(node: exp.Expr) -> Iterator[exp.Expr]:
+    """What stands inside before what stands around it, and from left to right."""
+    for inside in node.iter_expressions():
+        yield from _in_order(inside)
+    yield node
+
+
+async def _bind_functions(session: "Session", root: exp.Expr) -> None:
+    """Put in what system variables and functions give, one after the other as a server does."""
+    for node in list(_in_order(root)):
+        if isinstance(node, exp.SessionParameter):
+            scope = str(node.args.get("kind") or "").lower()
+            scope = "session" if scope == "local" else scope
+            node.replace(literal(session.variable(node.name, scope)))
+            continue
+        name = _NODES.get(type(node), "")
+        if isinstance(node, exp.Anonymous):
+            name = node.name.upper()
+        function = FUNCTIONS.get(name)
+        if function is None and isinstance(node, exp.Anonymous):
+            function = session.stored_function(node.name)
+        if function is None:
+            continue
+        if any(argument.find(exp.Column) for argument in node.expressions):
+            if name != "LAST_INSERT_ID":
+                raise unsupported(f"{name} of a column")
+            node.set("this", "store_last_insert_id")
+            continue
+        arguments = [_constant(session, argument) for argument in node.expressions]
+        try:
+            value = await function(session, arguments)
+        except MySQLError as error:
+            if error.code in _BEFORE_ROWS:
+                raise
+            raise FunctionError(error) from error
+        node.replace(literal(value))
+
+
+def _constant(session: "Session", expression: exp.Expr) -> Value:
+    if isinstance(expression, exp.Literal) and expression.is_string:
+        return expression.name
+    tree = translation.functions(exp.select(expression.copy()))
+    return session.storage.value(translation.sqlite_sql(tree))

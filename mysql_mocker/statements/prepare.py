@@ -1,0 +1,148 @@
+"""PREPARE, EXECUTE and DEALLOCATE in the text protocol."""
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from mysql_mocker.error import MySQLError, no_database_selected, syntax_error, wrong_xa_state
+from mysql_mocker.server.engine import SYSTEM_SCHEMAS
+from mysql_mocker.sql import script
+from mysql_mocker.sql.result import Done, Result
+from mysql_mocker.sql.script import Statement
+
+if TYPE_CHECKING:
+    from mysql_mocker.server.session import Session
+
+_READING_TABLES = frozenset(
+    ("SELECT", "WITH", "(", "TABLE", "INSERT", "REPLACE", "UPDATE", "DELETE")
+)
+_WRITING = frozenset(("INSERT", "REPLACE", "UPDATE", "DELETE"))
+_NOT_PREPARABLE = frozenset(
+    ("BEGIN", "START", "SAVEPOINT", "USE", "PREPARE", "EXECUTE", "DEALLOCATE", "LOCK", "UNLOCK")
+)
+
+
+def check(statement: Statement, schema: str | None) -> None:
+    """Whether a statement can be prepared at all (fact 7.4).
+
+    Raises:
+        MySQLError: 1046 for LOCK TABLES where there is no schema, 1295.
+    """
+    if statement.words[0] == "LOCK" and schema is None and "." not in statement.words:
+        raise no_database_selected()
+    if statement.words[0] in _NOT_PREPARABLE:
+        raise MySQLError(
+            1295, "HY000", "This command is not supported in the prepared statement protocol yet"
+        )
+
+
+def _unknown(name: str, action: str) -> MySQLError:
+    message = f"Unknown prepared statement handler ({name}) given to {action}"
+    return MySQLError(1243, "HY000", message)
+
+
+def one(text: str, sql_mode: str, schema: str | None) -> Statement:
+    """The only statement of a text, which is prepared in a schema.
+
+    Raises:
+        MySQLError: 1064 for more than one, 1065 for none.
+    """
+    statements = script.split(text, sql_mode)
+    if not statements:
+        raise MySQLError(1065, "42000", "Query was empty")
+    if len(statements) > 1:
+        raise syntax_error(statements[1].text)
+    check(statements[0], schema)
+    return statements[0]
+
+
+def resolve(session: "Session", statement: Statement) -> None:
+    """Looks for the tables of a statement, as the server does when it prepares one.
+
+    Raises:
+        MySQLError: 1064, 1146 for a table that there is not, or 1399 behind XA END.
+    """
+    if not session.knows(statement):
+        raise syntax_error(statement.text)
+    words = statement.words
+    defining = words[0] in ("CREATE", "DROP") and words[1:2] in (["TABLE"], ["VIEW"])
+    naming = defining or words[0] in ("CALL", "TRUNCATE")
+    if naming and session.schema is None and "." not in words:
+        raise no_database_selected()
+    if words[0] not in _READING_TABLES:
+        return
+    reading = False
+    tree = statement.parse()
+    common = {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
+    for table in tree.find_all(exp.Table):
+        own = table.db.lower() in SYSTEM_SCHEMAS or table.name.upper() == "DUAL"
+        if not isinstance(table.this, exp.Identifier) or own or table.name.lower() in common:
+            continue
+        stored = session.stored(table.name, table.db)
+        kind = session.catalogue.kind(stored)
+        if words[0] in _WRITING and kind != "temporary":
+            session.check_read_write()
+        if kind is None:
+            raise session.unknown_table(stored)
+        reading = True
+    if reading and session.transaction.xa_state == "IDLE":
+        raise wrong_xa_state("IDLE")
+
+
+async def prepare(session: "Session", statement: Statement) -> Done:
+    """PREPARE name FROM 'text' or FROM @variable.
+
+    Raises:
+        MySQLError: the text is no statement.
+    """
+    tokens = statement.tokens
+    if len(tokens) < 4 or statement.words[2] != "FROM":
+        raise syntax_error(statement.text)
+    text = statement.values.get(tokens[3].text, tokens[3].text)
+    if tokens[3].text == "@":
+        text = session.storage.surroundings.user_variables.get(tokens[4].text.lower())
+    session.prepared.pop(tokens[1].text.lower(), None)
+    next(session.statement_numbers)
+    inner = one(str(text), str(session.variables["sql_mode"]), session.schema)
+    resolve(session, inner)
+    session.prepared[tokens[1].text.lower()] = str(text)
+    session.trackers.state_set()
+    return Done(info="Statement prepared")
+
+
+async def execute(
+    session: "Session", statement: Statement, emit: Callable[[Result], Awaitable[None]]
+) -> Result:
+    """EXECUTE name [USING @a, …].
+
+    Raises:
+        MySQLError: 1243, 1210, or the statement's own error.
+    """
+    tokens = statement.tokens
+    name = tokens[1].text.lower()
+    if name not in session.prepared:
+        raise _unknown(name, "EXECUTE")
+    inner = one(session.prepared[name], str(session.variables["sql_mode"]), session.schema)
+    variables = session.storage.surroundings.user_variables
+    values = [
+        variables.get(tokens[place + 1].text.lower())
+        for place, token in enumerate(tokens)
+        if token.text == "@"
+    ]
+    if len(values) != inner.parameters:
+        raise MySQLError(1210, "HY000", "Incorrect arguments to EXECUTE")
+    return await session.execute(inner.with_parameters(values), emit)
+
+
+async def deallocate(session: "Session", statement: Statement) -> Done:
+    """DEALLOCATE PREPARE name.
+
+    Raises:
+        MySQLError: 1243.
+    """
+    name = statement.tokens[-1].text.lower()
+    if session.prepared.pop(name, None) is None:
+        raise _unknown(name, "DEALLOCATE PREPARE")
+    session.trackers.state_set()
+    return Done()

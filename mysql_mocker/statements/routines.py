@@ -1,0 +1,207 @@
+"""Stored procedures and functions without parameters: statements in a row."""
+
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from sqlglot import Token, TokenType
+
+from mysql_mocker.error import (
+    MySQLError,
+    no_database_selected,
+    syntax_error,
+    unsupported,
+    wrong_xa_state,
+)
+from mysql_mocker.sql import script
+from mysql_mocker.sql.binding import evaluate
+from mysql_mocker.sql.result import Done, Result, Rows
+from mysql_mocker.sql.script import Statement
+from mysql_mocker.sql.value import Value
+from mysql_mocker.statements import definition
+
+if TYPE_CHECKING:
+    from mysql_mocker.server.session import Session
+
+_BODY = re.compile(r"\bBEGIN\b(.*)\bEND\b\s*$", re.S | re.I)
+
+
+@dataclass(frozen=True, slots=True)
+class Routine:
+    """A stored routine.
+
+    Attributes:
+        kind: ``PROCEDURE`` or ``FUNCTION``.
+        body: its statements, between BEGIN and END.
+    """
+
+    kind: str
+    schema: str
+    name: str
+    body: str
+
+
+def find(session: "Session", kind: str, name: str, schema: str = "") -> Routine | None:
+    """A routine of the current schema, or of `schema`."""
+    database = schema or session.schema or ""
+    body = session.storage.value(
+        'SELECT body FROM ".routines" WHERE kind = ? AND schema = ? AND name = ?',
+        (kind, database, name.lower()),
+    )
+    return None if body is None else Routine(kind, database, name, str(body))
+
+
+def _head(statement: Statement, place: int, session: "Session") -> tuple[str, str]:
+    """Schema and name at token `place`."""
+    tokens = statement.tokens
+    if place + 1 < len(tokens) and tokens[place + 1].text == ".":
+        return tokens[place].text, tokens[place + 2].text.lower()
+    if session.schema is None:
+        raise no_database_selected()
+    return session.schema, tokens[place].text.lower()
+
+
+async def create(session: "Session", statement: Statement) -> Done:
+    """CREATE PROCEDURE and CREATE FUNCTION.
+
+    Raises:
+        MySQLError: 1235 for parameters, 1304 for a routine that exists.
+    """
+    words = statement.words
+    place = next(i for i, word in enumerate(words) if word in ("PROCEDURE", "FUNCTION"))
+    kind = words[place]
+    schema, name = _head(statement, place + 1, session)
+    opening = words.index("(")
+    if words[opening + 1] != ")":
+        raise unsupported("parameters of stored routines")
+    match = _BODY.search(statement.text)
+    body = match[1] if match else statement.source(opening + 2, len(words) - 1)
+    if kind == "FUNCTION" and match is None:
+        body = statement.text[statement.text.upper().index("RETURN ") :]
+    await definition.begin(session)
+    if find(session, kind, name, schema) is not None:
+        raise MySQLError(1304, "42000", f"{kind} {name} already exists")
+    definition.run(
+        session,
+        'INSERT INTO ".routines" VALUES (:kind, :schema, :name, :body)',
+        {"kind": kind, "schema": schema, "name": name, "body": body},
+    )
+    definition.end(session)
+    return Done()
+
+
+async def drop(session: "Session", statement: Statement) -> Done:
+    """DROP PROCEDURE and DROP FUNCTION.
+
+    Raises:
+        MySQLError: 1305.
+    """
+    words = statement.words
+    kind = words[1]
+    schema, name = _head(statement, 4 if words[2] == "IF" else 2, session)
+    await definition.begin(session)
+    there = find(session, kind, name, schema) is not None
+    if not there:
+        if words[2] != "IF":
+            raise MySQLError(1305, "42000", f"{kind} {schema}.{name} does not exist")
+        session.warn("Note", 1305, f"{kind} {schema}.{name} does not exist")
+    else:
+        definition.run(
+            session,
+            'DELETE FROM ".routines" WHERE kind = :kind AND schema = :schema AND name = :name',
+            {"kind": kind, "schema": schema, "name": name},
+        )
+    definition.end(session, read=there)
+    return Done()
+
+
+async def call(
+    session: "Session", statement: Statement, emit: Callable[[Result], Awaitable[None]]
+) -> Done:
+    """CALL: emits the result sets; the OK at the end is the caller's to send.
+
+    Procedures of schema `mock` are the mocker's own, where it has some.
+
+    Raises:
+        MySQLError: 1305, or the first error of a statement.
+    """
+    schema, name = _head(statement, 1, session)
+    own = session.server.procedures
+    if own is not None and schema.lower() == "mock":
+        result = await own(name, await _arguments(session, statement))
+        if isinstance(result, Rows):
+            await emit(result)
+        return Done()
+    routine = find(session, "PROCEDURE", name, schema)
+    if routine is None:
+        raise MySQLError(1305, "42000", f"PROCEDURE {schema}.{name} does not exist")
+    if session.transaction.xa_state == "IDLE":
+        raise wrong_xa_state("IDLE")
+    done = Done()
+    for inner in script.split(routine.body):
+        result = await session.execute(inner, emit)
+        session.transaction.end_statement(failed=False)
+        if isinstance(result, Rows):
+            await emit(result)
+            done = Done()
+            if result.error is not None:
+                raise result.error
+        else:
+            done = result
+    return Done(done.affected_rows)
+
+
+async def _arguments(session: "Session", statement: Statement) -> list[Value]:
+    """The values between the parentheses of a CALL."""
+    opening = statement.words.index("(") if "(" in statement.words else len(statement.words)
+    given = statement.tokens[opening + 1 : -1]
+    if not given:
+        return []
+    if statement.words[-1] != ")":
+        raise syntax_error(statement.text)
+    listed = replace(statement, tokens=[Token(TokenType.SELECT, "SELECT"), *given], _parsed=None)
+    return [await evaluate(session, listed, tree) for tree in listed.parse().expressions]
+
+
+async def call_function(session: "Session", _arguments: Sequence[Value], routine: Routine) -> Value:
+    """The value of a stored function; what it writes belongs to the calling statement.
+
+    Raises:
+        MySQLError: 1321 for a function that ends without RETURN.
+    """
+    if session.transaction.xa_state == "IDLE":
+        raise wrong_xa_state("IDLE")
+    session.check_write()
+    session.end_limit()
+    session.routine_depth += 1
+    last_insert_id = session.last_insert_id
+    try:
+        for inner in script.split(routine.body):
+            if inner.words[0] == "RETURN":
+                return await evaluate(session, inner, inner.expressions(1)[0])
+            await session.execute(inner, _no_result_sets)
+    finally:
+        session.routine_depth -= 1
+        session.last_insert_id = last_insert_id
+    raise MySQLError(1321, "2F005", f"FUNCTION {routine.name} ended without RETURN")
+
+
+async def _no_result_sets(_result: Result) -> None:
+    raise MySQLError(1415, "0A000", "Not allowed to return a result set from a function")
+
+
+async def signal(_session: "Session", statement: Statement) -> Done:
+    """SIGNAL SQLSTATE 'state' [SET MESSAGE_TEXT = 'text'].
+
+    Raises:
+        MySQLError: always; that is what it is for.
+    """
+    match = re.search(
+        r"SQLSTATE\s+(?:VALUE\s+)?'(\w{5})'(?:.*MESSAGE_TEXT\s*=\s*'((?:[^'\\]|\\.)*)')?",
+        statement.text,
+        re.I | re.S,
+    )
+    if match is None:
+        raise syntax_error(statement.text)
+    raise MySQLError(1644, match[1], match[2] or "Unhandled user-defined exception condition")

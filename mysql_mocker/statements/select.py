@@ -1,0 +1,147 @@
+"""SELECT and its kin."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from sqlglot import exp
+
+from mysql_mocker.error import unsupported
+from mysql_mocker.sql.binding import Bound, FunctionError, bind
+from mysql_mocker.sql.result import Done, Rows
+from mysql_mocker.sql.script import Statement
+from mysql_mocker.sql.value import Row, Value
+from mysql_mocker.statements import gtid_executed
+from mysql_mocker.wire import value_type
+from mysql_mocker.wire.columns import ResultColumns, integer
+from protocol.constants import FieldType
+from protocol.resultset import ColumnDefinition41
+
+if TYPE_CHECKING:
+    from mysql_mocker.server.session import Session
+
+
+_FIXED_FORMS: Final = (
+    FieldType.MYSQL_TYPE_DOUBLE,
+    FieldType.MYSQL_TYPE_NEWDECIMAL,
+    FieldType.MYSQL_TYPE_DATE,
+    FieldType.MYSQL_TYPE_DATETIME,
+    FieldType.MYSQL_TYPE_TIMESTAMP,
+)
+_CALCULATING_DEPRECATED: Final = (
+    "SQL_CALC_FOUND_ROWS is deprecated and will be removed in a future release. Consider using "
+    "two separate queries instead."
+)
+_DEFINITIONS: Final = "FROM information_schema.VIEW_TABLE_USAGE"
+
+
+def _locks(tree: exp.Expr) -> list[exp.Lock]:
+    return [lock for select in tree.find_all(exp.Select) for lock in select.args.get("locks") or []]
+
+
+async def select(session: "Session", statement: Statement) -> Rows:
+    """SELECT, WITH, VALUES, TABLE.
+
+    Raises:
+        MySQLError: it has no rows to give, not even column definitions.
+    """
+    session.limit_execution()
+    if _DEFINITIONS in statement.text:
+        # How many views there are, what they are, and what they read from: none is told of.
+        return Rows([integer(name) for name in ("n", "v", "u")], [(0, None, None)])
+    tree = statement.parse()
+    if not isinstance(tree, exp.Query) or tree.find(exp.Into):
+        raise unsupported(statement.text)
+    calculating = "SQL_CALC_FOUND_ROWS" in statement.text.upper()
+    if calculating:
+        session.warn("Warning", 1287, _CALCULATING_DEPRECATED)
+    columns = ResultColumns(session, statement)
+    locks = _locks(tree)
+    locking = bool(locks)
+    if locking:
+        gtid_executed.warn_of_lock(session, tree)
+    try:
+        bound = await bind(session, statement, tree)
+    except FunctionError as failure:
+        session.found_rows = 0
+        return Rows([integer(name) for name in columns.names()], error=failure.error)
+    if locking:
+        if any(lock.args.get("update") for lock in locks):
+            session.check_write()
+        if session.transaction.active or not session.variables["autocommit"]:
+            await session.transaction.lock()
+    for stored in bound.tables:
+        if session.catalogue.kind(stored) is None:
+            raise session.unknown_table(stored)
+    if bound.tables:
+        session.transaction.read()
+        session.trackers.noted(read=True, written=locking)
+    surroundings = session.storage.surroundings
+    surroundings.enter(session.now(), id(bound))
+    header, rows = session.storage.read(bound.sql, bound.parameters)
+    if surroundings.last_insert_id is not None:
+        session.last_insert_id, surroundings.last_insert_id = surroundings.last_insert_id, None
+    session.found_rows = _found_rows(session, bound, len(rows), calculating=calculating)
+    definitions = columns.definitions(header, rows)
+    return Rows(definitions, _as_declared(definitions, rows))
+
+
+def _exact(value: float, decimals: int) -> str:
+    """A number with all its decimals; zero has no sign."""
+    text = f"{value:.{decimals}f}"
+    return text.removeprefix("-") if not text.strip("-0.") else text
+
+
+def _found_rows(session: "Session", bound: Bound, count: int, *, calculating: bool) -> int:
+    """FOUND_ROWS(): those that LIMIT passed over count, too, and on request all behind it."""
+    offset = bound.tree.args.get("offset")
+    skipped = offset.expression.name if isinstance(offset, exp.Offset) else "0"
+    if not skipped.isdigit() or (count and not calculating):
+        return count + (int(skipped) if skipped.isdigit() else 0)
+    if not calculating and skipped == "0":
+        return 0
+    tree = bound.tree.copy()
+    for part in ("limit", "offset"):
+        tree.set(part, None)
+    every = len(session.storage.read(Bound(tree, bound.parameters).sql, bound.parameters)[1])
+    return every if calculating else min(every, int(skipped))
+
+
+def _as_declared(definitions: Sequence[ColumnDefinition41], rows: Sequence[Row]) -> Sequence[Row]:
+    """Writes values as their columns have them: SQLite keeps them as they were given."""
+    kinds = {
+        place: column
+        for place, column in enumerate(definitions)
+        if column.type in _FIXED_FORMS and column.decimals != value_type.NO_DECIMALS
+    }
+    if not kinds:
+        return rows
+
+    def formed(place: int, value: Value) -> Value:
+        column = kinds.get(place)
+        if column is None:
+            return value
+        if column.type in (FieldType.MYSQL_TYPE_NEWDECIMAL, FieldType.MYSQL_TYPE_DOUBLE):
+            return _exact(value, column.decimals) if isinstance(value, int | float) else value
+        if not isinstance(value, str):
+            return value
+        if column.type == FieldType.MYSQL_TYPE_DATE:
+            return value[:10]
+        return f"{value} 00:00:00" if len(value) == 10 else value
+
+    return [[formed(place, value) for place, value in enumerate(row)] for row in rows]
+
+
+async def do(session: "Session", statement: Statement) -> Done:
+    """DO: like SELECT, but says nothing.
+
+    Raises:
+        MySQLError: an expression has no value.
+    """
+    tree = exp.select(*statement.expressions(1))
+    try:
+        bound = await bind(session, statement, tree)
+    except FunctionError as failure:
+        raise failure.error from failure
+    session.storage.read(bound.sql, bound.parameters)
+    session.found_rows = 1
+    return Done()

@@ -1,0 +1,358 @@
+"""INSERT, REPLACE, UPDATE and DELETE."""
+
+import re
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from sqlglot import exp
+
+from mysql_mocker.error import MySQLError, syntax_error, unsupported
+from mysql_mocker.server.catalogue import Column, quoted
+from mysql_mocker.sql.binding import Bound, FunctionError, bind
+from mysql_mocker.sql.result import Done
+from mysql_mocker.sql.script import Statement
+from mysql_mocker.sql.value import Row
+from mysql_mocker.statements import duplicates
+from mysql_mocker.statements.numbering import Numbering
+from mysql_mocker.statements.touches import Touches, touched
+
+if TYPE_CHECKING:
+    from mysql_mocker.server.session import Session
+
+_VALUES_DEPRECATED = (
+    "'VALUES function' is deprecated and will be removed in a future release. Please use an alias "
+    "(INSERT INTO ... VALUES (...) AS alias) and replace VALUES(col) in the ON DUPLICATE KEY "
+    "UPDATE clause with alias.col instead"
+)
+
+
+def _target(session: "Session", tree: exp.Expr) -> tuple[str, bool]:
+    """Stored name of the table that is written, and whether it is temporary.
+
+    Raises:
+        MySQLError: 1146, or 1235 for more than one table.
+    """
+    table = tree.this.this if isinstance(tree.this, exp.Schema) else tree.this
+    joined = isinstance(table, exp.Table) and table.args.get("joins")
+    if not isinstance(table, exp.Table) or joined or tree.args.get("tables"):
+        raise unsupported("statements that write more than one table")
+    stored = session.stored(table.name, table.db)
+    kind = session.catalogue.kind(stored)
+    if kind is None:
+        session.check_read_write()
+        raise session.unknown_table(stored)
+    return stored, kind == "temporary"
+
+
+async def _bound(session: "Session", statement: Statement, tree: exp.Expr) -> Bound:
+    try:
+        return await bind(session, statement, tree)
+    except FunctionError as failure:
+        raise failure.error from failure
+
+
+async def _open(session: "Session", *, temporary: bool) -> None:
+    """Takes the write lock, which temporary tables do not need."""
+    if temporary:
+        session.transaction.read()
+    else:
+        await session.transaction.lock()
+
+
+async def _run(
+    session: "Session", bound: Bound, *, touches: Touches, temporary: bool
+) -> tuple[int, int]:
+    """Runs the statement and keeps it for the replicas if it changed anything."""
+    storage = session.storage
+    write = session.note(bound.sql, bound.parameters)
+    rows, last_id = storage.write(write)
+    if rows and not temporary:
+        session.transaction.writes.append(replace(write, touches=touches))
+    session.trackers.noted(written=True)
+    stored_id = storage.surroundings.last_insert_id
+    if stored_id is not None:
+        session.last_insert_id, storage.surroundings.last_insert_id = stored_id, None
+    return rows, last_id
+
+
+def _without_table(tree: exp.Expr) -> None:
+    for column in tree.find_all(exp.Column):
+        column.set("table", None)
+
+
+def _count(session: "Session", stored: str) -> int:
+    return int(session.storage.value(f"SELECT count(*) FROM {quoted(stored)}") or 0)  # noqa: S608 - quoted
+
+
+async def insert(session: "Session", statement: Statement) -> Done:
+    """INSERT and REPLACE.
+
+    Raises:
+        MySQLError: the server's error for what is wrong.
+    """
+    replacing = statement.words[0] == "REPLACE"
+    if replacing:
+        statement = statement.with_first_word("INSERT")
+    tree = statement.parse()
+    if not isinstance(tree, exp.Insert):
+        raise unsupported(statement.text)
+    stored, temporary = _target(session, tree)
+    session.check_write(temporary=temporary)
+    columns = session.catalogue.columns(stored)
+    _fill_defaults(tree, columns)
+    ignoring = bool(tree.args.get("ignore"))
+    if replacing:
+        tree.set("alternative", "REPLACE")
+    conflict = tree.args.get("conflict")
+    if isinstance(conflict, exp.OnConflict):
+        _check_assignments(statement, conflict.expressions)
+        _upsert(session, tree, conflict)
+    given = [name.name.lower() for name in _named_columns(tree)]
+    bound = await _bound(session, statement, tree)
+    if not isinstance(bound.tree, exp.Insert):
+        raise unsupported(statement.text)
+    if any(column.auto_increment for column in columns):
+        bound.tree.set("returning", exp.Returning(expressions=[exp.column("rowid")]))
+    touches = touched(session, stored, bound)
+    await _open(session, temporary=temporary)
+    _check_widths(bound.tree, columns)
+    lenient = ignoring or conflict
+    repeated = duplicates.expected(session, stored, bound.tree) if lenient else []
+    numbering = Numbering.of(session, stored, columns, temporary=temporary)
+    if numbering is not None:
+        numbering.fill(bound.tree, columns, [message is not None for message in repeated])
+    candidates = _row_count(tree)
+    before = _count(session, stored) if replacing or conflict else 0
+    old = _row(session, stored, numbering) if replacing else []
+    rows: int | None = None
+    try:
+        rows, last_id = await _run(session, bound, touches=touches, temporary=temporary)
+    except sqlite3.OperationalError:
+        numbering = None  # of a column that there is not
+        raise
+    except sqlite3.IntegrityError as error:
+        if "NOT NULL" in str(error):
+            numbering = None  # such a row is refused before it gets its number
+        raise _constraint(session, error, stored, bound.tree, given) from error
+    finally:
+        if numbering is not None:
+            # Where INSERT … SELECT fails, its first row is taken for the one that was refused.
+            numbering.keep(None if candidates is not None else 1 if rows is None else rows)
+    inserted = rows
+    if candidates is None:
+        session.found_rows = rows
+    if replacing or conflict:
+        inserted = _count(session, stored) - before
+    affected = 2 * rows - inserted
+    if conflict and session.found_rows_wanted and candidates is not None:
+        affected += candidates - rows  # those that were found, and not changed
+    if (
+        rows == 1
+        and not _is_unique(session, stored)
+        and old
+        and old == _row(session, stored, numbering)
+    ):
+        affected = 1  # a row that is replaced by the same one is left alone
+        if not temporary:
+            session.transaction.writes.pop()
+    if ignoring:
+        duplicates.warn(session, repeated)
+    reported = 0
+    if rows and numbering is not None:
+        returned = session.storage.returned
+        reported = int(returned[-1][0] or 0) if returned else last_id
+        if ignoring and candidates is not None and numbering.first is None:
+            reported = numbering.last
+        if numbering.first is not None and (inserted or replacing):
+            reported = next((int(i or 0) for (i,) in returned if int(i or 0) >= numbering.first), 0)
+            session.last_insert_id = reported
+        if numbering.first is not None and session.logged is not None:
+            session.logged.insert_id = numbering.first
+    info = ""
+    if candidates != 1:
+        many = rows if candidates is None else candidates
+        count = max(0, many - rows) if ignoring else max(0, affected - rows)
+        info = f"Records: {many}  Duplicates: {count}  Warnings: {len(session.diagnostics)}"
+    return Done(affected, reported, info)
+
+
+def _check_assignments(statement: Statement, assignments: list[exp.Expr]) -> None:
+    if not all(isinstance(assignment, exp.EQ) for assignment in assignments):
+        raise syntax_error(statement.text)
+
+
+def _named_columns(tree: exp.Insert) -> list[exp.Expr]:
+    return list(tree.this.expressions) if isinstance(tree.this, exp.Schema) else []
+
+
+def _is_unique(session: "Session", stored: str) -> bool:
+    """Whether keys besides the primary one have every value once."""
+    return any(unique for _, unique, _ in session.catalogue.indexes(stored))
+
+
+def _row(session: "Session", stored: str, numbering: Numbering | None) -> Sequence[Row]:
+    """The row, if there is one, that has the number of the last row of VALUES."""
+    if numbering is None:
+        return []
+    query = f"SELECT * FROM {quoted(stored)} WHERE rowid = ?"  # noqa: S608 - quoted
+    return session.storage.read(query, (numbering.last,))[1]
+
+
+def _check_widths(tree: exp.Insert, columns: list[Column]) -> None:
+    wanted = len(_named_columns(tree)) or len(columns)
+    values = tree.expression
+    for place, row in enumerate(values.expressions if isinstance(values, exp.Values) else (), 1):
+        if len(row.expressions) != wanted and (row.expressions or wanted):
+            message = f"Column count doesn't match value count at row {place}"
+            raise MySQLError(1136, "21S01", message)
+
+
+def _row_count(tree: exp.Insert) -> int | None:
+    """Rows of VALUES; None for INSERT … SELECT."""
+    values = tree.expression
+    return len(values.expressions) if isinstance(values, exp.Values) else None
+
+
+def _is_default(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Var | exp.Column) and node.name.upper() == "DEFAULT"
+
+
+def _fill_defaults(tree: exp.Insert, columns: list[Column]) -> None:
+    """Writes out the DEFAULT keyword, and the rows of ``INSERT INTO t VALUES ()``."""
+    values = tree.expression
+    if not isinstance(values, exp.Values):
+        return
+    named = {column.name.lower(): column for column in columns}
+    order = [named.get(node.name.lower()) for node in _named_columns(tree)] or list(columns)
+    for row in values.expressions:
+        if not row.expressions and not _named_columns(tree):
+            row.set("expressions", [exp.Var(this="DEFAULT") for _ in columns])
+        for place, node in enumerate(list(row.expressions)):
+            column = order[place] if place < len(order) else None
+            if _is_default(node) and column is not None:
+                node.replace(_default(column))
+
+
+def _default(column: Column) -> exp.Expr:
+    if column.default is not None:
+        return exp.Var(this=column.default)
+    if column.not_null and not column.auto_increment:
+        raise MySQLError(1364, "HY000", f"Field '{column.name}' doesn't have a default value")
+    return exp.Null()
+
+
+def _upsert(session: "Session", tree: exp.Insert, conflict: exp.OnConflict) -> None:
+    """ON DUPLICATE KEY UPDATE: an update that changes nothing counts for nothing."""
+    changes: list[exp.Expr] = []
+    for assignment in conflict.expressions:
+        _without_table(assignment)
+        for values in list(assignment.find_all(exp.Anonymous)):
+            if values.name.upper() == "VALUES" and len(values.expressions) == 1:
+                session.warn("Warning", 1287, _VALUES_DEPRECATED)
+                values.replace(exp.column(values.expressions[0].name, table="excluded"))
+        changes.append(_differs(assignment))
+    conflict.set("duplicate", False)
+    conflict.set("action", exp.Var(this="DO UPDATE"))
+    conflict.set("where", exp.Where(this=exp.or_(*changes)))
+    if isinstance(tree.expression, exp.Select) and not tree.expression.args.get("where"):
+        # Without WHERE, SQLite takes ON for a join's.
+        tree.expression.set("where", exp.Where(this=exp.true()))
+
+
+def _differs(assignment: exp.Expr) -> exp.Expr:
+    left, right = assignment.this.copy(), exp.Paren(this=assignment.expression.copy())
+    return exp.Not(this=exp.Paren(this=exp.NullSafeEQ(this=left, expression=right)))
+
+
+def _constraint(
+    session: "Session", error: sqlite3.IntegrityError, stored: str, tree: exp.Expr, given: list[str]
+) -> Exception:
+    text = str(error)
+    if text.startswith("UNIQUE"):
+        return duplicates.error(session, stored, tree)
+    missing = re.match(r"NOT NULL constraint failed: .+\.(.+)", text)
+    if missing is not None and given and missing[1].lower() not in given:
+        return MySQLError(1364, "HY000", f"Field '{missing[1]}' doesn't have a default value")
+    return error
+
+
+def _chosen_rows(tree: exp.Expr, stored: str) -> None:
+    """ORDER BY and LIMIT of UPDATE and DELETE, as a choice of rows."""
+    order, limit = tree.args.get("order"), tree.args.get("limit")
+    if order is None and limit is None:
+        return
+    inner = exp.select("rowid").from_(exp.Table(this=exp.to_identifier(stored, quoted=True)))
+    inner.set("where", tree.args.get("where"))
+    inner.set("order", order)
+    inner.set("limit", limit)
+    for column in inner.find_all(exp.Column):
+        column.set("table", None)
+    tree.set("order", None)
+    tree.set("limit", None)
+    chosen = exp.In(this=exp.column("rowid"), query=inner.subquery())
+    tree.set("where", exp.Where(this=chosen))
+
+
+async def update(session: "Session", statement: Statement) -> Done:
+    """UPDATE of one table.
+
+    Raises:
+        MySQLError: the server's error for what is wrong.
+    """
+    tree = statement.parse()
+    if not isinstance(tree, exp.Update):
+        raise unsupported(statement.text)
+    _check_assignments(statement, tree.expressions)
+    stored, temporary = _target(session, tree)
+    session.check_write(temporary=temporary)
+    bound = await _bound(session, statement, tree)
+    touches = touched(session, stored, bound)
+    tree = bound.tree
+    for assignment in tree.expressions:
+        _without_table(assignment.this)
+    _chosen_rows(tree, stored)
+    condition = tree.args.get("where")
+    wanted = condition.this if isinstance(condition, exp.Where) else exp.true()
+    counting = exp.select("count(*)").from_(tree.this.copy()).where(wanted.copy())
+    changes = exp.or_(*[_differs(assignment) for assignment in tree.expressions])
+    tree.set("where", exp.Where(this=exp.and_(wanted.copy(), changes)))
+    await _open(session, temporary=temporary)
+    matched_bound = Bound(counting, bound.parameters)
+    matched = int(session.storage.value(matched_bound.sql, bound.parameters) or 0)
+    try:
+        changed, _ = await _run(session, bound, touches=touches, temporary=temporary)
+    except sqlite3.IntegrityError as error:
+        raise _constraint(session, error, stored, tree, []) from error
+    _renumber(session, stored, tree, temporary=temporary)
+    session.found_rows = matched
+    info = f"Rows matched: {matched}  Changed: {changed}  Warnings: {len(session.diagnostics)}"
+    return Done(matched if session.found_rows_wanted else changed, 0, info)
+
+
+def _renumber(session: "Session", stored: str, tree: exp.Expr, *, temporary: bool) -> None:
+    columns = session.catalogue.columns(stored)
+    numbering = Numbering.of(session, stored, columns, temporary=temporary)
+    names = [assignment.this.name.lower() for assignment in tree.expressions]
+    if numbering is not None and numbering.key.name.lower() in names:
+        numbering.changed()
+
+
+async def delete(session: "Session", statement: Statement) -> Done:
+    """DELETE from one table.
+
+    Raises:
+        MySQLError: the server's error for what is wrong.
+    """
+    tree = statement.parse()
+    if not isinstance(tree, exp.Delete):
+        raise unsupported(statement.text)
+    stored, temporary = _target(session, tree)
+    session.check_write(temporary=temporary)
+    bound = await _bound(session, statement, tree)
+    touches = touched(session, stored, bound)
+    _chosen_rows(bound.tree, stored)
+    await _open(session, temporary=temporary)
+    rows, _ = await _run(session, bound, touches=touches, temporary=temporary)
+    return Done(rows)

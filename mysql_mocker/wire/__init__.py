@@ -1,0 +1,1 @@
+"""The protocol's server side: connections, logins, commands, answers."""

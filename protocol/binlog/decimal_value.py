@@ -1,0 +1,76 @@
+"""DECIMAL in a row's image: groups of nine digits in four bytes, big-endian, negative ones turned.
+
+Source: ``decimal2bin`` in the server's strings/decimal.cc. The highest bit of the first byte is set
+for a number that is not negative, and every bit of a negative one is inverted.
+"""
+
+from decimal import Decimal
+from typing import Final
+
+from protocol.errors import MalformedPacketError
+from protocol.wire import Reader
+
+_DIGITS: Final = 9
+_BYTES: Final = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
+"""Bytes of a group by its digits."""
+
+
+def _groups(precision: int, scale: int) -> tuple[list[int], list[int]]:
+    """Digits of each group, before and behind the point."""
+    whole = precision - scale
+    front = [whole % _DIGITS] * bool(whole % _DIGITS) + [_DIGITS] * (whole // _DIGITS)
+    behind = [_DIGITS] * (scale // _DIGITS) + [scale % _DIGITS] * bool(scale % _DIGITS)
+    return front, behind
+
+
+def parse(reader: Reader, precision: int, scale: int) -> Decimal:
+    """Takes one value.
+
+    Raises:
+        MalformedPacketError: its bytes end too early, or a group has too many digits.
+    """
+    front, behind = _groups(precision, scale)
+    data = bytearray(reader.take(sum(_BYTES[digits] for digits in front + behind)))
+    if not data:
+        raise MalformedPacketError("DECIMAL(0) does not exist")
+    negative = not data[0] & 0x80
+    data[0] ^= 0x80
+    if negative:
+        data = bytearray(byte ^ 0xFF for byte in data)
+    text = ""
+    at = 0
+    for digits in front + behind:
+        group = int.from_bytes(data[at : at + _BYTES[digits]], "big")
+        at += _BYTES[digits]
+        if group >= 10**digits:
+            raise MalformedPacketError(f"{group} has more than {digits} digits")
+        text += f"{group:0{digits}d}"
+    number = int(text) * (-1 if negative else 1)
+    return Decimal(f"{number}E-{scale}") if scale else Decimal(number)
+
+
+def serialise(value: Decimal, precision: int, scale: int) -> bytes:
+    """The bytes of a value.
+
+    Raises:
+        ValueError: it does not fit.
+    """
+    front, behind = _groups(precision, scale)
+    sign, digits_of, exponent = value.as_tuple()
+    if not isinstance(exponent, int):
+        raise ValueError(f"{value} is no number")  # noqa: TRY004 -- a value's fault, not a type's
+    # By hand: decimal's own arithmetic rounds to 28 digits.
+    number = int("".join(map(str, digits_of))) * 10 ** max(0, exponent + scale)
+    number, lost = divmod(number, 10 ** max(0, -exponent - scale))
+    if lost or number >= 10**precision:
+        raise ValueError(f"{value} does not fit into DECIMAL({precision},{scale})")
+    text = f"{number:0{precision}d}"
+    data = bytearray()
+    at = 0
+    for digits in front + behind:
+        data += int(text[at : at + digits]).to_bytes(_BYTES[digits], "big")
+        at += digits
+    if sign and number:
+        data = bytearray(byte ^ 0xFF for byte in data)
+    data[0] ^= 0x80
+    return bytes(data)

@@ -1,0 +1,87 @@
+"""What each event says: the one place that knows which type is read by which class."""
+
+from collections.abc import Callable
+from typing import Final
+
+from protocol.binlog.event import Event, EventType
+from protocol.binlog.format_description import FormatDescription
+from protocol.binlog.gtid_event import GtidEvent, parse_gtid_event
+from protocol.binlog.heartbeat import HeartbeatEvent
+from protocol.binlog.query_event import QueryEvent
+from protocol.binlog.rotate import RotateEvent
+from protocol.binlog.rows import RowsEvent
+from protocol.binlog.statement_context import IntvarEvent, RandEvent, UserVariableEvent
+from protocol.binlog.table_map import TableMap
+from protocol.binlog.transaction_payload import TransactionPayload
+from protocol.errors import MalformedBinlogError, ProtocolError
+from protocol.gtid import GtidSet
+from protocol.wire import Reader
+
+Decoded = (
+    FormatDescription
+    | GtidEvent
+    | GtidSet  # PREVIOUS_GTIDS
+    | HeartbeatEvent
+    | IntvarEvent
+    | QueryEvent
+    | RandEvent
+    | RotateEvent
+    | RowsEvent
+    | TableMap
+    | TransactionPayload
+    | UserVariableEvent
+    | int  # XID
+    | None  # STOP, and what is not known
+)
+
+
+def _xid(body: bytes) -> int:
+    return Reader(body).u64()
+
+
+_READERS: Final[dict[int, Callable[[bytes], Decoded]]] = {
+    EventType.QUERY: QueryEvent.parse,
+    EventType.ROTATE: RotateEvent.parse,
+    EventType.INTVAR: IntvarEvent.parse,
+    EventType.RAND: RandEvent.parse,
+    EventType.USER_VAR: UserVariableEvent.parse,
+    EventType.XID: _xid,
+    EventType.TABLE_MAP: TableMap.parse,
+    EventType.PREVIOUS_GTIDS: GtidSet.from_binary,
+    EventType.TRANSACTION_PAYLOAD: TransactionPayload.parse,
+    # A format description is read with its checksum, which Event.body has no more.
+    EventType.FORMAT_DESCRIPTION: lambda body: FormatDescription.parse(body + bytes(4)),
+}
+_READERS_BY_KIND: Final[dict[int, Callable[[int, bytes], Decoded]]] = {
+    EventType.WRITE_ROWS: RowsEvent.parse,
+    EventType.UPDATE_ROWS: RowsEvent.parse,
+    EventType.DELETE_ROWS: RowsEvent.parse,
+    EventType.GTID: parse_gtid_event,
+    EventType.ANONYMOUS_GTID: parse_gtid_event,
+    EventType.GTID_TAGGED: parse_gtid_event,
+    EventType.HEARTBEAT: HeartbeatEvent.parse,
+    EventType.HEARTBEAT_V2: HeartbeatEvent.parse,
+}
+_WITHOUT_CONTENT: Final = frozenset({EventType.STOP})
+
+
+def known(event: Event) -> bool:
+    """Whether `decode` reads this type."""
+    kind = event.type
+    return kind in _READERS or kind in _READERS_BY_KIND or kind in _WITHOUT_CONTENT
+
+
+def decode(event: Event) -> Decoded:
+    """What an event says; None for a type that is not known.
+
+    Raises:
+        MalformedBinlogError: its body contradicts itself.
+    """
+    try:
+        if (reader := _READERS.get(event.type)) is not None:
+            return reader(event.body)
+        if (reader_by_kind := _READERS_BY_KIND.get(event.type)) is not None:
+            return reader_by_kind(event.type, event.body)
+    except ProtocolError as error:
+        raise MalformedBinlogError(event.position, f"{event.type_name}: {error}") from error
+    return None

@@ -1,0 +1,69 @@
+"""COM_BINLOG_DUMP_GTID and COM_REGISTER_SLAVE: what a reader of a server's log sends."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from protocol import wire
+from protocol.constants import Command
+from protocol.errors import MalformedPacketError
+from protocol.gtid import EMPTY, GtidSet
+
+NON_BLOCKING: Final = 1
+"""The answer ends where the log ends."""
+HEARTBEATS_V2: Final = 2
+"""Heartbeats shall be those of version 2."""
+
+
+@dataclass(frozen=True, slots=True)
+class DumpRequest:
+    """COM_BINLOG_DUMP_GTID.
+
+    Attributes:
+        server_id: of the reader.
+        executed: what it has.
+        flags: `NON_BLOCKING` and others.
+        file: where to begin; "" lets the server find it.
+        position: in that file.
+    """
+
+    server_id: int
+    executed: GtidSet = EMPTY
+    flags: int = 0
+    file: str = ""
+    position: int = 4
+
+    @classmethod
+    def parse(cls, payload: bytes) -> "DumpRequest":
+        """Reads a whole payload.
+
+        Raises:
+            MalformedPacketError: a length is beyond the end.
+            MalformedGtidSetError: the set is none.
+        """
+        reader = wire.Reader(payload)
+        if reader.u8() != Command.COM_BINLOG_DUMP_GTID:
+            raise MalformedPacketError("no COM_BINLOG_DUMP_GTID")
+        flags, server_id = reader.u16(), reader.u32()
+        file = wire.decode_text(reader.take(reader.u32()))
+        position = reader.u64()
+        executed = GtidSet.from_binary(reader.take(reader.u32()))
+        reader.expect_end()
+        return cls(server_id, executed, flags, file, position)
+
+    def serialise(self) -> bytes:
+        """The whole payload."""
+        file, executed = wire.encode_text(self.file), self.executed.to_binary()
+        return b"".join((
+            bytes((Command.COM_BINLOG_DUMP_GTID,)), self.flags.to_bytes(2, "little"),
+            self.server_id.to_bytes(4, "little"), len(file).to_bytes(4, "little"), file,
+            self.position.to_bytes(8, "little"), len(executed).to_bytes(4, "little"), executed,
+        ))  # fmt: skip
+
+
+def register_replica(server_id: int, host: str = "", port: int = 0) -> bytes:
+    """COM_REGISTER_SLAVE: how the source lists this reader; no name and no password."""
+    name = wire.encode_text(host)[:255]
+    return b"".join((
+        bytes((Command.COM_REGISTER_SLAVE,)), server_id.to_bytes(4, "little"),
+        bytes((len(name),)), name, b"\0\0", port.to_bytes(2, "little"), bytes(8),
+    ))  # fmt: skip

@@ -1,0 +1,134 @@
+"""The GTID events in the answer to COM_BINLOG_DUMP_GTID; all others are skipped and not kept.
+
+Each packet is an OK byte and an event, or ERR or EOF. An event of 16 MiB and more is in several
+frames (fact 7.7). Of a skipped event only the header is looked at, so its checksum is not judged.
+"""
+
+from typing import Final
+
+from protocol.binlog.event import HEADER_BYTES, EventType, Header
+from protocol.binlog.gtid_event import GtidEvent, parse_gtid_event
+from protocol.binlog.log_reader import EventParser
+from protocol.constants import MAX_PACKET_PAYLOAD
+from protocol.errors import MalformedBinlogError, ProtocolError
+from protocol.response import ErrPacket
+
+_FRAME: Final = 4
+_OK: Final = 0x00
+_ERR: Final = 0xFF
+_EOF: Final = 0xFE
+_LONGEST_KEPT: Final = 16 << 10
+_KEPT: Final = GtidEvent.TYPES | {EventType.FORMAT_DESCRIPTION}
+
+
+class GtidStream:
+    """Takes the bytes behind the command, however they are cut.
+
+    No more is kept than one event of those that are read, 16 KiB at most, and the newest piece.
+
+    Attributes:
+        error: with which the server ended the answer.
+        ended: it has ended, with an error or without.
+    """
+
+    def __init__(self) -> None:
+        self.error: ErrPacket | None = None
+        self.ended = False
+        self._parser = EventParser()
+        self._data = bytearray()
+        self._skip = 0  # bytes of a frame that are still to come and not wanted
+        self._left = 0  # bytes of the packet's event behind the frame that was begun last
+        self._joins = False  # the next frame goes on with the same packet
+
+    @property
+    def begun(self) -> bool:
+        """Whether the server has begun to send a log."""
+        return self._parser.format is not None
+
+    def receive_data(self, data: bytes) -> list[GtidEvent]:
+        """The server's next bytes; returns the GTID events that are whole by them.
+
+        Raises:
+            MalformedBinlogError: a length, a checksum, or what such an event says, is wrong.
+            MalformedPacketError: an ERR packet is none.
+        """
+        self._data += data
+        data = bytes(self._data)
+        found: list[GtidEvent] = []
+        place = 0
+        while not self.ended:
+            step = min(self._skip, len(data) - place)
+            place += step
+            self._skip -= step
+            if self._skip or len(data) - place < _FRAME:
+                break
+            length = int.from_bytes(data[place : place + 3], "little")
+            if self._joins:
+                self._join(length)
+                place += _FRAME
+                continue
+            begin = place + _FRAME
+            if len(data) - begin < min(length, 1 + HEADER_BYTES):
+                break
+            if length == 0:
+                raise MalformedBinlogError(0, "an empty packet is no event")
+            mark = data[begin]
+            kept = mark != _OK
+            if mark == _OK:
+                if length <= HEADER_BYTES:
+                    raise MalformedBinlogError(0, f"{length - 1} bytes are too few for an event")
+                header = Header.parse(data[begin + 1 : begin + 1 + HEADER_BYTES])
+                self._begin(header, length)
+                kept = header.type in _KEPT
+            if not kept:
+                place, self._skip = begin, length
+                continue
+            if length > _LONGEST_KEPT:
+                raise MalformedBinlogError(0, f"{length} bytes are too many for such an event")
+            if len(data) - begin < length:
+                break
+            place = begin + length
+            event = self._take(data[begin:place])
+            if event is not None:
+                found.append(event)
+        del self._data[:place]
+        return found
+
+    def _begin(self, header: Header, length: int) -> None:
+        """Compare the event's own length with that of its packet's first frame."""
+        self._joins = length == MAX_PACKET_PAYLOAD
+        self._left = 1 + header.length - length
+        if self._left < 0 or (self._left and not self._joins):
+            raise self._differs(header.length)
+
+    def _join(self, length: int) -> None:
+        self._joins = length == MAX_PACKET_PAYLOAD
+        self._left -= length
+        self._skip = length
+        if self._left < 0 or (self._left and not self._joins):
+            raise self._differs(None)
+
+    def _differs(self, length: int | None) -> MalformedBinlogError:
+        claimed = "an event" if length is None else f"an event of {length} bytes"
+        return MalformedBinlogError(0, f"{claimed} stands in a packet of another length")
+
+    def _take(self, payload: bytes) -> GtidEvent | None:
+        if payload[0] == _ERR:
+            self.ended, self.error = True, ErrPacket.parse(payload)
+            return None
+        if payload[0] == _EOF:
+            self.ended = True
+            return None
+        if payload[0] != _OK:
+            raise MalformedBinlogError(0, f"a packet begins with {payload[0]:#04x}")
+        header = Header.parse(payload[1:])
+        position = max(0, header.next_position - header.length)
+        if self._parser.format is None and header.type != EventType.FORMAT_DESCRIPTION:
+            raise MalformedBinlogError(position, "a transaction comes before the log's format")
+        event = self._parser.parse(payload[1:], position)
+        if event.type == EventType.FORMAT_DESCRIPTION:
+            return None
+        try:
+            return parse_gtid_event(event.type, event.body)
+        except ProtocolError as error:
+            raise MalformedBinlogError(position, str(error)) from error

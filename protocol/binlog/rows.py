@@ -1,0 +1,141 @@
+"""WRITE_ROWS, UPDATE_ROWS and DELETE_ROWS (version 2): rows before and after a change."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from protocol import wire
+from protocol.binlog.column import Column
+from protocol.binlog.column_value import Value, parse_value, serialise_value
+from protocol.binlog.event import EventType
+from protocol.binlog.table_map import TableMap
+from protocol.errors import MalformedPacketError
+
+Row = tuple[Value, ...]
+
+STATEMENT_END = 1
+"""The event is its statement's last one: the numbers of tables are void after it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowsEvent:
+    """Changed rows, which only their table's columns can be read with.
+
+    Attributes:
+        kind: of the event.
+        table_id: number of its TABLE_MAP.
+        width: how many columns the table has.
+        before: bits of the columns that images before the change have; of WRITE_ROWS 0.
+        after: the same of those after it; of DELETE_ROWS 0.
+        data: the images.
+        flags: of the event.
+    """
+
+    kind: EventType
+    table_id: int
+    width: int
+    before: int
+    after: int
+    data: bytes
+    flags: int = STATEMENT_END
+
+    @classmethod
+    def parse(cls, kind: int, body: bytes) -> "RowsEvent":
+        """Reads the body up to the images.
+
+        Raises:
+            MalformedPacketError: a length is beyond the end.
+        """
+        reader = wire.Reader(body)
+        table_id = int.from_bytes(reader.take(6), "little")
+        flags = reader.u16()
+        extra = reader.u16()
+        if extra < 2:
+            raise MalformedPacketError(f"extra data of {extra} bytes do not hold their length")
+        reader.take(extra - 2)
+        width = reader.lenenc_int()
+        first = int.from_bytes(reader.take((width + 7) // 8), "little")
+        before, after = first, 0
+        if kind == EventType.UPDATE_ROWS:
+            after = int.from_bytes(reader.take((width + 7) // 8), "little")
+        elif kind == EventType.WRITE_ROWS:
+            before, after = 0, first
+        return cls(EventType(kind), table_id, width, before, after, reader.rest(), flags)
+
+    def serialise(self) -> bytes:
+        """The body."""
+        size = (self.width + 7) // 8
+        parts = [
+            self.table_id.to_bytes(6, "little"), self.flags.to_bytes(2, "little"),
+            (2).to_bytes(2, "little"), wire.lenenc_int(self.width),
+        ]  # fmt: skip
+        if self.kind != EventType.WRITE_ROWS:
+            parts.append(self.before.to_bytes(size, "little"))
+        if self.kind != EventType.DELETE_ROWS:
+            parts.append(self.after.to_bytes(size, "little"))
+        return b"".join((*parts, self.data))
+
+    def rows(self, table: TableMap) -> list[tuple[Row | None, Row | None]]:
+        """Images before and after each change; a column that is not in the log is missing in them.
+
+        `places` says which columns are there.
+
+        Raises:
+            MalformedPacketError: an image contradicts the table.
+        """
+        if table.table_id != self.table_id or len(table.columns) != self.width:
+            raise MalformedPacketError(
+                f"rows of table {self.table_id} with {self.width} columns follow "
+                f"a map of table {table.table_id} with {len(table.columns)}"
+            )
+        reader = wire.Reader(self.data)
+        before_columns = [table.columns[place] for place in self.places(self.before)]
+        after_columns = [table.columns[place] for place in self.places(self.after)]
+        if not before_columns and not after_columns:
+            raise MalformedPacketError("rows have no columns")
+        found: list[tuple[Row | None, Row | None]] = []
+        while reader.remaining:
+            before: Row | None = None
+            after: Row | None = None
+            if self.kind != EventType.WRITE_ROWS:
+                before = _image(before_columns, reader)
+            if self.kind != EventType.DELETE_ROWS:
+                after = _image(after_columns, reader)
+            found.append((before, after))
+        return found
+
+    def places(self, bits: int) -> list[int]:
+        """Places of the columns that `before` or `after` names."""
+        return [place for place in range(self.width) if bits >> place & 1]
+
+
+def write_rows(
+    kind: EventType, table: TableMap, rows: Sequence[tuple[Row | None, Row | None]]
+) -> RowsEvent:
+    """An event of whole rows: binlog_row_image is FULL."""
+    everything = (1 << 8 * ((len(table.columns) + 7) // 8)) - 1  # as a server: whole bytes
+    data = b"".join(
+        _serialise_image(table.columns, row) for pair in rows for row in pair if row is not None
+    )
+    before = 0 if kind == EventType.WRITE_ROWS else everything
+    after = 0 if kind == EventType.DELETE_ROWS else everything
+    return RowsEvent(kind, table.table_id, len(table.columns), before, after, data)
+
+
+def _image(columns: Sequence[Column], reader: wire.Reader) -> Row:
+    nulls = int.from_bytes(reader.take((len(columns) + 7) // 8), "little")
+    return tuple(
+        [
+            None if nulls >> n & 1 else parse_value(column, reader)
+            for n, column in enumerate(columns)
+        ]
+    )
+
+
+def _serialise_image(columns: Sequence[Column], row: Row) -> bytes:
+    nulls = sum((value is None) << n for n, value in enumerate(row))
+    values = [
+        serialise_value(column, value)
+        for column, value in zip(columns, row, strict=True)
+        if value is not None
+    ]
+    return nulls.to_bytes((len(columns) + 7) // 8, "little") + b"".join(values)

@@ -1,0 +1,1 @@
+"""The command `tidegate binlog`: when the transactions in binary logs were committed."""

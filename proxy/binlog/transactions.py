@@ -1,0 +1,68 @@
+"""The transactions of one file, as far as it can be read."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from protocol.binlog.decode import decode, known
+from protocol.binlog.event import Event
+from protocol.binlog.gtid_event import GtidEvent
+from protocol.binlog.log_reader import LogReader
+from protocol.errors import MalformedBinlogError
+
+_PIECE_BYTES: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """One transaction's first event.
+
+    Attributes:
+        file: as the user named it.
+        event: the event's place and header.
+        said: what it says.
+    """
+
+    file: str
+    event: Event
+    said: GtidEvent
+
+
+@dataclass(slots=True)
+class LogFile:
+    """One file.
+
+    Attributes:
+        path: where it is.
+        damage: why reading ended early: the fault with its position; "" if the file is whole.
+        unknown: how many events of each type were skipped by their length.
+    """
+
+    path: Path
+    damage: str = ""
+    unknown: Counter[int] = field(default_factory=Counter)
+
+    def transactions(self) -> Iterator[Transaction]:
+        """Its transactions up to its end, or up to what `damage` names then."""
+        try:
+            for event in self._events():
+                if not known(event):
+                    self.unknown[event.type] += 1
+                elif event.type in GtidEvent.TYPES:
+                    said = decode(event)
+                    if isinstance(said, GtidEvent):
+                        yield Transaction(str(self.path), event, said)
+        except MalformedBinlogError as error:
+            self.damage = str(error)
+        except OSError as error:
+            self.damage = error.strerror or str(error)
+
+    def _events(self) -> Iterator[Event]:
+        reader = LogReader()
+        with self.path.open("rb") as file:
+            while piece := file.read(_PIECE_BYTES):
+                reader.receive_data(piece)
+                yield from iter(reader.next_event, None)
+        reader.finish()

@@ -1,0 +1,406 @@
+"""Keeps the wide scopes of a worker across a restart: the event loop's side of `proxy.scope_file`.
+
+And which servers have diverged, which no comparison finds any more once names were given again.
+
+The event loop makes marks, which cost a system call for each scope that begins to be written in,
+and hands what has changed to a thread, some scopes at a time. A fault of the file stops nobody:
+scopes go on in memory, the fault is counted and logged, and what cannot be kept is unknown at the
+next start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from proxy import tasks
+from proxy.scope_file import Change, ScopeFile
+from proxy.sqlite_file import StateError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from protocol.gtid import GtidSet
+    from proxy.observe.metrics import Metrics
+    from routing.scope import ScopeKey, Scopes, ScopeState
+    from routing.topology import Topology
+
+_T = TypeVar("_T")
+
+_log = logging.getLogger(__name__)
+
+EVERY_S: Final = 0.2
+"""How long changes gather before they are written."""
+_AT_ONCE: Final = 256
+"""Scopes that are handed over in one turn of the event loop."""
+_START_S: Final = 30.0
+"""How long a start waits for the disk; 10,000 scopes take a second or two."""
+_STOP_S: Final = 5.0
+"""How long a stop does."""
+_FIRST_PAUSE_S: Final = 1.0
+_LAST_PAUSE_S: Final = 30.0
+"""Between two attempts after a fault."""
+
+
+class KeptScopes:
+    """The keeper of one worker's scopes (`routing.scope.Keeper`).
+
+    Args:
+        folder: the state directory.
+        scopes: those to keep.
+        topology: servers that may have diverged.
+        limit: how many of them there may be.
+        metrics: counts.
+        now: the clock of `ScopeState.used_at`, s.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        scopes: Scopes,
+        topology: Topology,
+        limit: int,
+        metrics: Metrics,
+        now: Callable[[], float],
+    ) -> None:
+        self._folder = folder
+        self._scopes = scopes
+        self._topology = topology
+        self._strayed: dict[str, GtidSet] | None = {}  # as it is kept; None: nobody knows
+        self._metrics = metrics
+        self._now = now
+        self._count = 2 * limit + _AT_ONCE  # scopes that are gone have a number for a while
+        self._thread = ThreadPoolExecutor(1, "scope file")
+        self._opening: asyncio.Future[ScopeFile] | None = None
+        self._file: ScopeFile | None = None
+        self._numbers: dict[ScopeKey, int] = {}
+        self._free: deque[int] = deque()
+        self._fresh = 1  # no number from here on was ever given
+        self._changed: dict[ScopeKey, ScopeState] = {}
+        self._gone: list[int] = []  # numbers of scopes that are to be forgotten
+        self._something = asyncio.Event()
+        self._stopping = asyncio.Event()
+        self._fault = ""
+        self._pause_s = _FIRST_PAUSE_S
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Take up what was kept, before any client is served."""
+        try:
+            self._restore(await self._open())
+        except StateError as error:
+            self._failed(error)
+        self._task = tasks.start(self._run(), "kept scopes")
+
+    async def stop(self) -> None:
+        """Keep all that there is, and let go of the file; no session is left."""
+        self._stopping.set()
+        self._something.set()
+        try:
+            async with asyncio.timeout(_STOP_S):
+                if self._task is not None:
+                    await self._task
+                if self._file is not None and not self._changed and not self._gone:
+                    used = [
+                        (self._wall_us(scope.used_at), self._numbers[scope.kind, scope.key])
+                        for scope in self._scopes.states()
+                        if (scope.kind, scope.key) in self._numbers
+                    ]
+                    await self._call(lambda file: file.end(used))
+        except TimeoutError:
+            self._failed(StateError(f"the scope file does not take what there is in {_STOP_S:g} s"))
+        except StateError as error:
+            self._failed(error)
+        if self._task is not None:
+            await tasks.stop(self._task)
+        self._scopes.begin_keeping(None)
+        file, self._file = self._file, None
+        if file is not None:
+            closing = self._thread.submit(file.close)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(asyncio.wrap_future(closing), _STOP_S)
+        self._thread.shutdown(wait=False)
+
+    # What scopes tell
+
+    def ahead(self, scope: ScopeState) -> None:
+        """Mark it, if anything is kept of it."""
+        number = self._numbers.get((scope.kind, scope.key))
+        if number is not None:
+            self._mark(number)
+
+    def changed(self, scope: ScopeState) -> None:
+        """Write it with the next ones."""
+        self._changed[scope.kind, scope.key] = scope
+        self._something.set()
+
+    def dropped(self, scope: ScopeState) -> None:
+        """Forget it; until then its mark says that it is too small."""
+        key = scope.kind, scope.key
+        self._changed.pop(key, None)
+        number = self._numbers.pop(key, None)
+        if number is not None:
+            self._mark(number)
+            self._gone.append(number)
+            self._something.set()
+
+    def unlogged(self, keys: tuple[ScopeKey, ...]) -> None:
+        """Keep it at once: no probe finds it, and it happens once in a scope."""
+        if self._file is None:
+            return
+        try:
+            self._file.add_unlogged(keys)
+        except StateError as error:
+            self._give_up(error)
+
+    def judged(self) -> None:
+        """Servers were compared: keep which of them have strayed, before anything relies on it."""
+        file, strayed = self._file, self._topology.strayed
+        if file is None or strayed == self._strayed:
+            return
+        try:
+            file.keep_strayed(strayed)
+        except StateError as error:
+            self._failed(error)  # the next comparison comes soon
+        else:
+            self._strayed = strayed
+
+    def _mark(self, number: int) -> None:
+        if self._file is None:
+            return
+        try:
+            self._file.marks.set(number)
+        except OSError as error:
+            self._give_up(
+                StateError(f"scopes in {self._folder} cannot be marked: {error.strerror}")
+            )
+
+    # Writing
+
+    async def _run(self) -> None:
+        while not self._stopping.is_set() or self._changed or self._gone:
+            if self._file is None:
+                if self._stopping.is_set():
+                    return
+                await self._pause(self._backoff())
+                await self._open_again()
+                continue
+            await self._something.wait()
+            self._something.clear()
+            await self._pause(EVERY_S)
+            while (self._changed or self._gone) and self._file is not None:
+                try:
+                    await self._write()
+                except StateError as error:
+                    self._failed(error)
+                    if self._stopping.is_set():
+                        return
+                    await self._pause(self._backoff())
+            self._tell()
+
+    async def _write(self) -> None:
+        """Write some of what has changed.
+
+        Raises:
+            StateError: it could not be kept; it is still to be.
+        """
+        scopes, changes = self._take()
+        gone, self._gone = self._gone, []
+        began = time.monotonic()
+        try:
+            written = await self._call(lambda file: file.write(changes, gone))
+        except StateError:
+            self._gone = gone + self._gone
+            for scope in scopes:
+                scope.not_kept()
+            raise
+        file = self._file
+        if file is None:
+            return  # given up meanwhile
+        for scope, change in zip(scopes, changes, strict=True):
+            # One that was dropped meanwhile keeps its mark: nobody holds its number but `_gone`.
+            if scope.keeper is self and scope.kept(change.kept):
+                try:
+                    file.marks.clear(change.number)
+                except OSError as error:
+                    raise StateError(f"{self._folder}: {error.strerror}") from error
+        self._free.extend(gone)
+        self._metrics.scopes_written(time.monotonic() - began, written.inserted, written.compressed)
+        self._works()
+
+    def _take(self) -> tuple[list[ScopeState], list[Change]]:
+        scopes: list[ScopeState] = []
+        changes: list[Change] = []
+        for key in list(self._changed)[:_AT_ONCE]:
+            number = self._numbers.get(key)
+            if number is None:
+                number = self._new_number()
+                if number is None:
+                    break  # until those that are gone are forgotten
+                self._mark(number)
+                self._numbers[key] = number
+            scope = self._changed.pop(key)
+            kept = scope.to_keep()
+            scopes.append(scope)
+            changes.append(Change(number, kept, self._wall_us(kept.used_at)))
+        return scopes, changes
+
+    async def _call(self, call: Callable[[ScopeFile], _T]) -> _T:
+        file = self._file
+        if file is None:
+            raise StateError("the scope file is closed")
+        return await asyncio.get_running_loop().run_in_executor(self._thread, call, file)
+
+    def _new_number(self) -> int | None:
+        if self._free:
+            return self._free.popleft()
+        if self._fresh > self._count:
+            return None
+        self._fresh += 1
+        return self._fresh - 1
+
+    # Opening, and faults
+
+    async def _open(self) -> ScopeFile:
+        if self._opening is None:
+            self._opening = asyncio.get_running_loop().run_in_executor(
+                self._thread, ScopeFile, self._folder, self._count
+            )
+        opening = self._opening
+        try:
+            async with asyncio.timeout(_START_S):
+                file = await asyncio.shield(opening)
+        except TimeoutError as error:
+            raise StateError(
+                f"the scope file in {self._folder} does not answer within {_START_S:g} s: see what"
+                " keeps its disk; scopes are not kept before"
+            ) from error
+        except StateError:
+            self._opening = None
+            raise
+        finally:
+            del opening  # it holds the error, and that holds this frame
+        self._opening = None
+        return file
+
+    def _restore(self, file: ScopeFile) -> None:
+        """Go on with what a file has."""
+        self._file = file
+        self._numbers = {(one.kept.kind, one.kept.key): one.number for one in file.scopes}
+        used = set(self._numbers.values())
+        self._fresh = max(used, default=0) + 1
+        self._free = deque(number for number in range(1, self._fresh) if number not in used)
+        now, wall_us = self._now(), time.time_ns() // 1000
+        self._scopes.restore(
+            [
+                one.kept._replace(used_at=now - max(0, wall_us - one.used_us) / 1e6)
+                for one in file.scopes
+            ],
+            self,
+            now,
+        )
+        self._share_unlogged(file)
+        self._strayed = dict(file.strayed)
+        self._topology.remember_strayed(file.strayed)
+        unknown = sum(one.kept.unknown for one in file.scopes)
+        self._metrics.scopes_restored(len(file.scopes) - unknown, unknown)
+        _log.info(
+            "%d scopes come back from %s as they were, %d as unknown%s",
+            *(len(file.scopes) - unknown, file.path, unknown),
+            f", since {file.doubt}" if unknown and file.doubt else "",
+        )
+        file.scopes = []
+        self._tell()
+
+    async def _open_again(self) -> None:
+        """Begin to keep what there is by now."""
+        try:
+            file = await self._open()
+            self._file = file
+            await self._call(lambda file: file.discard())
+        except StateError as error:
+            self._failed(error)
+            file_or_none, self._file = self._file, None
+            if file_or_none is not None:
+                self._thread.submit(file_or_none.close)
+            return
+        self._forget_numbers()
+        self._strayed = None
+        self.judged()
+        self._share_unlogged(file)
+        self._scopes.begin_keeping(self)
+        self._works()
+
+    def _share_unlogged(self, file: ScopeFile) -> None:
+        """Let the scopes and the file have the same."""
+        if file.unlogged is None:
+            self._scopes.all_unlogged()
+        elif file.unlogged:
+            self._scopes.restore_unlogged(file.unlogged)
+        keys = self._scopes.unlogged_keys
+        if keys is None:
+            if file.unlogged is not None:
+                self.unlogged(())
+        elif file.unlogged is not None and keys - file.unlogged:
+            self.unlogged(tuple(keys - file.unlogged))
+        if keys is None or keys:
+            _log.warning(
+                "in %s scopes something was written without a GTID, which no replica can be shown"
+                " to have: their reads run on the primary. Once replicas were made anew, stop and"
+                " remove %s",
+                *("all" if keys is None else len(keys), file.path),
+            )
+
+    def _forget_numbers(self) -> None:
+        self._numbers.clear()
+        self._free.clear()
+        self._fresh = 1
+        self._changed.clear()
+        self._gone.clear()
+
+    def _give_up(self, error: StateError) -> None:
+        """What is kept may be too small, and cannot be marked: nobody must find it."""
+        file, self._file = self._file, None
+        if file is not None:
+            file.abandon()
+            self._thread.submit(file.close)
+        self._forget_numbers()
+        self._scopes.begin_keeping(None)
+        self._failed(error)
+        self._something.set()
+
+    def _failed(self, error: StateError) -> None:
+        self._metrics.scope_file_failed()
+        if str(error) != self._fault:
+            _log.error("scopes are not kept for the next start: %s", error)
+        self._fault = str(error)
+
+    def _works(self) -> None:
+        if self._fault:
+            _log.info("scopes are kept for the next start again")
+            self._metrics.scope_file_works()
+        self._fault = ""
+        self._pause_s = _FIRST_PAUSE_S
+
+    def _tell(self) -> None:
+        self._metrics.scopes_kept(len(self._numbers), len(self._changed))
+
+    def _backoff(self) -> float:
+        pause = self._pause_s
+        self._pause_s = min(2 * pause, _LAST_PAUSE_S)
+        return pause
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait, but not when stopping."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._stopping.wait()
+
+    def _wall_us(self, at: float) -> int:
+        return time.time_ns() // 1000 - int((self._now() - at) * 1e6)

@@ -1,0 +1,476 @@
+"""Keeps what wide scopes require, for the next start: an SQLite file, and marks beside it.
+
+What a scope requires is rows in the shape of `mysql.gtid_executed` (`routing.gtid_rows`). What is
+new is inserted as it comes; where rows have become many they are compressed, a few scopes at a time
+(WL#6559). It is inserted some time after clients were told. So a scope is *marked* (`scope_marks`)
+before they are, and its mark is taken away when all is inserted. A scope that is found marked comes
+back with what is kept, and *unknown*: more may be required.
+
+Two things are on the disk before anybody relies on them: in which scopes something without a name
+was written, and which servers have diverged.
+
+Marks survive the process, not the machine. Whether the machine was started since is told by the
+kernel's boot id; after that, and where there is none, all scopes are unknown unless the last
+process ended well (`ScopeFile.end`).
+
+All calls block, and raise `StateError`. One thread at a time may use a file; `add_unlogged` has a
+connection of its own and may be called beside.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+
+from protocol.errors import MalformedGtidSetError
+from protocol.gtid import EMPTY, GtidSet
+from protocol.wire import decode_text, encode_text
+from proxy.scope_marks import FILE_NAME as MARKS_NAME
+from proxy.scope_marks import Marks, MarksHeldError, disown
+from proxy.sqlite_file import BUSY_S, StateError, Transaction, advice, make_folder
+from routing.decision import Scope
+from routing.gtid_rows import GtidRow, from_rows, rows
+from routing.scope import KeptScope, ScopeKey
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+_T = TypeVar("_T")
+
+FILE_NAME: Final = "tidegate-scopes.sqlite"
+
+_VERSION: Final = 1
+"""`user_version` of the file; 0 is a file that nobody has written yet."""
+
+_SCHEMA: Final = (
+    """
+    CREATE TABLE scopes (
+      number INTEGER PRIMARY KEY,
+      kind TEXT NOT NULL,
+      name BLOB NOT NULL,
+      is_unknown INTEGER NOT NULL,
+      lost_untold INTEGER NOT NULL,
+      used_us INTEGER NOT NULL,
+      UNIQUE (kind, name)
+    )
+    """,
+    """
+    CREATE TABLE scope_gtids (
+      number INTEGER NOT NULL,
+      purpose TEXT NOT NULL,
+      source_uuid TEXT NOT NULL,
+      gtid_tag TEXT NOT NULL,
+      interval_start INTEGER NOT NULL,
+      interval_end INTEGER NOT NULL,
+      PRIMARY KEY (number, purpose, source_uuid, gtid_tag, interval_start)
+    ) WITHOUT ROWID
+    """,
+    """
+    CREATE TABLE unlogged_scopes (
+      kind TEXT NOT NULL,
+      name BLOB NOT NULL,
+      PRIMARY KEY (kind, name)
+    ) WITHOUT ROWID
+    """,
+    """
+    CREATE TABLE strayed_gtids (
+      server_uuid TEXT NOT NULL,
+      source_uuid TEXT NOT NULL,
+      gtid_tag TEXT NOT NULL,
+      interval_start INTEGER NOT NULL,
+      interval_end INTEGER NOT NULL,
+      PRIMARY KEY (server_uuid, source_uuid, gtid_tag, interval_start)
+    ) WITHOUT ROWID
+    """,
+    "CREATE TABLE last_run (boot_id TEXT NOT NULL, ended_well INTEGER NOT NULL)",
+    "INSERT INTO last_run VALUES ('', 0)",
+)
+_PURPOSES: Final = ("own", "observed", "lost")
+_ANY_SCOPE: Final = ""
+"""The kind of the row in `unlogged_scopes` that stands for all scopes."""
+
+_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+_COMPRESS_ABOVE: Final = 32
+"""Rows of a scope beyond what its sets need."""
+_COMPRESSED_AT_ONCE: Final = 16
+_MOST_ROWS: Final = 1_000_000
+"""That are read at a start; scopes that were used longer ago are not alive then."""
+
+
+class Change(NamedTuple):
+    """A scope to keep.
+
+    Attributes:
+        number: its own, from 1.
+        kept: what to keep.
+        used_us: `kept.used_at` as UTC µs.
+    """
+
+    number: int
+    kept: KeptScope
+    used_us: int
+
+
+class Found(NamedTuple):
+    """A scope that was kept; `kept.used_at` is 0.
+
+    Attributes:
+        number: its own.
+        kept: what was kept of it; unknown if there may be more.
+        used_us: when it was used last, UTC µs.
+    """
+
+    number: int
+    kept: KeptScope
+    used_us: int
+
+
+class Written(NamedTuple):
+    """What a `ScopeFile.write` did: rows that it inserted, and rows that it compressed away."""
+
+    inserted: int
+    compressed: int
+
+
+@dataclass(slots=True)
+class _Held:
+    """What the file has of a scope: its sets by purpose, and in how many rows."""
+
+    sets: list[GtidSet] = field(default_factory=lambda: [EMPTY, EMPTY, EMPTY])
+    rows: int = 0
+
+    @property
+    def needed(self) -> int:
+        return sum([gtids.interval_count for gtids in self.sets])
+
+
+class ScopeFile:
+    """The file, and the marks beside it.
+
+    Args:
+        folder: the directory that holds them, made if it is missing.
+        count: numbers that scopes may have: 1..count.
+
+    Attributes:
+        marks: those of its scopes.
+        scopes: what was kept when it was opened.
+        unlogged: scopes in which something without a name was written; None for all of them.
+        strayed: what servers were found to have that the primary may have given again, by their
+            `server_uuid` (`routing.topology.Server.strayed`).
+        doubt: why all scopes are unknown; empty if they are not.
+
+    Raises:
+        StateError: it cannot be used.
+    """
+
+    def __init__(self, folder: Path, count: int) -> None:
+        self.path = folder / FILE_NAME
+        self.doubt = ""
+        self.scopes: list[Found] = []
+        self.unlogged: frozenset[ScopeKey] | None = frozenset()
+        self.strayed: dict[str, GtidSet] = {}
+        self._held: dict[int, _Held] = {}
+        self._long: dict[int, None] = {}  # scopes with many rows, in order
+        self._connections: list[sqlite3.Connection] = []
+        make_folder(folder)
+        try:
+            self.marks = Marks(folder / MARKS_NAME, count)
+        except MarksHeldError as error:
+            raise StateError(
+                f"another process keeps its scopes in {folder}; each proxy needs a state-dir of its"
+                " own"
+            ) from error
+        except OSError as error:
+            raise _marks_error(folder, error) from error
+        try:
+            self._attempt(lambda: self._open(count))
+        except StateError:
+            with suppress(OSError):
+                disown(folder)
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Let go of the files."""
+        for connection in self._connections:
+            with suppress(sqlite3.Error):  # whatever was to be kept has been committed
+                connection.close()
+        self._connections.clear()
+        with suppress(OSError):
+            self.marks.close()
+
+    def discard(self) -> None:
+        """Keep nothing of what was found but what has no name: it was not read at the start."""
+        self._attempt(self._discard)
+
+    def write(self, changes: Sequence[Change], gone: Sequence[int]) -> Written:
+        """Keep scopes, and forget those of these numbers, which others may have then."""
+        return self._attempt(lambda: self._write(changes, gone))
+
+    def add_unlogged(self, keys: Sequence[ScopeKey]) -> None:
+        """Something without a name was written in these; none of them: in any.
+
+        It is on the disk when this returns.
+        """
+        named = [(kind.value, encode_text(name)) for kind, name in keys] or [(_ANY_SCOPE, b"")]
+        self._attempt(
+            lambda: self._urgent.executemany(
+                "INSERT OR IGNORE INTO unlogged_scopes VALUES (?, ?)", named
+            )
+        )
+
+    def keep_strayed(self, strayed: Mapping[str, GtidSet]) -> None:
+        """Keep this instead of `strayed`; it is on the disk when this returns."""
+        self._attempt(lambda: self._keep_strayed(strayed))
+
+    def end(self, used: Iterable[tuple[int, int]]) -> None:
+        """Say that nothing is missing, with when scopes were last used: (UTC µs, number)."""
+        self._attempt(lambda: self._end(used))
+
+    def abandon(self) -> None:
+        """Let nobody rely on what is kept, since marks cannot be made any more."""
+        for path in (self.path.parent / MARKS_NAME, self.path):
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
+
+    # Opening
+
+    def _open(self, count: int) -> None:
+        with suppress(FileExistsError):
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+        self._connection = self._connect("NORMAL")
+        version = self._version()
+        if version > _VERSION:
+            raise StateError(
+                f"scope file {self.path} was written by a newer Tidegate (version {version}; this"
+                f" one knows {_VERSION}): run that one, or move the file away"
+            )
+        (mode,) = self._connection.execute("PRAGMA journal_mode = WAL").fetchone()
+        if mode != "wal":
+            raise StateError(
+                f"scope file {self.path} cannot be shared: state-dir must be on a local disk"
+            )
+        self._urgent = self._connect("FULL")
+        if version == 0:
+            with Transaction(self._connection):
+                for statement in _SCHEMA:
+                    self._connection.execute(statement)
+                self._connection.execute(f"PRAGMA user_version = {_VERSION}")
+        boot_id = _BOOT_ID.read_text().strip() if _BOOT_ID.exists() else ""
+        self._read(boot_id, count)
+        # From here on only marks tell what is missing.
+        for one in self.scopes:
+            if one.kept.unknown:
+                self.marks.set(one.number)
+        self.marks.clear_foreign()
+        self._urgent.execute("UPDATE last_run SET boot_id = ?, ended_well = 0", (boot_id,))
+
+    def _connect(self, synchronous: str) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            self.path, timeout=BUSY_S, isolation_level=None, check_same_thread=False
+        )
+        self._connections.append(connection)
+        connection.execute(f"PRAGMA synchronous = {synchronous}")
+        return connection
+
+    def _version(self) -> int:
+        (version,) = self._connection.execute("PRAGMA user_version").fetchone()
+        return int(version)
+
+    def _read(self, boot_id: str, count: int) -> None:
+        boot_id_then, ended_well = self._connection.execute(
+            "SELECT boot_id, ended_well FROM last_run"
+        ).fetchone()
+        if self.marks.found is None:
+            self.doubt = "their marks are gone"
+        elif self.marks.found[0]:
+            self.doubt = "another process has served clients meanwhile"
+        elif not ended_well and not (boot_id and boot_id == boot_id_then):
+            self.doubt = "the machine went down with the last process"
+        left = _MOST_ROWS
+        rows_of = self._read_rows()
+        forgotten = []
+        for number, kind, name, unknown, untold, used_us in self._connection.execute(
+            "SELECT number, kind, name, is_unknown, lost_untold, used_us FROM scopes"
+            " ORDER BY used_us DESC"
+        ).fetchall():
+            found = rows_of.get(number, {})
+            held = _Held(rows=sum(map(len, found.values())))
+            left -= held.rows
+            if left < 0 or not 1 <= number <= count:
+                forgotten.append(number)
+                continue
+            held.sets = [from_rows(found.get(purpose, ())) for purpose in _PURPOSES]
+            self._held[number] = held
+            marked = bool(self.doubt) or self.marks.is_set(number)
+            own, observed, lost = held.sets
+            is_unknown = bool(unknown) or marked
+            kept = KeptScope(
+                *(Scope(kind), decode_text(bytes(name)), own, observed, lost),
+                lost_untold=bool(untold),
+                unknown=is_unknown,
+                used_at=0.0,
+            )
+            self.scopes.append(Found(number, kept, int(used_us)))
+        self._forget(forgotten)
+        keys = self._connection.execute("SELECT kind, name FROM unlogged_scopes").fetchall()
+        if (_ANY_SCOPE, b"") in keys:
+            self.unlogged = None
+        else:
+            self.unlogged = frozenset(
+                [(Scope(kind), decode_text(bytes(name))) for kind, name in keys]
+            )
+
+        strayed: dict[str, list[GtidRow]] = {}
+        for server_uuid, uuid, tag, start, end in self._connection.execute(
+            "SELECT server_uuid, source_uuid, gtid_tag, interval_start, interval_end"
+            " FROM strayed_gtids"
+        ):
+            strayed.setdefault(server_uuid, []).append((uuid, tag, start, end))
+        self.strayed = {uuid: from_rows(found) for uuid, found in strayed.items()}
+
+    def _read_rows(self) -> dict[int, dict[str, list[GtidRow]]]:
+        """By number and purpose."""
+        found: dict[int, dict[str, list[GtidRow]]] = {}
+        for number, purpose, uuid, tag, start, end in self._connection.execute(
+            "SELECT number, purpose, source_uuid, gtid_tag, interval_start, interval_end"
+            " FROM scope_gtids"
+        ):
+            of_scope = found.setdefault(number, {})
+            of_scope.setdefault(purpose, []).append((uuid, tag, start, end))
+        return found
+
+    # Writing
+
+    def _discard(self) -> None:
+        with Transaction(self._connection):
+            self._connection.execute("DELETE FROM scopes")
+            self._connection.execute("DELETE FROM scope_gtids")
+        self._held.clear()
+        self._long.clear()
+        self.scopes = []
+        self.marks.clear_foreign()
+
+    def _write(self, changes: Sequence[Change], gone: Sequence[int]) -> Written:
+        written: dict[int, _Held] = {}
+        new: list[tuple[int, str, str, str, int, int]] = []
+        with Transaction(self._connection):
+            self._forget(gone)
+            for number, kept, _ in changes:
+                written[number] = self._change(number, kept, new)
+            self._connection.executemany(
+                # What failed to be written may have been, in part or as a whole.
+                "INSERT OR REPLACE INTO scope_gtids VALUES (?, ?, ?, ?, ?, ?)",
+                new,
+            )
+            self._connection.executemany(
+                "INSERT INTO scopes VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (number) DO UPDATE SET"
+                " is_unknown = excluded.is_unknown, lost_untold = excluded.lost_untold,"
+                " used_us = excluded.used_us",
+                [
+                    (
+                        *(number, kept.kind.value, encode_text(kept.key)),
+                        *(kept.unknown, kept.lost_untold, used_us),
+                    )
+                    for number, kept, used_us in changes
+                ],
+            )
+        for number in gone:
+            self._held.pop(number, None)
+            self._long.pop(number, None)
+        self._held.update(written)
+        for number, held in written.items():
+            if held.rows > held.needed + _COMPRESS_ABOVE:
+                self._long[number] = None
+        return Written(len(new), self._compress())
+
+    def _change(
+        self, number: int, kept: KeptScope, new: list[tuple[int, str, str, str, int, int]]
+    ) -> _Held:
+        """Note the rows that a scope's sets need beyond what the file has, and what it has then."""
+        before = self._held.get(number) or _Held()
+        after = _Held([kept.own, kept.observed, kept.lost], before.rows)
+        for purpose, had, has in zip(_PURPOSES, before.sets, after.sets, strict=True):
+            if had is has:
+                continue
+            added = has - had
+            if not had <= has:
+                after.rows -= self._connection.execute(
+                    "DELETE FROM scope_gtids WHERE number = ? AND purpose = ?", (number, purpose)
+                ).rowcount
+                added = has
+            added_rows = rows(added)
+            after.rows += len(added_rows)
+            new += [(number, purpose, *row) for row in added_rows]
+        return after
+
+    def _compress(self) -> int:
+        """Merge the rows of some scopes with many; return how many rows there are less."""
+        numbers = list(self._long)[:_COMPRESSED_AT_ONCE]
+        if not numbers:
+            return 0
+        less = 0
+        with Transaction(self._connection):
+            for number in numbers:
+                held = self._held[number]
+                self._connection.execute("DELETE FROM scope_gtids WHERE number = ?", (number,))
+                self._connection.executemany(
+                    "INSERT INTO scope_gtids VALUES (?, ?, ?, ?, ?, ?)",
+                    [
+                        (number, purpose, *row)
+                        for purpose, gtids in zip(_PURPOSES, held.sets, strict=True)
+                        for row in rows(gtids)
+                    ],
+                )
+        for number in numbers:
+            held = self._held[number]
+            less += held.rows - held.needed
+            held.rows = held.needed
+            del self._long[number]
+        return less
+
+    def _forget(self, numbers: Sequence[int]) -> None:
+        named = [(number,) for number in numbers]
+        self._connection.executemany("DELETE FROM scopes WHERE number = ?", named)
+        self._connection.executemany("DELETE FROM scope_gtids WHERE number = ?", named)
+
+    def _keep_strayed(self, strayed: Mapping[str, GtidSet]) -> None:
+        with Transaction(self._urgent):
+            self._urgent.execute("DELETE FROM strayed_gtids")
+            self._urgent.executemany(
+                "INSERT INTO strayed_gtids VALUES (?, ?, ?, ?, ?)",
+                [(uuid, *row) for uuid, gtids in strayed.items() for row in rows(gtids)],
+            )
+
+    def _end(self, used: Iterable[tuple[int, int]]) -> None:
+        self.marks.sync()
+        with Transaction(self._urgent):
+            self._urgent.executemany("UPDATE scopes SET used_us = ? WHERE number = ?", used)
+            self._urgent.execute("UPDATE last_run SET ended_well = 1")
+
+    def _attempt(self, call: Callable[[], _T]) -> _T:
+        try:
+            return call()
+        except sqlite3.Error as error:
+            what_to_do = advice(
+                error, "scopes begin as unknown then", "scopes are unknown after the next start"
+            )
+            raise StateError(f"scope file {self.path}: {error}; {what_to_do}") from error
+        except OSError as error:
+            raise _marks_error(self.path.parent, error) from error
+        except (MalformedGtidSetError, ValueError, TypeError) as error:
+            raise StateError(
+                f"scope file {self.path} holds what Tidegate did not write ({error}); move it away:"
+                " scopes begin as unknown then"
+            ) from error
+
+
+def _marks_error(folder: Path, error: OSError) -> StateError:
+    return StateError(
+        f"{folder / MARKS_NAME}: {error.strerror}; state-dir must be a directory on a local disk"
+        " that Tidegate may write"
+    )

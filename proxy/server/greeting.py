@@ -1,0 +1,149 @@
+"""Connects to servers, up to their greeting."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from protocol.constants import MAX_PACKET_PAYLOAD, Capability
+from protocol.errors import ProtocolError
+from protocol.handshake import HandshakeResponse41, HandshakeV10
+from protocol.response import ErrPacket
+from proxy.channel import ChannelClosedError, PacketChannel
+from proxy.server.errors import ServerRefusedError, ServerUnreachableError
+from proxy.server.tcp import keep_watch
+
+if TYPE_CHECKING:
+    from proxy.config import Config
+    from routing.topology import Server
+
+LOGIN_PACKET_LIMIT: Final = MAX_PACKET_PAYLOAD - 1
+"""No packet of a login or of the settings that follow it is longer, bytes."""
+
+ALWAYS: Final = (
+    Capability.CLIENT_PROTOCOL_41
+    | Capability.CLIENT_SECURE_CONNECTION
+    | Capability.CLIENT_PLUGIN_AUTH
+    | Capability.CLIENT_PLUGIN_AUTH_LENENC_CLIENT_DATA
+    | Capability.CLIENT_TRANSACTIONS
+    | Capability.CLIENT_LONG_PASSWORD
+    | Capability.CLIENT_LONG_FLAG
+    | Capability.CLIENT_CONNECT_ATTRS
+)
+"""Capabilities of every connection that the proxy opens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Greeted:
+    """A connection whose server has said hello, and waits for a login.
+
+    Attributes:
+        server: which it leads to.
+        channel: the connection.
+        greeting: what the server said.
+    """
+
+    server: Server
+    channel: PacketChannel
+    greeting: HandshakeV10
+
+    @property
+    def closed(self) -> bool:
+        """Whether it cannot be used any more."""
+        return self.channel.closed
+
+    def leave(self) -> None:
+        """Nobody will log in.
+
+        A server counts connections that end without a word, and after some blocks their host
+        (max_connect_errors): so it gets a login, of nobody.
+        """
+        capabilities = ALWAYS & self.greeting.capabilities
+        nobody = HandshakeResponse41(
+            capabilities=capabilities & ~Capability.CLIENT_CONNECT_ATTRS,
+            max_packet_size=LOGIN_PACKET_LIMIT,
+            character_set=255,
+            username="",
+            auth_response=b"",
+            database=None,
+            auth_plugin=self.greeting.auth_plugin,
+            attributes={},
+            zstd_level=0,
+        )
+        try:
+            self.channel.write_packet(nobody.serialise())
+        except ChannelClosedError:
+            return
+        self.channel.close()
+
+
+async def be_greeted(server: Server, config: Config) -> Greeted:
+    """Connect, and wait for the server to say hello.
+
+    Raises:
+        ServerUnreachableError: no connection, or it broke, or it took too long.
+        ServerRefusedError: the server said no.
+    """
+    try:
+        async with asyncio.timeout(config.connect_timeout):
+            return await be_greeted_on(await connect(server), server)
+    except (OSError, TimeoutError, ChannelClosedError, ProtocolError) as error:
+        raise ServerUnreachableError(str(error) or type(error).__name__) from error
+
+
+async def greet(server: Server, config: Config) -> HandshakeV10:
+    """Read a server's greeting and hang up; tells its version and capabilities.
+
+    Raises:
+        ServerUnreachableError: no connection, or no greeting.
+    """
+    try:
+        greeted = await be_greeted(server, config)
+    except ServerRefusedError as error:
+        raise ServerUnreachableError(str(error)) from error
+    greeted.leave()
+    return greeted.greeting
+
+
+async def connect(server: Server) -> PacketChannel:
+    """Connect, and no more.
+
+    Raises:
+        OSError, ServerUnreachableError: nobody is there, or nobody is called so.
+    """
+    host, _, port = server.name.rpartition(":")
+    channel = PacketChannel(LOGIN_PACKET_LIMIT)
+    channel.read_ahead()
+    try:
+        await asyncio.get_running_loop().create_connection(
+            lambda: channel, host.strip("[]"), int(port)
+        )
+    except UnicodeError as error:
+        raise ServerUnreachableError(f"{host} cannot be a host's name: {error}") from error
+    except BaseException:
+        # uvloop does not tell of a connection's end where it was made and then not waited for.
+        channel.connection_lost(None)
+        raise
+    keep_watch(channel.transport)
+    return channel
+
+
+async def be_greeted_on(channel: PacketChannel, server: Server) -> Greeted:
+    """Wait for the server to say hello; a connection on which it does not is closed.
+
+    Raises:
+        ServerRefusedError: the server said no.
+        ChannelClosedError, ProtocolError: it left, or broke the protocol.
+    """
+    try:
+        return Greeted(server, channel, _greeting(await channel.read_packet()))
+    except BaseException:
+        channel.abort()
+        raise
+
+
+def _greeting(payload: bytes) -> HandshakeV10:
+    if payload[:1] == b"\xff":
+        raise ServerRefusedError(ErrPacket.parse(payload))
+    return HandshakeV10.parse(payload)

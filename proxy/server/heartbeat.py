@@ -1,0 +1,61 @@
+"""Asks servers for the heartbeat that they have (`routing.heartbeat`).
+
+The table is `pt-heartbeat`'s: ``ts`` (text or a time, in UTC) and ``server_id`` of who wrote it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from proxy.server.query import query
+from routing.replication_status import MalformedStatusError, microseconds
+
+if TYPE_CHECKING:
+    from proxy.channel import PacketChannel
+    from proxy.server.connection import ServerConnection
+
+IN_UTC = b"SET time_zone='+00:00'"
+"""Times are shown in the session's time zone; under this one none is ambiguous."""
+
+
+async def of_primary(
+    channel: PacketChannel, connection: ServerConnection, table: str
+) -> tuple[int, int | None]:
+    """Its server_id, and its newest beat, UTC µs; None if it has none of its own.
+
+    Args:
+        channel: of the connection.
+        connection: where to ask.
+        table: ``schema.table``, quoted.
+
+    Raises:
+        ServerRefusedError, ChannelClosedError, ProtocolError: as `query`.
+        MalformedStatusError: its answer makes no sense.
+    """
+    await query(channel, connection, IN_UTC)
+    row = await query(channel, connection, b"SELECT @@server_id")
+    identity = (row[0] or b"") if row else b""
+    if not identity.isdigit() or len(identity) > 10:
+        raise MalformedStatusError("the primary's server_id is no number")
+    beat_us, _ = await of_replica(channel, connection, table, int(identity))
+    return int(identity), beat_us
+
+
+async def of_replica(
+    channel: PacketChannel, connection: ServerConnection, table: str, server_id: int
+) -> tuple[int | None, int]:
+    """The newest beat of the server with that id that this one has, and its clock, UTC µs.
+
+    Raises:
+        ServerRefusedError, ChannelClosedError, ProtocolError: as `query`.
+        MalformedStatusError: as `of_primary`.
+    """
+    await query(channel, connection, IN_UTC)
+    question = "SELECT MAX(ts),UTC_TIMESTAMP(6) FROM %s WHERE server_id=%d"
+    row = await query(channel, connection, (question % (table, server_id)).encode())
+    if len(row) != 2:
+        raise MalformedStatusError(f"{table} does not tell a time")
+    now_us = microseconds(row[1], "UTC_TIMESTAMP(6)")
+    if now_us is None:
+        raise MalformedStatusError("the server did not say what time it is")
+    return microseconds(row[0], "ts"), now_us

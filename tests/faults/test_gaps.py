@@ -1,0 +1,34 @@
+"""Gaps that parallel workers leave are shown for as long as they are there."""
+
+from tests.faults.client import PASSWORD
+from tests.faults.stage import eventually, stage
+from tests.faults.table import does
+
+GAP = "tidegate_replica_gap_transactions"
+
+
+async def test_a_gap_is_shown_until_it_is_filled() -> None:
+    watching = {"monitor_user": "app", "monitor_password": PASSWORD.encode()}
+    async with stage(1, monitor_interval=0.02, **watching) as on:
+        (mock,) = on.cluster.replicas
+        (replica,) = on.proxy.topology.replicas
+        mock.applying = False
+        mock.set_variable("replica_preserve_commit_order", False)
+        mock.applying = True
+        client = await on.door()
+        await does(client, "CREATE TABLE t (id INT PRIMARY KEY)")
+        await on.caught_up()
+        await eventually(lambda: on.count(GAP) == 0 and replica.gap == 0)
+        held = mock.faults.hold_apply("VALUES (1)")
+        for number in (1, 2, 3):
+            await does(client, f"INSERT INTO t VALUES ({number})")  # noqa: S608 - a number
+        await eventually(lambda: replica.gap == 1)
+        assert on.count(GAP) == 1
+        await eventually(lambda: not replica.ordered)
+        client = await on.session()
+        shown = await client.query("SHOW TIDEGATE SERVERS")
+        assert [row[-1] for row in shown.rows] == [None, b"1"]
+        held.open()
+        await eventually(lambda: replica.gap == 0)
+        await mock.stop()
+        await eventually(lambda: replica.gap is None)

@@ -1,0 +1,293 @@
+"""Connections that are kept for the next login: nothing depends on them."""
+
+import asyncio
+
+import pytest
+
+from protocol.authentication import CACHING_SHA2
+from protocol.constants import Capability, Command
+from protocol.handshake import AuthSwitchRequest
+from protocol.packet import frame
+from protocol.response import ErrPacket
+from proxy.client.habits import ALIKE
+from tests.faults.client import MODERN, Client
+from tests.faults.peers import GREETING, OK, Script, err, identity, peer, read_packet
+from tests.faults.stage import Stage, before, eventually, stage
+
+CHANGE_USER = bytes([Command.COM_CHANGE_USER])
+KEPT = "tidegate_kept_connections"
+TAKEN = "tidegate_kept_connections_taken_total"
+DROPPED = "tidegate_kept_connections_dropped_total"
+OPENED = "tidegate_server_connections_opened_total"
+
+
+def kept(on: Stage) -> float:
+    return on.count(KEPT, on.proxy.topology.primary.name)
+
+
+def taken(on: Stage) -> float:
+    return on.count(TAKEN, on.proxy.topology.primary.name)
+
+
+async def leave(on: Stage, client: Client) -> None:
+    before_it = kept(on)
+    client.send(bytes([Command.COM_QUIT]))
+    assert await client.rest() == b""
+    await eventually(lambda: kept(on) > before_it)
+
+
+async def alike(on: Stage, times: int = ALIKE) -> None:
+    """So many clients, one after the other."""
+    for _ in range(times):
+        await leave(on, await on.session())
+
+
+async def test_the_next_client_is_greeted_with_the_connection_that_was_kept() -> None:
+    async with stage() as on:
+        await alike(on)
+        opened = on.count(OPENED)
+        client = await on.session()
+        assert client.greeting is not None
+        assert (await client.query("SELECT CONNECTION_ID()")).value == (
+            b"%d" % client.greeting.thread_id
+        )
+        assert (on.count(OPENED), taken(on), kept(on)) == (opened, 1, ALIKE - 1)
+
+
+async def test_what_is_kept_for_nobody_is_off() -> None:
+    async with stage(kept_connections=0) as on:
+        client = await on.session()
+        client.abort()
+        await eventually(lambda: on.cluster.primary.connections == 0)
+
+
+async def test_what_is_not_needed_closes() -> None:
+    async with stage(kept_connection_age=0.05) as on:
+        await leave(on, await on.session())
+        await eventually(lambda: on.cluster.primary.connections == 0)
+        assert on.count(DROPPED, "age") == 1
+
+
+async def test_no_more_are_kept_than_are_wanted() -> None:
+    async with stage(kept_connections=2) as on:
+        clients = [await on.session() for _ in range(4)]
+        for client in clients:
+            client.abort()
+        await eventually(lambda: on.count(DROPPED, "full") == 2)
+        await eventually(lambda: on.cluster.primary.connections == 2)
+
+
+async def test_a_client_that_does_not_log_in_takes_none() -> None:
+    async with stage() as on:
+        await alike(on)
+        client = await on.connect()
+        greeting = await client.greet()
+        client.abort()
+        await eventually(lambda: not on.proxy.accepting)
+        again = await on.session()
+        assert again.greeting is not None
+        assert again.greeting.thread_id == greeting.thread_id
+
+
+async def test_a_connection_that_is_not_clean_in_time_is_not_waited_for() -> None:
+    async with stage() as on:
+        await alike(on, ALIKE - 1)
+        last = await on.session()
+        gate = on.cluster.primary.faults.hold_reply(bytes([Command.COM_RESET_CONNECTION]))
+        await leave(on, last)  # as while a large transaction is rolled back
+        client = await on.session()
+        assert (await client.ping()).ok
+        assert on.count(DROPPED, "unfit") == 1
+        gate.open()
+
+
+async def test_two_clients_never_have_one() -> None:
+    async with stage() as on:
+        await alike(on)
+        clients = [await on.connect() for _ in range(3)]
+        ids = [(await client.greet()).thread_id for client in clients]
+        assert len(set(ids)) == 3
+
+
+async def test_other_capabilities_have_another_connection() -> None:
+    async with stage() as on:
+        await alike(on)
+        other = await on.session(capabilities=MODERN | Capability.CLIENT_FOUND_ROWS)
+        assert (await other.ping()).ok
+        assert taken(on) == 0
+        assert on.count(DROPPED, "unfit") == 1  # its id was told to the wrong client
+
+
+@pytest.mark.parametrize("how", ["drops", "says nothing", "talks nonsense", "shuts down"])
+async def test_a_kept_connection_that_fails_is_not_missed(how: str) -> None:
+    async with stage(connect_timeout=0.2) as on:
+        await alike(on)
+        faults = on.cluster.primary.faults
+        gate = None
+        if how == "drops":
+            faults.drop_connection_after(0, CHANGE_USER + b"app")
+        elif how == "says nothing":
+            gate = faults.hold_reply(CHANGE_USER + b"app", raw=b"")
+        elif how == "talks nonsense":
+            faults.raw_reply(frame(b"\x09nonsense", 1), CHANGE_USER + b"app")
+        else:
+            faults.raw_reply(err(1053, "Server shutdown in progress"), CHANGE_USER + b"app")
+        opened = on.count(OPENED)
+        client = await on.session()
+        assert (await client.ping()).ok
+        assert on.count(OPENED) == opened + 1
+        if gate is not None:
+            gate.open()
+
+
+async def test_a_connection_that_the_server_closes_is_not_kept() -> None:
+    async with stage() as on:
+        await alike(on)
+        await on.cluster.primary.restart()
+        await eventually(lambda: kept(on) == 0)
+        assert on.count(DROPPED, "lost") == ALIKE
+        await on.session()
+
+
+async def test_a_server_that_does_not_clean_up_is_left() -> None:
+    async with stage() as on:
+        client = await on.session()
+        reset = frame(bytes([Command.COM_RESET_CONNECTION]), 0)[4:]
+        on.cluster.primary.faults.raw_reply(err(1105, "no"), reset)
+        client.abort()
+        await eventually(lambda: on.count(DROPPED, "refused") == 1)
+
+
+async def test_the_word_of_the_server_on_the_account_is_the_last() -> None:
+    async with stage() as on:
+        await alike(on)
+        on.cluster.primary.accounts["app"] = "changed"
+        client = await on.connect()
+        end = await client.log_in()
+        assert ErrPacket.parse(end).code == 1045
+        # The first attempt knew the password from before; behind the second the client was asked.
+        on.cluster.primary.accounts["app"] = "secret"
+        await on.session()
+
+
+async def test_another_user_gets_the_connection_and_no_more() -> None:
+    async with stage() as on:
+        await alike(on)
+        first = await on.session()
+        await first.query("SET @x = 5")
+        await first.query("CREATE TEMPORARY TABLE mine (id INT)")
+        await leave(on, first)
+        second = await on.session(user="other", password="word", database="second")
+        assert taken(on) == 2
+        assert first.greeting is not None
+        assert second.greeting is not None
+        assert second.greeting.thread_id == first.greeting.thread_id
+        assert (await second.query("SELECT @x")).value is None
+        assert (await second.query("SELECT DATABASE()")).value == b"second"
+        assert (await second.query("SELECT * FROM test.mine")).error.code == 1146
+
+
+async def test_what_is_under_way_is_not_kept() -> None:
+    async with stage() as on:
+        gate = on.cluster.primary.faults.hold_reply(b"CREATE TABLE t")
+        client = await on.session()
+        client.send(b"\x03CREATE TABLE t (id INT)")
+        await eventually(lambda: any("CREATE" in sql for _, sql in on.cluster.primary.statements))
+        client.abort()
+        await eventually(lambda: not on.proxy.sessions)
+        gate.open()
+        assert kept(on) == 0
+
+
+async def test_a_promotion_leaves_none_of_either_server() -> None:
+    async with stage() as on:
+        await alike(on)
+        client = await on.session()
+        await client.query("SELECT 1")
+        await leave(on, client)
+        on.proxy.promote(on.proxy.topology.replicas[0])
+        assert on.count(KEPT) == 0
+        await eventually(lambda: sum(one.connections for one in on.cluster.servers) == 0)
+
+
+async def test_a_stop_closes_all() -> None:
+    async with stage() as on:
+        await alike(on)
+        staying = await on.session()
+        second = await on.session()
+        await leave(on, second)
+        await on.proxy.drain()
+        assert on.count(KEPT) == 0
+        await staying.rest()
+        await eventually(lambda: on.cluster.primary.connections == 0)
+
+
+async def test_init_connect_needs_a_new_connection() -> None:
+    async with stage() as on:
+        await alike(on)
+        on.cluster.primary.set_variable("init_connect", "SET @begun = 1")
+        opened = on.count(OPENED)
+        client = await on.session()
+        assert on.count(OPENED) == opened + 1
+        client.abort()
+        await eventually(lambda: on.cluster.primary.connections == 0)
+
+
+def counted(limit: bytes) -> bytes:
+    """What a server says of itself to an account that may have so many connections."""
+    return identity().replace(
+        b"\x01" + b"0" + b"\x01" + b"1" + b"\x04NONE",
+        (b"\x01" + limit + b"\x01" + b"1" + b"\x04NONE"),
+    )
+
+
+def serves(*, most: int = 100, limit: bytes = b"0") -> Script:
+    """A primary that has room for so many connections, and limits the account."""
+    open_now = 0
+
+    async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal open_now
+        if open_now >= most:
+            writer.write(err(1040, "Too many connections", 0))
+            return
+        open_now += 1
+        try:
+            writer.write(GREETING)
+            await read_packet(reader)
+            writer.write(frame(OK, 2))
+            while packet := await read_packet(reader):
+                if packet[0] == Command.COM_QUIT:
+                    return
+                if packet[0] == Command.COM_CHANGE_USER:
+                    switch = AuthSwitchRequest(CACHING_SHA2, b"m" * 20)
+                    writer.write(frame(switch.serialise(), 1))
+                    await read_packet(reader)
+                    writer.write(frame(OK, 3))
+                elif b"SELECT @@server_uuid" in packet:
+                    writer.write(counted(limit))
+                else:
+                    writer.write(frame(OK, 1))
+        finally:
+            open_now -= 1
+
+    return script
+
+
+async def test_an_account_that_is_counted_keeps_none() -> None:
+    script = serves(limit=b"1")
+    async with peer(script) as primary, before(primary.address, kept_connections=4) as on:
+        client = await on.session()
+        client.abort()
+        await eventually(lambda: primary.connected == 0)
+
+
+async def test_a_full_server_is_given_room() -> None:
+    script = serves(most=2)
+    async with peer(script) as primary, before(primary.address, kept_connections=4) as on:
+        await leave(on, await on.session())
+        await on.session(capabilities=MODERN | Capability.CLIENT_FOUND_ROWS)
+        await on.session(capabilities=MODERN | Capability.CLIENT_LOCAL_FILES)
+        assert on.count(DROPPED, "room") == 1
+        late = await on.connect()
+        end = await late.log_in()
+        assert ErrPacket.parse(end).code == 1040

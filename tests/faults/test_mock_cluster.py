@@ -1,0 +1,88 @@
+"""Before servers of `tidegate mock`: what is set and broken there, by SQL or HTTP, is met here."""
+
+import asyncio
+import http.client
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from mysql_mocker import MockCluster
+from routing.decision import Level, Scope
+from tests.faults.client import PASSWORD
+from tests.faults.stage import Stage, before, eventually
+from tests.faults.table import COUNT, count, does
+from tests.faults.test_failover import WATCHED, looked, promoted
+
+INIT = "CREATE TABLE t (id INT)"
+
+
+@asynccontextmanager
+async def staged(**options: Any) -> AsyncIterator[tuple[MockCluster, Stage]]:
+    async with (
+        MockCluster(2, user="app", password=PASSWORD, init=INIT, http=0) as cluster,
+        before(
+            cluster.primary.address,
+            [replica.address for replica in cluster.replicas],
+            cluster.cluster,
+            **options,
+        ) as stage,
+    ):
+        yield cluster, stage
+
+
+async def post(cluster: MockCluster, path: str, body: object) -> Any:
+    def call() -> Any:
+        connection = http.client.HTTPConnection(cluster.url.removeprefix("http://"), timeout=20)
+        connection.request("POST", path, json.dumps(body))
+        answer = json.loads(connection.getresponse().read())
+        connection.close()
+        return answer
+
+    return await asyncio.to_thread(call)
+
+
+@pytest.mark.parametrize(("level", "seen"), [(Level.BEST_EFFORT, 0), (Level.READ_OWN_WRITES, 1)])
+async def test_lag_by_sql_is_met_at_best_effort_and_not_with_own_writes(
+    level: Level, seen: int
+) -> None:
+    async with staged(consistency=level, wait_budget=0.01) as (_, on):
+        client = await on.session()
+        await does(client, "CALL mock.set('replicas', 'lag', '1h')")
+        await does(client, "INSERT INTO t VALUES (1)")
+        assert await count(client) == seen
+        await does(client, "CALL mock.reset()")
+        await on.caught_up()
+        assert await count(client) == 1
+
+
+async def test_a_promotion_by_http_that_loses_is_followed_and_told() -> None:
+    async with staged(**WATCHED, scope=Scope.USER) as (cluster, on):
+        await looked(on)
+        client = await on.session()
+        assert await count(client) == 0
+        await cluster.set("replicas", applying=False)
+        await does(client, "INSERT INTO t VALUES (1)")
+        await cluster.set("primary", running=False)
+        done = await post(cluster, "/promote", {"server": "replica2", "lose": 1})
+        assert done == {"primary": "replica2", "stopped": ["primary"]}
+        await promoted(on, cluster.primary)
+        await eventually(lambda: on.count("tidegate_lost_transactions_total") == 1)
+        client = await on.session()
+        assert (await client.query(COUNT)).error.code == 1105
+        await does(client, "INSERT INTO t VALUES (2)")
+        assert await count(client) == 1
+
+
+@pytest.mark.parametrize(("drop", "rows"), [("before", 0), ("after", 1)])
+async def test_a_connection_that_breaks_at_a_write_is_lost_to_the_client_and_not_run_twice(
+    drop: str, rows: int
+) -> None:
+    async with staged() as (cluster, on):
+        await cluster.fault("primary", match="INSERT", drop=drop)
+        client = await on.session()
+        assert (await client.query("INSERT INTO t VALUES (1)")).error.code == 2013
+        assert await count(await on.session()) == rows
+        assert (await cluster.statements("primary")).count("INSERT INTO t VALUES (1)") == 1

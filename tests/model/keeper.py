@@ -1,0 +1,124 @@
+"""How the simulated proxy keeps its scopes for the next start, as `proxy.kept_scopes` does.
+
+A write to the file has three moments: something is taken, the file has it, the proxy knows that.
+A kill can come between any two.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from protocol.gtid import GtidSet
+from routing.scope import KeptScope, ScopeKey, ScopeState
+
+
+@dataclass
+class Keeper:
+    """Rows and marks, which outlive proxies; and what one proxy still has to write.
+
+    Attributes:
+        rows: what the file has.
+        marks: of scopes of which more may be required.
+        unlogged: scopes in which something without a name was written; None for all of them.
+        strayed: what servers have that the primary may have given again, by their UUID.
+    """
+
+    rows: dict[ScopeKey, KeptScope] = field(default_factory=dict)
+    marks: set[ScopeKey] = field(default_factory=set)
+    unlogged_keys: set[ScopeKey] | None = field(default_factory=set)
+    strayed: dict[str, GtidSet] = field(default_factory=dict)
+    _changed: dict[ScopeKey, ScopeState] = field(default_factory=dict)
+    _gone: set[ScopeKey] = field(default_factory=set)
+    _taken: list[tuple[ScopeState, KeptScope]] = field(default_factory=list)
+    _taken_gone: set[ScopeKey] = field(default_factory=set)
+    _is_written: bool = False
+
+    # What scopes tell
+
+    def ahead(self, scope: ScopeState) -> None:
+        self.mark((scope.kind, scope.key))
+
+    def changed(self, scope: ScopeState) -> None:
+        self._changed[scope.kind, scope.key] = scope
+        self._gone.discard((scope.kind, scope.key))
+
+    def dropped(self, scope: ScopeState) -> None:
+        key = scope.kind, scope.key
+        self.mark(key)
+        self._changed.pop(key, None)
+        self._gone.add(key)
+
+    def unlogged(self, keys: tuple[ScopeKey, ...]) -> None:
+        if not keys:
+            self.unlogged_keys = None
+        elif self.unlogged_keys is not None:
+            self.unlogged_keys.update(keys)
+
+    def judged(self, strayed: dict[str, GtidSet]) -> None:
+        """Servers were compared."""
+        self.strayed = strayed
+
+    def mark(self, key: ScopeKey) -> None:
+        """More may be required of it than what the file has."""
+        self.marks.add(key)
+
+    def clear(self, key: ScopeKey) -> None:
+        """It is not so any more."""
+        self.marks.discard(key)
+
+    # Moments of a write
+
+    @property
+    def has_something(self) -> bool:
+        """Whether `go_on` does anything."""
+        return bool(self._changed or self._gone or self._taken or self._taken_gone)
+
+    def go_on(self) -> None:
+        """Come to the next moment."""
+        if not self._taken and not self._taken_gone:
+            self.take()
+        elif not self._is_written:
+            self.write()
+        else:
+            self.learn()
+
+    def take(self) -> None:
+        """Of all that has changed."""
+        scopes, self._changed = list(self._changed.values()), {}
+        self._taken_gone, self._gone = self._gone, set()
+        for scope in scopes:
+            self.mark((scope.kind, scope.key))  # before the file has it for the first time
+            self._taken.append((scope, scope.to_keep()))
+
+    def write(self) -> None:
+        """The file has what was taken."""
+        for key in self._taken_gone:
+            self.rows.pop(key, None)
+        for _, kept in self._taken:
+            self.rows[kept.kind, kept.key] = kept
+        self._is_written = True
+
+    def learn(self) -> None:
+        """The proxy knows that the file has it."""
+        taken, self._taken = self._taken, []
+        self._taken_gone = set()
+        self._is_written = False
+        for scope, kept in taken:
+            if scope.keeper is self and scope.kept(kept):
+                self.clear((scope.kind, scope.key))
+
+    # The end of a proxy
+
+    def stop(self) -> None:
+        """Write all that there is, with time enough."""
+        while self.has_something:
+            self.go_on()
+
+    def found(self) -> list[KeptScope]:
+        """What the next one finds; what was under way is gone."""
+        self._changed, self._gone, self._taken, self._taken_gone = {}, set(), [], set()
+        self._is_written = False
+        return [
+            kept._replace(unknown=kept.unknown or key in self.marks)
+            for key, kept in self.rows.items()
+        ]

@@ -1,0 +1,65 @@
+"""What two servers may legitimately answer otherwise, taken out of an answer."""
+
+import re
+from dataclasses import dataclass, replace
+
+from protocol.constants import Capability, ServerStatus
+from protocol.session_track import entries, entry
+from tests.differential.comparison import ok_packet, without_statement_id
+from tests.differential.player import Answer, Packet
+
+_INDEX_FLAGS = int(
+    ServerStatus.SERVER_QUERY_NO_GOOD_INDEX_USED | ServerStatus.SERVER_QUERY_NO_INDEX_USED
+)
+_NEAR = re.compile(rb"(version for the right syntax to use near ').*", re.S)
+_STATEMENT_ID = b"\x0cstatement_id"
+_UUID = b"00000000-0000-0000-0000-000000000000"
+
+
+@dataclass(frozen=True)
+class Peer:
+    """One of the two servers.
+
+    Attributes:
+        address: HOST:PORT.
+        uuid: its server_uuid.
+    """
+
+    address: str
+    uuid: str
+
+
+def normalised(answer: Answer, capabilities: Capability, peer: Peer) -> Answer:
+    """The answer without UUIDs, ids of statements, flags on the use of indexes, and the places of
+    syntax errors.
+
+    MySQL takes a new id where it prepares a statement anew for other types of parameters.
+    """
+    packets = [_packet(packet, capabilities, peer) for packet in answer]
+    return tuple(without_statement_id(packet) for packet in packets)
+
+
+def _packet(packet: Packet, capabilities: Capability, peer: Peer) -> Packet:
+    payload = packet.payload.replace(peer.uuid.encode(), _UUID)
+    payload = payload.replace(b"'@'127.0.0.1'", b"'@'localhost'")
+    packet = replace(packet, payload=payload)
+    ok = ok_packet(packet, capabilities)
+    if ok is not None and ok.session_state:
+        kept = [_entry(*found) for found in entries(ok.session_state)]
+        ok = replace(ok, session_state=b"".join(kept))
+    if ok is not None:
+        return replace(
+            packet, payload=replace(ok, status=ok.status & ~_INDEX_FLAGS).serialise(capabilities)
+        )
+    if packet.control and payload[0] == 0xFE and len(payload) == 5:
+        return replace(
+            packet, payload=payload[:3] + bytes((payload[3] & ~_INDEX_FLAGS,)) + payload[4:]
+        )
+    if packet.control and payload[0] == 0xFF:
+        return replace(packet, payload=_NEAR.sub(rb"\1", payload))
+    return packet
+
+
+def _entry(kind: int, entity: bytes) -> bytes:
+    """A tracker's entry; the number of a statement is the server's own."""
+    return entry(kind, _STATEMENT_ID if entity.startswith(_STATEMENT_ID) else entity)
