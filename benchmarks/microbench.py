@@ -22,14 +22,14 @@ from protocol.response import OkPacket
 from protocol.response_stream import RESULTS, SIMPLE, ResponseStream
 from protocol.resultset import ColumnDefinition41, text_resultset
 from protocol.tracker_view import TrackerView
-from routing.classifier import Classifier
-from routing.consistency import Rules
-from routing.decision import Level, Scope, TimeoutPolicy
+from routing.consistency.decision import Level, Scope, TimeoutPolicy
+from routing.consistency.rules import Rules
 from routing.policy import choose
 from routing.record import RecordStream, server_fragment, session_fragment, statement_fragment
-from routing.session import Session
-from routing.statement import classify
-from routing.topology import Topology
+from routing.servers.topology import Topology
+from routing.session.session import Session
+from routing.sql.classifier import Classifier
+from routing.sql.statement import classify
 
 _UUIDS: Final = (
     "3e11fa47-71ca-11e1-9e33-c80aa9429562",

@@ -32,9 +32,9 @@ from proxy.options import (
     did_you_mean,
 )
 from proxy.tables import Table
-from routing.consistency import Adjustment, Rules, written_level
-from routing.decision import Level, LostPolicy, Scope, TimeoutPolicy
-from routing.verdict import Touch
+from routing.consistency.decision import Level, LostPolicy, Scope, TimeoutPolicy
+from routing.consistency.rules import Adjustment, Rules, written_level
+from routing.sql.verdict import Touch
 
 __all__ = ["Address", "Config", "ConfigError", "load"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from proxy import toml_text
-from routing.decision import Scope
+from routing.consistency.decision import Scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable

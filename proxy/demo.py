@@ -23,7 +23,7 @@ from typing import Final
 
 from proxy import demo_audit
 from proxy.config import ConfigError
-from routing.decision import Level
+from routing.consistency.decision import Level
 
 try:
     import pymysql

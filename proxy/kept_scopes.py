@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from protocol.gtid import GtidSet
     from proxy.observe.metrics import Metrics
-    from routing.scope import ScopeKey, Scopes, ScopeState
-    from routing.topology import Topology
+    from routing.consistency.scope import ScopeKey, Scopes, ScopeState
+    from routing.servers.topology import Topology
 
 _T = TypeVar("_T")
 
@@ -49,7 +49,7 @@ _LAST_PAUSE_S: Final = 30.0
 
 
 class KeptScopes:
-    """The keeper of one worker's scopes (`routing.scope.Keeper`).
+    """The keeper of one worker's scopes (`routing.consistency.scope.Keeper`).
 
     Args:
         folder: the state directory.

@@ -13,7 +13,7 @@ from typing import Final, Literal
 from protocol.compression import Algorithm
 from proxy import values
 from proxy.address import Address
-from routing.decision import Level, LostPolicy, Scope, TimeoutPolicy
+from routing.consistency.decision import Level, LostPolicy, Scope, TimeoutPolicy
 
 ClientTls = Literal["preferred", "disabled", "required"]
 ServerTls = Literal["disabled", "preferred", "required", "verify_ca", "verify_identity"]

@@ -27,9 +27,9 @@ from proxy.server.probe import Probes
 from proxy.server.signs_of_life import SignsOfLife
 from proxy.server.terms import Terms
 from proxy.server.waits import Waits
-from routing.classifier import Classifier
-from routing.scope import Scopes
-from routing.topology import Topology
+from routing.consistency.scope import Scopes
+from routing.servers.topology import Topology
+from routing.sql.classifier import Classifier
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from proxy.observe.metrics import Metrics
     from proxy.observe.routing_log import RoutingLog
     from proxy.tls import Materials
-    from routing.topology import Server
+    from routing.servers.topology import Server
 
 _log = logging.getLogger(__name__)
 

@@ -1,6 +1,6 @@
 """Keeps what wide scopes require, for the next start: an SQLite file, and marks beside it.
 
-What a scope requires is rows in the shape of `mysql.gtid_executed` (`routing.gtid_rows`). What is
+What a scope requires is rows in the shape of `mysql.gtid_executed` (`gtid_rows`). What is
 new is inserted as it comes; where rows have become many they are compressed, a few scopes at a time
 (WL#6559). It is inserted some time after clients were told. So a scope is *marked* (`scope_marks`)
 before they are, and its mark is taken away when all is inserted. A scope that is found marked comes
@@ -32,9 +32,9 @@ from protocol.wire import decode_text, encode_text
 from proxy.scope_marks import FILE_NAME as MARKS_NAME
 from proxy.scope_marks import Marks, MarksHeldError, disown
 from proxy.sqlite_file import BUSY_S, StateError, Transaction, advice, make_folder
-from routing.decision import Scope
-from routing.gtid_rows import GtidRow, from_rows, rows
-from routing.scope import KeptScope, ScopeKey
+from routing.consistency.decision import Scope
+from routing.consistency.gtid_rows import GtidRow, from_rows, rows
+from routing.consistency.scope import KeptScope, ScopeKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -160,7 +160,7 @@ class ScopeFile:
         scopes: what was kept when it was opened.
         unlogged: scopes in which something without a name was written; None for all of them.
         strayed: what servers were found to have that the primary may have given again, by their
-            `server_uuid` (`routing.topology.Server.strayed`).
+            `server_uuid` (`routing.servers.topology.Server.strayed`).
         doubt: why all scopes are unknown; empty if they are not.
 
     Raises:

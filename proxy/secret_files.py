@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-from routing.token import MIN_KEY
+from routing.consistency.causal_token import MIN_KEY
 
 _HEX: Final = re.compile(rb"(?:[0-9A-Fa-f]{2})+")
 

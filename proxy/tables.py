@@ -7,7 +7,7 @@ from typing import Final, TypeVar
 from proxy import toml_text, values
 from proxy.address import Address
 from proxy.options import BY_NAME
-from routing.consistency import NO_ADJUSTMENT, Adjustment, written_level
+from routing.consistency.rules import NO_ADJUSTMENT, Adjustment, written_level
 
 K = TypeVar("K", bound=Hashable)
 

@@ -11,8 +11,8 @@ from typing import Final, cast, get_args
 
 from protocol.compression import Algorithm
 from proxy.address import Address
-from routing.consistency import MAX_WAIT_BUDGET, read_application, read_level
-from routing.decision import Level, LostPolicy, Scope, TimeoutPolicy
+from routing.consistency.decision import Level, LostPolicy, Scope, TimeoutPolicy
+from routing.consistency.rules import MAX_WAIT_BUDGET, read_application, read_level
 
 
 def _text(raw: object, wanted: str) -> str:

@@ -1,14 +1,14 @@
 """Which server a statement goes to, and what will allow its answer. Pure functions."""
 
 from protocol.gtid import EMPTY, GtidSet
-from routing.consistency import REMEMBERING, Rules
-from routing.decision import Decision, Level, Proof, Reason, Scope, TimeoutPolicy
-from routing.query import SERVER_SCHEMAS
-from routing.scope import ScopeState
-from routing.session import Session
-from routing.snapshot import allows_snapshot
-from routing.statement import Statement, StatementClass, Touch
-from routing.topology import Server, Topology
+from routing.consistency.decision import Decision, Level, Proof, Reason, Scope, TimeoutPolicy
+from routing.consistency.rules import REMEMBERING, Rules
+from routing.consistency.scope import ScopeState
+from routing.servers.topology import Server, Topology
+from routing.session.session import Session
+from routing.session.snapshot import allows_snapshot
+from routing.sql.query import SERVER_SCHEMAS
+from routing.sql.statement import Statement, StatementClass, Touch
 
 _REASONS = {
     StatementClass.WRITE: Reason.WRITE,

@@ -17,7 +17,7 @@ session does. `scope_key` names the scope among all of its kind: connection "<ru
 it belongs to, whichever its record names: its connection, its user, its application, its proxy.
 
 A "proof" record may have one field more, `lag` (`LAG`): what the monitor saw of a replica's lag by
-commit timestamps (`routing.lag`). No reader needs it, and earlier ones pass over it.
+commit timestamps (`routing.servers.lag`). No reader needs it, and earlier ones pass over it.
 
 A "gap" record tells of records that were not kept: `arrived_us` and `dispatched_us` are the first
 dropped one's arrival, `ended_us` is the last dropped one's end.
@@ -36,7 +36,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
-from routing.lag import Lag, Transaction
+from routing.servers.lag import Lag, Transaction
 
 RECORD_VERSION: Final = 1
 
@@ -59,7 +59,7 @@ FIELDS: Final[tuple[tuple[str, type, bool], ...]] = (
     ("level", str, False),  # a level's name, without its bound
     ("bound_us", int, True),  # of BOUNDED_STALENESS: how old a state may be; else null
     ("command", str, False),  # COM_QUERY, …
-    ("class", str, False),  # routing.statement.StatementClass
+    ("class", str, False),  # routing.sql.statement.StatementClass
     ("digest", str, True),  # hex of the normalised statement's hash; null for what is no statement
     ("may_write", bool, False),
     ("arrived_us", int, False),  # the client's packet was complete

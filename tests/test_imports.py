@@ -1,7 +1,8 @@
-"""Imports go one way, proxy -> routing -> protocol, and the lower two do no I/O."""
+"""Imports go one way, proxy -> routing -> protocol, in no circle; the lower two do no I/O."""
 
 import ast
 from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,12 @@ ALLOWED_IMPURE = {
     "protocol/_implementation.py": {"os", "sys"},
 }
 
+CIRCULAR = {"mysql_mocker", "proxy"}
+"""Packages in which files still import each other in a circle."""
+
+FOLDERS_OF_ROUTING = ("servers", "consistency", "sql", "session")
+"""Each may import those before it."""
+
 
 def sources(package: str) -> list[Path]:
     return sorted((ROOT / package).rglob("*.py"))
@@ -49,6 +56,37 @@ def imports(source: Path) -> Iterator[tuple[str, int]]:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{source}:{node.lineno}: relative import"
             yield str(node.module).split(".")[0], node.lineno
+
+
+def modules(package: str) -> dict[str, Path]:
+    return {
+        ".".join(source.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): source
+        for source in sources(package)
+    }
+
+
+def imported(source: Path, known: dict[str, Path]) -> set[str]:
+    """The modules among `known` that a file imports, wherever in the file and for whatever."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(source.read_bytes(), source)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            of_names = {f"{node.module}.{alias.name}" for alias in node.names}
+            # A package is imported for its own sake only by a name that is no module's.
+            found |= of_names if of_names <= known.keys() else of_names | {str(node.module)}
+    return found & known.keys()
+
+
+def circle(package: str) -> list[str]:
+    """Modules of a package of which each imports the next, and the last is the first."""
+    known = modules(package)
+    graph = {name: imported(source, known) - {name} for name, source in known.items()}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
 
 
 def broken_directions(package: str, source: Path) -> list[str]:
@@ -81,6 +119,26 @@ def test_protocol_and_routing_are_pure(package: str) -> None:
     assert [found for source in sources(package) for found in impurities(source)] == []
 
 
+@pytest.mark.parametrize("package", MAY_IMPORT)
+def test_files_import_each_other_in_no_circle(package: str) -> None:
+    assert bool(circle(package)) == (package in CIRCULAR), circle(package)
+
+
+@pytest.mark.parametrize("folder", FOLDERS_OF_ROUTING)
+def test_folders_of_routing_import_one_way(folder: str) -> None:
+    known = modules("routing")
+    before = FOLDERS_OF_ROUTING[: FOLDERS_OF_ROUTING.index(folder) + 1]
+    may = tuple(f"routing.{name}" for name in (*before, "word"))
+    inside = {name: at for name, at in known.items() if name.startswith(f"routing.{folder}.")}
+    assert inside
+    assert [
+        f"{name} imports {other}"
+        for name, source in inside.items()
+        for other in sorted(imported(source, known))
+        if not other.startswith(may)
+    ] == []
+
+
 def test_exceptions_are_in_use() -> None:
     for name, modules in ALLOWED_IMPURE.items():
         assert modules <= {found for found, _ in imports(ROOT / name)}
@@ -92,3 +150,16 @@ def test_the_walk_sees_every_form_of_import(tmp_path: Path) -> None:
         "import os.path, ssl as tls\nfrom socket import socket\ndef f():\n    import asyncio\n"
     )
     assert [name for name, _ in imports(source)] == ["os", "ssl", "socket", "asyncio"]
+
+
+def test_a_circle_is_found_where_only_types_are_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.test_imports.ROOT", tmp_path)
+    (tmp_path / "sample").mkdir()
+    (tmp_path / "sample" / "one.py").write_text("from sample.two import Two\n")
+    two = tmp_path / "sample" / "two.py"
+    two.write_text("if TYPE_CHECKING:\n    from sample import one\n")
+    assert sorted(set(circle("sample"))) == ["sample.one", "sample.two"]
+    two.write_text("")
+    assert circle("sample") == []

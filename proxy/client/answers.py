@@ -22,16 +22,16 @@ from protocol.statement_execution import with_statement_id
 from proxy.client import effects, preparation
 from proxy.server.connection import Purpose, ServerConnection
 from proxy.server.probe import parsed
-from routing.decision import Outcome, Reason
-from routing.early_errors import did_nothing
-from routing.snapshot import Snapshot, begins_anew, ends_transaction, reads_data
+from routing.consistency.decision import Outcome, Reason
+from routing.session.snapshot import Snapshot, begins_anew, ends_transaction, reads_data
+from routing.sql.early_errors import did_nothing
 
 if TYPE_CHECKING:
     from protocol.response_stream import ResponseStream
     from proxy.client.request import Request
     from proxy.client.session import ClientSession
     from proxy.proxy import Proxy
-    from routing.topology import Server
+    from routing.servers.topology import Server
 
 _log = logging.getLogger(__name__)
 

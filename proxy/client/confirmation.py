@@ -12,7 +12,7 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from protocol.response import ErrPacket
-from routing.decision import Level, Reason
+from routing.consistency.decision import Level, Reason
 
 if TYPE_CHECKING:
     from protocol.gtid import GtidSet
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from proxy.client.session import ClientSession
     from proxy.proxy import Proxy
     from proxy.server.connection import ServerConnection
-    from routing.decision import Decision
+    from routing.consistency.decision import Decision
 
 _log = logging.getLogger(__name__)
 

@@ -26,20 +26,20 @@ from proxy.server.connection import (
     ServerConnection,
 )
 from proxy.server.probe import PROBE_SQL
-from routing.consistency import REMEMBERING
-from routing.decision import Decision, Level, Proof, Reason
+from routing.consistency.decision import Decision, Level, Proof, Reason
+from routing.consistency.rules import REMEMBERING
 from routing.policy import on_primary
-from routing.snapshot import Snapshot
-from routing.statement import StatementClass, Touch
+from routing.session.snapshot import Snapshot
+from routing.sql.statement import StatementClass, Touch
 
 if TYPE_CHECKING:
     from protocol.response_stream import ResponseStream
     from proxy.client.prepared import PreparedStatement
     from proxy.client.session import ClientSession
     from proxy.proxy import Proxy
-    from routing.consistency import Rules
-    from routing.statement import Statement
-    from routing.topology import Server
+    from routing.consistency.rules import Rules
+    from routing.servers.topology import Server
+    from routing.sql.statement import Statement
 
 
 class Dispatch:

@@ -18,20 +18,20 @@ from protocol.session_track import (
     entries,
 )
 from proxy.client import variables
-from routing.pins import Act, PinReason
-from routing.session_variables import (
+from routing.servers.topology import Role
+from routing.session.variables import (
     TRACKING,
 )
-from routing.statement import StatementClass, Touch
-from routing.topology import Role
+from routing.sql.holds import Act, PinReason
+from routing.sql.statement import StatementClass, Touch
 
 if TYPE_CHECKING:
     from proxy.client.request import Request
     from proxy.observe.metrics import Metrics
     from proxy.server.connection import ServerConnection
-    from routing.session import Session
-    from routing.statement import Statement
-    from routing.topology import Server
+    from routing.servers.topology import Server
+    from routing.session.session import Session
+    from routing.sql.statement import Statement
 
 _GTIDS: Final = 3
 _SCHEMA: Final = 1

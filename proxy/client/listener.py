@@ -44,8 +44,8 @@ from proxy.server.errors import ServerRefusedError, ServerUnreachableError
 from proxy.server.greeting import be_greeted
 from proxy.server.login import Login
 from proxy.server.opened import Sandbox
-from routing.consistency import SettingError
-from routing.session import Session
+from routing.consistency.rules import SettingError
+from routing.session.session import Session
 
 if TYPE_CHECKING:
     from proxy.address import Address

@@ -14,7 +14,7 @@ from proxy.server.account import Requirement
 from proxy.server.errors import ServerRefusedError, ServerUnreachableError
 from proxy.server.opened import Opened, Settings
 from proxy.server.relogin import change_user
-from routing.topology import Role
+from routing.servers.topology import Role
 
 if TYPE_CHECKING:
     from proxy.client.authentication import Authentication
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from proxy.server.kept import Kept
     from proxy.server.login import Login
     from proxy.server.opened import Sandbox
-    from routing.topology import Server
+    from routing.servers.topology import Server
 
 LOGIN_PACKET_LIMIT: Final = 1 << 18
 """No packet of a client's login is longer, bytes: names, a password and 64 KiB of attributes."""

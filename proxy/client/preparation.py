@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Final
 from protocol.command import com_query
 from protocol.packet import frame
 from proxy.server.connection import AUDIT, CONFIRM, IMITATE, PREPARE, SETTLE, WAIT
-from routing.session_variables import FLAGS, SWITCH, exact
+from routing.session.variables import FLAGS, SWITCH, exact
 
 if TYPE_CHECKING:
     from protocol.gtid import GtidSet
     from proxy.server.connection import ServerConnection
-    from routing.session import Session
-    from routing.snapshot import Snapshot
+    from routing.session.session import Session
+    from routing.session.snapshot import Snapshot
 
 _SETTLE_SQL: Final = (
     b"SELECT /*+ MAX_EXECUTION_TIME(%d) */ WAIT_FOR_EXECUTED_GTID_SET("

@@ -30,12 +30,12 @@ from protocol.statement_execution import (
 )
 from proxy.client import preparation
 from proxy.server.connection import STATEMENT, PreparedHandle
-from routing.statement import StatementClass
+from routing.sql.statement import StatementClass
 
 if TYPE_CHECKING:
     from proxy.server.connection import ServerConnection
-    from routing.session import Session
-    from routing.statement import Statement
+    from routing.session.session import Session
+    from routing.sql.statement import Statement
 
 _READING: Final = (
     *("names", "character set", "character_set_client", "character_set_connection"),

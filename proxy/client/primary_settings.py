@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from proxy.client import effects, preparation
 from proxy.server.connection import IMITATE, RESTORE
 from proxy.server.settings import primary_settings
-from routing.session_variables import is_wide
+from routing.session.variables import is_wide
 
 if TYPE_CHECKING:
     from protocol.response_stream import ResponseStream

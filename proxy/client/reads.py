@@ -23,10 +23,18 @@ from protocol.response import ErrPacket
 from proxy.client.confirmation import Confirmation
 from proxy.client.preparation import end_transaction
 from proxy.client.replica_wait import VALUES, ReplicaWait
-from routing.consistency import REMEMBERING
-from routing.decision import Decision, Level, LostPolicy, Proof, Reason, Scope, TimeoutPolicy
+from routing.consistency.decision import (
+    Decision,
+    Level,
+    LostPolicy,
+    Proof,
+    Reason,
+    Scope,
+    TimeoutPolicy,
+)
+from routing.consistency.rules import REMEMBERING
 from routing.policy import choose, required_by
-from routing.statement import StatementClass
+from routing.sql.statement import StatementClass
 
 if TYPE_CHECKING:
     import asyncio
@@ -37,9 +45,9 @@ if TYPE_CHECKING:
     from proxy.proxy import Proxy
     from proxy.server.connection import ServerConnection
     from proxy.server.probe import Answer
-    from routing.consistency import Rules
-    from routing.scope import ScopeState
-    from routing.topology import Server
+    from routing.consistency.rules import Rules
+    from routing.consistency.scope import ScopeState
+    from routing.servers.topology import Server
 
 _log = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from routing.token_bucket import TokenBucket
+from routing.servers.rate_limit import RateLimit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +31,7 @@ class Refusals:
         """`now` is monotonic, seconds."""
         self._metrics = metrics
         self._now = now
-        self._bucket = TokenBucket(_A_SECOND)
+        self._bucket = RateLimit(_A_SECOND)
         self._unlogged = 0
 
     def add(self, cause: str, client: PacketChannel, why: str) -> None:

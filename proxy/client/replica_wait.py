@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
-from routing.decision import Level
+from routing.consistency.decision import Level
 
 if TYPE_CHECKING:
     import asyncio
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from proxy.proxy import Proxy
     from proxy.server.connection import ServerConnection
     from proxy.server.waits import Wait
-    from routing.topology import Server
+    from routing.servers.topology import Server
 
 _REACHED: Final = (b"\x010\x011", b"\x011\x011")
 """The first two values of an answer to a WAIT (`preparation.wait`) by which the set is there. What

@@ -11,15 +11,15 @@ from proxy.channel import ChannelClosedError
 from proxy.client import preparation
 from proxy.server.errors import ServerRefusedError, ServerUnreachableError
 from proxy.server.login import Login
-from routing.decision import Reason
+from routing.consistency.decision import Reason
 
 if TYPE_CHECKING:
     from proxy.client.session import ClientSession
     from proxy.proxy import Proxy
     from proxy.server.connection import ServerConnection
     from proxy.server.opened import Opened
-    from routing.session import Session
-    from routing.topology import Server
+    from routing.servers.topology import Server
+    from routing.session.session import Session
 
 _log = logging.getLogger(__name__)
 
@@ -150,7 +150,7 @@ class Replicas:
         """The session_track_gtids of these connections.
 
         Without CLIENT_DEPRECATE_EOF a read's end tells no GTIDs. That the server showed something
-        is remembered all the same, and by that later reads are led (`routing.scope`).
+        is remembered all the same, and by that later reads are led (`routing.consistency.scope`).
         """
         tells = self._session.login.capabilities & Capability.CLIENT_DEPRECATE_EOF
         return state.tracking if tells else "OFF"

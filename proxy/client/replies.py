@@ -9,7 +9,7 @@ from protocol.errors import ServerErrorCode
 from protocol.packet import frame
 from protocol.response import ErrPacket, OkPacket
 from proxy.observe.show import LastAnswer
-from routing.decision import Outcome, Proof, Reason
+from routing.consistency.decision import Outcome, Proof, Reason
 
 if TYPE_CHECKING:
     from proxy.client.session import ClientSession

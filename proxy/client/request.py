@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from protocol.constants import Command
 from protocol.gtid import EMPTY
-from routing.statement import StatementClass
+from routing.sql.statement import StatementClass
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from protocol.gtid import GtidSet
     from proxy.client.prepared import PreparedStatement
     from proxy.server.connection import ServerConnection
-    from routing.consistency import Rules
-    from routing.decision import Decision, Proof, Reason
-    from routing.statement import Statement
+    from routing.consistency.decision import Decision, Proof, Reason
+    from routing.consistency.rules import Rules
+    from routing.sql.statement import Statement
 
 
 class Request:

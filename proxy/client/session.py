@@ -49,9 +49,9 @@ from proxy.server.connection import (
 )
 from proxy.server.kill import kill
 from proxy.server.login import Login
-from routing.consistency import NO_ADJUSTMENT
-from routing.decision import Outcome, Proof, Reason
-from routing.session import Session
+from routing.consistency.decision import Outcome, Proof, Reason
+from routing.consistency.rules import NO_ADJUSTMENT
+from routing.session.session import Session
 
 if TYPE_CHECKING:
     import asyncio
@@ -61,8 +61,8 @@ if TYPE_CHECKING:
     from proxy.client.session_rules import SessionRules
     from proxy.proxy import Proxy
     from proxy.server.opened import Opened
-    from routing.consistency import Adjustment, Rules
-    from routing.statement import Statement
+    from routing.consistency.rules import Adjustment, Rules
+    from routing.sql.statement import Statement
 
 _log = logging.getLogger(__name__)
 

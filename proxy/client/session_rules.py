@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from routing.consistency import NO_ADJUSTMENT, Adjustment, SettingError, read_setting
-from routing.decision import Scope
+from routing.consistency.decision import Scope
+from routing.consistency.rules import NO_ADJUSTMENT, Adjustment, SettingError, read_setting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from proxy.address import Address
     from proxy.config import Config
-    from routing.consistency import Rules
+    from routing.consistency.rules import Rules
 
 PREFIX: Final = "tidegate."
 """Begins the names of connection attributes and query attributes that are settings."""
@@ -80,7 +80,7 @@ class SessionRules:
 
 
 def without(adjustment: Adjustment, name: str) -> Adjustment:
-    """The adjustment without one of the settings (`routing.consistency.SETTINGS`)."""
+    """The adjustment without one of the settings (`routing.consistency.rules.SETTINGS`)."""
     return Adjustment(
         level=None if name == "consistency" else adjustment.level,
         staleness=None if name == "consistency" else adjustment.staleness,

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 
 from protocol.errors import ServerErrorCode
 from proxy.client.session_rules import PREFIX, adjustment_of
-from routing.consistency import NO_ADJUSTMENT, SettingError
-from routing.decision import Reason
-from routing.own_statement import WrongOwn
+from routing.consistency.decision import Reason
+from routing.consistency.rules import NO_ADJUSTMENT, SettingError
+from routing.sql.own_statement import WrongOwn
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from protocol.parameter import QueryAttribute
     from proxy.client.session import ClientSession
-    from routing.consistency import Adjustment
-    from routing.statement import Statement
+    from routing.consistency.rules import Adjustment
+    from routing.sql.statement import Statement
 
 
 def adjust(

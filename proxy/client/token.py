@@ -1,18 +1,18 @@
-"""A session's required set, given to the application and taken back, signed (`routing.token`)."""
+"""A session's required set, given to the application and taken back, signed (`causal_token`)."""
 
 from __future__ import annotations
 
 import time
 from typing import TYPE_CHECKING, Final
 
-from routing.consistency import REMEMBERING, SettingError
-from routing.decision import Level
-from routing.token import TokenError, TokenKeys, sign, verify
+from routing.consistency.causal_token import TokenError, TokenKeys, sign, verify
+from routing.consistency.decision import Level
+from routing.consistency.rules import REMEMBERING, SettingError
 
 if TYPE_CHECKING:
     from protocol.gtid import GtidSet
     from proxy.client.session import ClientSession
-    from routing.scope import ScopeState
+    from routing.consistency.scope import ScopeState
 
 _ASKING: Final = (Level.BEST_EFFORT, Level.BOUNDED_STALENESS, Level.STRONG)
 """Levels whose scopes do not hold what their reads may have seen."""

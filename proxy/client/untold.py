@@ -27,7 +27,7 @@ from protocol.response_stream import RESULTS
 from proxy.client import effects
 from proxy.client.preparation import statement_packet
 from proxy.server.connection import IMITATE, LATE
-from routing.statement import StatementClass, Touch
+from routing.sql.statement import StatementClass, Touch
 
 if TYPE_CHECKING:
     from protocol.response_stream import ResponseStream

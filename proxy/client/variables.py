@@ -1,15 +1,15 @@
 """What a session's system variables are, by what trackers tell and by what SET says.
 
 A variable's value is carried to replicas, keeps the session on the primary, or means nothing to
-them (`routing.session_variables`).
+them (`routing.session.variables`).
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from routing.pins import PinReason
-from routing.session_variables import (
+from routing.session.transaction_modes import is_on
+from routing.session.variables import (
     CARRIED,
     FLAGS,
     NOT_CARRIED,
@@ -20,12 +20,12 @@ from routing.session_variables import (
     pins,
     switched,
 )
-from routing.transaction_modes import is_on
+from routing.sql.holds import PinReason
 
 if TYPE_CHECKING:
     from proxy.client.request import Request
-    from routing.session import Session
-    from routing.statement import Assignment, Statement
+    from routing.session.session import Session
+    from routing.sql.statement import Assignment, Statement
 
 _CHARACTER_SETS: Final = frozenset({"names", "character set", "character_set_client"})
 _NAMING: Final = ("names", "character set")

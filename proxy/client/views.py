@@ -23,7 +23,7 @@ from proxy.server import view_question
 from proxy.server.connection import IMITATE, VIEWS
 from proxy.server.errors import ServerRefusedError
 from proxy.server.query import query
-from routing.catalogue import BOUND, CALLS, Catalogue, CatalogueError, Definition, read, through
+from routing.sql.catalogue import BOUND, CALLS, Catalogue, CatalogueError, Definition, read, through
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from proxy.server.connection import ServerConnection
     from proxy.server.opened import Opened
     from proxy.server.view_question import Answer
-    from routing.statement import Statement
+    from routing.sql.statement import Statement
 
 _log = logging.getLogger(__name__)
 

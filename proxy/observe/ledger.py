@@ -6,7 +6,7 @@ import logging
 import time
 from typing import TYPE_CHECKING, Final
 
-from routing.decision import Level, Outcome, Scope
+from routing.consistency.decision import Level, Outcome, Scope
 from routing.record import (
     NO_SERVER,
     lag_fragment,
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from proxy.observe.metrics import Metrics
     from proxy.observe.routing_log import RoutingLog
     from proxy.server.query import Identity
-    from routing.consistency import Rules
-    from routing.lag import Look, Transaction
-    from routing.scope import ScopeState
-    from routing.topology import Server
+    from routing.consistency.rules import Rules
+    from routing.consistency.scope import ScopeState
+    from routing.servers.lag import Look, Transaction
+    from routing.servers.topology import Server
 
 _log = logging.getLogger(__name__)
 

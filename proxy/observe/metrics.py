@@ -22,7 +22,7 @@ from proxy.observe.families import (
     WAIT_BUCKETS_US,
     Definition,
 )
-from routing.pins import PinReason
+from routing.sql.holds import PinReason
 
 Side = Literal["client", "server", "proxy"]
 WaitResult = Literal["reached", "timeout", "failed", "shared"]

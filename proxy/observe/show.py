@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from routing.decision import Level, Scope
-from routing.topology import Role
+from routing.consistency.decision import Level, Scope
+from routing.servers.topology import Role
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from protocol.gtid import GtidSet
     from proxy.client.session import ClientSession
-    from routing.lag import SourceLag, Span
-    from routing.own_statement import Topic
-    from routing.scope import ScopeState
+    from routing.consistency.scope import ScopeState
+    from routing.servers.lag import SourceLag, Span
+    from routing.sql.own_statement import Topic
 
 _Rows = list[tuple[str | None, ...]]
 

@@ -20,8 +20,8 @@ from proxy.channel import ChannelClosedError
 from proxy.server.errors import ServerRefusedError, ServerUnreachableError
 from proxy.server.login import open_connection
 from proxy.server.query import query
-from routing.lag import between
-from routing.topology import Role
+from routing.servers.lag import between
+from routing.servers.topology import Role
 
 if TYPE_CHECKING:
     from protocol.binlog.gtid_event import GtidEvent
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from proxy.proxy import Proxy
     from proxy.server.login import Login
     from proxy.server.opened import Opened
-    from routing.topology import Server
+    from routing.servers.topology import Server
 
 _log = logging.getLogger(__name__)
 

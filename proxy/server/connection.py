@@ -28,8 +28,8 @@ from proxy.server.tcp import be_patient
 if TYPE_CHECKING:
     from protocol.constants import Capability
     from protocol.tracker_view import TrackerView
-    from routing.snapshot import Snapshot
-    from routing.topology import Server
+    from routing.servers.topology import Server
+    from routing.session.snapshot import Snapshot
 
 
 class Purpose(Enum):

@@ -1,4 +1,4 @@
-"""Asks a server what it leaves out of replication (`routing.filters`)."""
+"""Asks a server what it leaves out of replication (`routing.servers.filters`)."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from proxy.server.tcp import keep_watch
 
 if TYPE_CHECKING:
     from proxy.config import Config
-    from routing.topology import Server
+    from routing.servers.topology import Server
 
 LOGIN_PACKET_LIMIT: Final = MAX_PACKET_PAYLOAD - 1
 """No packet of a login or of the settings that follow it is longer, bytes."""

@@ -1,4 +1,4 @@
-"""Asks servers for the heartbeat that they have (`routing.heartbeat`).
+"""Asks servers for the heartbeat that they have (`routing.servers.heartbeat`).
 
 The table is `pt-heartbeat`'s: ``ts`` (text or a time, in UTC) and ``server_id`` of who wrote it.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from proxy.server.query import query
-from routing.replication_status import MalformedStatusError, microseconds
+from routing.servers.replication_status import MalformedStatusError, microseconds
 
 if TYPE_CHECKING:
     from proxy.channel import PacketChannel

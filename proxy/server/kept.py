@@ -17,7 +17,7 @@ from proxy.server.connection import PREPARE, Purpose, ServerConnection
 
 if TYPE_CHECKING:
     from proxy.server.pool import Pool
-    from routing.topology import Server
+    from routing.servers.topology import Server
 
 _RESET: Final = frame(bytes((Command.COM_RESET_CONNECTION,)), 0)
 _ROLLBACK: Final = b"ROLLBACK AND NO CHAIN NO RELEASE"

@@ -12,11 +12,11 @@ from proxy.server import heartbeat
 from proxy.server.errors import ServerRefusedError
 from proxy.server.heartbeat import IN_UTC
 from proxy.server.query import answer, ask, rows
-from routing.clock import Clock
-from routing.heartbeat import Heartbeats
-from routing.lag import Behind, Look
-from routing.replication_status import MalformedStatusError, microseconds, receiver, worker
-from routing.topology import Role
+from routing.servers.clock import Clock
+from routing.servers.heartbeat import Heartbeats
+from routing.servers.lag import Behind, Look
+from routing.servers.replication_status import MalformedStatusError, microseconds, receiver, worker
+from routing.servers.topology import Role
 
 if TYPE_CHECKING:
     from proxy.channel import PacketChannel
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from proxy.server.binlog_lag import BinlogLag
     from proxy.server.connection import ServerConnection
     from proxy.server.opened import Opened
-    from routing.lag import Lag, Span, Transaction
-    from routing.topology import Server
+    from routing.servers.lag import Lag, Span, Transaction
+    from routing.servers.topology import Server
 
 _log = logging.getLogger(__name__)
 

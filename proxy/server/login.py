@@ -25,7 +25,7 @@ from proxy.server.errors import (
 from proxy.server.greeting import ALWAYS, LOGIN_PACKET_LIMIT, be_greeted
 from proxy.server.opened import Opened, Sandbox, Settings, settle
 from proxy.server.settings import replica_settings
-from routing.topology import Role
+from routing.servers.topology import Role
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from proxy.server.greeting import Greeted
     from proxy.server.tls import ServerContext
     from proxy.tls import Materials
-    from routing.topology import Server
+    from routing.servers.topology import Server
 
 NONE: Final = Capability(0)
 

@@ -18,13 +18,13 @@ from proxy.server.login import Login, open_connection
 from proxy.server.query import identify
 from proxy.server.sources import sources
 from proxy.server.succession import Succession
-from routing.gaps import gaps
-from routing.topology import Sight
+from routing.servers.gaps import gaps
+from routing.servers.topology import Sight
 
 if TYPE_CHECKING:
     from proxy.proxy import Proxy
     from proxy.server.opened import Opened
-    from routing.topology import Server
+    from routing.servers.topology import Server
 
 _log = logging.getLogger(__name__)
 

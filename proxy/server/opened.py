@@ -11,7 +11,7 @@ from proxy.server.account import SHOW, Requirement, requirement_of
 from proxy.server.errors import PacketLimitLoweredError, ServerRefusedError
 from proxy.server.query import answer, ask, identify
 from proxy.server.settings import ROOM, primary_settings
-from routing.topology import Role
+from routing.servers.topology import Role
 
 if TYPE_CHECKING:
     from protocol.response import ErrPacket

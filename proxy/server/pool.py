@@ -29,7 +29,7 @@ from proxy.server.kept import Kept
 from proxy.server.login import open_session
 from proxy.server.opened import Opened, Sandbox, Settings
 from proxy.server.relogin import change_user
-from routing.topology import Role
+from routing.servers.topology import Role
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from proxy.server.connection import ServerConnection
     from proxy.server.login import Login
     from proxy.tls import Materials
-    from routing.topology import Server
+    from routing.servers.topology import Server
 
 MAX_AGE_S: Final = 300.0
 """For so long after it was opened a connection may be kept: what a handshake decides, such as a

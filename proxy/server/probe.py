@@ -16,7 +16,7 @@ from protocol.gtid_owned import parse_owned
 from protocol.resultset import parse_text_row
 from proxy.client.preparation import statement_packet
 from proxy.server.connection import GATHER
-from routing.gathering import Gathering
+from routing.servers.gathering import Gathering
 
 if TYPE_CHECKING:
     import asyncio
@@ -51,7 +51,7 @@ class Answer(NamedTuple):
 
 
 class Probes:
-    """The shared probes of one primary: at most one is in flight (`routing.gathering`)."""
+    """The shared probes of one primary: at most one is in flight (`routing.servers.gathering`)."""
 
     def __init__(self, proxy: Proxy) -> None:
         self._proxy = proxy

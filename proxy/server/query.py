@@ -18,12 +18,12 @@ from protocol.response_stream import RESULTS
 from protocol.resultset import ColumnDefinition41, parse_text_row
 from proxy.channel import ChannelClosedError
 from proxy.server.errors import ServerRefusedError
-from routing.topology import Role
+from routing.servers.topology import Role
 
 if TYPE_CHECKING:
     from proxy.channel import PacketChannel
     from proxy.server.connection import ServerConnection
-    from routing.topology import Server
+    from routing.servers.topology import Server
 
 _UPTIME: Final = (
     b"(SELECT VARIABLE_VALUE FROM performance_schema.global_status WHERE VARIABLE_NAME='Uptime')"

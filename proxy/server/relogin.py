@@ -22,7 +22,7 @@ from proxy.server.greeting import LOGIN_PACKET_LIMIT
 from proxy.server.login import converse
 from proxy.server.opened import settle
 from proxy.server.settings import replica_settings
-from routing.topology import Role
+from routing.servers.topology import Role
 
 if TYPE_CHECKING:
     from proxy.server.login import Login

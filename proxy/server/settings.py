@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 from typing import Final
 
-from routing.session_variables import SHOWN_BY_DEFAULT, followed
+from routing.session.variables import SHOWN_BY_DEFAULT, followed
 
 _TRACKER_SETTINGS: Final = (
     b"SET SESSION session_track_schema=ON,session_track_state_change=ON"

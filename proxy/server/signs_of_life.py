@@ -1,4 +1,4 @@
-"""Gives up reads that a replica keeps waiting which says nothing any more (`routing.silence`).
+"""Gives up reads that a replica keeps waiting which says nothing any more.
 
 A frozen server keeps its connections open, and one that has vanished leaves them to the time-outs
 of TCP. Neither answers who connects anew: that is the question for a sign of life. Reads of which
@@ -21,12 +21,12 @@ from proxy import tasks
 from proxy.channel import ChannelClosedError
 from proxy.server.errors import ServerRefusedError, ServerUnreachableError
 from proxy.server.greeting import be_greeted_on, connect
-from routing.silence import QUIET_S, Silence
+from routing.servers.silence import QUIET_S, Silence
 
 if TYPE_CHECKING:
     from proxy.proxy import Proxy
     from proxy.server.connection import ServerConnection
-    from routing.topology import Server
+    from routing.servers.topology import Server
 
 _log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 async def sources(channel: PacketChannel, connection: ServerConnection) -> frozenset[str]:
-    """Ask a server whom it is configured to replicate from: `routing.topology.Server.sources`.
+    """Ask a server whom it is configured to replicate from (`Server.sources`).
 
     That takes the right REPLICATION CLIENT. Channels of Group Replication are not among them.
 

@@ -11,12 +11,12 @@ from protocol.gtid import EMPTY
 from proxy.server.kept_terms import KeptTerms
 from proxy.sqlite_file import StateError
 from proxy.state_file import PrimaryTerm
-from routing.failover import REOPEN, Election
-from routing.topology import Sight
+from routing.servers.failover import REOPEN, Election
+from routing.servers.topology import Sight
 
 if TYPE_CHECKING:
     from proxy.proxy import Proxy
-    from routing.topology import Server
+    from routing.servers.topology import Server
 
 _log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ GIVEN_UP_S: Final = 75
 """After so long without a sign from the server's machine a connection is gone.
 
 Linux counts also how long a server reads nothing of what was sent (a window of size zero). It does
-so with reason behind a WAIT, for up to a minute (`routing.consistency.MAX_WAIT_BUDGET`).
+so with reason behind a WAIT, for up to a minute (`routing.consistency.rules.MAX_WAIT_BUDGET`).
 """
 _IDLE_S: Final = 15
 _AGAIN_S: Final = 5

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from proxy.server.login import Login
     from proxy.server.opened import Opened
     from proxy.server.query import Identity
-    from routing.topology import Held, Server
+    from routing.servers.topology import Held, Server
 
 _log = logging.getLogger(__name__)
 

@@ -49,7 +49,7 @@ class Answer(NamedTuple):
 
     Attributes:
         whole: nothing was left out for its length.
-        views: see `routing.catalogue.read`.
+        views: see `routing.sql.catalogue.read`.
         usages: likewise.
     """
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from protocol.gtid import GtidSet
     from proxy.client.replica_wait import ReplicaWait
-    from routing.topology import Server
+    from routing.servers.topology import Server
 
 _LONG_S: Final = 0.002
 """A wait that has lasted so long is worth joining: it dwarfs a round trip."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from routing.decision import Scope
+from routing.consistency.decision import Scope
 from tests.chaos.clients import OTHER_PASSWORD, OTHER_USER, Accounts, make_clients
 from tests.chaos.cluster import ChaosCluster, UnhealthyError
 from tests.chaos.faults import FAULTS

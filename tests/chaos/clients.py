@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from itertools import cycle, product
 
-from routing.decision import Level, Scope
+from routing.consistency.decision import Level, Scope
 from tests.real_mysql.template import APP_PASSWORD, APP_USER
 from tests.support.history import ScopeKey
 

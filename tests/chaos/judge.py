@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from routing.decision import Level, Scope
+from routing.consistency.decision import Level, Scope
 from tests.chaos.trial import NS, Operation, Trial
 from tests.support.history import Read, Write
 from tests.support.history_checker import check

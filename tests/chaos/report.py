@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from routing.decision import Level
+from routing.consistency.decision import Level
 from tests.chaos.scene import Fault
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reliability.md"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from routing.decision import Level
+from routing.consistency.decision import Level
 from tests.chaos.campaign import Campaign, Plan
 from tests.real_mysql.cluster import find_mysqld
 

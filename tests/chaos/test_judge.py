@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from routing.decision import Level, Scope
+from routing.consistency.decision import Level, Scope
 from tests.chaos.judge import BOUND_S, judge, lost
 from tests.chaos.trial import NS, Loss, Operation, Trial
 from tests.support.history import Read, ScopeKey, Write

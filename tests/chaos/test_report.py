@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from routing.decision import Level
+from routing.consistency.decision import Level
 from tests.chaos.faults import FAULTS
 from tests.chaos.report import PAGE, Row, explanation, table, write
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from routing.decision import Level
+from routing.consistency.decision import Level
 from tests.support.history import Read, ScopeKey, Stamps, Write
 
 NS = 1_000_000_000

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from proxy.observe import families
-from routing.decision import Reason
+from routing.consistency.decision import Reason
 
 DASHBOARDS = Path(__file__).resolve().parents[2] / "dashboards"
 GRAFANA = DASHBOARDS / "grafana" / "tidegate.json"

@@ -14,7 +14,7 @@ from examples.web.stage import Stage, application_servers, late_cluster, stage
 from examples.web.token_cookie import COOKIE
 from examples.web.visitor import Visitor
 from protocol.gtid import EMPTY
-from routing.token import TokenKeys, sign, verify
+from routing.consistency.causal_token import TokenKeys, sign, verify
 
 LAG_S = 2.0
 BUDGET = "100ms"

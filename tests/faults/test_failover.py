@@ -12,7 +12,7 @@ from mysql_mocker.server.faults import Gate
 from mysql_mocker.server.server import Server
 from protocol.gtid import GtidSet
 from proxy.server.probe import PROBE_SQL
-from routing.decision import Level, LostPolicy, Scope
+from routing.consistency.decision import Level, LostPolicy, Scope
 from tests.faults.client import PASSWORD, Client, change_user, query
 from tests.faults.stage import Stage, asked, eventually, stage
 from tests.faults.table import COUNT, KEYS, count, does, value

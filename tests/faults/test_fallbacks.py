@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from protocol.response import ErrPacket
-from routing.decision import TimeoutPolicy
-from routing.token_bucket import TokenBucket
+from routing.consistency.decision import TimeoutPolicy
+from routing.servers.rate_limit import RateLimit
 from tests.faults.client import Client, query
 from tests.faults.stage import Stage, asked, eventually
 from tests.faults.table import COUNT, apply, count, does, table
@@ -35,7 +35,7 @@ def reads_of_the_primary(on: Stage) -> int:
     return asked(on.cluster.primary).count(COUNT)
 
 
-class Full(TokenBucket):
+class Full(RateLimit):
     """Has no token now, and one after `delay` seconds for everybody."""
 
     def __init__(self, delay: float) -> None:

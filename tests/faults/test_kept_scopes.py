@@ -17,7 +17,7 @@ from proxy.scope_file import FILE_NAME, Change, ScopeFile
 from proxy.scope_marks import FILE_NAME as MARKS_NAME
 from proxy.scope_marks import Marks
 from proxy.sqlite_file import StateError
-from routing.decision import Level, Scope
+from routing.consistency.decision import Level, Scope
 from tests.faults.client import Client
 from tests.faults.stage import ACCOUNTS, Stage, before, eventually
 from tests.faults.table import FOREIGN, apply, count, does, probes, refused

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from proxy.server.lag import TABLES
-from routing.lag import SourceLag, Span
-from routing.topology import Sight
+from routing.servers.lag import SourceLag, Span
+from routing.servers.topology import Sight
 from tests.faults.client import PASSWORD
 from tests.faults.peers import err, rows
 from tests.faults.stage import Stage, eventually, stage

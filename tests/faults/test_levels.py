@@ -4,7 +4,7 @@ import pytest
 
 from protocol.response import OkPacket
 from protocol.session_track import entries
-from routing.decision import Level
+from routing.consistency.decision import Level
 from tests.faults.client import (
     MODERN,
     Answer,

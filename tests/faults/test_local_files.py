@@ -5,7 +5,7 @@ import pytest
 from protocol.constants import Capability
 from protocol.packet import frame
 from protocol.response import ErrPacket
-from routing.decision import Level
+from routing.consistency.decision import Level
 from tests.faults.client import BASE, MODERN, query
 from tests.faults.stage import eventually, stage
 from tests.faults.table import COUNT, count, table

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mysql_mocker import MockCluster
-from routing.decision import Level, Scope
+from routing.consistency.decision import Level, Scope
 from tests.faults.client import PASSWORD
 from tests.faults.stage import Stage, before, eventually
 from tests.faults.table import COUNT, count, does

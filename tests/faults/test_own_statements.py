@@ -8,7 +8,7 @@ import pytest
 
 from protocol.constants import Capability
 from protocol.response import ErrPacket, OkPacket
-from routing.decision import Level, Scope
+from routing.consistency.decision import Level, Scope
 from tests.faults.client import (
     MODERN,
     PASSWORD,

@@ -10,7 +10,7 @@ import pytest
 from mysql_mocker.server.faults import Gate
 from protocol.packet import frame
 from proxy.server.probe import PROBE_SQL
-from routing.decision import Level, LostPolicy, Scope
+from routing.consistency.decision import Level, LostPolicy, Scope
 from tests.faults.client import BASE, Client, query
 from tests.faults.peers import OK, err, rows
 from tests.faults.stage import Stage, asked, eventually, stage

@@ -9,7 +9,7 @@ import pytest
 
 from mysql_mocker.server.server import Server
 from protocol.packet import frame
-from routing.decision import TimeoutPolicy
+from routing.consistency.decision import TimeoutPolicy
 from tests.faults.client import Client, query
 from tests.faults.peers import GREETING, OK, Script, err, identity, peer, read_packet, rows, says
 from tests.faults.stage import ACCOUNTS, Stage, asked, before, eventually, stage

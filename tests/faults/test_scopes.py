@@ -6,8 +6,8 @@ from protocol.constants import Capability
 from protocol.response import ErrPacket
 from proxy.address import Address
 from proxy.tables import Table
-from routing.consistency import Adjustment
-from routing.decision import Level, Scope
+from routing.consistency.decision import Level, Scope
+from routing.consistency.rules import Adjustment
 from tests.faults.client import (
     MODERN,
     PASSWORD,

@@ -9,7 +9,7 @@ import pytest
 
 from protocol.gtid import GtidSet
 from protocol.packet import frame
-from routing.decision import Level, TimeoutPolicy
+from routing.consistency.decision import Level, TimeoutPolicy
 from tests.faults.client import Client
 from tests.faults.peers import OK, err, rows
 from tests.faults.stage import Stage, asked, eventually

@@ -12,7 +12,7 @@ from protocol.packet import frame
 from protocol.response_stream import PREPARED
 from proxy.client.connection import STREAM_ABOVE
 from proxy.server.probe import PROBE_SQL
-from routing.decision import Level, Scope, TimeoutPolicy
+from routing.consistency.decision import Level, Scope, TimeoutPolicy
 from tests.faults.client import Client, query
 from tests.faults.peers import OK, err, rows
 from tests.faults.stage import Stage, asked, eventually

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from proxy.server import signs_of_life
-from routing import silence
-from routing.topology import Server
+from routing.servers import silence
+from routing.servers.topology import Server
 from tests.faults.client import Client, query
 from tests.faults.stage import Stage, before, eventually, stage
 from tests.faults.valve import Valve, valve

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from protocol.gtid import GtidSet
-from routing.decision import Scope
+from routing.consistency.decision import Scope
 from tests.faults.client import Client
 from tests.faults.stage import Stage, eventually, stage
 from tests.faults.table import COUNT, count, does

@@ -5,8 +5,8 @@ import time
 import pytest
 
 from protocol.gtid import GtidSet
-from routing.decision import LostPolicy, Scope
-from routing.token import MAX_TOKEN, TokenKeys, sign, verify
+from routing.consistency.causal_token import MAX_TOKEN, TokenKeys, sign, verify
+from routing.consistency.decision import LostPolicy, Scope
 from tests.faults.client import (
     Client,
 )

@@ -3,7 +3,7 @@
 import pytest
 
 from protocol.response import ErrPacket
-from routing.decision import Scope
+from routing.consistency.decision import Scope
 from tests.faults.client import BASE, query
 from tests.faults.stage import eventually
 from tests.faults.table import COUNT, count, probes, table

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from routing.classifier import Classifier
-from routing.lexer import MODE_UTF8, MODES, executed_texts, lex, skeleton
-from routing.statement import Statement, StatementClass, Touch, classify_text
+from routing.sql.classifier import Classifier
+from routing.sql.lexer import MODE_UTF8, MODES, executed_texts, lex, skeleton
+from routing.sql.statement import Statement, StatementClass, Touch, classify_text
 from tests.support.statement_texts import LITERALS, damaged, hiding_text
 
 MODE_FLAGS = st.integers(0, MODES - 1)

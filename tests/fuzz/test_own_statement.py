@@ -7,11 +7,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from protocol.gtid import GtidSet
-from routing.classifier import Classifier
-from routing.consistency import Adjustment
-from routing.directive import directive, directive_comment
-from routing.lexer import MODE_NO_BACKSLASH_ESCAPES, MODES, lex
-from routing.own_statement import (
+from routing.consistency.causal_token import MAX_TOKEN, TokenError, TokenKeys, sign, verify
+from routing.consistency.rules import Adjustment
+from routing.sql.classifier import Classifier
+from routing.sql.directive import directive, directive_comment
+from routing.sql.lexer import MODE_NO_BACKSLASH_ESCAPES, MODES, lex
+from routing.sql.own_statement import (
     TOPICS,
     VARIABLES,
     OwnAssignment,
@@ -23,8 +24,7 @@ from routing.own_statement import (
     mentions_tidegate,
     own_statement,
 )
-from routing.statement import StatementClass, classify_text
-from routing.token import MAX_TOKEN, TokenError, TokenKeys, sign, verify
+from routing.sql.statement import StatementClass, classify_text
 from tests.support.gtid_sets import GTID_SETS
 
 COMMENT = "/* tidegate scope=user */"

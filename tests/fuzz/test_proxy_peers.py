@@ -35,8 +35,8 @@ from proxy.server.login import Login, open_connection
 from proxy.server.opened import Opened
 from proxy.server.query import Identity
 from proxy.tls import Materials, build, make_key_ring
-from routing.session import Session
-from routing.topology import Server
+from routing.servers.topology import Server
+from routing.session.session import Session
 from tests.faults.peers import GREETING, OK, err, identity, rows
 from tests.support.transports import FakeTransport
 

@@ -6,8 +6,8 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from routing.consistency import Rules
-from routing.decision import Level, Scope, TimeoutPolicy
+from routing.consistency.decision import Level, Scope, TimeoutPolicy
+from routing.consistency.rules import Rules
 from tests.model.links import Reply, Request
 from tests.model.wires import Answer, Command, CommandKind, Wire
 from tests.support.history import Read, ScopeKey, Write

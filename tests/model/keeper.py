@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from protocol.gtid import GtidSet
-from routing.scope import KeptScope, ScopeKey, ScopeState
+from routing.consistency.scope import KeptScope, ScopeKey, ScopeState
 
 
 @dataclass

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from protocol.gtid import EMPTY, GtidSet
-from routing.topology import Role
+from routing.servers.topology import Role
 from tests.model.wires import WRITES, Answer, Command, CommandKind, Wire
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from routing.consistency import Rules
-    from routing.decision import Decision
-    from routing.scope import ScopeState
-    from routing.topology import Server
+    from routing.consistency.decision import Decision
+    from routing.consistency.rules import Rules
+    from routing.consistency.scope import ScopeState
+    from routing.servers.topology import Server
     from tests.model.servers import Mysql
 
 Purpose = Literal[

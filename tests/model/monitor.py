@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tests.model.links import Link
 
 if TYPE_CHECKING:
-    from routing.topology import Held, Server
+    from routing.servers.topology import Held, Server
     from tests.model.proxy import Proxy
     from tests.model.wires import Answer
 

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, Final
 from protocol.gtid import EMPTY, GtidSet
 from proxy.state_file import PrimaryTerm, StateFile
 from routing import policy
-from routing.decision import Decision, Level, Proof, Reason, Scope
-from routing.failover import Election
-from routing.gathering import Gathering
-from routing.observations import Observations
-from routing.scope import KeptScope, Scopes, ScopeState
-from routing.session import Session
-from routing.topology import Server, Topology
+from routing.consistency.decision import Decision, Level, Proof, Reason, Scope
+from routing.consistency.scope import KeptScope, Scopes, ScopeState
+from routing.servers.failover import Election
+from routing.servers.gathering import Gathering
+from routing.servers.observations import Observations
+from routing.servers.topology import Server, Topology
+from routing.session.session import Session
 from tests.model.keeper import Keeper
 from tests.model.links import Link
 from tests.model.options import WEIGHTS, Options

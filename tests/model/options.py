@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Final, TypeVar
 
-from routing.decision import Level, Scope
+from routing.consistency.decision import Level, Scope
 from tests.model.servers import Physics
 
 WEIGHTS: Final = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from routing.gathering import Gathering
+from routing.servers.gathering import Gathering
 from tests.model.wires import Answer, Command
 
 if TYPE_CHECKING:

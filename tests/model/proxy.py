@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from protocol.gtid import GtidSet
-    from routing.consistency import Rules
-    from routing.scope import Scopes, ScopeState
-    from routing.topology import Server, Topology
+    from routing.consistency.rules import Rules
+    from routing.consistency.scope import Scopes, ScopeState
+    from routing.servers.topology import Server, Topology
     from tests.model.keeper import Keeper
     from tests.model.links import Reply, Request
     from tests.model.servers import Mysql

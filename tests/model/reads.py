@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from routing.consistency import REMEMBERING
-from routing.decision import Decision, Level, Proof, Reason, TimeoutPolicy
+from routing.consistency.decision import Decision, Level, Proof, Reason, TimeoutPolicy
+from routing.consistency.rules import REMEMBERING
 from routing.policy import choose, on_primary
-from routing.statement import Statement, StatementClass, Touch
+from routing.sql.statement import Statement, StatementClass, Touch
 from tests.model.links import Link, Reply
 from tests.model.wires import Answer, Command
 
 if TYPE_CHECKING:
     from protocol.gtid import GtidSet
     from proxy.server.waits import Wait
-    from routing.scope import ScopeState
-    from routing.topology import Server
+    from routing.consistency.scope import ScopeState
+    from routing.servers.topology import Server
     from tests.model.proxy import Proxy
     from tests.model.session import ProxySession
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING
 
-from routing.consistency import REMEMBERING
-from routing.decision import Decision, Level, Proof, Reason, TimeoutPolicy
+from routing.consistency.decision import Decision, Level, Proof, Reason, TimeoutPolicy
+from routing.consistency.rules import REMEMBERING
 from routing.policy import on_primary
-from routing.session import Session
+from routing.session.session import Session
 from tests.model.links import Link, Reply, Request
 from tests.model.reads import Reads
 from tests.model.wires import Answer, Command
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from protocol.gtid import GtidSet
-    from routing.consistency import Rules
-    from routing.topology import Server
+    from routing.consistency.rules import Rules
+    from routing.servers.topology import Server
     from tests.model.proxy import Proxy
 
 

@@ -12,10 +12,10 @@ from collections import Counter
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
-from routing.consistency import Rules
-from routing.decision import TimeoutPolicy
-from routing.scope import Scopes
-from routing.topology import Server, Topology
+from routing.consistency.decision import TimeoutPolicy
+from routing.consistency.rules import Rules
+from routing.consistency.scope import Scopes
+from routing.servers.topology import Server, Topology
 from tests.model.clients import STAMPS, TICK, Client, Door, Written
 from tests.model.keeper import Keeper
 from tests.model.options import WEIGHTS, Chooser, Options

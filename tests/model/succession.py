@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Final
 
 from protocol.gtid import EMPTY, GtidSet
 from proxy.state_file import PrimaryTerm, StateFile
-from routing.failover import Election
-from routing.topology import Server, Sight, Topology
+from routing.servers.failover import Election
+from routing.servers.topology import Server, Sight, Topology
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,8 +10,8 @@ from tests.model.wires import Answer
 
 if TYPE_CHECKING:
     from protocol.gtid import GtidSet
-    from routing.scope import ScopeState
-    from routing.topology import Held, Server
+    from routing.consistency.scope import ScopeState
+    from routing.servers.topology import Held, Server
     from tests.model.monitor import Monitor
     from tests.model.proxy import Proxy
     from tests.model.servers import Mysql

@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
-from routing.decision import Level, Scope
+from routing.consistency.decision import Level, Scope
 from tests.model.options import REBUILDS, RESTARTED, WATCHED, Options, some_options
 from tests.model.servers import Physics
 from tests.model.simulation import Simulation

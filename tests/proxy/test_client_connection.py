@@ -15,9 +15,9 @@ from protocol.response import ErrPacket
 from proxy.client import connection as module
 from proxy.client.connection import ClientConnection
 from proxy.client.session import ClientSession
-from routing.consistency import Rules
-from routing.decision import Level, Scope, TimeoutPolicy
-from routing.session import Session
+from routing.consistency.decision import Level, Scope, TimeoutPolicy
+from routing.consistency.rules import Rules
+from routing.session.session import Session
 from tests.support.transports import FakeTransport
 
 pytestmark = pytest.mark.plain

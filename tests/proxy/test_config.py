@@ -12,8 +12,8 @@ from proxy.address import Address
 from proxy.config import Config, ConfigError, load
 from proxy.options import OPTIONS
 from proxy.values import consistency
-from routing.consistency import MAX_STALENESS, Rules, written_level
-from routing.decision import Level, LostPolicy, Scope, TimeoutPolicy
+from routing.consistency.decision import Level, LostPolicy, Scope, TimeoutPolicy
+from routing.consistency.rules import MAX_STALENESS, Rules, written_level
 
 PRIMARY = {"primary": ["db1"]}
 DOCS = Path(__file__).parents[2] / "docs" / "configuration.md"

@@ -17,14 +17,14 @@ from proxy.client import effects
 from proxy.client.request import Request
 from proxy.observe.metrics import Metrics
 from proxy.server.connection import ServerConnection
-from routing.classifier import Classifier
-from routing.consistency import Rules
-from routing.decision import Level, Scope, TimeoutPolicy
-from routing.lexer import MODE_ANSI_QUOTES
-from routing.pins import PinReason
-from routing.session import Session
-from routing.session_variables import FLAGS
-from routing.topology import Role, Server
+from routing.consistency.decision import Level, Scope, TimeoutPolicy
+from routing.consistency.rules import Rules
+from routing.servers.topology import Role, Server
+from routing.session.session import Session
+from routing.session.variables import FLAGS
+from routing.sql.classifier import Classifier
+from routing.sql.holds import PinReason
+from routing.sql.lexer import MODE_ANSI_QUOTES
 
 U = "11111111-1111-1111-1111-111111111111"
 

@@ -20,7 +20,7 @@ from proxy.observe.metrics import Metrics
 from proxy.proxy import serve
 from proxy.tables import Table
 from proxy.tls import build, make_key_ring
-from routing.consistency import NO_ADJUSTMENT
+from routing.consistency.rules import NO_ADJUSTMENT
 from tests.real_mysql.server import free_port
 
 ROOT = Path(__file__).parents[2]

@@ -22,8 +22,8 @@ from proxy.observe.families import (
 )
 from proxy.observe.metrics import MAX_CAUSES, MAX_LAG_SERIES, Metrics, Snapshot
 from proxy.observe.metrics_server import MetricsServer, WorkersCollector
-from routing.decision import Outcome, Proof, Reason, Role
-from routing.pins import PinReason
+from routing.consistency.decision import Outcome, Proof, Reason, Role
+from routing.sql.holds import PinReason
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs" / "metrics.md"

@@ -20,8 +20,8 @@ from proxy.scope_file import FILE_NAME, Change, ScopeFile
 from proxy.scope_marks import FILE_NAME as MARKS_NAME
 from proxy.scope_marks import disown
 from proxy.sqlite_file import StateError
-from routing.decision import Scope
-from routing.scope import KeptScope
+from routing.consistency.decision import Scope
+from routing.consistency.scope import KeptScope
 
 U = "11111111-1111-1111-1111-111111111111"
 V = "22222222-2222-2222-2222-222222222222"

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from proxy.config import ConfigError, load
 from proxy.secret_files import read_keys
-from routing.token import MIN_KEY
+from routing.consistency.causal_token import MIN_KEY
 
 
 def keys_of(path: Path, content: bytes) -> tuple[bytes, ...]:

@@ -13,8 +13,8 @@ from proxy.address import Address
 from proxy.config import Config, ConfigError, load
 from proxy.tables import Table
 from proxy.values import consistency
-from routing.consistency import NO_ADJUSTMENT, Adjustment, Rules
-from routing.decision import Level, Scope, TimeoutPolicy
+from routing.consistency.decision import Level, Scope, TimeoutPolicy
+from routing.consistency.rules import NO_ADJUSTMENT, Adjustment, Rules
 
 SECOND = Address("127.0.0.1", 6447)
 

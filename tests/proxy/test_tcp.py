@@ -9,8 +9,8 @@ import uvloop
 
 from proxy.server.greeting import connect
 from proxy.server.tcp import GIVEN_UP_S, be_patient
-from routing.consistency import MAX_WAIT_BUDGET
-from routing.topology import Role, Server
+from routing.consistency.rules import MAX_WAIT_BUDGET
+from routing.servers.topology import Role, Server
 
 linux = pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="Linux has them")
 

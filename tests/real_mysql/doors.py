@@ -16,7 +16,7 @@ import pymysql
 from pymysql.connections import Connection
 from pymysql.cursors import Cursor
 
-from routing.decision import Scope
+from routing.consistency.decision import Scope
 from tests.real_mysql.cluster import Cluster
 from tests.real_mysql.running_proxy import RunningProxy
 from tests.real_mysql.template import APP_PASSWORD, APP_USER

@@ -22,11 +22,11 @@ from proxy.client.preparation import (
 from proxy.server.connection import ServerConnection
 from proxy.server.probe import PROBE_SQL
 from proxy.server.settings import primary_settings
-from routing.consistency import Rules
-from routing.decision import Level, Scope, TimeoutPolicy
-from routing.session import Session
-from routing.session_variables import SHOWN_BY_DEFAULT, followed
-from routing.topology import Role, Server
+from routing.consistency.decision import Level, Scope, TimeoutPolicy
+from routing.consistency.rules import Rules
+from routing.servers.topology import Role, Server
+from routing.session.session import Session
+from routing.session.variables import SHOWN_BY_DEFAULT, followed
 from tests.real_mysql.cluster import Cluster
 from tests.real_mysql.raw_client import Packet, RawClient
 from tests.real_mysql.running_proxy import RunningProxy

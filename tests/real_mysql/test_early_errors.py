@@ -13,7 +13,7 @@ import pymysql
 import pytest
 from pymysql.constants import CLIENT, SERVER_STATUS
 
-from routing.early_errors import (
+from routing.sql.early_errors import (
     COMMITTING_FIRST,
     EMPTY,
     LOOKING_UP,
@@ -22,7 +22,7 @@ from routing.early_errors import (
     QUERIES,
     did_nothing,
 )
-from routing.statement import Statement, Touch, classify
+from routing.sql.statement import Statement, Touch, classify
 from tests.real_mysql.cluster import Cluster
 from tests.real_mysql.conftest import StartProxy
 from tests.real_mysql.server import RealServer

@@ -7,7 +7,7 @@ import pymysql
 import pytest
 from pymysql.connections import Connection
 
-from routing.decision import Scope
+from routing.consistency.decision import Scope
 from tests.real_mysql.cluster import Cluster
 from tests.real_mysql.conftest import StartProxy
 from tests.real_mysql.disturbances import PROMOTED

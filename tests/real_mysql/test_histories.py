@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from routing.decision import Scope
+from routing.consistency.decision import Scope
 from tests.real_mysql.cluster import Cluster
 from tests.real_mysql.conftest import StartProxy
 from tests.real_mysql.disturbances import (

@@ -11,8 +11,8 @@ import pytest
 from pymysql.connections import Connection
 from pymysql.cursors import Cursor
 
-from routing.lexer import MODE_ANSI_QUOTES, MODE_NO_BACKSLASH_ESCAPES, MODE_UTF8
-from routing.statement import StatementClass, classify_text
+from routing.sql.lexer import MODE_ANSI_QUOTES, MODE_NO_BACKSLASH_ESCAPES, MODE_UTF8
+from routing.sql.statement import StatementClass, classify_text
 from tests.real_mysql.cluster import Cluster
 from tests.support.statement_texts import hiding_text
 

@@ -17,7 +17,7 @@ from protocol.constants import Capability, Command
 from protocol.prepared_statement import ComStmtExecute
 from protocol.response import StmtPrepareOk
 from protocol.response_stream import PREPARED
-from routing.catalogue import Definition
+from routing.sql.catalogue import Definition
 from tests.real_mysql.cluster import Cluster
 from tests.real_mysql.raw_client import RawClient
 from tests.real_mysql.running_proxy import RunningProxy

@@ -5,14 +5,14 @@ from itertools import product
 import pytest
 
 from protocol.gtid import EMPTY, GtidSet
-from routing.consistency import Rules
-from routing.decision import Decision, Level, Proof, Reason, Scope, TimeoutPolicy
-from routing.pins import PinReason
+from routing.consistency.decision import Decision, Level, Proof, Reason, Scope, TimeoutPolicy
+from routing.consistency.rules import Rules
+from routing.consistency.scope import PROBE_ABOVE
 from routing.policy import choose, on_primary
-from routing.scope import PROBE_ABOVE
-from routing.session import Session
-from routing.statement import Statement, StatementClass, Touch
-from routing.topology import Server, Topology
+from routing.servers.topology import Server, Topology
+from routing.session.session import Session
+from routing.sql.holds import PinReason
+from routing.sql.statement import Statement, StatementClass, Touch
 
 U = "11111111-1111-1111-1111-111111111111"
 V = "22222222-2222-2222-2222-222222222222"

@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from routing.decision import Level, Outcome, Proof, Reason
-from routing.lag import Lag, SourceLag, Span, Transaction
+from routing.consistency.decision import Level, Outcome, Proof, Reason
 from routing.record import (
     FIELDS,
     LAG,
@@ -18,7 +17,8 @@ from routing.record import (
     session_fragment,
     statement_fragment,
 )
-from routing.replication_status import Stamped
+from routing.servers.lag import Lag, SourceLag, Span, Transaction
+from routing.servers.replication_status import Stamped
 
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 SESSION = session_fragment(

@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from routing.decision import Level, Scope
+from routing.consistency.decision import Level, Scope
 
 Register = int | str
 ScopeKey = tuple[Scope, str]

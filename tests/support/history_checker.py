@@ -24,7 +24,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
-from routing.decision import Level
+from routing.consistency.decision import Level
 from tests.support.history import Read, Register, ScopeKey, Write
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from routing.decision import Level, Scope
+from routing.consistency.decision import Level, Scope
 from tests.support.history import Read, Register, ScopeKey, Stamps, Write
 from tests.support.history_checker import Rule, Violation, check
 

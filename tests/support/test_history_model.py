@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from routing.decision import Level, Scope
+from routing.consistency.decision import Level, Scope
 from tests.support.history import Read, Register, ScopeKey, Write
 from tests.support.history_checker import Rule, check
 

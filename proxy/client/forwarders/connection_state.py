@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from protocol.constants import Command
 from protocol.response_stream import SIMPLE
-from routing.decision import Reason
+from routing.consistency.decision import Reason
 
 if TYPE_CHECKING:
     from proxy.client.session import ClientSession

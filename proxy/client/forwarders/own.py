@@ -11,24 +11,24 @@ from protocol.resultset import ColumnDefinition41, text_resultset
 from proxy.client import token
 from proxy.client.session_rules import without
 from proxy.observe import show
-from routing.consistency import SettingError, read_setting
-from routing.decision import Reason
-from routing.own_statement import (
+from routing.consistency.causal_token import TokenError
+from routing.consistency.decision import Reason
+from routing.consistency.rules import SettingError, read_setting
+from routing.sql.own_statement import (
     SelectOwn,
     SetOwn,
     ShowOwn,
     ShowVariables,
     WrongOwn,
 )
-from routing.token import TokenError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from proxy.client.session import ClientSession
-    from routing.consistency import Adjustment, Rules
-    from routing.own_statement import OwnAssignment
-    from routing.statement import Statement
+    from routing.consistency.rules import Adjustment, Rules
+    from routing.sql.own_statement import OwnAssignment
+    from routing.sql.statement import Statement
 
 _VALUES: Final[dict[str, Callable[[Rules], str]]] = {
     "consistency": lambda rules: rules.consistency,

@@ -14,14 +14,14 @@ from protocol.statement_execution import statement_id, with_statement_id
 from proxy.client.prepared import PreparedStatement, close_on
 from proxy.client.statement_rules import adjust
 from proxy.server.connection import PreparedHandle
-from routing.decision import Reason
+from routing.consistency.decision import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from proxy.client.session import ClientSession
     from proxy.server.connection import ServerConnection
-    from routing.statement import Statement
+    from routing.sql.statement import Statement
 
 _ID_END: Final = 9
 _FLAGS: Final = 9

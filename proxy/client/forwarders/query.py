@@ -13,7 +13,7 @@ from protocol.response_stream import RESULTS
 from proxy.client.forwarders.own import forward_own
 from proxy.client.forwarders.text_prepared import resolved
 from proxy.client.statement_rules import adjust
-from routing.decision import Reason
+from routing.consistency.decision import Reason
 
 if TYPE_CHECKING:
     from proxy.client.session import ClientSession

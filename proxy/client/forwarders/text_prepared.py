@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from routing.statement import StatementClass, Touch
+from routing.sql.statement import StatementClass, Touch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from proxy.client.session import ClientSession
     from proxy.server.connection import ServerConnection
-    from routing.statement import Statement
-    from routing.text_prepared import TextPrepared
+    from routing.sql.statement import Statement
+    from routing.sql.text_prepared import TextPrepared
 
 
 def resolved(

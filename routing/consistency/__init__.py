@@ -1,0 +1,1 @@
+"""What a read may ask for, and what its scope has written and seen."""

@@ -1,0 +1,159 @@
+"""What was decided about a statement: closed enums that metrics, routing log and audit share."""
+
+from typing import NamedTuple
+
+from protocol.gtid import GtidSet
+from routing.servers.topology import Role, Server
+from routing.word import Word
+
+__all__ = [
+    "Decision",
+    "Level",
+    "LostPolicy",
+    "Outcome",
+    "Proof",
+    "Reason",
+    "Role",
+    "Scope",
+    "TimeoutPolicy",
+]
+
+
+class Level(Word):
+    """Consistency levels (WL#6972: BEST_EFFORT is L1, READ_OWN_WRITES L2, READ_ALL_WRITES L3)."""
+
+    BEST_EFFORT = "BEST_EFFORT"
+    """Anything."""
+    READ_OWN_WRITES = "READ_OWN_WRITES"
+    """Every write that was acknowledged earlier in the scope."""
+    MONOTONIC_READS = "MONOTONIC_READS"
+    """That, and never an older state than the scope has seen."""
+    READ_ALL_WRITES = "READ_ALL_WRITES"
+    """Every write acknowledged, to anyone, before the newest thing that the scope has seen."""
+    STRONG = "STRONG"
+    """Every write committed on the primary before the read began, through whatever door."""
+    BOUNDED_STALENESS = "BOUNDED_STALENESS"
+    """A state at most so old."""
+
+
+class Scope(Word):
+    """Whose writes count as a session's own."""
+
+    CONNECTION = "connection"
+    USER = "user"
+    """All connections that logged in under one user name."""
+    APPLICATION = "application"
+    """All connections and statements that name one key."""
+    PROXY = "proxy"
+    """All connections through this proxy."""
+
+
+class Proof(Word):
+    """Why the server that answered was allowed to."""
+
+    NONE = "none"
+    """No guarantee was asked for, or the timeout policy `stale` gave it up; the reason tells."""
+    PRIMARY = "primary"
+    """The primary has every transaction that it acknowledged."""
+    KNOWN = "known"
+    """The required set is a subset of the replica's applied set."""
+    WAITED = "waited"
+    """A WAIT ended on the very connection, right before the statement, and the set was there."""
+    PROBED = "probed"
+    """Only of a decision that is not the last: the primary is asked what it has, then decided."""
+
+
+class Reason(Word):
+    """Why this server was chosen."""
+
+    WRITE = "write"
+    """May change data, or cannot be shown not to."""
+    SESSION = "session"
+    """Reads or changes what lives in the session's connection to the primary."""
+    TRANSACTION = "transaction"
+    """Starts, ends or runs inside a transaction."""
+    PREPARED = "prepared"
+    """A prepared statement that only the primary knows, or is to know: none was looked at that is
+    too long, and one whose text is read under other settings now was prepared there before."""
+    CURSOR = "cursor"
+    """The prepared statement's cursor is open there."""
+    COMMAND = "command"
+    """A command that is no statement (COM_PING, COM_INIT_DB, …)."""
+    PINNED = "pinned"
+    """The session holds state that only the primary connection has."""
+    DIAGNOSTIC = "diagnostic"
+    """Asks about the previous statement, so it follows it."""
+    READ = "read"
+    """A read on a replica that is allowed to answer."""
+    UNKNOWN_REQUIRED = "unknown_required"
+    """The session may have committed what no packet named: the primary, until it is known again."""
+    PROBE = "probe"
+    """What the read must see is not known before the primary has said what it has."""
+    PROBE_FAILED = "probe_failed"
+    """The primary could not say what it has."""
+    LOST_WRITES = "lost_writes"
+    """Writes that were acknowledged are gone from the primary; the policy is to say so once."""
+    COMMIT_ORDER = "commit_order"
+    """No replica commits in the primary's order, so each may show what the primary never had."""
+    FLOOD = "flood"
+    """More reads wanted to leave late replicas than the primary is to be given."""
+    PROXY = "proxy"
+    """A statement to Tidegate itself."""
+    NO_GTIDS = "no_gtids"
+    """The primary runs without gtid_mode=ON, so no write of the session has a name."""
+    NO_REPLICA = "no_replica"
+    """No replica is healthy."""
+    REPLICA_BEHIND = "replica_behind"
+    """The replicas are known to be behind by more than the wait budget."""
+    WAIT_TIMEOUT = "wait_timeout"
+    """The wait budget ran out; the timeout policy named the server (or the error)."""
+    REPLICA_REFUSED = "replica_refused"
+    """The replica answered that it may not or could not run the statement."""
+    AUDIT_FAILED = "audit_failed"
+    """The replica lacks what it was taken to have, or did not say whether it has it."""
+    REPLICA_LOST = "replica_lost"
+    """The replica's connection failed, or said nothing any more, before a byte of the result was
+    passed on."""
+
+
+class TimeoutPolicy(Word):
+    """What a read gets whose wait budget ran out."""
+
+    PRIMARY = "primary"
+    ERROR = "error"
+    STALE = "stale"
+
+
+class LostPolicy(Word):
+    """What a scope's next read gets when acknowledged writes are gone from the primary."""
+
+    ERROR = "error"
+    CONTINUE = "continue"
+
+
+class Outcome(Word):
+    """How a statement ended, as its client saw it."""
+
+    OK = "ok"
+    ERROR = "error"
+    """The server (or the proxy) answered with an ERR packet."""
+    LOST = "lost"
+    """A connection broke before the answer was complete."""
+
+
+class Decision(NamedTuple):
+    """Where a statement goes.
+
+    Attributes:
+        server: the chosen server.
+        reason: why it was chosen.
+        proof: what will allow the answer, if all goes well.
+        proof_set: known: the applied set that covers what is required; waited: the set to wait for.
+        confirm: the server is to be asked, in front, whether it still has all that it has proved.
+    """
+
+    server: Server
+    reason: Reason
+    proof: Proof
+    proof_set: GtidSet | None = None
+    confirm: bool = False

@@ -1,0 +1,475 @@
+"""What the sessions of one scope must see, and the table of the scopes that are alive.
+
+Every session has a scope of its own, which ends with it. Wider scopes (a user, an application, the
+whole proxy) live in a table, from the first read that asks for one until nobody used it for a
+while, or until there are too many. Whatever a session writes or sees is entered into its own scope
+and into those of its wider scopes that are alive. One that is not alive forgets nothing by that: it
+begins as *unknown*, and its first read has the primary asked what there is.
+
+A `Keeper` may keep wider scopes for the next start. It is told of what makes a scope require more
+(`ahead`) before the client is, and only once until it has kept that (`ScopeState.kept`).
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from typing import Final, NamedTuple, Protocol
+
+from protocol.gtid import EMPTY, GtidSet
+from routing.consistency.decision import Level, Scope
+from routing.consistency.rules import REMEMBERING
+from routing.servers.topology import Server
+
+COMPACT_ABOVE: Final = 8
+"""Intervals beyond which a required set is closed by what the primary is known to have."""
+
+PROBE_ABOVE: Final = 64
+"""Intervals beyond which the primary is asked for its set, so that the required one gets short."""
+
+_DOUBTS: Final = 1 << 32
+"""More than one scope ever counts."""
+
+
+_NO_TERM: Final = -1
+
+
+class KeptScope(NamedTuple):
+    """What a restart must not lose of a wider scope.
+
+    Which server showed it something is not in it: at a level that remembers, the first read of a
+    scope that comes back has the primary asked.
+
+    Attributes:
+        kind, key, own, observed, lost, lost_untold, unknown, used_at: those of the `ScopeState`.
+        growth: how often it came to require more, when this was taken.
+    """
+
+    kind: Scope
+    key: str
+    own: GtidSet
+    observed: GtidSet
+    lost: GtidSet
+    lost_untold: bool
+    unknown: bool
+    used_at: float
+    growth: int = 0
+
+
+class Keeper(Protocol):
+    """Keeps wider scopes for the next start."""
+
+    def ahead(self, scope: "ScopeState") -> None:
+        """From now on the scope may require more than what is kept of it.
+
+        Unless that is known to whoever finds it after a crash when this returns, nothing keeps it.
+        """
+
+    def changed(self, scope: "ScopeState") -> None:
+        """There is something to keep of the scope, sooner or later."""
+
+    def dropped(self, scope: "ScopeState") -> None:
+        """The scope is not alive any more, so what is kept of it gets too small."""
+
+    def unlogged(self, keys: "tuple[ScopeKey, ...]") -> None:
+        """What has no name was written in these for the first time; none of them: in any."""
+
+
+class ScopeState:
+    """What the reads of one scope must be able to see.
+
+    Attributes:
+        kind: how wide it is.
+        key: whose it is; empty for a connection's own and for the proxy's.
+        own: GTIDs that were acknowledged in it.
+        observed: sets that servers showed in it, and upper bounds of what was seen.
+        unknown: something may have been committed in it that no packet named.
+        unlogged: something was written in it that has no name at all (`sql_log_bin=0`): no replica
+            can be shown to have it.
+        seen_on: the one server that showed what `observed` may not bound; None if none did.
+        seen_epoch: that server's epoch then.
+        unseen: more than one did, or nobody knows which.
+        term: the primary's term (`Topology.term`) that the sets belong to.
+        changed_at: when something was last acknowledged or seen, monotonic s.
+        used_at: when it was last asked for or entered into, monotonic s.
+        lost: acknowledged GTIDs that a later primary does not have.
+        lost_untold: no read was told of them yet.
+        keeper: keeps it for the next start; None if nobody does.
+    """
+
+    def __init__(self, kind: Scope, key: str, term: int, *, unknown: bool, doubts: int = 0) -> None:
+        """Begin with nothing; `doubts` is what to count them from."""
+        self.kind = kind
+        self.key = key
+        self.own: GtidSet = EMPTY
+        self.observed: GtidSet = EMPTY
+        self.unknown = unknown
+        self.unlogged = False
+        self.seen_on: Server | None = None
+        self.seen_epoch = 0
+        self.unseen = unknown
+        self.term = term
+        self.changed_at = 0.0
+        self.used_at = 0.0
+        self.lost: GtidSet = EMPTY
+        self.lost_untold = False
+        # The number of the last doubt, of the last about writes, of the last about what was shown.
+        self._doubts = self._unnamed = self._shown = doubts
+        self._probe_above = PROBE_ABOVE
+        self.keeper: Keeper | None = None
+        self._growth = 0
+        self._is_ahead = False  # the keeper knows that what is kept may be too small
+        self._is_changed = False  # the keeper knows that there is something to keep
+
+    def required(self, level: Level) -> GtidSet:
+        """What a read at this level must see, as far as it is known."""
+        if level in REMEMBERING:
+            return self.everything
+        if level is Level.BEST_EFFORT or level is Level.BOUNDED_STALENESS:
+            return EMPTY
+        return self.own
+
+    @property
+    def everything(self) -> GtidSet:
+        """Own and observed; what is observed mostly holds what is own."""
+        if not self.own <= self.observed:
+            self.observed |= self.own
+        return self.observed
+
+    def is_known(self, level: Level) -> bool:
+        """Whether it is known what a read at this level must see."""
+        return not self.unknown and not (self.unseen and level in REMEMBERING)
+
+    def wrote(self, gtids: GtidSet, primary_applied: GtidSet, now: float = 0.0) -> None:
+        """A server acknowledged these transactions."""
+        own = self.own | gtids
+        if own.interval_count > COMPACT_ABOVE:
+            own = own.compact(primary_applied)
+        if own is not self.own:
+            self.own = own
+            self._grew()
+        self.changed_at = self.used_at = now
+
+    def saw(self, executed: GtidSet, now: float = 0.0) -> None:
+        """A server had this at the end of a statement.
+
+        Not quite all of what the statement saw (`showed`): rows are visible a moment before their
+        transaction joins `gtid_executed`.
+        """
+        if not executed <= self.observed:
+            self.observed |= executed
+            self.changed_at = self.used_at = now
+            self._changed()
+
+    def covered(self, executed: GtidSet) -> None:
+        """All that was written in it so far is in this set."""
+        if self.unknown:
+            self.own |= executed
+            self._changed()
+        self.unknown = False
+
+    def may_have_written(self) -> None:
+        """A command that may write ended without a word on what it committed (fact 2.3)."""
+        self.unknown = True
+        self._doubts += 1
+        self._unnamed = self._doubts
+        self._grew()
+
+    def showed(self, server: Server, epoch: int) -> None:
+        """An answer of this server went to a client: its later states are no older."""
+        self._doubts += 1
+        self._shown = self._doubts
+        if self.seen_on is None:
+            self.seen_on = server
+            self.seen_epoch = epoch
+        elif self.seen_on is not server or self.seen_epoch != epoch:
+            self.unseen = True
+
+    def may_have_seen(self) -> None:
+        """Something was shown, and nobody knows by which server."""
+        self._doubts += 1
+        self._shown = self._doubts
+        self.unseen = True
+
+    def settled(self, primary: Server, epoch: int) -> None:
+        """The primary waited for all that it had begun to commit: it shows whatever was seen."""
+        self.seen_on = primary
+        self.seen_epoch = epoch
+        self.unseen = False
+
+    @property
+    def seen(self) -> bool:
+        """Whether something was shown that `observed` may not bound."""
+        return self.unseen or self.seen_on is not None
+
+    @property
+    def doubts(self) -> int:
+        """Counts what made it unknown; a probe ends the doubts that were there when it began.
+
+        Those about writes and those about what was shown each by themselves: in a scope that many
+        share, something is shown all the time.
+        """
+        return self._doubts
+
+    def probed(self, executed: GtidSet, doubts: int, owned: GtidSet = EMPTY) -> None:
+        """What the primary had and was committing, asked when there were so many `doubts`.
+
+        The two together bound all that anybody had seen on any server.
+        """
+        before = self.unknown, self.own, self.observed
+        if self.unknown:
+            self.own |= executed
+            self.unknown = self._unnamed > doubts
+        else:
+            self.own = self.own.compact(executed)
+        if self.seen:
+            self.observed = self.observed | executed | owned
+            if self._shown <= doubts:
+                self.seen_on = None
+                self.unseen = False
+        else:
+            self.observed = self.observed.compact(executed)
+        # A set that stays long after a probe has real gaps; asking again would not shorten it.
+        self._probe_above = max(PROBE_ABOVE, 2 * self.own.interval_count)
+        if before != (self.unknown, self.own, self.observed):
+            self._changed()
+
+    def doubt(self) -> None:
+        """What it must see may not be in the primary: the next read asks."""
+        self.term = _NO_TERM
+
+    def verified(self, executed: GtidSet, required: GtidSet, term: int) -> GtidSet:
+        """Compare with what the primary of a new term has; return what is lost.
+
+        Args:
+            executed: the primary's `gtid_executed`.
+            required: `everything` when the primary was asked; what came later is not in doubt.
+            term: the primary's.
+        """
+        self.term = term
+        lost = required - executed
+        if lost:
+            self.own -= lost
+            self.observed -= lost
+            self.lost |= lost
+            self.lost_untold = True
+            self._changed()
+        return lost
+
+    def told_lost(self) -> None:
+        """A reader was told of `lost`, or is not to be told."""
+        self.lost_untold = False
+        self._changed()
+
+    @property
+    def is_long(self) -> bool:
+        """Whether the primary should be asked, so that the required set gets short."""
+        return self.own.interval_count > self._probe_above
+
+    # For the next start
+
+    def begin_keeping(self, keeper: Keeper | None) -> None:
+        """From now on this one keeps it, or nobody; so far it has kept nothing."""
+        self.keeper = keeper
+        self._is_ahead = self._is_changed = False
+        if keeper is not None:
+            self._grew()
+
+    def to_keep(self) -> KeptScope:
+        """What there is to keep; what comes later is told to the keeper."""
+        self._is_changed = False
+        return KeptScope(
+            *(self.kind, self.key, self.own, self.observed, self.lost, self.lost_untold),
+            *(self.unknown, self.used_at, self._growth),
+        )
+
+    def kept(self, kept: KeptScope) -> bool:
+        """That was kept. Whether nothing more is required; if so, `ahead` is told anew."""
+        if kept.growth != self._growth:
+            return False
+        self._is_ahead = False
+        return True
+
+    def not_kept(self) -> None:
+        """What was to be kept was not."""
+        self._changed()
+
+    def _grew(self) -> None:
+        """More is required than before."""
+        self._growth += 1
+        keeper = self.keeper
+        if keeper is not None and not self._is_ahead:
+            self._is_ahead = True
+            keeper.ahead(self)
+        self._changed()
+
+    def _changed(self) -> None:
+        keeper = self.keeper
+        if keeper is not None and not self._is_changed:
+            self._is_changed = True
+            keeper.changed(self)
+
+    @classmethod
+    def found(cls, kept: KeptScope, keeper: Keeper, doubts: int) -> "ScopeState":
+        """A scope that was kept, before a primary was asked whether it has all that."""
+        state = cls(kept.kind, kept.key, _NO_TERM, unknown=kept.unknown, doubts=doubts)
+        state.unseen = True
+        state.own, state.observed = kept.own, kept.observed
+        state.lost, state.lost_untold = kept.lost, kept.lost_untold
+        state.used_at = kept.used_at
+        state.keeper = keeper
+        if kept.unknown:
+            state._grew()  # that it is, was perhaps not kept
+        return state
+
+
+ScopeKey = tuple[Scope, str]
+
+
+class Scopes:
+    """The wider scopes that are alive: least recently used first.
+
+    Attributes:
+        evicted: how many were dropped, for their age or for want of room.
+    """
+
+    def __init__(self, limit: int = 10_000, age: float = 3600.0) -> None:
+        """At most `limit` scopes, each for `age` seconds since its last use."""
+        self._limit = limit
+        self._age = age
+        self._states: OrderedDict[ScopeKey, ScopeState] = OrderedDict()
+        self._begun = 0
+        self._unlogged: set[ScopeKey] = set()
+        self._unlogged_unknown = False  # these would be too many
+        self._keeper: Keeper | None = None
+        self.evicted = 0
+
+    def __len__(self) -> int:
+        return len(self._states)
+
+    def states(self) -> list[ScopeState]:
+        """Those that are alive."""
+        return list(self._states.values())
+
+    def get(self, kind: Scope, key: str, term: int, now: float) -> ScopeState:
+        """The scope, which begins as unknown if it is not alive."""
+        state = self._states.get((kind, key))
+        if state is None or now - state.used_at > self._age:
+            if state is not None:
+                self._drop(state)
+            # A probe that was begun for the scope before it does not know what was missed since.
+            self._begun += 1
+            doubts = self._begun * _DOUBTS
+            state = ScopeState(kind, key, term, unknown=True, doubts=doubts)
+            state.unlogged = self._unlogged_unknown or (kind, key) in self._unlogged
+            self._states[kind, key] = state
+            state.used_at = now
+            if self._keeper is not None:
+                state.begin_keeping(self._keeper)
+            self._make_room(now)
+        state.used_at = now
+        self._states.move_to_end((kind, key))
+        return state
+
+    def alive(self, user: str, application: str) -> list[ScopeState]:
+        """Those of a statement's wider scopes that somebody reads in."""
+        states = self._states
+        if not states:
+            return []
+        return [states[key] for key in _keys(user, application) if key in states]
+
+    def wrote_unlogged(self, user: str, application: str) -> None:
+        """Something without a name was written in all these, be they alive or not.
+
+        It is never forgotten: no probe and no time brings it to a replica.
+        """
+        self._add_unlogged(_keys(user, application))
+        for state in self.alive(user, application):
+            state.unlogged = True
+
+    def doubt_logging(self) -> None:
+        """What is unknown to scopes that are alive may have no name; `wrote_unlogged`."""
+        unknown = [state for state in self._states.values() if state.unknown]
+        for state in unknown:
+            state.unlogged = True
+        if unknown:
+            self._add_unlogged(tuple([(state.kind, state.key) for state in unknown]))
+
+    def _add_unlogged(self, keys: tuple[ScopeKey, ...]) -> None:
+        if self._unlogged_unknown:
+            return
+        new = tuple([key for key in keys if key not in self._unlogged])
+        if not new:
+            return
+        if len(self._unlogged) + len(new) > self._limit:
+            self.all_unlogged()
+            new = ()
+        else:
+            self._unlogged.update(new)
+        if self._keeper is not None:
+            self._keeper.unlogged(new)
+
+    def all_unlogged(self) -> None:
+        """Something without a name may have been written in any scope."""
+        self._unlogged_unknown = True
+        self._unlogged.clear()
+        for state in self._states.values():
+            state.unlogged = True
+
+    # For the next start
+
+    @property
+    def unlogged_keys(self) -> frozenset[ScopeKey] | None:
+        """Scopes in which something without a name was written; None for all of them."""
+        return None if self._unlogged_unknown else frozenset(self._unlogged)
+
+    def restore(self, kept: Iterable[KeptScope], keeper: Keeper, now: float) -> None:
+        """Begin with what this one has kept so far, and goes on to keep.
+
+        Args:
+            kept: scopes, with `used_at` on the clock of today.
+            keeper: whoever kept them.
+            now: monotonic, s.
+        """
+        self._keeper = keeper
+        for one in sorted(kept, key=_used_at):
+            self._begun += 1
+            state = ScopeState.found(one, keeper, self._begun * _DOUBTS)
+            self._states[one.kind, one.key] = state
+        self._make_room(now)
+
+    def restore_unlogged(self, keys: Iterable[ScopeKey]) -> None:
+        """Something without a name was written in these before the start."""
+        self._add_unlogged(tuple(keys))
+        for key in self._unlogged:
+            if key in self._states:
+                self._states[key].unlogged = True
+
+    def begin_keeping(self, keeper: Keeper | None) -> None:
+        """From now on this one keeps all scopes that are alive, or nobody does."""
+        self._keeper = keeper
+        for state in self._states.values():
+            state.begin_keeping(keeper)
+
+    def _drop(self, state: ScopeState) -> None:
+        del self._states[state.kind, state.key]
+        self.evicted += 1
+        state.keeper = None
+        if self._keeper is not None:
+            self._keeper.dropped(state)
+
+    def _make_room(self, now: float) -> None:
+        states = self._states
+        while states:
+            oldest = next(iter(states.values()))
+            if len(states) <= self._limit and now - oldest.used_at <= self._age:
+                return
+            self._drop(oldest)
+
+
+def _used_at(kept: KeptScope) -> float:
+    return kept.used_at
+
+
+def _keys(user: str, application: str) -> tuple[ScopeKey, ...]:
+    """Those of a statement's wider scopes."""
+    # Who names no application reads with all who name none.
+    return (Scope.PROXY, ""), (Scope.USER, user), (Scope.APPLICATION, application)

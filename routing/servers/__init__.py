@@ -1,0 +1,1 @@
+"""What is known of servers: who they are, what they have applied, how far behind they are."""

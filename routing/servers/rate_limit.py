@@ -1,0 +1,28 @@
+"""A rate limit that tells how long to wait."""
+
+
+class RateLimit:
+    """Lets through `rate` per second, and up to a second's worth at once."""
+
+    def __init__(self, rate: float) -> None:
+        """`rate` is per second."""
+        self._rate = rate
+        self._burst = max(rate, 1.0)
+        self._left = self._burst
+        self._at: float | None = None
+
+    def reserve(self, now: float, most: float) -> float | None:
+        """Take one; return after how many seconds its turn is.
+
+        Args:
+            now: monotonic time, seconds.
+            most: the longest wait that is of use; beyond it nothing is taken and None returned.
+        """
+        if self._at is not None and now > self._at:
+            self._left = min(self._burst, self._left + (now - self._at) * self._rate)
+        self._at = now if self._at is None else max(now, self._at)
+        delay = max(0.0, (1.0 - self._left) / self._rate)
+        if delay > most:
+            return None
+        self._left -= 1.0
+        return delay

@@ -1,0 +1,470 @@
+"""Servers as routing sees them: role, health, incarnation, and what they proved to have applied."""
+
+from collections.abc import Iterable
+from math import inf
+from typing import Final, NamedTuple
+
+from protocol.gtid import EMPTY, GtidSet
+from routing.servers.clock import Clock
+from routing.servers.filters import Filters
+from routing.servers.lag import Lag
+from routing.servers.observations import Observations
+from routing.servers.rate_limit import RateLimit
+from routing.servers.refusals import Refusals
+from routing.word import Word
+
+_PENDING_LIMIT: Final = 64
+_RESTART_SLACK_S: Final = 1.0
+_BACKOFF_FIRST_S: Final = 0.25
+_BACKOFF_LAST_S: Final = 4.0
+_TRUSTED_S: Final = 2.0
+"""How long a measured delay predicts the next one."""
+_GAIN: Final = 0.25
+_BLOCKED_S: Final = 0.002
+"""A WAIT that took longer has really waited."""
+
+
+_EPOCHS: Final = 1 << 32
+_FALLBACK_RATE: Final = 2000.0
+
+
+class Role(Word):
+    """What a server is in the topology."""
+
+    PRIMARY = "primary"
+    REPLICA = "replica"
+
+
+class Sight(Word):
+    """How the monitor's last look at a server ended."""
+
+    UNKNOWN = "unknown"
+    """There was none."""
+    ANSWERED = "answered"
+    REFUSED = "refused"
+    """It is there, and does not let the monitor look."""
+    GONE = "gone"
+
+
+class Server:
+    """One MySQL server.
+
+    An applied set belongs to one incarnation of a server, named by `server_uuid` and its start. A
+    connection remembers the `epoch` in which it was opened; a proof counts only for connections of
+    the present epoch.
+
+    Attributes:
+        name: ``host:port``; what metrics, log and messages call it.
+        role: primary or replica.
+        down_until: until when (monotonic s) it is not asked, since it could not be reached.
+        uuid: `@@server_uuid`; empty until it was first reached.
+        epoch: counts incarnations seen.
+        started_epoch: the one in which it was last seen to have started since it was asked before:
+            connections of earlier ones are broken, whether that was noticed or not. (A start that
+            has only moved is no proof: it is told by two clocks, and clocks are set.)
+        version: `@@version` as its handshake gave it; empty until then.
+        said: how many times it has said something, on whatever connection.
+        max_packet: the max_allowed_packet of the newest session there, bytes; 0 before the first.
+        gtids: `@@GLOBAL.gtid_mode` is ON (or was not asked yet).
+        behind_until: until when (monotonic s) a wait is not worth trying; see `timed_out`.
+        ordered: it commits in the order of its source, so it shows only states that the source had.
+        confirmed_at: all that it has proved it had at this moment (monotonic s), or at a later one.
+        proof_max_age: how long that counts without being asked for again, s.
+        read_only: `@@GLOBAL.read_only`, as the monitor saw it last; None before.
+        opened: it was read only, and then no more, and was not started in between.
+        sight: how the monitor's last look ended.
+        seen_at: when that look began, monotonic s.
+        sources: UUIDs of those that it is configured to replicate from, running or not ("" where it
+            was never connected); None if that was not asked or may not be seen.
+        lag: how far it is behind the primary, s, as the monitor measured it; None if unknown.
+        gap: transactions of the primary that it lacks although it has newer ones; likewise.
+        replication: how far it is behind each source, by commit timestamps.
+        clock: what its clock was ahead of the proxy's at the monitor's last look; None if unknown.
+        errant: transactions that it has and the primary has not.
+        strayed: those of them with names that the primary itself gives: it lost them, and may give,
+            or have given, the names again. What this server has under them is not what the primary
+            has. It is so for as long as the server has any of them.
+        strayed_before: what had `strayed` before the start, by `server_uuid`: of servers that were
+            not met since.
+        filters: what replication leaves out there.
+    """
+
+    def __init__(self, name: str, role: Role) -> None:
+        self.name = name
+        self.role = role
+        self.down_until = 0.0
+        self.uuid = ""
+        self.epoch = 0
+        self.started_epoch = 0
+        self.version = ""
+        self.said = 0
+        self.max_packet = 0
+        self.gtids = True
+        self.behind_until = 0.0
+        self.ordered = True
+        self.confirmed_at = 0.0
+        self.proof_max_age = inf
+        self.read_only: bool | None = None
+        self.opened = False
+        self.sight = Sight.UNKNOWN
+        self.seen_at = 0.0
+        self.sources: frozenset[str] | None = None
+        self.lag: float | None = None
+        self.gap: int | None = None
+        self.replication = Lag()
+        self.clock: Clock | None = None
+        self.errant: GtidSet = EMPTY
+        self.strayed: GtidSet = EMPTY
+        self.strayed_before: dict[str, GtidSet] = {}
+        self.filters = Filters()
+        self._delay = 0.0
+        self._delay_until = 0.0
+        self._lag = 0.0
+        self._lag_until = 0.0
+        self._behind_backoff = _BACKOFF_FIRST_S
+        self._down_backoff = _BACKOFF_FIRST_S
+        self._started = (0.0, 0.0)
+        self._unordered_at = 0.0
+        self._question_at = 0.0
+        self._asked_at = 0.0
+        self._applied = EMPTY
+        self._mistaken = EMPTY  # what it was last taken to have, and has not
+        self._pending: list[GtidSet] = []
+
+    @property
+    def started(self) -> tuple[float, float]:
+        """Between when and when this incarnation started, s since the epoch."""
+        return self._started
+
+    @property
+    def diverged(self) -> bool:
+        """Whether it has something else than the primary under a name."""
+        return bool(self.strayed)
+
+    @property
+    def applied(self) -> GtidSet:
+        """What this incarnation has proved to have committed, visible to new reads."""
+        if self._pending:
+            applied = self._applied
+            for gtids in self._pending:
+                applied |= gtids
+            self._applied = applied
+            self._pending.clear()
+        return self._applied
+
+    def proved(self, gtids: GtidSet, epoch: int, asked_at: float = inf) -> None:
+        """Add what a connection of `epoch` proved: a WAIT that ended well, or a tracker.
+
+        Args:
+            gtids: the set.
+            epoch: the connection's.
+            asked_at: when the question was sent, monotonic s. What was sent before the last
+                question for all that is proved (`asks`) is left out: the answer to that one does
+                not speak of it.
+        """
+        if epoch == self.epoch and asked_at >= self._question_at:
+            self._pending.append(gtids)
+            if len(self._pending) >= _PENDING_LIMIT:
+                _ = self.applied  # bounds what is pending
+            self.caught_up()
+
+    @property
+    def vouches(self) -> bool:
+        """Whether the GTIDs that it has tell what it has."""
+        return self.gtids and not self.diverged and not self.filters.refused
+
+    def seen_read_only(self, read_only: bool) -> None:
+        """Take its `read_only`."""
+        if read_only:
+            self.opened = False
+        elif self.read_only:
+            self.opened = True
+        self.read_only = read_only
+
+    @property
+    def takes_writes(self) -> bool:
+        """Whether it did when the monitor looked last."""
+        return self.sight is Sight.ANSWERED and self.read_only is False
+
+    def is_doubtful(self, now: float) -> bool:
+        """Whether what it has proved was proved too long ago; `now` is monotonic, s."""
+        return now - self.confirmed_at >= self.proof_max_age
+
+    def asks(self, now: float) -> None:
+        """It is asked whether it still has `applied`, and commits in order; see `confirmed`."""
+        self._question_at = max(self._question_at, now)
+
+    def confirmed(self, epoch: int, asked_at: float) -> None:
+        """A connection of `epoch` said yes to a question of that moment (`asks`), monotonic s."""
+        if epoch == self.epoch:
+            self.confirmed_at = max(self.confirmed_at, asked_at)
+
+    def distrust(self, epoch: int) -> None:
+        """A connection of `epoch` said that it lacks what it was taken to have.
+
+        It may be another incarnation by now, whose connections stayed: nothing is known of it.
+        """
+        if epoch == self.epoch:
+            self._mistaken = self.applied
+            self._begin(EMPTY, 0.0)
+
+    def keeps_order(self, ordered: bool, asked_at: float, answered_at: float) -> None:
+        """Take whether it commits in the order of its source; times are monotonic s.
+
+        Connections differ in how fast they are: what was asked before a no may be an older yes.
+        """
+        if not ordered:
+            self.ordered = False
+            self._unordered_at = answered_at
+        elif asked_at >= self._unordered_at:
+            self.ordered = True
+
+    def _begin(self, applied: GtidSet, asked_at: float) -> None:
+        """Another incarnation, of which only this is known, by a question of that moment."""
+        self.epoch += 1
+        self.confirmed_at = asked_at
+        self._question_at = max(self._question_at, asked_at)
+        self._applied = applied
+        self._pending.clear()
+        self.caught_up()
+
+    def observed(
+        self,
+        uuid: str,
+        started: tuple[float, float],
+        executed: GtidSet,
+        applied_before: GtidSet,
+        asked_at: float = 0.0,
+        epoch_before: int | None = None,
+        sent_at: float = 0.0,
+    ) -> int:
+        """Take `@@GLOBAL.gtid_executed` as one connection read it; return the epoch it belongs to.
+
+        A new incarnation is told by its uuid, by its start, or by GTIDs that are gone (RESET BINARY
+        LOGS AND GTIDS, a crash that lost transactions, a data directory that was replaced).
+
+        Args:
+            uuid: `@@server_uuid`.
+            started: between when and when the server started, s since the epoch: its Uptime is
+                whole seconds, and its answer took time.
+            executed: the set that was read.
+            applied_before: `applied` when the question was sent; what other connections proved
+                meanwhile may be missing from the answer.
+            asked_at: when the question was sent, s since the epoch.
+            epoch_before: `epoch` at that moment, if that may have changed.
+            sent_at: that moment, monotonic s.
+        """
+        self.said += 1
+        restarted = (
+            uuid != self.uuid
+            or started[0] - self._started[1] > _RESTART_SLACK_S
+            or self._started[0] - started[1] > _RESTART_SLACK_S
+        )
+        replica = self.role is Role.REPLICA
+        if replica and epoch_before is not None and epoch_before != self.epoch:
+            # A new incarnation was noticed meanwhile, and this may be the word of the old one. A
+            # connection to the same process is as good as any, from now on.
+            return epoch_before if restarted else self.epoch
+        bereft = not applied_before <= executed
+        had = applied_before | self._mistaken
+        self._mistaken = EMPTY
+        if not had <= executed:
+            # A crash takes its last transactions, and leaves what it has under other names.
+            self.strayed &= executed
+            if not had & executed:
+                self.filters.made_anew()
+        if restarted or bereft:
+            self._begin(executed, sent_at)
+            if restarted:
+                self.opened = False  # it was its configuration that opened it
+                self.read_only = None
+            if restarted and (uuid != self.uuid or started[0] > self._asked_at):
+                self.started_epoch = self.epoch
+            if uuid != self.uuid:
+                self.strayed = self.strayed_before.pop(uuid, EMPTY) & executed
+                self.filters.made_anew()
+            self.uuid = uuid
+        elif not executed <= self.applied and sent_at >= self._question_at:
+            self._applied = self.applied | executed
+            self.caught_up()
+        self._started = started
+        self._asked_at = asked_at
+        return self.epoch
+
+    def predicted_wait(self, changed_at: float, now: float) -> float:
+        """How long a WAIT for what was acknowledged at `changed_at` would probably take, s.
+
+        By what WAITs met lately; where there were none, by the lag that was measured.
+        """
+        if now < self._delay_until:
+            return max(0.0, changed_at + self._delay - now)
+        if now < self._lag_until:
+            return max(0.0, changed_at + self._lag - now)
+        return 0.0
+
+    def measured(self, lag: float | None, now: float) -> None:
+        """Its lag by commit timestamps, s, is a hint for `predicted_wait`, and proves nothing."""
+        self._lag = lag or 0.0
+        self._lag_until = 0.0 if lag is None else now + _TRUSTED_S
+
+    def applied_after(self, delay: float, waited: float, now: float) -> None:
+        """A WAIT ended well, so long after the acknowledgement of what it waited for, s."""
+        if waited >= _BLOCKED_S:
+            self._delay += (delay - self._delay) * (_GAIN if now < self._delay_until else 1.0)
+        else:
+            self._delay = min(self._delay, delay)  # it was there already, who knows how long
+        self._delay_until = now + _TRUSTED_S
+
+    def timed_out(self, now: float, delay: float = 0.0) -> None:
+        """A wait's budget ran out: others need not try for a while, and longer each time.
+
+        `delay` is how long ago what it waited for was acknowledged, s.
+        """
+        self._delay = max(self._delay, delay)
+        self._delay_until = now + _TRUSTED_S
+        if now < self.behind_until:
+            return  # one of several that began before the first of them ran out
+        self.behind_until = now + self._behind_backoff
+        self._behind_backoff = min(self._behind_backoff * 2, _BACKOFF_LAST_S)
+
+    def caught_up(self) -> None:
+        """There was progress: waits are worth trying again."""
+        self.behind_until = 0.0
+        self._behind_backoff = _BACKOFF_FIRST_S
+
+    def unreachable(self, now: float) -> None:
+        """It could not be reached: others need not try for a while, and longer each time."""
+        self.down_until = now + self._down_backoff
+        self._down_backoff = min(self._down_backoff * 2, _BACKOFF_LAST_S)
+
+    def silent(self, until: float) -> None:
+        """It says nothing: nobody is to try before `until`, monotonic s, unless it is reached."""
+        self.down_until = max(self.down_until, until)
+
+    def trying(self, until: float) -> None:
+        """Somebody tries to reach it again after a failure: one attempt at a time is enough."""
+        if self.down_until:
+            self.down_until = max(self.down_until, until)
+
+    def reached(self) -> None:
+        """A connection was opened."""
+        self.down_until = 0.0
+        self._down_backoff = _BACKOFF_FIRST_S
+
+
+class Held(NamedTuple):
+    """What a replica had.
+
+    Attributes:
+        replica: the server.
+        uuid: its `server_uuid` then.
+        gtids: what it had, or was about to have.
+    """
+
+    replica: Server
+    uuid: str
+    gtids: GtidSet
+
+
+class Topology:
+    """One primary and its replicas.
+
+    Attributes:
+        primary: takes the writes.
+        replicas: all others.
+        observations: what the primary had at moments of the past.
+        refusals: statements that replicas refuse.
+        for_primary: reasons of reads that only the primary answers.
+        fallbacks: lets so many reads per second leave late replicas for the primary.
+        rivals: servers of which each may be the primary; empty while it is clear who is. None of
+            them gets a write.
+    """
+
+    def __init__(
+        self,
+        primary: str,
+        replicas: list[str],
+        fallback_rate: float = _FALLBACK_RATE,
+        proof_max_age: float = inf,
+        *,
+        allows_filters: bool = False,
+        for_primary: frozenset[Word] = frozenset(),
+    ) -> None:
+        """Names are ``host:port``.
+
+        Args:
+            primary: takes the writes.
+            replicas: all others.
+            fallback_rate: that of `fallbacks`.
+            proof_max_age: each server's.
+            allows_filters: reads may go where filters leave something out.
+            for_primary: `for_primary`.
+        """
+        self.primary = Server(primary, Role.PRIMARY)
+        self.replicas = [Server(name, Role.REPLICA) for name in replicas]
+        self.observations = Observations()
+        self.fallbacks = RateLimit(fallback_rate)
+        self.refusals = Refusals()
+        self.rivals: list[Server] = []
+        self.for_primary = for_primary
+        for server in self.servers:
+            server.proof_max_age = proof_max_age
+            server.filters.allowed = allows_filters
+        self._promotions = 0
+
+    @property
+    def servers(self) -> list[Server]:
+        """The primary first."""
+        return [self.primary, *self.replicas]
+
+    @property
+    def term(self) -> int:
+        """Names the primary and its incarnation: what one term acknowledged, another may lack."""
+        return self._promotions * _EPOCHS + self.primary.epoch
+
+    @property
+    def strayed(self) -> dict[str, GtidSet]:
+        """What servers have `strayed`, by `server_uuid`; of those that were not met yet, too."""
+        found = dict(self.primary.strayed_before)
+        found.update({server.uuid: server.strayed for server in self.servers if server.strayed})
+        return found
+
+    def remember_strayed(self, strayed: dict[str, GtidSet]) -> None:
+        """It was found before the start that servers with these `server_uuid`s have strayed."""
+        for server in self.servers:
+            server.strayed_before = strayed
+
+    def held_by_replicas(self) -> list[Held]:
+        """What each replica has proved so far; for `compare`, before the primary is asked."""
+        return [Held(replica, replica.uuid, replica.applied) for replica in self.replicas]
+
+    def compare(self, held: Iterable[Held], has: GtidSet) -> None:
+        """Judge replicas by the primary, but for those that have become others meanwhile.
+
+        Args:
+            held: what each had before the primary was asked.
+            has: what the primary was committing, asked first, with its `gtid_executed`.
+        """
+        # What the primary had of that as a replica: whoever followed the one before has others.
+        strayed, self.primary.strayed = self.primary.strayed, EMPTY
+        for replica, uuid, gtids in held:
+            if uuid != replica.uuid:
+                continue  # a crash may have left some of it; another server has none of it
+            replica.strayed |= strayed
+            replica.errant = gtids - has
+            for tsid in replica.errant.tsids:
+                if tsid.startswith(self.primary.uuid):
+                    replica.strayed |= GtidSet({tsid: replica.errant.intervals(tsid)})
+
+    def promote(self, server: Server) -> None:
+        """A replica has become the primary, and the primary a replica."""
+        old = self.primary
+        old.role, server.role = Role.REPLICA, Role.PRIMARY
+        old.opened = server.opened = False  # that counts once
+        server.filters.lacking = False  # what it has is what there is
+        server.lag = None
+        self.rivals = []
+        self.replicas = [old if replica is server else replica for replica in self.replicas]
+        self.primary = server
+        self._promotions += 1
+        self.observations.clear()

@@ -1,0 +1,1 @@
+"""What one session holds, carries and must see."""

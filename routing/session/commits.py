@@ -1,0 +1,107 @@
+"""Whether what a session committed was named, by GTIDs that the server told.
+
+A server tells of them only while session_track_gtids is on, and a stored program or a trigger can
+turn it off. Trackers tell of that, unless the program turns these off as well, even so that no
+trace of it is left (docs/mysql-behaviour.md, *Trackers*). Counts of affected rows it cannot turn
+off. So an answer that tells of such rows and of no GTID, or of a definition, may be to something
+that was committed and not named; and so may the answer to a program, unless tracking is sure.
+"""
+
+from typing import Final
+
+from routing.sql.statement import Statement, StatementClass, Touch
+
+_DEFINITIONS: Final = (Touch.DEFINITION, Touch.ACCOUNT)
+_IN_TRANS: Final = 0x0001
+_UPDATED: Final = b"Rows matched: "
+_NO_ROW: Final = b"  Changed: 0  "
+"""In the text of an UPDATE's OK: where a client asks for found rows, these count as affected."""
+
+
+class Commits:
+    """Those of one session."""
+
+    def __init__(self) -> None:
+        self._sure = True  # no program has run since GTID tracking was turned on
+        self._cautious = False  # programs of this session have raised doubts
+        self._open = False  # the open transaction may have something to commit
+        self._unwatched = False
+
+    def tracked(self) -> None:
+        """GTID tracking was turned on, in case it was off."""
+        self._sure = True
+
+    def wants_tracking(self, statement: Statement | None) -> bool:
+        """Whether tracking is to be turned on before a statement, for its answer to raise no doubt.
+
+        Programs that write tell of GTIDs anyway; so this waits for one that tells of none.
+        """
+        return self._cautious and not self._sure and (statement is None or statement.calls_programs)
+
+    def ended(
+        self,
+        statement: Statement | None,
+        named: bool,
+        changes: list[tuple[int, bytes]],
+        in_transaction: bool,
+        temporary: bool,
+    ) -> bool:
+        """A command ended well that may write, or that ended a transaction.
+
+        Args:
+            statement: what it was; None if nobody looked at it.
+            named: its answer told of a GTID.
+            changes: status and text of each of its OK packets that told of affected rows and of no
+                GTID.
+            in_transaction: one is open now.
+            temporary: the session has temporary tables, whose rows get no GTIDs.
+
+        Returns:
+            Whether something may have been committed that was not named.
+        """
+        several = statement is None or statement.multi
+        program = statement is None or statement.calls_programs
+        unnamed = False
+        for status, text in changes:
+            if text.startswith(_UPDATED) and _NO_ROW in text:
+                continue
+            if status & _IN_TRANS:
+                self._open = True
+            elif several or not named:
+                unnamed = True
+        if program and not self._sure:
+            if in_transaction:
+                self._open = True
+            elif not named:
+                unnamed = self._cautious = True
+        if not in_transaction or _ends_transaction(statement):
+            if self._open and not named and not _rolls_back(statement):
+                unnamed = True
+            self._open = False
+        if statement is not None and statement.reason in _DEFINITIONS and not named:
+            unnamed = True
+        if statement is None or statement.may_run_programs:
+            self._sure = False
+        return self._watched(unnamed, statement, temporary)
+
+    def _watched(self, unnamed: bool, statement: Statement | None, temporary: bool) -> bool:
+        """Let nothing of this count while there are temporary tables, and once behind them."""
+        if temporary:
+            self._unwatched = True
+            return False
+        if self._unwatched:
+            self._unwatched = False
+            return True
+        # SELECT … INTO OUTFILE counts rows, too.
+        return unnamed and not (statement is not None and statement.reason is Touch.FILE)
+
+
+def _ends_transaction(statement: Statement | None) -> bool:
+    """Whether it has ended one, be it to begin another."""
+    if statement is None or statement.kind is not StatementClass.TRANSACTION:
+        return False
+    return statement.reason is not Touch.SAVEPOINT and not statement.assignments
+
+
+def _rolls_back(statement: Statement | None) -> bool:
+    return _ends_transaction(statement) and statement is not None and not statement.may_write

@@ -1,0 +1,60 @@
+"""Replicas that did not take what a session carries: a variable's value, a role, a schema."""
+
+from typing import Final, NamedTuple
+
+from routing.servers.topology import Server
+
+Told = tuple[int, int, int]
+"""Versions of the session's variables, role and schema."""
+
+_FIRST_S: Final = 1.0
+_LONGEST_S: Final = 3600.0
+"""How long a replica is left alone after it refused once, and at most."""
+
+
+class Objection(NamedTuple):
+    """What one replica refused.
+
+    Attributes:
+        cause: in its own words.
+        told: what it was told then; about anything else it was not asked.
+        until: when it may be asked again, monotonic s: it may have been behind, or be mended.
+        pause: how long that is, s.
+    """
+
+    cause: str
+    told: Told
+    until: float
+    pause: float
+
+
+class Objections:
+    """Those of one session."""
+
+    def __init__(self) -> None:
+        self._last: dict[Server, Objection] = {}
+
+    def __len__(self) -> int:
+        return len(self._last)
+
+    def add(self, server: Server, cause: str, told: Told, now: float) -> float:
+        """A replica refused; how long it is left alone, s."""
+        before = self._last.get(server)
+        pause = _FIRST_S
+        if before is not None and before.told == told:
+            pause = min(2 * before.pause, _LONGEST_S)
+        self._last[server] = Objection(cause, told, now + pause, pause)
+        return pause
+
+    def hold(self, server: Server, told: Told, now: float) -> bool:
+        """Whether a replica is left alone."""
+        last = self._last.get(server)
+        return last is not None and last.told == told and now < last.until
+
+    def causes(self, told: Told) -> list[tuple[Server, str]]:
+        """Who refused what the session carries now."""
+        return [(server, last.cause) for server, last in self._last.items() if last.told == told]
+
+    def clear(self) -> None:
+        """Another session begins."""
+        self._last.clear()

@@ -1,0 +1,395 @@
+"""What one session must see, where its state lives, and what another server must be told of it."""
+
+from typing import Final
+
+from protocol.gtid import EMPTY, GtidSet
+from routing.consistency.decision import Scope
+from routing.consistency.rules import Rules
+from routing.consistency.scope import Scopes, ScopeState
+from routing.servers.topology import Role, Server
+from routing.session.commits import Commits
+from routing.session.objections import Objections, Told
+from routing.session.pins import Pins
+from routing.session.snapshot import Snapshot
+from routing.session.transaction_modes import TransactionModes
+from routing.session.user_variables import UserVariables
+from routing.session.variables import LOGGING, SHOWN_BY_DEFAULT, SWITCH
+from routing.sql.holds import PinReason
+from routing.sql.lexer import (
+    MODE_ANSI_QUOTES,
+    MODE_NO_BACKSLASH_ESCAPES,
+    MODE_UTF8,
+    UTF8_COMPATIBLE,
+)
+from routing.sql.statement import Statement
+
+
+def lexer_modes(sql_mode: str) -> int:
+    """The modes of a sql_mode that change where a statement's tokens begin and end."""
+    names = {name.strip().upper() for name in sql_mode.split(",")}
+    flags = 0
+    if names & {"ANSI_QUOTES", "ANSI"}:
+        flags |= MODE_ANSI_QUOTES
+    if "NO_BACKSLASH_ESCAPES" in names:
+        flags |= MODE_NO_BACKSLASH_ESCAPES
+    return flags
+
+
+_SHOWN_BY_DEFAULT: Final = frozenset({0, 1, 4, 5})
+"""Tracker types that a server with default settings shows; types 2 and 3 are the proxy's doing."""
+
+_ORDERED: Final = frozenset(
+    {
+        *("names", "character set", "character_set_client", "character_set_connection"),
+        *("character_set_results", "collation_connection", SWITCH),
+    }
+)
+"""What one of these sets, another may set, too."""
+
+_TRACKERS: Final = {
+    "session_track_schema": 1,
+    "session_track_state_change": 2,
+    "session_track_gtids": 3,
+}
+
+
+class Session:
+    """Routing's view of one client connection; it does no I/O.
+
+    Attributes:
+        initial_rules: what it began with.
+        rules: level, scope, budget and policy in force.
+        user: who it logged in as.
+        scopes: the wider scopes that are alive.
+        own_scope: what it wrote and saw itself.
+        in_transaction: SERVER_STATUS_IN_TRANS of the primary connection; True also where it may be.
+        unsure: whether a transaction is open is not known: an ERR packet has no status.
+        autocommit: of the primary connection.
+        status_tells: SERVER_STATUS_AUTOCOMMIT is true to it. Where autocommit is off by a server's
+            default, the flag says on until the client sets the variable.
+        commits: whether what it committed was named.
+        pins: what keeps it on the primary.
+        text_prepared: statements that are prepared by text, by name; what is not here, is unknown.
+        schema: the default schema; empty if none is chosen.
+        schema_version: changes whenever a schema is chosen, be it the same: a server then looks up
+            again what the session may do in it.
+        role: what the client's last SET ROLE says; None if it gave none.
+        role_version: changes with each SET ROLE, which renews all that the session may do.
+        schema_role, schema_role_version: those under which the schema was chosen.
+        user_variables: what is known of them.
+        variables: session variables that the client set, name to SQL literal; NAMES is one of them.
+        variables_version: changes whenever `variables` does.
+        results: its character_set_results, if a tracker has told of it; else empty.
+        mode_flags: lexer modes by the session's sql_mode and character set.
+        modes_known: False after a SET sql_mode whose value cannot be read off the statement.
+        suspect: what failed may have changed the session, which the next OK packet tells.
+        snapshot: of the open READ ONLY transaction; None while there is none.
+        modes: what the next transaction will be.
+        tracking: session_track_gtids of the primary connection (WL#6972 maps it from the level).
+        tracks_transactions: the client wants to be told of its transactions' state.
+        shown_trackers: tracker types that the client is to see.
+        shown_variables: system variables whose tracker it is to see, as it set
+            session_track_system_variables.
+        avoided: replicas that do not let this user in.
+        objections: replicas that did not take what it carries.
+        last: the server that ran the previous statement.
+        found_on: the one that ran the last statement with rows, of which FOUND_ROWS() tells.
+        preferred: index of the replica that the session asks first.
+    """
+
+    def __init__(
+        self,
+        rules: Rules,
+        preferred: int,
+        scopes: Scopes | None = None,
+        user: str = "",
+        term: int = 0,
+    ) -> None:
+        self.initial_rules = rules
+        self.rules = rules
+        self.user = user
+        self.scopes = Scopes() if scopes is None else scopes
+        self.own_scope = ScopeState(Scope.CONNECTION, "", term, unknown=False)
+        self.in_transaction = self.unsure = False
+        self.autocommit = True
+        self.status_tells = True
+        self._initial_autocommit = True
+        self.commits = Commits()
+        self.pins = Pins()
+        self.text_prepared: dict[str, Statement] = {}
+        self.schema = ""
+        self.schema_version = 0
+        self.role: str | None = None
+        self.role_version = 0
+        self.schema_role: str | None = None
+        self.schema_role_version = 0
+        self.user_variables = UserVariables()
+        self.variables: dict[str, str] = {}
+        self.variables_version = 0
+        self.results = ""
+        self.mode_flags = 0
+        self.modes_known = True
+        self.suspect = False
+        self.modes = TransactionModes()
+        self.snapshot: Snapshot | None = None
+        self.tracks_transactions = False
+        self.tracking = self._level_tracking = rules.tracking
+        self._client_tracking = ""
+        self.shown_trackers = _SHOWN_BY_DEFAULT
+        self.shown_variables = SHOWN_BY_DEFAULT
+        self._shows_null = False
+        self.avoided: frozenset[Server] = frozenset()
+        self.objections = Objections()
+        self.last: Server | None = None
+        self.found_on: Server | None = None
+        self.preferred = preferred
+        self._initial_modes = 0
+
+    # What it must see
+
+    @property
+    def required(self) -> GtidSet:
+        """GTIDs of its own writes; too small while `unknown`."""
+        return self.own_scope.own
+
+    @property
+    def unknown(self) -> bool:
+        """It may have committed what no packet named (after an ERR of a command that may write)."""
+        return self.own_scope.unknown
+
+    def reading(self, rules: Rules, term: int, now: float) -> ScopeState:
+        """The scope that a read under these rules reads in."""
+        kind = rules.scope
+        if kind is Scope.CONNECTION:
+            return self.own_scope
+        if kind is Scope.USER:
+            return self.scopes.get(kind, self.user, term, now)
+        if kind is Scope.APPLICATION:
+            return self.scopes.get(kind, rules.application, term, now)
+        return self.scopes.get(kind, "", term, now)
+
+    def entered(self, rules: Rules) -> list[ScopeState]:
+        """The scopes that count what a statement under these rules does, its own first."""
+        return [self.own_scope, *self.scopes.alive(self.user, rules.application)]
+
+    def wrote(
+        self,
+        gtids: GtidSet,
+        primary: Server,
+        now: float = 0.0,
+        rules: Rules | None = None,
+    ) -> None:
+        """The server acknowledged these transactions as the session's own."""
+        applied = primary.applied
+        for scope in self.entered(rules or self.rules):
+            scope.wrote(gtids, applied, now)
+
+    def saw(
+        self, executed: GtidSet, server: Server, now: float = 0.0, rules: Rules | None = None
+    ) -> None:
+        """The server's whole set at the end of a statement."""
+        for scope in self.entered(rules or self.rules):
+            scope.saw(executed, now)
+        if server.role is Role.PRIMARY:
+            # Whatever this session wrote before was there by then.
+            self.own_scope.covered(executed)
+
+    def may_have_written(self, rules: Rules | None = None) -> None:
+        """A command that may write ended without a word on what it committed (fact 2.3)."""
+        for scope in self.entered(rules or self.rules):
+            scope.may_have_written()
+
+    @property
+    def logs(self) -> bool:
+        """Whether what it writes goes to the binary log, and gets a GTID there."""
+        pins = self.pins
+        return not (pins.reasons and any(pins.holds(PinReason.VARIABLE, name) for name in LOGGING))
+
+    def wrote_unlogged(self, rules: Rules | None = None) -> None:
+        """It may have written what never gets to a replica, or gets there without a name."""
+        self.own_scope.unlogged = True
+        self.scopes.wrote_unlogged(self.user, (rules or self.rules).application)
+
+    def showed(self, server: Server, epoch: int, rules: Rules | None = None) -> None:
+        """An answer of this server went to the client."""
+        self.own_scope.showed(server, epoch)
+        if len(self.scopes):
+            for scope in self.scopes.alive(self.user, (rules or self.rules).application):
+                scope.showed(server, epoch)
+
+    def probed(self, executed: GtidSet, owned: GtidSet = EMPTY) -> None:
+        """What the primary has and is committing, read after all that the session wrote."""
+        self.own_scope.probed(executed, self.own_scope.doubts, owned)
+
+    @property
+    def wants_probe(self) -> bool:
+        """Whether the next statement on the primary should bring its `gtid_executed` along."""
+        return self.own_scope.unknown or self.own_scope.is_long
+
+    @property
+    def opens_read_only(self) -> bool:
+        """Whether the first read of a table opens a READ ONLY transaction that may be a replica's.
+
+        A SERIALIZABLE one locks what it reads, which orders nothing on a replica.
+        """
+        if self.autocommit or self.in_transaction or self.suspect or self.tracks_transactions:
+            return False
+        modes = self.modes
+        if not modes.next_is_read_only or modes.isolates:
+            return False
+        return not self.is_serializable
+
+    @property
+    def is_serializable(self) -> bool:
+        """Whether the session's transactions are, by what it has set."""
+        return "SERIALIZABLE" in self.variables.get("transaction_isolation", "").upper()
+
+    def adjust(self, rules: Rules) -> bool:
+        """Read under other rules from now on; whether connections must track other GTIDs.
+
+        What was not tracked so far is not known: the first guarded read has the primary asked.
+        """
+        before = self._level_tracking
+        self.rules = rules
+        if before == "OFF" and rules.tracking != "OFF":
+            self.may_have_written()
+        self._level_tracking = rules.tracking
+        self.tracking = self._client_tracking or rules.tracking
+        return before != rules.tracking
+
+    # What it carries
+
+    def chose_schema(self, name: str) -> None:
+        """The primary has another default schema, or has chosen the same one again."""
+        self.schema = name
+        self.schema_version += 1
+        self.schema_role = self.role
+        self.schema_role_version = self.role_version
+
+    def took_role(self, role: str) -> None:
+        """A SET ROLE succeeded; `role` is the text behind it."""
+        self.role = role
+        self.role_version += 1
+
+    @property
+    def told(self) -> Told:
+        """What a replica is told that is to follow it, by versions."""
+        return self.variables_version, self.role_version, self.schema_version
+
+    def avoids(self, server: Server, now: float) -> bool:
+        """Whether a replica does not let it in, or does not take what it carries."""
+        if server in self.avoided:
+            return True
+        return bool(len(self.objections)) and self.objections.hold(server, self.told, now)
+
+    def logged_in(self, user: str) -> None:
+        """Somebody else logged in, and has the roles of that login."""
+        self.user = user
+        self.role = None
+        self.role_version = 0
+        self.avoided = frozenset()
+        self.objections.clear()
+
+    def set_variable(self, name: str, literal: str) -> None:
+        """The client set a session variable to a literal."""
+        if self.variables.get(name) == literal and name not in _ORDERED:
+            return
+        self.variables.pop(name, None)  # the order of assignment matters: NAMES, then its parts
+        self.variables[name] = literal
+        self.variables_version += 1
+
+    def connected(
+        self, sql_mode: str, autocommit: bool = True, character_set: str = "utf8mb4"
+    ) -> None:
+        """The primary connection is open; a reset returns to what it has now.
+
+        But not to its character set: a reset takes the server's own (fact 7.9).
+        """
+        self.autocommit = self.status_tells = self._initial_autocommit = autocommit
+        self.mode_flags = self._initial_modes = lexer_modes(sql_mode)
+        self.set_character_set(character_set)
+
+    def set_character_set(self, literal: str | None) -> None:
+        """The client chose its character set: a literal, perhaps with a COLLATE behind it."""
+        words = (literal or "").lower().split()
+        if words and words[0].strip("'\"") in UTF8_COMPATIBLE:
+            self.mode_flags |= MODE_UTF8
+        else:
+            self.mode_flags &= ~MODE_UTF8
+
+    def set_sql_mode(self, literal: str | None) -> None:
+        """The client set sql_mode; None is a value that the statement does not show."""
+        text = "" if literal is None else literal.strip("'\"")
+        self.modes_known = literal is not None and (literal != text or text.isidentifier())
+        if self.modes_known:
+            default = literal == text and text.upper() == "DEFAULT"
+            modes = self._initial_modes if default else lexer_modes(text)
+            self.mode_flags = modes | self.mode_flags & MODE_UTF8
+
+    def set_tracker(self, name: str, literal: str | None) -> None:
+        """The client set a session_track_… variable: it sees that tracker, or no more.
+
+        The proxy goes on to track what its level needs.
+        """
+        if name == "session_track_system_variables":
+            self._shows_null = literal is not None and literal.upper() == "NULL"
+            if self._shows_null:
+                return  # what was tracked before goes on to be
+            default = literal is None or literal.upper() == "DEFAULT"
+            shown = SHOWN_BY_DEFAULT if default else (literal or "").strip("'\"")
+            # No name has a quote or a backslash: what has one shows nothing.
+            self.shown_variables = shown.replace("'", "").replace("\\", "")
+            return
+        kind = _TRACKERS.get(name)
+        value = (literal or "ON").strip("'\"").upper()
+        if kind is not None:
+            hidden = value in ("OFF", "0", "FALSE", "")
+            hidden = hidden or (value == "DEFAULT" and kind not in _SHOWN_BY_DEFAULT)
+            others = self.shown_trackers - {kind}
+            self.shown_trackers = others if hidden else others | {kind}
+        if name == "session_track_transaction_info":
+            self.tracks_transactions = value not in ("OFF", "0", "DEFAULT")
+        if name == "session_track_gtids":
+            # What a server would show it: a level that needs more than OWN_GTID then has to ask.
+            self._client_tracking = value if value in ("ALL_GTIDS", "OWN_GTID") else ""
+            self.tracking = self._client_tracking or self._level_tracking
+
+    def tracking_of_client(self, gtids: bool) -> str:
+        """The client's own settings of trackers, as SET takes them; `gtids`: that one, too."""
+        on = ["ON" if kind in self.shown_trackers else "OFF" for kind in (1, 2)]
+        variables = "NULL" if self._shows_null else f"_binary'{self.shown_variables}'"
+        settings = (
+            f"session_track_schema={on[0]},session_track_state_change={on[1]}"
+            f",session_track_system_variables={variables}"
+        )
+        if gtids:
+            settings += f",session_track_gtids={self._client_tracking or 'OFF'}"
+        return settings
+
+    def reset(self) -> None:
+        """COM_RESET_CONNECTION or COM_CHANGE_USER: state goes, what was written stays written.
+
+        Schema and role stay, too (fact 7.9).
+        """
+        self.in_transaction = self.unsure = False
+        self.autocommit = self.status_tells = self._initial_autocommit
+        self.commits = Commits()
+        self.pins.clear()
+        self.text_prepared.clear()
+        self.user_variables.clear()
+        self.variables.clear()
+        self.variables_version += 1
+        self.results = ""
+        self.mode_flags = self._initial_modes
+        self.modes_known = True
+        self.suspect = False
+        self.modes = TransactionModes()
+        self.snapshot = None
+        self.tracks_transactions = False
+        self._client_tracking = ""
+        self.adjust(self.initial_rules)
+        self.shown_trackers = _SHOWN_BY_DEFAULT
+        self.shown_variables = SHOWN_BY_DEFAULT
+        self._shows_null = False
+        self.last = None
+        self.found_on = None

@@ -1,0 +1,68 @@
+"""The values of a session's user variables, as far as they are known."""
+
+import re
+from typing import Final
+
+from routing.sql.user_variables import ALL
+
+_MOST: Final = 256
+"""So many values are kept."""
+_CARRIED: Final = re.compile(
+    r"(?i:NULL|TRUE|FALSE)|[+-]?(?:\d|\.\d)[0-9a-zA-Z.+-]{0,100}|'[\s\S]{0,1000}|\"[\s\S]{0,1000}"
+)
+"""Values that are kept: no word that is none of a server's own, and nothing long."""
+
+
+class UserVariables:
+    """What is known of the values of a session's user variables.
+
+    A value is the literal that SET assigned: executed on another server in the same character set
+    and sql_mode, it makes the same value with the same type.
+    """
+
+    def __init__(self) -> None:
+        self._values: dict[str, str | None] = {}  # None is a value that is not known
+        self._rest: str | None = ""  # of those that are not named
+
+    def value(self, name: str) -> str | None:
+        """A variable's value as a literal; "" if it was never assigned, None if not known.
+
+        One that was set to NULL has another type than one that was never assigned.
+        """
+        return None if name == ALL else self._values.get(name, self._rest)
+
+    def know(self, names: tuple[str, ...]) -> bool:
+        """Whether the values of all these are known."""
+        if ALL in names:
+            return self._rest == "" and None not in self._values.values()
+        return all(self.value(name) is not None for name in names)
+
+    def expanded(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        """These names, or where they stand for all, those of all that are assigned."""
+        return tuple(self._values) if ALL in names else names
+
+    def assign(self, name: str, literal: str | None) -> None:
+        """A variable was assigned a literal, or None where its value is not known."""
+        if name == ALL or len(self._values) >= _MOST:
+            self.forget()
+        if name != ALL:
+            known = literal is not None and _CARRIED.fullmatch(literal) is not None
+            if known and literal is not None and literal.upper() == "NULL":
+                known = self.value(name) in ("", literal)  # else it keeps the type that it had
+            self._values[name] = literal if known else None
+
+    def forget(self) -> None:
+        """Any of them may have been assigned anything."""
+        self._values.clear()
+        self._rest = None
+
+    def forget_strings(self) -> None:
+        """Strings are read and made in another way from now on."""
+        for name, literal in self._values.items():
+            if literal is not None and literal[:1] in "'\"":
+                self._values[name] = None
+
+    def clear(self) -> None:
+        """The session was reset: none is assigned."""
+        self._values.clear()
+        self._rest = ""

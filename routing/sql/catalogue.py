@@ -1,0 +1,224 @@
+"""Which views are plain: what they show does not depend on the session or on the server.
+
+A view may hide what a statement's text would show: a call of a stored function, `CONNECTION_ID()`,
+a user variable in an XPath expression. A server's information_schema.VIEWS has the definitions of
+those views that an account may see, in one canonical form. Each is classified like any statement;
+what a view reads from may be such a view again.
+
+A view counts as plain only if all that it reads from can be seen, too: what an account cannot see
+may be a view as well.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Final
+
+from routing.sql import grammar
+from routing.sql.holds import Act, Hold, PinReason
+from routing.sql.identifiers import identifier
+from routing.sql.lexer import MODE_UTF8, QUOTED, Tokens, lex
+from routing.sql.statement import MAX_TEXT, Statement, StatementClass, Touch
+from routing.sql.user_variables import ALL
+from routing.sql.verdict import Verdict
+
+PLAIN: Final = 0
+CALLS: Final = 1
+"""May call a stored function, or nobody can tell what it does."""
+LOCKS: Final = 2
+"""Takes a named lock."""
+BOUND: Final = 4
+"""Shows what belongs to the session or to the server."""
+ASKS: Final = 8
+"""Asks about the statement before."""
+VARIABLES: Final = 16
+"""May read any user variable."""
+
+Name = tuple[str, str]
+"""Schema and table."""
+
+_NAMED_LOCK: Final = Hold(Act.TAKE, PinReason.NAMED_LOCK)
+
+_BEFORE_TABLE: Final = frozenset({b"FROM", b"JOIN", b"STRAIGHT_JOIN"})
+_BEHIND_TABLE: Final = _BEFORE_TABLE | frozenset(
+    {b"LEFT", b"RIGHT", b"INNER", b"CROSS", b"NATURAL", b"ON", b"USE", b"FORCE", b"IGNORE"}
+    | {b"PARTITION", b"TABLESAMPLE"}
+) - {b"FROM"}
+
+
+class CatalogueError(ValueError):
+    """What a server said of its views cannot be read."""
+
+
+class Definition:
+    """What the text of a view's definition shows.
+
+    Attributes:
+        touched: a sum of the flags above.
+        tables: what it reads from.
+    """
+
+    __slots__ = ("tables", "touched")
+
+    def __init__(self, text: bytes) -> None:
+        """Read a definition in the form of information_schema.VIEWS; "" is one that is hidden."""
+        tokens = lex(text, MODE_UTF8) if text and len(text) <= MAX_TEXT else None
+        if tokens is None:
+            self.touched = CALLS
+            self.tables: frozenset[Name] = frozenset()
+        else:
+            self.touched = _touched(grammar.verdict(tokens))
+            self.tables = frozenset(_tables(tokens))
+
+
+class Catalogue:
+    """The views that are not plain, by what they touch.
+
+    Attributes:
+        names: of them, as `routing.sql.identifiers` compares names, without a schema.
+    """
+
+    def __init__(self, views: dict[Name, int]) -> None:
+        touched: dict[bytes, int] = {}
+        for (_, table), flags in views.items():
+            if flags:
+                name = identifier(table.encode())
+                touched[name] = touched.get(name, PLAIN) | flags
+        self._touched = touched
+        self.names = frozenset(touched)
+
+    def touched(self, statement: Statement) -> int:
+        """What a statement touches by the views that it may name."""
+        names = self.names & statement.identifiers
+        flags = PLAIN
+        for name in names:
+            flags |= self._touched[name]
+        return flags
+
+
+def through(statement: Statement, touched: int) -> Statement:
+    """The statement as it would be if what it touches stood in its own text."""
+    if touched == PLAIN:
+        return statement
+    kind = statement.kind
+    reason = statement.reason
+    if touched & CALLS:
+        kind, reason = StatementClass.WRITE, Touch.UNKNOWN_FUNCTION
+    elif kind not in (StatementClass.WRITE, StatementClass.PIN):
+        if touched & LOCKS:
+            kind, reason = StatementClass.PIN, Touch.LOCK_FUNCTION
+        elif touched & (BOUND | ASKS):
+            kind, reason = StatementClass.SESSION, Touch.SESSION_FUNCTION
+        elif kind is StatementClass.READ:
+            reason = Touch.USER_VARIABLE
+    return replace(
+        statement,
+        kind=kind,
+        reason=reason,
+        may_write=statement.may_write or touched & CALLS != 0,
+        holds=(*statement.holds, _NAMED_LOCK) if touched & LOCKS else statement.holds,
+        user_variables=(
+            (*statement.user_variables, ALL) if touched & VARIABLES else statement.user_variables
+        ),
+        asks_previous=statement.asks_previous or touched & ASKS != 0,
+    )
+
+
+def read(
+    views: bytes | None,
+    usages: bytes | None,
+    define: Callable[[bytes], Definition] = Definition,
+) -> Iterator[Catalogue | None]:
+    """Make a catalogue in steps: yields None after each view, and the catalogue at last.
+
+    Args:
+        views: a JSON array of `[schema, table, definition]`; None if there are none.
+        usages: one of `[schema, table, schema read from, table read from]`, likewise.
+        define: reads a definition.
+
+    Raises:
+        CatalogueError: it is something else.
+    """
+    visible: dict[Name, set[Name]] = {}
+    for schema, table, of_schema, of_table in _rows(usages, 4):
+        visible.setdefault((schema, table), set()).add((of_schema, of_table))
+        yield None
+    touched: dict[Name, int] = {}
+    tables: dict[Name, frozenset[Name]] = {}
+    for schema, table, text in _rows(views, 3):
+        name = (schema, table)
+        definition = define(text.encode("utf-8", "surrogatepass"))
+        hidden = not definition.tables <= visible.get(name, set())
+        touched[name] = definition.touched | (CALLS if hidden else PLAIN)
+        tables[name] = definition.tables
+        yield None
+    changed = True
+    while changed:
+        changed = False
+        for name, others in tables.items():
+            flags = touched[name]
+            for other in others:
+                flags |= touched.get(other, PLAIN)
+            if flags != touched[name]:
+                touched[name] = flags
+                changed = True
+        yield None
+    yield Catalogue(touched)
+
+
+_DECODER: Final = json.JSONDecoder()
+_MARK: Final = re.compile(r"\s*(\[\s*\]|[\[,\]])\s*")
+
+
+def _rows(array: bytes | None, columns: int) -> Iterator[list[str]]:
+    """The rows of a JSON array, each read when it is asked for: all at once can take long."""
+    if array is None:
+        return
+    position = 0
+    try:
+        text = array.decode()
+        while mark := _MARK.match(text, position):
+            if mark[1].endswith("]"):
+                return
+            row: object
+            row, position = _DECODER.raw_decode(text, mark.end())
+            if not isinstance(row, list) or len(row) != columns:
+                break
+            yield ["" if value is None else str(value) for value in row]
+    except ValueError as error:
+        raise CatalogueError(str(error)) from error
+    raise CatalogueError(f"no array of rows of {columns} values: {array[:100]!r}")
+
+
+def _touched(verdict: Verdict) -> int:
+    """What a definition touches."""
+    kind = verdict.kind
+    flags = ASKS if verdict.asks_previous else PLAIN
+    if kind is StatementClass.READ:
+        return flags | (VARIABLES if verdict.user_variables else PLAIN)
+    if kind is StatementClass.PIN and verdict.reason is Touch.LOCK_FUNCTION:
+        return flags | LOCKS | BOUND
+    if kind is StatementClass.SESSION or kind is StatementClass.DIAGNOSTIC:
+        return flags | BOUND
+    return flags | CALLS
+
+
+def _tables(tokens: Tokens) -> Iterator[Name]:
+    """What a definition in canonical form reads from: names with a schema, where a table stands."""
+    kinds = tokens.kinds
+    words = tokens.words
+    for index in range(len(tokens) - 2):
+        if kinds[index] != QUOTED or words[index + 1] != b"." or kinds[index + 2] != QUOTED:
+            continue
+        before = words[index - 1] if index else b""
+        behind = words[index + 3]
+        if before == b"." or behind == b".":
+            continue
+        aliased = kinds[index + 3] == QUOTED
+        if before in _BEFORE_TABLE or aliased or behind in _BEHIND_TABLE:
+            yield _text(words[index]), _text(words[index + 2])
+
+
+def _text(quoted: bytes) -> str:
+    return quoted[1:-1].replace(b"``", b"`").decode("utf-8", "replace")

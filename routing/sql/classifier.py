@@ -1,0 +1,112 @@
+"""Classification that remembers: most statements come again, with the same or other literals."""
+
+from typing import Final
+
+from routing.sql.directive import directive_comment
+from routing.sql.lexer import MODES, skeleton
+from routing.sql.own_statement import mentions_tidegate
+from routing.sql.statement import MAX_TEXT, Statement, Touch, classify_text
+
+MAX_KEY: Final = 1024
+"""Longer texts, and longer skeletons, are not kept. Bytes."""
+GENERATION: Final = 2048
+"""Entries in each half of a cache."""
+_LITERAL: Final = (
+    Touch.KILL,
+    Touch.UNREADABLE,
+    Touch.PROXY,
+    Touch.PREPARED_STATEMENT,
+    Touch.EXECUTED,
+    Touch.STATUS,
+)
+"""Reasons of statements that are not what others of their skeleton are."""
+
+
+class _Cache:
+    """A bounded dict in two generations: what was not asked for in the last one is forgotten."""
+
+    __slots__ = ("_old", "young")
+
+    def __init__(self) -> None:
+        self.young: dict[bytes, Statement] = {}
+        self._old: dict[bytes, Statement] = {}
+
+    def old(self, key: bytes) -> Statement | None:
+        """Look for what is not in `young`; found, it is young again."""
+        statement = self._old.get(key)
+        if statement is not None:
+            self.add(key, statement)
+        return statement
+
+    def add(self, key: bytes, statement: Statement) -> None:
+        """Remember."""
+        if len(self.young) >= GENERATION:
+            self._old = self.young
+            self.young = {}
+        self.young[key] = statement
+
+
+def _depends_on_literals(statement: Statement) -> bool:
+    """Whether another text of the same skeleton may give something else."""
+    # What is unreadable is judged by words anywhere in it.
+    return bool(statement.assignments or statement.holds) or statement.reason in _LITERAL
+
+
+def _shared_key(sql: bytes, mode_flags: int) -> bytes | None:
+    """What a text has in common with all that are the same statement; None if it may be alone."""
+    key = skeleton(sql, mode_flags)
+    if key is None or not mentions_tidegate(sql):
+        return key
+    comment = directive_comment(sql)
+    if mentions_tidegate(sql[len(comment) :]) and not mentions_tidegate(key):
+        return None  # SHOW VARIABLES LIKE 'tidegate%': only a literal tells that it is Tidegate's
+    return comment + key  # no skeleton has a whole comment in it
+
+
+class Classifier:
+    """`classify_text` behind two caches: by the text itself, and by what is left without literals.
+
+    Holds at most 2 * GENERATION entries of MAX_KEY bytes in either cache, for each combination of
+    mode flags that is in use.
+    """
+
+    def __init__(self) -> None:
+        self._texts = [_Cache() for _ in range(MODES)]
+        self._skeletons = [_Cache() for _ in range(MODES)]
+
+    def classify(self, sql: bytes, mode_flags: int) -> Statement:
+        """Classify a text.
+
+        Args:
+            sql: what a client sends as COM_QUERY or COM_STMT_PREPARE.
+            mode_flags: a sum of `routing.sql.lexer.MODE_…`.
+        """
+        statement = self._texts[mode_flags].young.get(sql)
+        if statement is not None:
+            return statement
+        return self._look_further(sql, mode_flags)
+
+    def _look_further(self, sql: bytes, mode_flags: int) -> Statement:
+        keep = len(sql) <= MAX_KEY
+        texts = self._texts[mode_flags]
+        statement = texts.old(sql) if keep else None
+        if statement is not None:
+            return statement
+        statement = self._by_skeleton(sql, mode_flags)
+        if keep:
+            texts.add(sql, statement)
+        return statement
+
+    def _by_skeleton(self, sql: bytes, mode_flags: int) -> Statement:
+        cache = self._skeletons[mode_flags]
+        key = _shared_key(sql, mode_flags) if len(sql) <= MAX_TEXT else None
+        if key is None or len(key) > MAX_KEY:
+            return classify_text(sql, mode_flags)
+        statement = cache.young.get(key)
+        if statement is None:
+            statement = cache.old(key)
+        if statement is None:
+            statement = classify_text(sql, mode_flags)
+            if not _depends_on_literals(statement):
+                cache.add(key, statement)
+        return statement

@@ -1,0 +1,87 @@
+"""Errors by which a server says that it has done nothing of a statement.
+
+What fails in parsing, or as tables and columns are looked up, has committed nothing, and begun and
+ended no transaction. An error code alone does not tell that: a stored program raises the same
+codes behind writes that it has committed, by SIGNAL or as it prepares a text, and so may a broken
+trigger that is met behind an implicit commit. So the list is by code and by what the statement is,
+and what may run a program has no place in it. Nor has 1149 (ER_SYNTAX_ERROR), which is BINLOG's
+alone and may stand behind events that it has committed. Each entry was asked of MySQL 9.7.4
+(tests/real_mysql/test_early_errors.py).
+"""
+
+import re
+from typing import Final
+
+from routing.sql.statement import Statement, Touch
+from routing.sql.token_patterns import BLANK
+
+PARSING: Final = 1064
+"""ER_PARSE_ERROR."""
+READ_ONLY: Final = 1792
+"""ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION."""
+IN_PROGRESS: Final = 1568
+"""ER_CANT_CHANGE_TX_CHARACTERISTICS: SET TRANSACTION inside a transaction."""
+EMPTY: Final = 1065
+"""ER_EMPTY_QUERY."""
+LOOKING_UP: Final = frozenset({1046, 1052, 1054, 1142, 1143, 1146})
+"""No schema chosen; ambiguous or unknown column; table or column denied; unknown table."""
+
+QUERIES: Final = frozenset(
+    {
+        *(Touch.NOTHING, Touch.USER_VARIABLE, Touch.SYSTEM_VARIABLE, Touch.SESSION_FUNCTION),
+        *(Touch.LOCKING_READ, Touch.SERVER_STATE, Touch.METADATA, Touch.PLAN),
+    }
+)
+"""Without stored functions, of which views alone may still have some: these write as they run."""
+
+PARSED_FIRST: Final = QUERIES | {
+    *(Touch.FILE, Touch.LOCK_FUNCTION, Touch.STATUS, Touch.DIAGNOSTICS, Touch.FOUND_ROWS),
+    *(Touch.TRANSACTION, Touch.SAVEPOINT, Touch.SETTING, Touch.DEFAULT_SCHEMA, Touch.HANDLER),
+    *(Touch.PREPARED_STATEMENT, Touch.KILL),
+}
+"""What commits nothing before it was parsed, and runs no program."""
+
+COMMITTING_FIRST: Final = frozenset(
+    {
+        *(Touch.DEFINITION, Touch.ACCOUNT, Touch.ADMINISTRATION, Touch.TABLE_LOCK),
+        *(Touch.TEMPORARY_TABLE, Touch.UNLOGGED),
+    }
+)
+"""What comes to tables behind an implicit commit, perhaps to a trigger that cannot be parsed. A
+function that is called as a table is created may write nothing (1746)."""
+
+_SELECTING: Final = re.compile(rb"%bSELECT\b" % BLANK, re.IGNORECASE)
+_NOTHING: Final = re.compile(rb"[\t-\r ;]*")
+
+
+def did_nothing(
+    statement: Statement, text: bytes, error: int, in_transaction: bool, read_only: bool = False
+) -> bool:
+    """Whether a statement that failed has changed nothing on its server, nor in its session.
+
+    Args:
+        statement: what failed.
+        text: of it.
+        error: the server's code.
+        in_transaction: one was open before, or may have been.
+        read_only: it was READ ONLY, so that nothing but a procedure can have ended it.
+    """
+    reason = statement.reason
+    if error == EMPTY:
+        return _NOTHING.fullmatch(text) is not None
+    if b";" in text.rstrip(b"\t\n\v\f\r ;"):
+        return False  # what stands in front of the one that failed may have run
+    if error == READ_ONLY:
+        return read_only and reason is Touch.DATA
+    if error == IN_PROGRESS:
+        return reason is Touch.TRANSACTION
+    if error in LOOKING_UP:
+        return reason in QUERIES
+    if error != PARSING:
+        return False
+    if reason is Touch.UNREADABLE:
+        # Without a call it runs no function. `mysql` begins with such a one: select $$.
+        return b"(" not in text and _SELECTING.match(text) is not None
+    if reason in COMMITTING_FIRST:
+        return not in_transaction
+    return reason in PARSED_FIRST

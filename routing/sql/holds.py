@@ -1,0 +1,69 @@
+"""What statements take and give back that a connection holds and no other can be given.
+
+A temporary table, a lock, a handler. `routing.sql.holding` finds the holds of a statement, and
+`routing.session.pins` remembers what a session holds.
+"""
+
+from enum import Enum
+from typing import Final, NamedTuple
+
+from routing.word import Word
+
+
+class PinReason(Word):
+    """Why a session stays on the primary; closed, for metrics."""
+
+    TEMPORARY_TABLE = "temporary table"
+    TABLE_LOCK = "table lock"
+    """LOCK TABLES."""
+    GLOBAL_READ_LOCK = "global read lock"
+    """FLUSH TABLES WITH READ LOCK or FOR EXPORT; no START TRANSACTION releases it."""
+    BACKUP_LOCK = "backup lock"
+    NAMED_LOCK = "named lock"
+    """GET_LOCK(): it orders this session's reads after what other sessions wrote under it, which
+    only the primary is sure to show."""
+    HANDLER = "handler"
+    STATUS_COUNTERS = "status counters"
+    """FLUSH STATUS: who sends it wants to count what this session does from then on."""
+    XA_TRANSACTION = "xa transaction"
+    VARIABLE = "variable"
+    """A system variable that a replica cannot be told, or whose effect it cannot have."""
+    UNKNOWN = "unknown"
+    """What nobody has looked at may have taken anything."""
+
+
+class Act(Enum):
+    """What a statement does with something that can be held."""
+
+    TAKE = 1
+    GIVE = 2
+    GIVE_ALL = 3
+    """Gives back all that is held for this reason."""
+    BLUR = 4
+    """Whatever is held for this reason may have another name now."""
+
+
+class Hold(NamedTuple):
+    """That a statement takes something, or gives it back.
+
+    Attributes:
+        act: which of the two.
+        reason: what kind of thing it is.
+        name: what it is called; "" if that cannot be told. A table is `` `schema`.`table` ``, and
+            ``.`table` `` in the default schema.
+        once: of a named lock: that the statement takes or gives it exactly once, and has no other
+            value than whether it did.
+    """
+
+    act: Act
+    reason: PinReason
+    name: str = ""
+    once: bool = False
+
+
+UNKNOWN_HOLD: Final = Hold(Act.TAKE, PinReason.UNKNOWN)
+
+
+def quoted(name: str) -> str:
+    """A name in backticks."""
+    return "`" + name.replace("`", "``") + "`"

@@ -1,0 +1,40 @@
+"""The names in a statement, of tables, columns and whatever else, as servers may compare them."""
+
+from typing import Final
+
+from routing.sql.lexer import CALLED, QUOTED, WORD, Tokens
+
+FOREIGN: Final = b"\xff"
+"""Stands for all names outside ASCII, which servers compare in more ways than one."""
+
+_RESERVED: Final = frozenset(
+    b"""
+    ALL AND AS ASC BETWEEN BY CASE CROSS DESC DISTINCT ELSE EXISTS FOR FROM GROUP HAVING IN INNER
+    INTERVAL IS JOIN LEFT LIKE LIMIT NATURAL NOT NULL ON OR ORDER OUTER RIGHT SELECT TABLE THEN
+    UNION USING WHEN WHERE WITH
+    """.split()
+)
+"""The most frequent of the words that are no names, but in quotes or behind a dot."""
+
+
+def identifier(name: bytes) -> bytes:
+    """A name without its quotes, as it is compared here: in upper case."""
+    return name.upper() if name.isascii() else FOREIGN
+
+
+def identifiers(tokens: Tokens) -> frozenset[bytes]:
+    """Words and quoted names of a statement; none if it does not read from any table."""
+    words = tokens.words
+    if b"FROM" not in words and b"TABLE" not in words:
+        return frozenset()
+    names = []
+    before = b""
+    for kind, word in zip(tokens.kinds, words, strict=True):
+        if kind in (WORD, CALLED):
+            if word not in _RESERVED or before == b".":
+                names.append(word if word.isascii() else FOREIGN)
+        elif kind == QUOTED:
+            quote = word[:1]
+            names.append(identifier(word[1:-1].replace(quote + quote, quote)))
+        before = word
+    return frozenset(names)

@@ -1,0 +1,257 @@
+"""What a query touches beside replicated data: functions, locks, variables, files, server state.
+
+Works on expressions and whole queries alike, for it looks at names and what stands around them, not
+at the grammar's levels: whatever the grammar would refuse the server refuses too, and executes
+nothing of it.
+"""
+
+from typing import Final
+
+from routing.sql.lexer import CALLED, PUNCTUATION, QUOTED, VARIABLE, WORD, Tokens
+from routing.sql.native_functions import ADJACENT_ONLY, PURE
+from routing.sql.verdict import StatementClass, Touch, Verdict
+
+UNKNOWN_FUNCTION: Final = 1
+LOCKING: Final = 2
+FILE: Final = 4
+DATA: Final = 8
+"""A statement that changes data, behind WITH or where no query has it."""
+LOCK_FUNCTION: Final = 16
+ASSIGNS: Final = 32
+"""Sets a user variable."""
+USER_VARIABLE: Final = 64
+SYSTEM_VARIABLE: Final = 128
+SESSION_FUNCTION: Final = 256
+SERVER_STATE: Final = 512
+DIAGNOSTICS: Final = 1024
+FOUND: Final = 4096
+"""FOUND_ROWS()."""
+TABLE: Final = 2048
+"""Reads from a table (or has another FROM)."""
+
+METADATA: Final = 8192
+"""Reads from the replicated dictionary, by way of information_schema."""
+
+IN_SESSION: Final = USER_VARIABLE | SYSTEM_VARIABLE | SESSION_FUNCTION | SERVER_STATE
+
+_EFFECTS: Final[dict[bytes, int]] = {
+    b"GET_LOCK": LOCK_FUNCTION,
+    # Loadable functions of the locking service; their locks live as long as the session.
+    b"SERVICE_GET_READ_LOCKS": LOCK_FUNCTION | UNKNOWN_FUNCTION,
+    b"SERVICE_GET_WRITE_LOCKS": LOCK_FUNCTION | UNKNOWN_FUNCTION,
+    # `$@name` in an XPath expression is a user variable.
+    b"EXTRACTVALUE": USER_VARIABLE,
+    b"UPDATEXML": USER_VARIABLE,
+    b"FOUND_ROWS": FOUND,
+    b"ROW_COUNT": DIAGNOSTICS,
+    **dict.fromkeys(
+        (
+            *(b"CONNECTION_ID", b"LAST_INSERT_ID", b"USER", b"CURRENT_USER", b"SESSION_USER"),
+            *(b"SYSTEM_USER", b"CURRENT_ROLE", b"ROLES_GRAPHML"),
+            *(b"RELEASE_LOCK", b"RELEASE_ALL_LOCKS", b"IS_FREE_LOCK", b"IS_USED_LOCK"),
+            *(b"SLEEP", b"BENCHMARK"),
+            *(b"WAIT_FOR_EXECUTED_GTID_SET", b"SOURCE_POS_WAIT", b"MASTER_POS_WAIT"),
+            *(b"VERSION", b"ICU_VERSION", b"UUID_SHORT", b"LOAD_FILE"),
+            *(b"PS_CURRENT_THREAD_ID", b"PS_THREAD_ID", b"VALIDATE_PASSWORD_STRENGTH"),
+        ),
+        SESSION_FUNCTION,
+    ),
+}
+"""Native functions that do more than compute."""
+
+SERVER_SCHEMAS: Final = frozenset({"information_schema", "performance_schema", "sys", "mysql"})
+"""Where one of these is the default schema, unqualified names may be a server's own tables."""
+
+_OWN_SCHEMAS: Final = frozenset({b"PERFORMANCE_SCHEMA", b"SYS", b"MYSQL"})
+_REPLICATED_METADATA: Final = frozenset(
+    b"""CHARACTER_SETS CHECK_CONSTRAINTS COLLATIONS COLLATION_CHARACTER_SET_APPLICABILITY COLUMNS
+    COLUMNS_EXTENSIONS KEYWORDS KEY_COLUMN_USAGE PARAMETERS PARTITIONS REFERENTIAL_CONSTRAINTS
+    ROUTINES SCHEMATA SCHEMATA_EXTENSIONS STATISTICS ST_GEOMETRY_COLUMNS
+    ST_SPATIAL_REFERENCE_SYSTEMS ST_UNITS_OF_MEASURE TABLES TABLES_EXTENSIONS TABLE_CONSTRAINTS
+    TABLE_CONSTRAINTS_EXTENSIONS TRIGGERS VIEWS VIEW_ROUTINE_USAGE VIEW_TABLE_USAGE""".split()
+)
+"""Views of information_schema that show the replicated dictionary; the others show the server."""
+
+_DIAGNOSTIC_VARIABLES: Final = frozenset(
+    scope + name
+    for scope in (b"@@", b"@@SESSION.", b"@@LOCAL.")
+    for name in (b"WARNING_COUNT", b"ERROR_COUNT")
+)
+
+_ASKING: Final = _DIAGNOSTIC_VARIABLES | {
+    *(b"FOUND_ROWS", b"`FOUND_ROWS`", b"ROW_COUNT", b"`ROW_COUNT`", b"DIAGNOSTICS"),
+}
+
+_MARKED: Final = _OWN_SCHEMAS | {
+    *(b"INFORMATION_SCHEMA", b"CURRENT_USER", b"FROM"),
+    *(b"FOR", b"LOCK", b"INTO", b"UPDATE", b"DELETE", b"INSERT", b"REPLACE"),
+}
+"""Words that can mean something without a parenthesis behind them."""
+
+
+def scan(tokens: Tokens, start: int, stop: int) -> int:
+    """Find what tokens from `start` up to, not including, `stop` touch.
+
+    Returns:
+        A sum of the flags above; 0 for a pure expression.
+    """
+    kinds = tokens.kinds
+    words = tokens.words
+    touched = 0
+    depth = 0
+    index = start
+    while index < stop:
+        kind = kinds[index]
+        word = words[index]
+        if kind == PUNCTUATION:
+            if word == b"(":
+                depth += 1
+            elif word == b")":
+                depth -= 1
+            elif word == b":=":
+                touched |= ASSIGNS
+        elif kind == CALLED:
+            touched |= _call(tokens, index)
+        elif kind == WORD:
+            if words[index + 1] == b"(":
+                touched |= _call(tokens, index)
+            elif word in _MARKED and (index == 0 or words[index - 1] != b"."):
+                touched |= _marked(tokens, index, depth)
+                if word == b"FOR" and words[index + 1] == b"UPDATE":
+                    index += 1  # that is no UPDATE of data
+        elif kind == VARIABLE:
+            touched |= _variable(word)
+        elif kind == QUOTED:
+            if words[index + 1] == b"(":
+                touched |= _call(tokens, index)
+            else:
+                touched |= _schema(tokens, index, word[1:-1].upper())
+        index += 1
+    return touched
+
+
+def _call(tokens: Tokens, index: int) -> int:
+    """What a name before a parenthesis touches."""
+    kinds = tokens.kinds
+    word = tokens.words[index]
+    before = tokens.words[index - 1] if index else b""
+    if before == b".":
+        return UNKNOWN_FUNCTION
+    if kinds[index] == QUOTED:
+        # In backticks native functions are native, and the grammar's are stored ones.
+        touched = _EFFECTS.get(word[1:-1].upper(), 0) | UNKNOWN_FUNCTION
+    elif word in PURE:
+        if kinds[index] == CALLED or word not in ADJACENT_ONLY:
+            return 0
+        touched = UNKNOWN_FUNCTION
+    else:
+        touched = _EFFECTS.get(word, 0)
+        if touched and (kinds[index] == CALLED or word not in ADJACENT_ONLY):
+            return touched
+        touched |= UNKNOWN_FUNCTION
+    if before in (b"AS", b")"):
+        return 0  # an alias with column names: no expression goes on like this
+    if before in (b"WITH", b"RECURSIVE", b",") and _names_columns(tokens, index + 1):
+        return 0
+    return touched
+
+
+def _names_columns(tokens: Tokens, index: int) -> bool:
+    """Whether a parenthesis opens the column list of a common table expression."""
+    kinds = tokens.kinds
+    words = tokens.words
+    while True:
+        if kinds[index + 1] not in (WORD, QUOTED):
+            return False
+        index += 2
+        if words[index] != b",":
+            break
+    return words[index] == b")" and words[index + 1] == b"AS" and words[index + 2] == b"("
+
+
+def _marked(tokens: Tokens, index: int, depth: int) -> int:
+    """What one of the words of `_MARKED` touches."""
+    word = tokens.words[index]
+    after = tokens.words[index + 1]
+    if word == b"FROM":
+        return 0 if after == b"DUAL" else TABLE
+    if word == b"FOR":
+        if after in (b"JOIN", b"ORDER", b"GROUP", b"ORDINALITY"):
+            return 0
+        # In parentheses it may be SUBSTRING's.
+        return LOCKING if depth <= 0 or after in (b"UPDATE", b"SHARE") else 0
+    if word == b"LOCK":
+        return LOCKING
+    if word == b"INTO":
+        return ASSIGNS if tokens.kinds[index + 1] == VARIABLE else FILE
+    if word == b"CURRENT_USER":
+        return SESSION_FUNCTION
+    if word in (b"UPDATE", b"DELETE", b"INSERT", b"REPLACE"):
+        return DATA
+    return _schema(tokens, index, word)
+
+
+def _schema(tokens: Tokens, index: int, name: bytes) -> int:
+    """What a name touches that may be a schema's."""
+    if tokens.words[index + 1] != b".":
+        return 0
+    if name in _OWN_SCHEMAS:
+        return SERVER_STATE
+    if name == b"INFORMATION_SCHEMA":
+        view = tokens.words[index + 2].strip(b'`"').upper()
+        return METADATA if view in _REPLICATED_METADATA else SERVER_STATE
+    return 0
+
+
+def _variable(word: bytes) -> int:
+    if not word.startswith(b"@@"):
+        return USER_VARIABLE
+    return DIAGNOSTICS if word.upper() in _DIAGNOSTIC_VARIABLES else SYSTEM_VARIABLE
+
+
+def asks_previous(tokens: Tokens) -> bool:
+    """Whether a statement asks about the one before it; a column of such a name counts, too."""
+    return not _ASKING.isdisjoint(map(bytes.upper, tokens.words))
+
+
+def shows_tracking(tokens: Tokens) -> bool:
+    """Whether a statement shows the session's session_track_… variables."""
+    for kind, word in zip(tokens.kinds, tokens.words, strict=True):
+        if kind == VARIABLE:
+            if word.startswith(b"@@") and b"SESSION_TRACK_" in word.upper():
+                return True
+        elif kind in (WORD, QUOTED) and b"_VARIABLES" in word.upper():
+            return b"SESSION_VARIABLES" in word.upper()
+    return False
+
+
+def query_verdict(touched: int) -> Verdict:
+    """The verdict on a query that touches this (a sum of flags)."""
+    if touched & UNKNOWN_FUNCTION:
+        return Verdict(StatementClass.WRITE, Touch.UNKNOWN_FUNCTION, True)
+    if touched & DATA:
+        return Verdict(StatementClass.WRITE, Touch.DATA, True)
+    if touched & FILE:
+        return Verdict(StatementClass.WRITE, Touch.FILE, True)
+    if touched & LOCKING:
+        return Verdict(StatementClass.WRITE, Touch.LOCKING_READ)
+    if touched & LOCK_FUNCTION:
+        return Verdict(StatementClass.PIN, Touch.LOCK_FUNCTION)
+    if touched & ASSIGNS:
+        return Verdict(StatementClass.SESSION, Touch.USER_VARIABLE)
+    if touched & SYSTEM_VARIABLE:
+        return Verdict(StatementClass.SESSION, Touch.SYSTEM_VARIABLE)
+    if touched & SESSION_FUNCTION:
+        return Verdict(StatementClass.SESSION, Touch.SESSION_FUNCTION)
+    if touched & SERVER_STATE:
+        return Verdict(StatementClass.SESSION, Touch.SERVER_STATE)
+    if touched & (DIAGNOSTICS | FOUND):
+        # With a table in it, it must also see what its session wrote since.
+        alone = not touched & (TABLE | USER_VARIABLE)
+        kind = StatementClass.DIAGNOSTIC if alone else StatementClass.SESSION
+        return Verdict(kind, Touch.DIAGNOSTICS if touched & DIAGNOSTICS else Touch.FOUND_ROWS)
+    if touched & METADATA:
+        return Verdict(StatementClass.READ, Touch.METADATA)
+    if touched & USER_VARIABLE:
+        return Verdict(StatementClass.READ, Touch.USER_VARIABLE)
+    return Verdict(StatementClass.READ, Touch.NOTHING)

@@ -1,0 +1,379 @@
+"""A statement's class: found by tokens, and always on the safe side.
+
+What cannot be shown to be a pure read of replicated data is not a READ. What the server would
+refuse may get any class, for it executes nothing. The rules are told in docs/classification.md.
+"""
+
+import re
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from typing import Final
+
+from routing.consistency.rules import Adjustment
+from routing.sql import grammar
+from routing.sql.directive import directive
+from routing.sql.holds import UNKNOWN_HOLD, Act, Hold
+from routing.sql.identifiers import identifiers
+from routing.sql.lexer import (
+    MODE_ANSI_QUOTES,
+    MODE_NO_BACKSLASH_ESCAPES,
+    Tokens,
+    executed_texts,
+    lex,
+    skeleton,
+)
+from routing.sql.own_statement import (
+    AMBIGUOUS,
+    NOT_ALONE,
+    OwnStatement,
+    WrongOwn,
+    mentions_tidegate,
+    own_statement,
+)
+from routing.sql.text_prepared import SEVERAL, TextPrepared, text_prepared
+from routing.sql.token_patterns import BLANK
+from routing.sql.verdict import Assignment, StatementClass, Touch, Verdict
+
+__all__ = ["Assignment", "Statement", "StatementClass", "Touch", "classify", "classify_text"]
+
+MAX_TEXT: Final = 1 << 16
+"""Longer texts, in bytes, are writes: to look at them all would take longer than a millisecond."""
+MAX_SKELETON: Final = 1 << 14
+"""So are texts of which more than this is left without literals and comments."""
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """What is known of a text that a client sends as one command.
+
+    Attributes:
+        kind: its class.
+        reason: what gave it that class.
+        may_write: it may commit something, be it by ending an open transaction.
+        digest: 16 hex digits; the same for texts that differ in literals, comments, blanks or the
+            case of words only. A list of literals counts as one.
+        assignments: what it sets, in order.
+        holds: what it takes or gives back that no other connection can be given, in order.
+        multi: something follows a semicolon; `kind` is then WRITE.
+        touches_tracking: it sets session_track_gtids.
+        kill_target: the connection that it kills, if it is a KILL with a plain number.
+        user_variables: of a READ, the user variables that it mentions, in lower case.
+        asks_previous: it asks about the statement before: about its rows, warnings or errors.
+        shows_tracking: it shows the session's session_track_… variables, and writes nothing.
+        identifiers: names in it that may be those of views (`routing.sql.identifiers`).
+        changes_views: it may make, rename or uncover a view.
+        text_prepared: what it does with statements that are prepared by text.
+        own: what it asks of Tidegate itself, if it does; its class is then PROXY.
+        directive: what the comment to Tidegate asks for that the text begins with.
+    """
+
+    kind: StatementClass
+    reason: Touch
+    may_write: bool
+    digest: str
+    assignments: tuple[Assignment, ...] = ()
+    holds: tuple[Hold, ...] = ()
+    multi: bool = False
+    touches_tracking: bool = False
+    kill_target: int | None = None
+    user_variables: tuple[str, ...] = ()
+    asks_previous: bool = False
+    shows_tracking: bool = False
+    identifiers: frozenset[bytes] = frozenset()
+    changes_views: bool = False
+    text_prepared: TextPrepared | None = None
+    own: OwnStatement | None = None
+    directive: Adjustment | WrongOwn | None = None
+
+    @property
+    def pins(self) -> bool:
+        """Whether it may leave something on its connection that no other can be given."""
+        return any(hold.act is Act.TAKE for hold in self.holds)
+
+    @property
+    def begins(self) -> bool:
+        """Whether it is BEGIN or START TRANSACTION, which give back locked tables."""
+        gives = any(hold.act is Act.GIVE_ALL for hold in self.holds)
+        return gives and self.kind is StatementClass.TRANSACTION
+
+    @property
+    def is_one_lock(self) -> bool:
+        """Whether its one value tells if it took or gave back the named lock that it is about."""
+        holds = self.holds
+        return bool(holds) and holds[0].once and not self.multi
+
+    @property
+    def calls_programs(self) -> bool:
+        """Whether it may run statements that nobody has looked at, and does not write itself."""
+        return self.reason in _CALLING or self.reason is Touch.MULTIPLE
+
+    @property
+    def may_run_programs(self) -> bool:
+        """Whether it may run stored functions, procedures or triggers."""
+        return self.reason not in _RUNS_NONE and (
+            self.kind is StatementClass.WRITE or self.reason in _CALLING
+        )
+
+
+_CALLING: Final = (
+    Touch.PROCEDURE,
+    Touch.EXECUTED,
+    Touch.UNKNOWN_FUNCTION,
+    Touch.UNKNOWN_STATEMENT,
+    Touch.UNREADABLE,
+    Touch.TOO_LONG,
+)
+_RUNS_NONE: Final = (
+    Touch.SEVERAL,
+    Touch.LOCKING_READ,
+    Touch.FILE,
+    Touch.ACCOUNT,
+    Touch.ADMINISTRATION,
+    Touch.TEMPORARY_TABLE,
+)
+"""Writes that run no stored function and no trigger."""
+
+_SEVERITY: Final = {
+    kind: rank
+    for rank, kind in enumerate(
+        (
+            StatementClass.READ,
+            StatementClass.DIAGNOSTIC,
+            StatementClass.SESSION,
+            StatementClass.PIN,
+            StatementClass.TRANSACTION,
+            StatementClass.WRITE,
+        )
+    )
+}
+_PROGRAMS: Final = frozenset({b"PROCEDURE", b"FUNCTION", b"TRIGGER", b"EVENT"})
+_BLOCKS: Final = frozenset({b"BEGIN", b"CASE", b"IF", b"LOOP", b"REPEAT", b"WHILE"})
+_BEFORE_STATEMENT: Final = frozenset(
+    {b";", b":", b"BEGIN", b"THEN", b"ELSE", b"DO", b"LOOP", b"REPEAT"}
+)
+
+_FIRST_WORD: Final = re.compile(rb"%b[(\s]*+([a-z]*+)" % BLANK)
+_PINNING_FIRST: Final = frozenset(b"execute flush handler lock set xa".split())
+_NO_NAMES: Final[frozenset[bytes]] = frozenset()
+_VIEWS: Final = (b"view", b"rename", b"grant", b"revoke", b"role", b"user")
+_PINNING_TEXTS: Final = (b"get_lock", b"service_get_", b"temporary")
+
+
+def classify(
+    sql: bytes, *, ansi_quotes: bool = False, no_backslash_escapes: bool = False
+) -> Statement:
+    """Classify a text without knowing the character set that it is in.
+
+    Args:
+        sql: what a client sends as COM_QUERY or COM_STMT_PREPARE.
+        ansi_quotes: the session's sql_mode has ANSI_QUOTES.
+        no_backslash_escapes: the session's sql_mode has NO_BACKSLASH_ESCAPES.
+    """
+    flags = MODE_ANSI_QUOTES if ansi_quotes else 0
+    flags |= MODE_NO_BACKSLASH_ESCAPES if no_backslash_escapes else 0
+    return classify_text(sql, flags)
+
+
+def classify_text(sql: bytes, mode_flags: int) -> Statement:
+    """Classify a text; never raises, whatever the bytes are.
+
+    Args:
+        sql: what a client sends as COM_QUERY or COM_STMT_PREPARE.
+        mode_flags: a sum of `routing.sql.lexer.MODE_…`.
+    """
+    ours = mentions_tidegate(sql)
+    statement = _classified(sql, mode_flags, ours)
+    asked = directive(sql) if ours else None
+    return statement if asked is None else replace(statement, directive=asked)
+
+
+def _classified(sql: bytes, mode_flags: int, ours: bool) -> Statement:
+    """The statement without its directive; `ours` if it may address Tidegate."""
+    if len(sql) > MAX_TEXT:
+        return _unseen(sql, Touch.TOO_LONG)
+    if len(sql) > MAX_SKELETON:
+        rest = skeleton(sql, mode_flags)
+        if rest is not None and len(rest) > MAX_SKELETON:
+            return _unseen(sql, Touch.TOO_LONG)
+    tokens = lex(sql, mode_flags)
+    if tokens is not None:
+        return _statement(tokens, mode_flags, ours)
+    texts = executed_texts(sql, mode_flags) if b"/*!" in sql else None
+    if texts is None:
+        return _unseen(sql, Touch.UNREADABLE)
+    worst: Statement | None = None
+    for text in texts:
+        tokens = lex(text, mode_flags)
+        if tokens is None:
+            return _unseen(sql, Touch.UNREADABLE)
+        # A server that sees nothing to execute executes nothing.
+        if len(tokens):
+            other = _statement(tokens, mode_flags, ours)
+            worst = other if worst is None else _worse(worst, other)
+    return _made(grammar.UNKNOWN, b"") if worst is None else worst
+
+
+def _statement(tokens: Tokens, mode_flags: int, ours: bool) -> Statement:
+    """The statement, or statements, that a text's tokens make."""
+    parts = [tokens] if b";" not in tokens.words else _split(tokens)
+    if ours:
+        for part in parts:
+            own = own_statement(part, mode_flags)
+            if own is not None:
+                if len(parts) > 1:
+                    return _own(NOT_ALONE, tokens.normalised())
+                return _own(own, part.normalised())
+    if len(parts) == 1:
+        prepared = text_prepared(parts[0], mode_flags)
+        verdict = grammar.verdict(parts[0])
+        return _made(
+            verdict,
+            parts[0].normalised(),
+            prepared,
+            names=identifiers(parts[0]) if _may_name_views(verdict, prepared) else _NO_NAMES,
+            changes_views=_changes_views(parts[0], verdict),
+        )
+    verdicts = [grammar.verdict(part) for part in parts]
+    writes = any(
+        verdict.kind is StatementClass.WRITE or verdict.reason is Touch.EXECUTED
+        for verdict in verdicts
+    )
+    together = Verdict(
+        StatementClass.WRITE,
+        Touch.MULTIPLE if writes else Touch.SEVERAL,
+        may_write=any(verdict.may_write for verdict in verdicts),
+        holds=tuple(hold for verdict in verdicts for hold in verdict.holds),
+        assignments=tuple(one for verdict in verdicts for one in verdict.assignments),
+        asks_previous=any(verdict.asks_previous for verdict in verdicts),
+        shows_tracking=not writes and any(verdict.shows_tracking for verdict in verdicts),
+    )
+    several = any(text_prepared(part, mode_flags) is not None for part in parts)
+    prepared = SEVERAL if several else None
+    names = _NO_NAMES
+    if _may_name_views(together, prepared):
+        names = names.union(*map(identifiers, parts))
+    changes = any(map(_changes_views, parts, verdicts))
+    normalised = tokens.normalised()
+    return _made(together, normalised, prepared, multi=True, names=names, changes_views=changes)
+
+
+def _may_name_views(verdict: Verdict, prepared: TextPrepared | None) -> bool:
+    """Whether the views that a statement names can make it another one; what writes is worse."""
+    return prepared is None and (
+        verdict.kind is not StatementClass.WRITE or verdict.reason in _RUNS_NONE
+    )
+
+
+def _changes_views(tokens: Tokens, verdict: Verdict) -> bool:
+    if verdict.reason is Touch.DEFINITION:
+        return b"VIEW" in tokens.words or tokens.words[0] == b"RENAME"
+    return verdict.reason is Touch.ACCOUNT
+
+
+def _made(
+    verdict: Verdict,
+    normalised: bytes,
+    prepared: TextPrepared | None = None,
+    *,
+    multi: bool = False,
+    names: frozenset[bytes] = _NO_NAMES,
+    changes_views: bool = False,
+) -> Statement:
+    assignments = verdict.assignments
+    return Statement(
+        kind=verdict.kind,
+        reason=verdict.reason,
+        may_write=verdict.may_write,
+        digest=blake2b(normalised, digest_size=8).hexdigest(),
+        assignments=assignments,
+        holds=verdict.holds,
+        multi=multi,
+        touches_tracking=bool(assignments)
+        and any(one.name == "session_track_gtids" for one in assignments),
+        kill_target=verdict.kill_target,
+        user_variables=verdict.user_variables,
+        asks_previous=verdict.asks_previous,
+        shows_tracking=verdict.shows_tracking,
+        identifiers=names,
+        changes_views=changes_views,
+        text_prepared=prepared,
+    )
+
+
+def _own(own: OwnStatement, normalised: bytes) -> Statement:
+    digest = blake2b(normalised, digest_size=8).hexdigest()
+    return Statement(StatementClass.PROXY, Touch.PROXY, False, digest, own=own)
+
+
+def _worse(one: Statement, other: Statement) -> Statement:
+    """The less safe of what two servers may execute; `other` gives the digest."""
+    if one.own is not None or other.own is not None:
+        return other if one.own == other.own else replace(_own(AMBIGUOUS, b""), digest=other.digest)
+    chosen = max((other, one), key=lambda statement: _SEVERITY[statement.kind])
+    assignments = other.assignments
+    if one.assignments != assignments:
+        assignments = one.assignments + assignments
+    holds = other.holds
+    if one.holds != holds:
+        holds = tuple(hold for hold in one.holds + holds if hold.act in (Act.TAKE, Act.BLUR))
+    return Statement(
+        kind=chosen.kind,
+        reason=chosen.reason,
+        may_write=one.may_write or other.may_write,
+        digest=other.digest,
+        assignments=assignments,
+        holds=holds,
+        multi=one.multi or other.multi,
+        touches_tracking=one.touches_tracking or other.touches_tracking,
+        kill_target=one.kill_target if one.kill_target == other.kill_target else None,
+        user_variables=one.user_variables + other.user_variables,
+        asks_previous=one.asks_previous or other.asks_previous,
+        identifiers=one.identifiers | other.identifiers,
+        changes_views=one.changes_views or other.changes_views,
+        shows_tracking=chosen.shows_tracking,
+        text_prepared=one.text_prepared if one.text_prepared == other.text_prepared else SEVERAL,
+    )
+
+
+def _split(tokens: Tokens) -> list[Tokens]:
+    """Tokens between semicolons, but for those inside a stored program's body."""
+    words = tokens.words
+    program = words[0] in (b"CREATE", b"ALTER") and not _PROGRAMS.isdisjoint(words)
+    parts: list[Tokens] = []
+    depth = 0
+    start = 0
+    for index, word in enumerate(words):
+        if word == b";" and depth <= 0:
+            parts.append(tokens.part(start, index))
+            start = index + 1
+        elif not program:
+            continue
+        elif word == b"END":
+            depth -= 1
+        elif word in _BLOCKS and words[index - 1] != b"END":
+            expression = word in (b"IF", b"REPEAT") and words[index - 1] not in _BEFORE_STATEMENT
+            depth += 0 if expression else 1
+    last = tokens.part(start, len(tokens))
+    if len(last) or not parts:
+        parts.append(last)
+    return parts
+
+
+def _unseen(sql: bytes, reason: Touch) -> Statement:
+    """The statement of a text that is not looked at in full: it may do what words in it name."""
+    text = sql.lower()
+    first = _FIRST_WORD.match(text)
+    pins = any(word in text for word in _PINNING_TEXTS)
+    tracking = b"session_track_gtids" in text
+    return Statement(
+        kind=StatementClass.WRITE,
+        reason=reason,
+        may_write=True,
+        digest=blake2b(first[0] if first else b"", digest_size=8).hexdigest(),
+        assignments=(Assignment("session", "session_track_gtids", None),) if tracking else (),
+        holds=(UNKNOWN_HOLD,) if pins or (first and first[1] in _PINNING_FIRST) else (),
+        multi=b";" in text,
+        touches_tracking=tracking,
+        changes_views=any(word in text for word in _VIEWS),
+        text_prepared=SEVERAL if b"prepare" in text or b"execute" in text else None,
+    )

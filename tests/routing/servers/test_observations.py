@@ -1,0 +1,100 @@
+"""What the primary had at moments of the past: the oldest within a bound, and how old one is."""
+
+from bisect import bisect_right
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from protocol.gtid import EMPTY, GtidSet
+from routing.servers.observations import Observations
+
+U = "11111111-1111-1111-1111-111111111111"
+
+
+def first(count: int) -> GtidSet:
+    """The first so many transactions."""
+    return GtidSet.parse(f"{U}:1-{count}") if count else EMPTY
+
+
+@pytest.fixture
+def observations() -> Observations:
+    found = Observations()
+    for moment in (10.0, 11.0, 12.0):
+        found.add(moment, first(int(moment)))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("moment", "count"),
+    [(0.0, 10), (10.0, 10), (10.5, 11), (11.0, 11), (11.1, 12), (12.0, 12)],
+)
+def test_the_oldest_within_the_bound(observations: Observations, moment: float, count: int) -> None:
+    assert observations.since(moment) == first(count)
+
+
+def test_an_observation_beyond_the_bound_is_none(observations: Observations) -> None:
+    assert observations.since(12.5) is None
+    assert Observations().since(0.0) is None
+
+
+def test_an_answer_that_was_overtaken_is_not_kept(observations: Observations) -> None:
+    observations.add(11.5, first(11))
+    assert observations.since(11.5) == first(12)
+
+
+def test_two_questions_of_one_moment(observations: Observations) -> None:
+    observations.add(12.0, first(13))
+    assert observations.since(12.0) == first(12)
+
+
+def test_another_primary_begins_anew(observations: Observations) -> None:
+    observations.clear()
+    assert observations.since(0.0) is None
+    assert observations.age(EMPTY, 20.0) is None
+    observations.add(5.0, first(1))
+    assert observations.since(0.0) == first(1)
+
+
+@pytest.mark.parametrize(("count", "age"), [(0, 10.0), (9, 10.0), (10, 9.0), (11, 8.0), (12, 0.0)])
+def test_how_old_a_state_is(observations: Observations, count: int, age: float) -> None:
+    """Since when the primary was seen to have something that is not in it."""
+    assert observations.age(first(count), 20.0) == age
+
+
+def test_a_state_beyond_all_that_was_seen_is_not_old(observations: Observations) -> None:
+    assert observations.age(first(99), 20.0) == 0
+
+
+def test_what_is_kept_is_bounded() -> None:
+    observations = Observations()
+    for moment in range(5000):
+        observations.add(float(moment), first(moment))
+    assert observations.since(0.0) == first(5000 - 3600)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 30), st.integers(0, 5)), max_size=30),
+    st.integers(0, 40),
+    st.integers(0, 10),
+)
+def test_a_bound_is_kept(commits: list[tuple[int, int]], now: int, bound: int) -> None:
+    """Whoever has what is required has all that was committed longer ago than the bound."""
+    times = sorted(moment for moment, _ in commits)
+
+    def executed(moment: int) -> GtidSet:
+        return first(bisect_right(times, moment))
+
+    # Each commit is followed by a question; the answers come in another order.
+    answered = sorted((at + delay, at) for at, delay in commits if at + delay <= now)
+    observations = Observations()
+    kept: list[int] = []
+    for _, asked_at in answered:
+        observations.add(float(asked_at), executed(asked_at))
+        if not kept or asked_at >= kept[-1]:
+            kept.append(asked_at)
+    within = [asked_at for asked_at in kept if asked_at >= now - bound]
+    required = observations.since(float(now - bound))
+    assert required == (executed(within[0]) if within else None)
+    if required is not None:
+        assert executed(now - bound - 1) <= required

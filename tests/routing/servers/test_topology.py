@@ -1,0 +1,556 @@
+"""What a server has proved, to which of its incarnations that belongs, and when it is asked."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from protocol.gtid import EMPTY, GtidSet
+from routing.servers.topology import Held, Role, Server, Topology
+
+U = "11111111-1111-1111-1111-111111111111"
+V = "22222222-2222-2222-2222-222222222222"
+W = "33333333-3333-3333-3333-333333333333"
+STARTED = (100.0, 101.0)
+
+
+def gtids(text: str) -> GtidSet:
+    return GtidSet.parse(text)
+
+
+@pytest.fixture
+def server() -> Server:
+    found = Server("replica:3306", Role.REPLICA)
+    found.observed(U, STARTED, gtids(f"{V}:1-5"), EMPTY)
+    return found
+
+
+def test_names_and_roles() -> None:
+    topology = Topology("a:1", ["b:2", "c:3"])
+    assert [(server.name, server.role) for server in topology.servers] == [
+        ("a:1", Role.PRIMARY),
+        ("b:2", Role.REPLICA),
+        ("c:3", Role.REPLICA),
+    ]
+    assert Topology("a:1", []).replicas == []
+
+
+def test_a_server_that_was_not_asked_has_proved_nothing() -> None:
+    server = Server("replica:3306", Role.REPLICA)
+    assert server.applied == EMPTY
+    assert server.epoch == 0
+    server.proved(gtids(f"{V}:1"), 1)
+    assert server.applied == EMPTY
+
+
+# Proofs.
+
+
+def test_proofs_add_up(server: Server) -> None:
+    server.proved(gtids(f"{V}:8"), server.epoch)
+    server.proved(gtids(f"{V}:6-7"), server.epoch)
+    server.proved(gtids(f"{U}:1"), server.epoch)
+    assert server.applied == gtids(f"{U}:1,{V}:1-8")
+    server.proved(gtids(f"{V}:2"), server.epoch)
+    assert server.applied == gtids(f"{U}:1,{V}:1-8")
+
+
+def test_many_proofs_add_up(server: Server) -> None:
+    for number in range(10, 1000):
+        server.proved(gtids(f"{V}:{number}"), server.epoch)
+        assert len(server._pending) < 100
+    assert server.applied == gtids(f"{V}:1-5:10-999")
+
+
+def test_a_connection_of_another_epoch_proves_nothing(server: Server) -> None:
+    for epoch in (server.epoch - 1, server.epoch + 1):
+        server.proved(gtids(f"{V}:9"), epoch)
+    assert server.applied == gtids(f"{V}:1-5")
+
+
+def test_what_is_read_of_a_server_adds_up(server: Server) -> None:
+    epoch = server.epoch
+    applied = server.applied
+    assert server.observed(U, STARTED, gtids(f"{V}:1-9"), applied) == epoch
+    assert server.applied == gtids(f"{V}:1-9")
+    # An answer that was on its way for longer takes nothing back.
+    assert server.observed(U, STARTED, gtids(f"{V}:1-7"), applied) == epoch
+    assert server.applied == gtids(f"{V}:1-9")
+
+
+def test_a_proof_of_another_connection_may_be_newer_than_what_is_read(server: Server) -> None:
+    before = server.applied
+    server.proved(gtids(f"{V}:20"), server.epoch)
+    epoch = server.epoch
+    assert server.observed(U, STARTED, gtids(f"{V}:1-8"), before) == epoch
+    assert server.applied == gtids(f"{V}:1-8:20")
+
+
+# Incarnations.
+
+
+def test_another_uuid_is_another_server(server: Server) -> None:
+    epoch = server.epoch
+    assert server.observed(V, STARTED, gtids(f"{V}:1-9"), server.applied) == epoch + 1
+    assert server.uuid == V
+    assert server.applied == gtids(f"{V}:1-9")
+
+
+def test_gtids_that_are_gone_begin_anew(server: Server) -> None:
+    epoch = server.epoch
+    server.proved(gtids(f"{V}:6"), epoch)
+    before = server.applied
+    assert server.observed(U, STARTED, gtids(f"{V}:1-5"), before) == epoch + 1
+    assert server.applied == gtids(f"{V}:1-5")
+    server.proved(gtids(f"{V}:6"), epoch)  # by a WAIT of the incarnation before
+    assert server.applied == gtids(f"{V}:1-5")
+
+
+def test_pending_proofs_end_with_their_incarnation(server: Server) -> None:
+    server.proved(gtids(f"{V}:6"), server.epoch)
+    server.observed(V, STARTED, EMPTY, EMPTY)
+    assert server.applied == EMPTY
+
+
+@pytest.mark.parametrize(
+    ("started", "same"),
+    [
+        ((100.0, 101.0), True),
+        ((100.9, 101.9), True),
+        ((99.1, 100.1), True),
+        ((95.0, 105.0), True),  # the answer took long
+        ((50.0, 100.5), True),
+        ((103.0, 104.0), False),
+        ((160.0, 161.0), False),
+        ((160.0, 300.0), False),
+        ((10.0, 11.0), False),
+    ],
+)
+def test_a_restart_is_seen_by_the_start(
+    server: Server, started: tuple[float, float], same: bool
+) -> None:
+    epoch = server.epoch
+    server.observed(U, started, gtids(f"{V}:1-5"), server.applied)
+    assert (server.epoch == epoch) is same
+
+
+def test_clocks_that_drift_apart_are_no_restart(server: Server) -> None:
+    epoch = server.epoch
+    for step in range(1, 101):
+        started = (STARTED[0] + 0.5 * step, STARTED[1] + 0.5 * step)
+        server.observed(U, started, gtids(f"{V}:1-5"), server.applied)
+    assert server.epoch == epoch
+
+
+def test_a_restarted_server_keeps_only_what_it_shows_now(server: Server) -> None:
+    server.proved(gtids(f"{V}:6-9"), server.epoch)
+    server.observed(U, (900.0, 901.0), gtids(f"{V}:1-9"), server.applied)
+    assert server.applied == gtids(f"{V}:1-9")
+    server.observed(U, (1900.0, 1901.0), gtids(f"{V}:1-8"), server.applied)
+    assert server.applied == gtids(f"{V}:1-8")
+
+
+class _Truth:
+    """One real server, and connections whose answers are on their way."""
+
+    def __init__(self) -> None:
+        self.incarnation = 0
+        self.executed = 1
+        self.answers: list[tuple[int, int, GtidSet]] = []
+
+
+@given(st.lists(st.integers(0, 5), max_size=40))
+def test_nothing_counts_as_applied_that_the_server_has_not(steps: list[int]) -> None:
+    """Commits, questions, answers in order, waits that return 0, and restarts that lose all."""
+    server = Server("s:1", Role.REPLICA)
+    truth = _Truth()
+
+    def executed() -> GtidSet:
+        return gtids(f"{V}:1-{truth.executed}")
+
+    def ask() -> int:
+        before = server.applied
+        started = (1000.0 * truth.incarnation, 1000.0 * truth.incarnation + 1)
+        return server.observed(U, started, executed(), before)
+
+    epochs = {0: ask()}
+    for step in steps:
+        if step <= 1:
+            truth.executed += 1
+        elif step == 2:
+            epochs[truth.incarnation] = ask()
+        elif step == 3 and truth.incarnation in epochs:
+            server.proved(executed(), epochs[truth.incarnation])
+        elif step == 4:
+            truth.incarnation += 1
+            truth.executed = 1
+            epochs[truth.incarnation] = ask()
+        else:
+            # A proof of the incarnation before, which arrives late.
+            server.proved(gtids(f"{V}:1-99"), epochs.get(truth.incarnation - 1, -1))
+        assert server.applied <= executed()
+
+
+# When it is asked.
+
+
+def test_each_wait_that_runs_out_doubles_the_pause(server: Server) -> None:
+    now = 50.0
+    pauses = []
+    for _ in range(7):
+        server.timed_out(now)
+        pauses.append(server.behind_until - now)
+        now = server.behind_until
+    assert pauses == [0.25, 0.5, 1.0, 2.0, 4.0, 4.0, 4.0]
+
+
+def test_waits_that_run_out_together_count_as_one(server: Server) -> None:
+    for _ in range(10):
+        server.timed_out(50.0)
+    assert server.behind_until == 50.25
+
+
+@pytest.mark.parametrize("proof", ["wait", "observed", "new epoch"])
+def test_progress_ends_the_pause(server: Server, proof: str) -> None:
+    server.timed_out(50.0)
+    server.timed_out(51.0)
+    if proof == "wait":
+        server.proved(gtids(f"{V}:6"), server.epoch)
+    elif proof == "observed":
+        server.observed(U, STARTED, gtids(f"{V}:1-6"), server.applied)
+    else:
+        server.observed(V, STARTED, EMPTY, EMPTY)
+    assert server.behind_until == 0
+    server.timed_out(60.0)
+    assert server.behind_until == 60.25
+
+
+def test_what_is_no_progress_does_not_end_the_pause(server: Server) -> None:
+    server.timed_out(50.0)
+    server.observed(U, STARTED, gtids(f"{V}:1-5"), server.applied)
+    server.proved(gtids(f"{V}:1"), server.epoch - 1)
+    assert server.behind_until == 50.25
+
+
+def test_each_failure_to_connect_doubles_the_pause(server: Server) -> None:
+    pauses = []
+    for _ in range(7):
+        server.unreachable(50.0)
+        pauses.append(server.down_until - 50)
+    assert pauses == [0.25, 0.5, 1.0, 2.0, 4.0, 4.0, 4.0]
+    server.reached()
+    assert server.down_until == 0
+    server.unreachable(50.0)
+    assert server.down_until == 50.25
+
+
+def test_one_attempt_at_a_time_after_a_failure(server: Server) -> None:
+    server.trying(55.0)
+    assert server.down_until == 0  # a healthy server may be connected to by many
+    server.unreachable(50.0)
+    server.trying(55.0)
+    assert server.down_until == 55.0
+    server.trying(52.0)
+    assert server.down_until == 55.0
+
+
+# How long a wait will probably take.
+
+
+def test_a_wait_that_waited_predicts_the_next(server: Server) -> None:
+    assert server.predicted_wait(99.0, 100.0) == 0  # nothing is known
+    server.applied_after(0.5, 0.4, 100.0)
+    assert server.predicted_wait(100.0, 100.0) == pytest.approx(0.5)
+    assert server.predicted_wait(99.8, 100.0) == pytest.approx(0.3)
+    assert server.predicted_wait(90.0, 100.0) == 0
+    assert server.predicted_wait(101.9, 101.9) == pytest.approx(0.5)
+    assert server.predicted_wait(102.1, 102.1) == 0  # that is long ago
+
+
+def test_delays_are_averaged_while_they_are_fresh(server: Server) -> None:
+    server.applied_after(0.4, 0.4, 100.0)
+    server.applied_after(0.8, 0.8, 101.0)
+    assert server.predicted_wait(101.0, 101.0) == pytest.approx(0.5)
+    server.applied_after(0.8, 0.8, 200.0)
+    assert server.predicted_wait(200.0, 200.0) == pytest.approx(0.8)
+
+
+def test_what_was_there_already_predicts_no_longer_wait(server: Server) -> None:
+    server.applied_after(0.4, 0.4, 100.0)
+    server.applied_after(9.0, 0.0001, 100.1)
+    assert server.predicted_wait(100.1, 100.1) == pytest.approx(0.4)
+    server.applied_after(0.1, 0.0001, 100.2)
+    assert server.predicted_wait(100.2, 100.2) == pytest.approx(0.1)
+
+
+def test_a_wait_that_ran_out_predicts_at_least_as_long_a_one(server: Server) -> None:
+    server.timed_out(100.0, 0.7)
+    assert server.predicted_wait(100.0, 100.0) == pytest.approx(0.7)
+    server.timed_out(100.1, 0.2)
+    assert server.predicted_wait(100.1, 100.1) == pytest.approx(0.7)
+
+
+def test_where_nobody_waited_the_measured_lag_predicts(server: Server) -> None:
+    server.measured(0.9, 100.0)
+    assert server.predicted_wait(100.0, 100.0) == pytest.approx(0.9)
+    assert server.predicted_wait(99.5, 100.0) == pytest.approx(0.4)
+    server.applied_after(0.1, 0.1, 100.0)  # waits know better
+    assert server.predicted_wait(100.0, 100.0) == pytest.approx(0.1)
+    assert server.predicted_wait(102.1, 102.1) == 0  # both are long ago
+    server.measured(0.9, 103.0)
+    server.measured(None, 103.1)
+    assert server.predicted_wait(103.1, 103.1) == 0
+
+
+def test_a_measured_lag_proves_nothing(server: Server) -> None:
+    before = server.applied
+    server.measured(0.0, 100.0)
+    assert server.applied == before
+
+
+@given(
+    st.lists(
+        st.tuples(st.booleans(), st.floats(0, 9), st.floats(0, 9), st.floats(0, 1)), max_size=20
+    )
+)
+def test_a_prediction_is_never_beyond_what_was_measured(
+    events: list[tuple[bool, float, float, float]],
+) -> None:
+    server = Server("s:1", Role.REPLICA)
+    now, longest = 100.0, 0.0
+    for well, delay, waited, pause in events:
+        now += pause
+        longest = max(longest, delay)
+        if well:
+            server.applied_after(delay, waited, now)
+        else:
+            server.timed_out(now, delay)
+        assert 0 <= server.predicted_wait(now, now) <= longest + 1e-6
+
+
+# Another primary.
+
+
+def test_a_promotion_exchanges_the_two_and_keeps_the_others_places() -> None:
+    topology = Topology("a:1", ["b:2", "c:3", "d:4"])
+    a, b, c, d = topology.servers
+    topology.observations.add(5.0, gtids(f"{U}:1"))
+    topology.promote(c)
+    assert topology.servers == [c, b, a, d]
+    assert [server.role for server in (a, b, c, d)] == [
+        Role.REPLICA,
+        Role.REPLICA,
+        Role.PRIMARY,
+        Role.REPLICA,
+    ]
+    assert topology.observations.since(0.0) is None  # it says nothing of the new one
+
+
+@given(st.lists(st.integers(0, 4), max_size=30))
+def test_no_term_comes_twice(steps: list[int]) -> None:
+    topology = Topology("a:1", ["b:2", "c:3"])
+    terms = [topology.term]
+    starts = 0.0
+    for step in steps:
+        if step < 2:
+            topology.promote(topology.replicas[step])
+        else:  # some server was started again
+            starts += 10.0
+            server = topology.servers[step - 2]
+            server.observed(U, (starts, starts), EMPTY, EMPTY)
+            if server is not topology.primary:
+                assert topology.term == terms[-1]
+                continue
+        terms.append(topology.term)
+    assert terms == sorted(set(terms))
+
+
+# Distrust.
+
+
+def test_a_server_that_is_distrusted_has_proved_nothing(server: Server) -> None:
+    server.proved(gtids(f"{V}:6"), server.epoch)
+    before = server.applied
+    epoch = server.epoch
+    server.confirmed(epoch, 7.0)
+    server.distrust(epoch - 1)
+    assert server.applied == before
+    server.timed_out(1.0)
+    server.distrust(epoch)
+    assert server.applied == EMPTY
+    assert server.epoch == epoch + 1
+    assert server.confirmed_at == 0
+    assert not server.behind_until
+    # What its connections still have to say is of the incarnation before.
+    server.proved(gtids(f"{V}:6"), epoch)
+    server.confirmed(epoch, 8.0)
+    assert server.applied == EMPTY
+    assert server.confirmed_at == 0
+
+
+def test_an_answer_of_the_time_before_a_new_incarnation_proves_nothing(server: Server) -> None:
+    before, epoch = server.applied, server.epoch
+    server.distrust(epoch)
+    new = server.epoch
+    assert server.observed(U, STARTED, gtids(f"{V}:1-9"), before, 0.0, epoch) == new
+    assert server.applied == EMPTY
+    # Nor does that of another process: its connection is not used.
+    assert server.observed(V, STARTED, gtids(f"{V}:1-9"), before, 0.0, epoch) == epoch
+    assert server.applied == EMPTY
+    assert server.uuid == U
+    assert server.observed(U, STARTED, gtids(f"{V}:1-2"), server.applied, 0.0, new) == new
+    assert server.applied == gtids(f"{V}:1-2")
+
+
+def test_the_last_confirmation_counts(server: Server) -> None:
+    server.confirmed(server.epoch, 5.0)
+    server.confirmed(server.epoch, 4.0)
+    assert server.confirmed_at == 5
+    server.observed(V, STARTED, gtids(f"{V}:1-9"), EMPTY, sent_at=6.0)
+    assert server.confirmed_at == 6
+
+
+def test_what_a_confirmation_does_not_speak_of_does_not_join(server: Server) -> None:
+    """Or it would count for longer than by its own age."""
+    server.proof_max_age = 2.0
+    server.asks(5.0)
+    server.proved(gtids(f"{V}:6"), server.epoch, 4.9)
+    server.observed(U, STARTED, gtids(f"{V}:1-7"), server.applied, 0.0, server.epoch, 4.9)
+    assert server.applied == gtids(f"{V}:1-5")
+    server.proved(gtids(f"{V}:6"), server.epoch, 5.0)
+    server.observed(U, STARTED, gtids(f"{V}:1-7"), server.applied, 0.0, server.epoch, 5.1)
+    assert server.applied == gtids(f"{V}:1-7")
+    server.confirmed(server.epoch, 5.0)
+    assert not server.is_doubtful(6.9)
+    assert server.is_doubtful(7.0)
+
+
+def test_a_yes_that_was_asked_for_before_a_no_came_is_older(server: Server) -> None:
+    server.keeps_order(False, 1.0, 3.0)
+    assert not server.ordered
+    server.keeps_order(True, 2.0, 4.0)
+    assert not server.ordered
+    server.keeps_order(True, 3.0, 3.5)
+    assert server.ordered
+    server.keeps_order(False, 1.0, 9.0)  # late, but who knows
+    assert not server.ordered
+
+
+# What replicas have, beside the primary.
+
+
+@pytest.fixture
+def topology() -> Topology:
+    found = Topology("a:1", ["b:2", "c:3"])
+    found.primary.observed(U, STARTED, gtids(f"{U}:1-5"), EMPTY)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("had", "has", "errant", "diverged"),
+    [
+        (f"{U}:1-5", f"{U}:1-5", "", False),
+        (f"{U}:1-4", f"{U}:1-5", "", False),
+        (f"{U}:1-6", f"{U}:1-5", f"{U}:6", True),
+        (f"{U}:1-6", f"{U}:1-6", "", False),  # it is committing the sixth
+        (f"{U}:1-5,{V}:1", f"{U}:1-5", f"{V}:1", False),  # the primary does not give such names
+        (f"{U}:1-5,{U}:tag:1", f"{U}:1-5", f"{U}:tag:1", True),
+    ],
+)
+def test_what_the_primary_has_not(
+    topology: Topology, had: str, has: str, errant: str, diverged: bool
+) -> None:
+    first, second = topology.replicas
+    topology.compare([Held(first, "", gtids(had)), Held(second, "", EMPTY)], gtids(has))
+    assert first.errant == gtids(errant)
+    assert first.diverged is diverged
+    assert not second.diverged
+    assert not second.errant
+
+
+def test_a_name_that_is_given_again_acquits_nobody(topology: Topology) -> None:
+    first, _ = topology.replicas
+    topology.compare([Held(first, "", gtids(f"{U}:1-6"))], gtids(f"{U}:1-5"))
+    topology.compare([Held(first, "", gtids(f"{U}:1-6"))], gtids(f"{U}:1-6"))
+    assert not first.errant
+    assert first.diverged
+
+
+def test_who_had_strayed_before_the_start_has_while_it_has_any_of_that(topology: Topology) -> None:
+    first, second = topology.replicas
+    topology.remember_strayed({V: gtids(f"{U}:4-6"), W: gtids(f"{U}:5")})
+    assert topology.strayed == {V: gtids(f"{U}:4-6"), W: gtids(f"{U}:5")}, "nobody was met"
+    first.observed(V, STARTED, gtids(f"{U}:1-5"), EMPTY)  # it has lost the last one since
+    assert first.strayed == gtids(f"{U}:4-5")
+    assert not first.vouches
+    assert not second.diverged
+    assert topology.strayed == {V: gtids(f"{U}:4-5"), W: gtids(f"{U}:5")}
+    second.observed(W, STARTED, gtids(f"{U}:1-4"), EMPTY)
+    assert second.vouches, "it was made anew"
+    assert topology.strayed == {V: gtids(f"{U}:4-5")}
+    first.observed(W, STARTED, gtids(f"{U}:1-5"), EMPTY)
+    assert topology.strayed == {}, "another server"
+
+
+@pytest.mark.parametrize("distrusted", [False, True])
+@pytest.mark.parametrize(
+    ("left", "strayed", "lacking"),
+    [
+        (f"{U}:1-9", f"{U}:8-9", True),
+        (f"{U}:1-8", f"{U}:8", True),  # a crash took the last
+        (f"{U}:1-7", "", True),
+        ("", "", False),  # RESET BINARY LOGS AND GTIDS
+    ],
+)
+def test_what_a_replica_still_has_under_other_names_counts(
+    topology: Topology, left: str, strayed: str, lacking: bool, distrusted: bool
+) -> None:
+    first, _ = topology.replicas
+    had = gtids(f"{U}:1-9")
+    first.observed(V, STARTED, had, EMPTY)
+    topology.compare(topology.held_by_replicas(), gtids(f"{U}:1-7"))
+    first.filters.applier = "REPLICATE_DO_DB = app"
+    first.filters.judge(topology.primary.filters)
+    first.filters.applier = ""  # taken away
+    assert first.diverged
+    assert not first.vouches
+    if distrusted:
+        first.distrust(first.epoch)
+        assert first.diverged, "nobody knows what is left"
+    first.observed(V, STARTED, gtids(left), first.applied)
+    first.filters.judge(topology.primary.filters)
+    assert first.strayed == gtids(strayed)
+    assert first.filters.lacking is lacking
+    held = topology.held_by_replicas()
+    topology.compare(held, gtids(f"{U}:1-20"))
+    assert first.strayed == gtids(strayed)
+    first.observed(W, STARTED, had, first.applied)
+    first.filters.judge(topology.primary.filters)
+    topology.compare(held, EMPTY)
+    assert first.vouches, "another server"
+
+
+@pytest.mark.parametrize("rebuilt", [False, True])
+def test_who_followed_a_primary_that_lost_transactions_differs_from_one_that_has_them(
+    topology: Topology, rebuilt: bool
+) -> None:
+    """Unless the one that has them was made anew before it became the primary."""
+    first, second = topology.replicas
+    had = gtids(f"{U}:1-9")
+    first.observed(V, STARTED, had, EMPTY)
+    second.observed(W, STARTED, gtids(f"{U}:1-7"), EMPTY)
+    topology.compare(topology.held_by_replicas(), gtids(f"{U}:1-7"))
+    assert (first.diverged, second.diverged) == (True, False)
+    topology.promote(first)
+    first.observed("another" if rebuilt else V, STARTED, had, had)
+    topology.compare(topology.held_by_replicas(), had)
+    assert [one.diverged for one in topology.servers] == [False] + [not rebuilt] * 2
+
+
+def test_only_a_start_since_the_last_question_has_broken_connections(server: Server) -> None:
+    server.observed(U, STARTED, gtids(f"{V}:1-5"), EMPTY, 500.0)
+    before = server.started_epoch
+    server.observed(U, (160.0, 161.0), gtids(f"{V}:1-5"), EMPTY, 501.0)  # a clock was set
+    assert server.epoch > before
+    assert server.started_epoch == before
+    server.observed(U, (502.0, 503.0), gtids(f"{V}:1-5"), EMPTY, 504.0)
+    assert server.started_epoch == server.epoch

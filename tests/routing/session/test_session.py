@@ -1,0 +1,467 @@
+"""What a session must see: it grows by every write, and nothing but an answer makes it known."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from protocol.gtid import EMPTY, GtidSet
+from routing.consistency.decision import Level, Scope, TimeoutPolicy
+from routing.consistency.rules import Rules
+from routing.consistency.scope import COMPACT_ABOVE, PROBE_ABOVE, Scopes
+from routing.servers.topology import Role, Server
+from routing.session.session import Session, lexer_modes
+from routing.session.variables import SHOWN_BY_DEFAULT
+from routing.sql.holds import PinReason
+from routing.sql.lexer import MODE_ANSI_QUOTES, MODE_NO_BACKSLASH_ESCAPES
+
+LEXER_MODES = MODE_ANSI_QUOTES | MODE_NO_BACKSLASH_ESCAPES
+U = "11111111-1111-1111-1111-111111111111"
+V = "22222222-2222-2222-2222-222222222222"
+
+
+def gtids(text: str) -> GtidSet:
+    return GtidSet.parse(text)
+
+
+def session_at(level: Level = Level.READ_OWN_WRITES) -> Session:
+    return Session(Rules(level, Scope.CONNECTION, 0.25, TimeoutPolicy.PRIMARY), 0)
+
+
+@pytest.fixture
+def session() -> Session:
+    return session_at()
+
+
+@pytest.fixture
+def primary() -> Server:
+    return Server("primary:3306", Role.PRIMARY)
+
+
+# The required set.
+
+
+def test_it_is_the_union_of_all_that_was_written(session: Session, primary: Server) -> None:
+    assert session.required == EMPTY
+    for text in (f"{U}:7", f"{U}:3", f"{V}:1", f"{U}:tag:2", f"{U}:4-5"):
+        session.wrote(gtids(text), primary)
+    assert session.required == gtids(f"{U}:3-5:7:tag:2,{V}:1")
+
+
+def test_what_the_primary_lacks_is_required_all_the_same(session: Session, primary: Server) -> None:
+    primary.observed(U, (0, 0), gtids(f"{U}:1-3"), EMPTY)
+    for number in range(1, 60, 2):
+        session.wrote(gtids(f"{U}:{number}"), primary)
+    assert gtids(f"{U}:59") <= session.required
+
+
+def test_gaps_are_closed_by_what_the_primary_is_known_to_have(
+    session: Session, primary: Server
+) -> None:
+    primary.observed(U, (0, 0), gtids(f"{U}:1-100,{V}:1-100"), EMPTY)
+    own = [10 + 2 * k for k in range(COMPACT_ABOVE)]
+    for number in own:
+        session.wrote(gtids(f"{U}:{number}"), primary)
+    assert session.required.interval_count == COMPACT_ABOVE  # short enough as it is
+    session.wrote(gtids(f"{U}:{own[-1] + 2}"), primary)
+    # Nothing before the first, behind the last, or of another source.
+    assert session.required == gtids(f"{U}:10-{own[-1] + 2}")
+
+
+@given(st.lists(st.integers(1, 400), max_size=60), st.sets(st.integers(1, 400)))
+def test_closing_gaps_never_forgets_and_never_invents(written: list[int], others: set[int]) -> None:
+    session = session_at()
+    primary = Server("primary:3306", Role.PRIMARY)
+    for number in sorted(others):
+        primary.proved(gtids(f"{U}:{number}"), 0)
+    committed = EMPTY
+    for number in sorted(others):
+        committed |= gtids(f"{U}:{number}")
+    for number in written:
+        one = gtids(f"{U}:{number}")
+        committed |= one
+        session.wrote(one, primary)
+        primary.proved(one, 0)
+        assert one <= session.required
+    own = EMPTY
+    for number in written:
+        own |= gtids(f"{U}:{number}")
+    assert own <= session.required <= committed
+
+
+# Unknown, and known again.
+
+
+def test_a_probe_makes_it_known_again(session: Session, primary: Server) -> None:
+    session.wrote(gtids(f"{V}:5"), primary)
+    assert not session.wants_probe
+    session.may_have_written()
+    assert session.unknown
+    assert session.wants_probe
+    session.probed(gtids(f"{U}:1-9"))
+    assert not session.unknown
+    assert not session.wants_probe
+    # All that the primary has, and what was required before.
+    assert session.required == gtids(f"{U}:1-9,{V}:5")
+
+
+def test_a_write_does_not_make_it_known_again(session: Session, primary: Server) -> None:
+    session.may_have_written()
+    session.wrote(gtids(f"{U}:5"), primary)
+    assert session.unknown
+
+
+def test_a_probe_of_a_known_set_closes_gaps_and_adds_nothing_else(
+    session: Session, primary: Server
+) -> None:
+    session.wrote(gtids(f"{U}:3:7"), primary)
+    session.probed(gtids(f"{U}:1-100,{V}:1-100"))
+    assert session.required == gtids(f"{U}:3-7")
+
+
+def test_a_set_with_many_gaps_wants_a_probe(session: Session, primary: Server) -> None:
+    for k in range(PROBE_ABOVE):
+        session.wrote(gtids(f"{U}:{2 * k + 1}"), primary)
+    assert not session.wants_probe
+    session.wrote(gtids(f"{U}:{2 * PROBE_ABOVE + 1}"), primary)
+    assert session.wants_probe
+    session.probed(gtids(f"{U}:1-1000"))
+    assert session.required.interval_count == 1
+    assert not session.wants_probe
+
+
+def test_gaps_that_a_probe_does_not_close_are_not_asked_about_again(
+    session: Session, primary: Server
+) -> None:
+    for k in range(PROBE_ABOVE + 1):
+        session.wrote(gtids(f"{U}:{2 * k + 1}"), primary)
+    session.probed(session.required)
+    assert not session.wants_probe
+    for k in range(PROBE_ABOVE + 1, 2 * (PROBE_ABOVE + 1)):
+        session.wrote(gtids(f"{U}:{2 * k + 1}"), primary)
+    assert not session.wants_probe
+    session.wrote(gtids(f"{V}:1"), primary)
+    assert session.wants_probe
+
+
+# Rights.
+
+
+def test_roles_and_schemas_count_each_time_they_are_given(session: Session) -> None:
+    assert (session.role, session.role_version) == (None, 0)
+    session.chose_schema("app")
+    session.chose_schema("app")
+    assert session.schema_version == 2
+    assert (session.schema_role, session.schema_role_version) == (None, 0)
+    session.took_role("reader")
+    session.took_role("reader")
+    assert (session.role, session.role_version) == ("reader", 2)
+    assert session.schema_role_version == 0
+    session.chose_schema("app")
+    assert (session.schema_role, session.schema_role_version) == ("reader", 2)
+
+
+def test_a_reset_keeps_the_role_and_another_login_does_not(session: Session) -> None:
+    session.took_role("reader")
+    session.reset()
+    assert (session.role, session.role_version) == ("reader", 1)
+    session.logged_in("another")
+    assert (session.user, session.role, session.role_version) == ("another", None, 0)
+
+
+# COM_RESET_CONNECTION.
+
+
+def test_a_reset_forgets_the_state_and_never_a_write(session: Session, primary: Server) -> None:
+    session.connected("ANSI_QUOTES")
+    session.wrote(gtids(f"{U}:5"), primary)
+    session.may_have_written()
+    session.schema = "app"
+    session.avoided = frozenset({primary})
+    session.in_transaction = True
+    session.autocommit = False
+    session.pins.take(PinReason.TABLE_LOCK)
+    session.modes.set_next("transaction_read_only", "ON")
+    session.last = primary
+    session.set_variable("time_zone", "'+00:00'")
+    session.set_sql_mode("'NO_BACKSLASH_ESCAPES'")
+    session.set_sql_mode(None)
+    session.set_tracker("session_track_gtids", "ALL_GTIDS")
+    version = session.variables_version
+    session.reset()
+    assert session.required == gtids(f"{U}:5")
+    assert session.unknown
+    assert session.schema == "app"  # fact 7.9
+    assert session.avoided == frozenset({primary})
+    assert not session.in_transaction
+    assert session.autocommit
+    assert not session.pins.reasons
+    assert not session.modes.waiting
+    assert session.last is None
+    assert session.variables == {}
+    assert session.variables_version != version
+    assert session.mode_flags & LEXER_MODES == MODE_ANSI_QUOTES
+    assert session.modes_known
+    assert session.tracking == "OWN_GTID"
+    assert 3 not in session.shown_trackers
+
+
+def test_a_server_that_starts_sessions_without_autocommit(session: Session) -> None:
+    session.connected("", autocommit=False)
+    assert not session.autocommit
+    assert not session.status_tells
+    session.autocommit = session.status_tells = True  # SET autocommit = 1
+    session.reset()
+    assert not session.autocommit
+    assert not session.status_tells
+
+
+# Variables.
+
+
+def test_variables_are_kept_in_the_order_of_their_last_assignment(session: Session) -> None:
+    session.set_variable("names", "latin1")
+    session.set_variable("character_set_results", "utf8mb4")
+    session.set_variable("names", "utf8mb4")
+    assert list(session.variables.items()) == [
+        ("character_set_results", "utf8mb4"),
+        ("names", "utf8mb4"),
+    ]
+
+
+def test_each_assignment_changes_the_version(session: Session) -> None:
+    versions = {session.variables_version}
+    for value in ("1", "2", "2"):
+        session.set_variable("sort_buffer_size", value)
+        versions.add(session.variables_version)
+    assert len(versions) == 3
+    for _ in range(2):  # what is set between may change it, too
+        session.set_variable("names", "latin1")
+        versions.add(session.variables_version)
+    assert len(versions) == 5
+
+
+# sql_mode.
+
+
+@pytest.mark.parametrize(
+    ("mode", "flags"),
+    [
+        ("", 0),
+        ("ONLY_FULL_GROUP_BY,STRICT_TRANS_TABLES", 0),
+        ("ANSI_QUOTES", MODE_ANSI_QUOTES),
+        ("ansi", MODE_ANSI_QUOTES),
+        ("STRICT_ALL_TABLES, NO_BACKSLASH_ESCAPES", MODE_NO_BACKSLASH_ESCAPES),
+        ("ANSI_QUOTES,NO_BACKSLASH_ESCAPES", MODE_ANSI_QUOTES | MODE_NO_BACKSLASH_ESCAPES),
+        ("NOT_ANSI_QUOTES", 0),
+    ],
+)
+def test_modes_of_the_lexer(mode: str, flags: int) -> None:
+    assert lexer_modes(mode) == flags
+
+
+@pytest.mark.parametrize(
+    ("literal", "flags", "known"),
+    [
+        ("'ANSI_QUOTES'", MODE_ANSI_QUOTES, True),
+        ('"ANSI_QUOTES"', MODE_ANSI_QUOTES, True),
+        ("ANSI_QUOTES", MODE_ANSI_QUOTES, True),
+        ("ansi", MODE_ANSI_QUOTES, True),
+        ("''", 0, True),
+        ("'STRICT_ALL_TABLES,NO_BACKSLASH_ESCAPES'", MODE_NO_BACKSLASH_ESCAPES, True),
+        (None, None, False),
+        ("4", None, False),  # by its bits
+        ("0x4", None, False),
+        ("DEFAULT", MODE_NO_BACKSLASH_ESCAPES, True),
+        ("default", MODE_NO_BACKSLASH_ESCAPES, True),
+    ],
+)
+def test_set_sql_mode(
+    session: Session, literal: str | None, flags: int | None, known: bool
+) -> None:
+    session.connected("NO_BACKSLASH_ESCAPES")
+    session.set_sql_mode("ANSI_QUOTES")
+    session.set_sql_mode(literal)
+    assert session.modes_known is known
+    if flags is not None:
+        assert session.mode_flags & LEXER_MODES == flags
+
+
+# Trackers.
+
+
+def test_a_client_sees_what_a_server_shows_by_default(session: Session) -> None:
+    assert session.shown_trackers == {0, 1, 4, 5}
+
+
+def test_what_the_client_set_itself() -> None:
+    session = session_at()
+    assert session.tracking_of_client(gtids=True) == (
+        "session_track_schema=ON,session_track_state_change=OFF,"
+        f"session_track_system_variables=_binary'{SHOWN_BY_DEFAULT}',session_track_gtids=OFF"
+    )
+    session.set_tracker("session_track_schema", "OFF")
+    session.set_tracker("session_track_state_change", "1")
+    session.set_tracker("session_track_gtids", "'ALL_GTIDS'")
+    session.set_tracker("session_track_system_variables", "'*'")
+    assert session.tracking_of_client(gtids=True) == (
+        "session_track_schema=OFF,session_track_state_change=ON,"
+        "session_track_system_variables=_binary'*',session_track_gtids=ALL_GTIDS"
+    )
+    assert "gtids" not in session.tracking_of_client(gtids=False)
+
+
+def test_a_client_sees_the_system_variables_that_it_names() -> None:
+    session = session_at()
+    assert session.shown_variables == SHOWN_BY_DEFAULT
+    for value, shown in (
+        ("'Time_Zone,sql_mode'", "Time_Zone,sql_mode"),
+        ("''", ""),
+        ("NULL", "x"),  # as before
+        ("'NULL'", "NULL"),
+        ("'*'", "*"),
+        ("'a''b\\\\c'", "abc"),
+        ("DEFAULT", SHOWN_BY_DEFAULT),
+        (None, SHOWN_BY_DEFAULT),
+    ):
+        session.set_tracker("session_track_system_variables", "'x'")
+        session.set_tracker("session_track_system_variables", value)
+        assert session.shown_variables == shown
+        assert session.shown_trackers == {0, 1, 4, 5}
+        variables = "NULL" if value == "NULL" else f"_binary'{shown}'"
+        settings = session.tracking_of_client(gtids=False)
+        assert settings.endswith(f"session_track_system_variables={variables}")
+    session.set_tracker("session_track_system_variables", "NULL")
+    session.reset()
+    assert session.shown_variables == SHOWN_BY_DEFAULT
+    assert "NULL" not in session.tracking_of_client(gtids=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("session_track_schema", 1),
+        ("session_track_state_change", 2),
+        ("session_track_gtids", 3),
+    ],
+)
+def test_a_client_sees_the_trackers_that_it_turns_on(name: str, kind: int) -> None:
+    for value in ("ON", "1", "'ALL_GTIDS'", "own_gtid", "'*'", None):
+        session = session_at()
+        session.set_tracker(name, value)
+        assert kind in session.shown_trackers
+    for value in ("OFF", "0", "off", "FALSE", "''", "'OFF'"):
+        session = session_at()
+        session.set_tracker(name, "ON")
+        session.set_tracker(name, value)
+        assert kind not in session.shown_trackers
+        assert session.shown_trackers == {0, 1, 4, 5} - {kind}
+    session = session_at()
+    session.set_tracker(name, "ON")
+    session.set_tracker(name, "default")
+    assert session.shown_trackers == {0, 1, 4, 5}
+
+
+@pytest.mark.parametrize(
+    ("level", "value", "tracking"),
+    [
+        (Level.READ_OWN_WRITES, "OFF", "OWN_GTID"),
+        (Level.READ_OWN_WRITES, "0", "OWN_GTID"),
+        (Level.READ_OWN_WRITES, None, "OWN_GTID"),
+        (Level.READ_OWN_WRITES, "DEFAULT", "OWN_GTID"),
+        (Level.READ_OWN_WRITES, "'own_gtid'", "OWN_GTID"),
+        (Level.READ_OWN_WRITES, "ALL_GTIDS", "ALL_GTIDS"),
+        (Level.BEST_EFFORT, "OFF", "OFF"),
+        (Level.BEST_EFFORT, "OWN_GTID", "OWN_GTID"),
+        (Level.BEST_EFFORT, "ALL_GTIDS", "ALL_GTIDS"),
+    ],
+)
+def test_what_the_level_needs_is_tracked_whatever_the_client_sets(
+    level: Level, value: str | None, tracking: str
+) -> None:
+    session = session_at(level)
+    assert session.tracking == ("OFF" if level is Level.BEST_EFFORT else "OWN_GTID")
+    session.set_tracker("session_track_gtids", value)
+    assert session.tracking == tracking
+
+
+def test_other_trackers_do_not_change_what_is_tracked(session: Session) -> None:
+    session.set_tracker("session_track_schema", "OFF")
+    session.set_tracker("session_track_transaction_info", "STATE")
+    assert session.tracking == "OWN_GTID"
+    assert session.shown_trackers == {0, 4, 5}
+
+
+# Other rules.
+
+
+def rules_at(level: Level, scope: Scope = Scope.CONNECTION) -> Rules:
+    return Rules(level, scope, 0.25, TimeoutPolicy.PRIMARY)
+
+
+@pytest.mark.parametrize("before", list(Level))
+@pytest.mark.parametrize("after", list(Level))
+def test_what_was_not_tracked_before_is_in_doubt_when_it_is_needed(
+    before: Level, after: Level
+) -> None:
+    session = session_at(before)
+    session.own_scope.probed(EMPTY, session.own_scope.doubts)  # nothing is in doubt
+    tracked, needed = rules_at(before).tracking, rules_at(after).tracking
+    assert session.adjust(rules_at(after)) is (tracked != needed)
+    assert session.tracking == needed
+    assert session.unknown is (tracked == "OFF" and needed != "OFF")
+
+
+@pytest.mark.parametrize("level", list(Level))
+def test_a_reset_returns_to_the_rules_that_it_began_with(level: Level) -> None:
+    session = session_at(Level.MONOTONIC_READS)
+    session.own_scope.probed(EMPTY, session.own_scope.doubts)
+    session.adjust(rules_at(level))
+    session.reset()
+    assert session.rules == session.initial_rules == rules_at(Level.MONOTONIC_READS)
+    assert session.tracking == "ALL_GTIDS"
+
+
+def test_a_client_that_tracks_less_gets_less_and_a_reset_ends_that() -> None:
+    session = session_at(Level.MONOTONIC_READS)
+    session.set_tracker("session_track_gtids", "OWN_GTID")
+    assert session.tracking == "OWN_GTID"
+    session.reset()
+    assert session.tracking == "ALL_GTIDS"
+
+
+@pytest.mark.parametrize("level", list(Level))
+def test_a_session_that_did_nothing_yet_has_nothing_to_doubt(level: Level) -> None:
+    assert session_at(level).own_scope.is_known(level)
+
+
+# What it saw.
+
+
+def test_what_the_primary_shows_covers_all_that_the_session_wrote(primary: Server) -> None:
+    session = session_at(Level.MONOTONIC_READS)
+    session.may_have_written()
+    session.saw(gtids(f"{U}:1-9"), primary)
+    assert session.required == gtids(f"{U}:1-9")
+    assert session.own_scope.is_known(Level.MONOTONIC_READS)
+
+
+def test_what_a_replica_shows_ends_no_doubt() -> None:
+    session = session_at(Level.MONOTONIC_READS)
+    session.may_have_written()
+    session.saw(gtids(f"{U}:1-9"), Server("replica:3306", Role.REPLICA))
+    assert session.required == EMPTY
+    assert session.own_scope.observed == gtids(f"{U}:1-9")
+    assert session.unknown
+
+
+def test_what_the_primary_shows_one_session_ends_no_doubt_of_its_user(primary: Server) -> None:
+    """Another session's commit may have come since."""
+    scopes = Scopes()
+    session, other = (
+        Session(rules_at(Level.MONOTONIC_READS, Scope.USER), 0, scopes, "ann") for _ in range(2)
+    )
+    state = session.reading(session.rules, 0, 1.0)
+    state.probed(EMPTY, state.doubts)
+    other.may_have_written()
+    session.saw(gtids(f"{U}:1-9"), primary)
+    assert not state.is_known(Level.MONOTONIC_READS)

@@ -1,0 +1,109 @@
+"""The classifier's caches: bounded, and never of another opinion than the lexer."""
+
+import pytest
+
+from routing.sql import classifier as module
+from routing.sql.classifier import GENERATION, MAX_KEY, Classifier
+from routing.sql.lexer import MODE_ANSI_QUOTES, MODES
+from routing.sql.statement import MAX_TEXT, Statement, StatementClass, classify_text
+from tests.routing.sql.corpus_manual import MANUAL, UNKNOWN
+
+pytestmark = pytest.mark.plain
+
+
+class Count:
+    """Counts how often a text is really classified."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.calls = 0
+        monkeypatch.setattr(module, "classify_text", self)
+
+    def __call__(self, sql: bytes, mode_flags: int) -> Statement:
+        self.calls += 1
+        return classify_text(sql, mode_flags)
+
+
+@pytest.fixture
+def count(monkeypatch: pytest.MonkeyPatch) -> Count:
+    return Count(monkeypatch)
+
+
+def test_each_text_is_as_without_a_cache() -> None:
+    classifier = Classifier()
+    texts = [text.encode() for forms in MANUAL.values() for text, _ in forms]
+    texts += [text.encode() for text in UNKNOWN]
+    for _ in range(2):
+        for text in texts:
+            for mode in range(MODES):
+                assert classifier.classify(text, mode) == classify_text(text, mode)
+
+
+def test_a_text_is_looked_at_once(count: Count) -> None:
+    classifier = Classifier()
+    for _ in range(3):
+        assert classifier.classify(b"SET a=1", 0).kind is StatementClass.SESSION
+    assert count.calls == 1
+
+
+def test_texts_that_differ_in_literals_are_looked_at_once(count: Count) -> None:
+    classifier = Classifier()
+    for number in range(100):
+        found = classifier.classify(b"SELECT c FROM t WHERE id=%d AND d='%d'" % (number, number), 0)
+        assert found.kind is StatementClass.READ
+    assert count.calls == 1
+
+
+def test_what_literals_decide_is_looked_at_each_time(count: Count) -> None:
+    classifier = Classifier()
+    assert classifier.classify(b"KILL 'a'", 0).kill_target is None
+    for number in range(5):
+        killed = classifier.classify(b"KILL %d" % number, 0)
+        assert killed.kill_target == number
+        assigned = classifier.classify(b"SET a=%d" % number, 0)
+        assert [one.value for one in assigned.assignments] == [str(number)]
+        several = classifier.classify(b"SELECT 1; SET a=%d" % number, 0)
+        assert [one.value for one in several.assignments] == [str(number)]
+    assert count.calls == 16
+
+
+def test_modes_do_not_mix() -> None:
+    classifier = Classifier()
+    text = b'SELECT "f"(1)'
+    for _ in range(2):
+        assert classifier.classify(text, MODE_ANSI_QUOTES).reason == "unknown function"
+        assert classifier.classify(text, 0).kind is classify_text(text, 0).kind
+
+
+@pytest.mark.parametrize("text", [b"SELECT %d", b"SELECT a%d", b"SET a=%d"])
+def test_a_cache_is_bounded(text: bytes) -> None:
+    classifier = Classifier()
+    for number in range(5 * GENERATION):
+        classifier.classify(text % number, 0)
+    for caches in (classifier._texts, classifier._skeletons):
+        for cache in caches:
+            assert len(cache.young) <= GENERATION
+            assert len(cache._old) <= GENERATION
+
+
+def test_what_is_asked_for_stays(count: Count) -> None:
+    classifier = Classifier()
+    for number in range(5 * GENERATION):
+        classifier.classify(b"SELECT a%d" % number, 0)
+        if number % 1000 == 0:
+            classifier.classify(b"SET a=1", 0)
+    assert count.calls == 5 * GENERATION + 1
+
+
+def test_long_texts_are_not_kept(count: Count) -> None:
+    classifier = Classifier()
+    literals = b"SELECT '" + b"x" * MAX_KEY + b"'"
+    names = b"SELECT " + b"a" * MAX_KEY
+    longest = b"SELECT '" + b"x" * MAX_TEXT + b"'"
+    for _ in range(2):
+        assert classifier.classify(literals, 0).kind is StatementClass.READ
+        assert classifier.classify(names, 0).kind is StatementClass.READ
+        assert classifier.classify(longest, 0).reason == "too long"
+    # The first by its skeleton only, the others not at all.
+    assert count.calls == 5
+    assert not classifier._texts[0].young
+    assert len(classifier._skeletons[0].young) == 1

@@ -1,0 +1,61 @@
+"""What shows the dictionary, or a plan, and who may be left to answer it."""
+
+import pytest
+
+from protocol.gtid import EMPTY, GtidSet
+from routing.consistency.decision import Reason
+from routing.policy import choose
+from routing.servers.topology import Topology
+from routing.sql.statement import StatementClass, Touch, classify
+from tests.routing.test_policy import NOW, U, session_at
+
+
+@pytest.mark.parametrize(
+    ("sql", "reason"),
+    [
+        ("SHOW TABLES", Touch.METADATA),
+        ("SHOW FULL COLUMNS FROM t WHERE Field = @a", Touch.METADATA),
+        ("SHOW CREATE VIEW v", Touch.METADATA),
+        ("DESC t 'a%'", Touch.METADATA),
+        ("SELECT * FROM t JOIN information_schema.tables", Touch.METADATA),
+        ("SELECT @a, table_rows FROM `INFORMATION_SCHEMA`.tables", Touch.METADATA),
+        ("(TABLE information_schema.views)", Touch.METADATA),
+        ("EXPLAIN SELECT * FROM information_schema.tables", Touch.METADATA),
+        ("EXPLAIN SELECT * FROM t", Touch.PLAN),
+        ("EXPLAIN ANALYZE FORMAT=TREE SELECT @a FROM t", Touch.PLAN),
+        ("EXPLAIN VALUES ROW(1)", Touch.PLAN),
+        ("SELECT information_schema FROM t", Touch.NOTHING),
+        ("SELECT 'information_schema.tables' FROM t", Touch.NOTHING),
+    ],
+)
+def test_reads_that_show_it(sql: str, reason: Touch) -> None:
+    statement = classify(sql.encode())
+    assert statement.kind is StatementClass.READ
+    assert statement.reason is reason
+    assert ("@a" in sql) == bool(statement.user_variables)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        *("EXPLAIN DELETE FROM t", "EXPLAIN FOR CONNECTION 5", "SHOW STATUS", "SHOW EVENTS"),
+        *("EXPLAIN SELECT f(1)", "SHOW TABLES WHERE f(1)", "EXPLAIN SELECT * FROM t FOR UPDATE"),
+        *("SELECT * FROM performance_schema.threads", "EXPLAIN INTO @a SELECT 1", "TABLE sys.x"),
+    ],
+)
+def test_others_are_no_reads(sql: str) -> None:
+    assert classify(sql.encode()).kind is not StatementClass.READ
+
+
+def test_the_primary_answers_what_is_left_to_it() -> None:
+    for left in (Touch.METADATA, Touch.PLAN):
+        topology = Topology("p:1", ["r:1"], for_primary=frozenset({left}))
+        for server in topology.servers:
+            server.observed(U, (0, 0), EMPTY, GtidSet.parse(f"{U}:1-9"))
+        session = session_at()
+        for sql in ("SHOW TABLES", "EXPLAIN SELECT * FROM t", "SELECT * FROM t"):
+            statement = classify(sql.encode())
+            decision = choose(session, statement, topology, NOW)
+            assert (decision.server is topology.primary) == (statement.reason is left), sql
+            if statement.reason is left:
+                assert decision.reason is Reason.SESSION
