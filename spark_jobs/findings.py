@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import floor
 from typing import Final
 
 from spark_jobs.markdown import counted, named
@@ -65,6 +66,8 @@ class Findings:
         live: segments that were still open.
         unread: files that seem to hold records and could not be read.
         unknown: files of the log that were not taken for segments.
+        min_coverage: share of the promised reads that must have been judged for a verdict.
+        notes: sentences on how and why this was judged.
         faults: FAULTS.
         runs: RUNS.
         verdicts: VERDICTS.
@@ -96,6 +99,8 @@ class Findings:
     errors: Sequence[Row]
     unread: Sequence[str] = ()
     unknown: Sequence[str] = ()
+    min_coverage: float = 1.0
+    notes: Sequence[str] = ()
 
     def reads(self, *verdicts: Verdict) -> int:
         """Count the reads under these verdicts; all of them if none is named."""
@@ -109,6 +114,12 @@ class Findings:
     def promised(self) -> int:
         """Reads that a server answered and that had been promised to see something."""
         return self.reads() - self.reads(*_OUTSIDE)
+
+    @property
+    def coverage(self) -> float:
+        """Share of the promised reads that could be judged; 1 if there is none."""
+        promised = self.promised
+        return 1 - self.reads(Verdict.NOT_JUDGED) / promised if promised else 1.0
 
     def in_runs(self, column: str) -> int:
         """Sum a column of RUNS."""
@@ -125,8 +136,8 @@ class Findings:
             told.append("The log holds no statement.")
         if self.unread:
             told.append(f"Not read: {named(self.unread)}.")
-        if undecided:
-            told.append(f"Not judged: {counted(undecided, 'read')}.")
+        if undecided and self.coverage < self.min_coverage:
+            told.append(f"{self._not_judged}.")
         if conflicting:
             told.append(
                 f"The log holds {counted(conflicting, 'record')} under a number that another "
@@ -138,6 +149,16 @@ class Findings:
                 "does not know."
             )
         return told
+
+    @property
+    def _not_judged(self) -> str:
+        told = f"Not judged: {counted(self.reads(Verdict.NOT_JUDGED), 'read')}"
+        if self.min_coverage == 1:
+            return told
+        met = "less than" if self.coverage < self.min_coverage else "at least"
+        # Cut, not rounded: what is below a bound must not look as if it met it.
+        share = floor(self.coverage * 1e6) / 1e4
+        return f"{told} ({share:g} % were, {met} the {self.min_coverage * 100:g} % asked for)"
 
     @property
     def exit_code(self) -> int:
@@ -173,4 +194,6 @@ class Findings:
             told = ["No read had a promise."]
         if given_up:
             told.append(f"Given up openly, by the policy `stale`: {given_up:,}.")
+        if self.reads(Verdict.NOT_JUDGED) and self.coverage >= self.min_coverage:
+            told.append(f"{self._not_judged}.")
         return " ".join([*told, *self.obstacles])

@@ -34,6 +34,7 @@ def render(findings: Findings) -> str:
     parts = [
         "# Tidegate audit",
         f"**{findings.verdict}** {findings.explanation}",
+        *findings.notes,
         *_coverage(findings),
         *_verdicts(findings),
         *_lost(findings),

@@ -1,0 +1,265 @@
+"""What audits said of days: kept, and never written over.
+
+A judgement of a day is a folder, ``days/date=YYYY-MM-DD/judgement=N``, with a summary, a report and
+tables. It is made beside its place and renamed when it is whole, so a folder under that name always
+holds all of one judgement. The newest is the one with the highest number; those before it stay.
+"""
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Final
+
+from spark_jobs.day import Day
+from spark_jobs.findings import Findings
+from spark_jobs.markdown import counted
+from spark_jobs.verdict import Verdict
+
+VERSION: Final = 1
+"""Of the layout and of summaries: a new field leaves it, a new meaning does not."""
+
+_JUDGEMENT: Final = re.compile(r"judgement=([1-9][0-9]*)")
+_STAGED: Final = "_staged"
+_SUMMARY: Final = "summary.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """One judgement of one day, in figures.
+
+    Attributes:
+        version: VERSION.
+        date: the day, ``YYYY-MM-DD``.
+        judgement: its number, from 1.
+        judged_us: when it began, UTC µs.
+        duration_s: how long it took.
+        take: the newest take of segments that it knew (`store`).
+        warm_up: the day that was read before it and not judged.
+        exit_code: as of `findings`.
+        verdict: a word or two.
+        explanation: the sentences that go with it.
+        statements: that arrived on the day.
+        missing: records of the day that the log lacks.
+        torn: lines of the day's segments.
+        damaged: lines of the day's segments.
+        foreign: lines of the day's segments.
+        reads: all that were looked at.
+        promised: those that a server answered and that had been promised to see something.
+        ok: promises that were kept.
+        violations: promises that were not.
+        not_judged: promises of which nobody can tell.
+        given_up: promises that the policy `stale` gave up.
+        understated: reads that are ok by luck.
+        coverage: share of the promised ones that could be judged, 0 to 1.
+        min_coverage: below which there is no verdict.
+        lost: answers of primaries that lacked what had been acknowledged.
+        clock_error_us: by how much clocks were held to differ.
+        verdicts: rows of `schema.VERDICTS`.
+    """
+
+    version: int = VERSION
+    date: str
+    judgement: int
+    judged_us: int
+    duration_s: float
+    take: int
+    warm_up: str
+    exit_code: int
+    verdict: str
+    explanation: str
+    statements: int
+    missing: int
+    torn: int
+    damaged: int
+    foreign: int
+    reads: int
+    promised: int
+    ok: int
+    violations: int
+    not_judged: int
+    given_up: int
+    understated: int
+    coverage: float
+    min_coverage: float
+    lost: int
+    clock_error_us: int
+    verdicts: Sequence[Mapping[str, str | int]]
+
+    def changes(self, before: "Summary") -> list[str]:
+        """Say what this judgement of the day says otherwise than the one before it."""
+        told = []
+        if self.verdict != before.verdict:
+            told.append(f"the verdict was “{before.verdict}” and is “{self.verdict}”")
+        for name, noun in _COMPARED.items():
+            was, now = getattr(before, name), getattr(self, name)
+            if was != now:
+                told.append(f"{noun}: {was:,}, now {now:,}")
+        return told
+
+
+_COMPARED: Final = {
+    "statements": "statements",
+    "promised": "reads with a promise",
+    "violations": "violations",
+    "not_judged": "not judged",
+    "given_up": "given up",
+    "lost": "answers of primaries that lacked acknowledged writes",
+    "missing": "missing records",
+    "torn": "torn lines",
+    "damaged": "damaged lines",
+    "foreign": "foreign lines",
+}
+"""What two judgements of a day are compared by."""
+
+
+def summarize(
+    findings: Findings,
+    *,
+    day: Day,
+    judgement: int,
+    judged_us: int,
+    duration_s: float,
+    take: int,
+    clock_error_us: int,
+) -> Summary:
+    """Put a judgement in figures."""
+    faults = dict.fromkeys(("torn", "damaged", "foreign"), 0)
+    for row in findings.faults:
+        faults[row.text("fault")] += row.number("lines")
+    return Summary(
+        date=str(day),
+        judgement=judgement,
+        judged_us=judged_us,
+        duration_s=round(duration_s, 3),
+        take=take,
+        warm_up=str(day.before),
+        exit_code=findings.exit_code,
+        verdict=findings.verdict,
+        explanation=findings.explanation,
+        statements=findings.in_runs("statements"),
+        missing=findings.in_runs("missing"),
+        **faults,
+        reads=findings.reads(),
+        promised=findings.promised,
+        ok=findings.reads(Verdict.OK),
+        violations=findings.reads(Verdict.VIOLATION),
+        not_judged=findings.reads(Verdict.NOT_JUDGED),
+        given_up=findings.reads(Verdict.GIVEN_UP),
+        understated=findings.understated,
+        coverage=findings.coverage,
+        min_coverage=findings.min_coverage,
+        lost=len(findings.lost),
+        clock_error_us=clock_error_us,
+        verdicts=[
+            {
+                **{name: row.text(name) for name in ("level", "scope", "verdict", "finding")},
+                "reads": row.number("reads"),
+            }
+            for row in findings.verdicts
+        ],
+    )
+
+
+class Results:
+    """The judgements below one directory."""
+
+    def __init__(self, out: Path) -> None:
+        """Take the audit's directory, which need not have any judgement yet."""
+        self._days = out / "days"
+
+    def days(self) -> list[Day]:
+        """Those that have been judged, oldest first."""
+        found = []
+        for folder in self._days.glob("date=*"):
+            try:
+                day = Day.parse(folder.name.removeprefix("date="))
+            except ValueError:
+                continue
+            if self.judgements(day):
+                found.append(day)
+        return sorted(found)
+
+    def judgements(self, day: Day) -> list[Path]:
+        """Folders of a day's judgements, oldest first."""
+        folder = self._days / f"date={day}"
+        found = {
+            int(match[1]): path
+            for path in (folder.iterdir() if folder.is_dir() else ())
+            if (match := _JUDGEMENT.fullmatch(path.name))
+        }
+        return [found[number] for number in sorted(found)]
+
+    def next_number(self, day: Day) -> int:
+        """The number of a day's next judgement."""
+        earlier = self.judgements(day)
+        return 1 + (int(earlier[-1].name.partition("=")[2]) if earlier else 0)
+
+    def newest(self, day: Day) -> Summary | None:
+        """What was said of a day last.
+
+        Raises:
+            OSError: its summary cannot be read; the message names it.
+        """
+        earlier = self.judgements(day)
+        return read_summary(earlier[-1]) if earlier else None
+
+    def stage(self) -> Path:
+        """An empty folder for a judgement; what an audit that died left there is removed."""
+        staged = self._days / _STAGED
+        if staged.exists():
+            shutil.rmtree(staged)
+        staged.mkdir(parents=True)
+        return staged
+
+    def keep(self, staged: Path, day: Day, summary: Summary) -> Path:
+        """Give a staged judgement its place.
+
+        Raises:
+            OSError: it cannot be written, or another judgement has this number.
+        """
+        (staged / _SUMMARY).write_text(
+            json.dumps(asdict(summary), ensure_ascii=False, indent=1) + "\n", encoding="utf-8"
+        )
+        place = self._days / f"date={day}" / f"judgement={summary.judgement}"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        sync(staged)
+        staged.rename(place)
+        return place
+
+
+def read_summary(folder: Path) -> Summary:
+    """Read a judgement's summary.
+
+    Raises:
+        OSError: it cannot be read, or is none of this version; the message names it.
+    """
+    path = folder / _SUMMARY
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+        if values["version"] != VERSION:
+            raise OSError(f"{path} is of version {values['version']}, not {VERSION}.")
+        return Summary(**{field.name: values[field.name] for field in fields(Summary)})
+    except (ValueError, KeyError, TypeError) as error:
+        raise OSError(f"{path} is no summary of a judgement: {error!r}") from error
+
+
+def sync(folder: Path) -> None:
+    """Put all that is below a folder onto the disk, so that a rename never outlives its files."""
+    for here, _, names in os.walk(folder):
+        for path in (*(Path(here, name) for name in names), Path(here)):
+            handle = os.open(path, os.O_RDONLY)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+
+
+def told_changes(now: Summary, before: Summary) -> str:
+    """A sentence on what became of a day that was judged before."""
+    changed = now.changes(before)
+    what = "; ".join(changed) if changed else "nothing changed"
+    return f"{now.date} was judged {counted(now.judgement - 1, 'time')} before: {what}."
