@@ -108,6 +108,7 @@ class Succession:
         await self._kept.add(PrimaryTerm(self._term.number + 1, server.name, server.uuid, us))
         self._learn(election, await self._kept.read())  # another worker may have been faster
         self._follow_term(election)
+        election.decide(proxy.now())  # who rivals it
 
     def _learn(self, election: Election, terms: list[PrimaryTerm]) -> None:
         """Take what is kept; `terms` is all of it."""

@@ -93,7 +93,6 @@ class Election:
         self.settled = True
         self.obstacle = ""
         self._had = server.applied
-        self._claimed_at.clear()
 
     def _claiming(self, now: float) -> list[Server]:
         found = [server for server in self._topology.replicas if self._claims(server)]

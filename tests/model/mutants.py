@@ -685,9 +685,9 @@ def start_with_what_is_configured(patch: pytest.MonkeyPatch) -> None:
     """What others have found is not looked up, neither at the start nor later."""
     keep = Worker.keep
 
-    def keep_alone(self: Worker) -> None:
+    def keep_alone(self: Worker, now: int) -> None:
         pending = self.pending
-        keep(self)
+        keep(self, now)
         if pending is not None:
             self.term = pending
             self.follow()

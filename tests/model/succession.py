@@ -177,13 +177,14 @@ class Worker:
         """Whose term it is."""
         return self.term.address, self.term.server_uuid
 
-    def keep(self) -> None:
+    def keep(self, now: int) -> None:
         """Write down what was found, unless another worker was faster."""
         if self.pending is not None:
             self._file.add(self.pending)
             self.pending = None
             self.learn()
             self.follow()
+            self.election.decide(now)
             self.ready = True
 
     def withholds(self) -> bool:
@@ -274,7 +275,7 @@ class SuccessionSimulation:
     def _kept(self, worker: Worker) -> None:
         pending, old = worker.pending, worker.primary
         before = len(self.file.terms())
-        worker.keep()
+        worker.keep(self.now)
         if len(self.file.terms()) > before:
             self._kept_at = self.now
         if pending is not None and worker.term == pending and worker.primary != old:

@@ -228,6 +228,20 @@ def test_an_old_primary_that_comes_back_writable(world: World) -> None:
     assert world.rivals == ["b:1", "a:1"]
 
 
+def test_one_that_opened_before_another_was_followed_is_its_rival(world: World) -> None:
+    """Another worker has decided, which had not seen this one open."""
+    world.has[world.b] = f"{SOURCE}:1-9"
+    world.look()
+    world.sees(world.a, read_only=True)
+    world.sees(world.b)
+    world.sees(world.c)
+    assert world.look() is None
+    world.topology.promote(world.c)
+    world.election.followed(world.c)
+    assert world.election.decide(world.now) is None
+    assert world.rivals == ["c:1", "b:1"]
+
+
 class TestStart:
     """Nobody has seen anything yet."""
 
