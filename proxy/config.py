@@ -16,6 +16,7 @@ from typing import Final
 from protocol.compression import Algorithm
 from proxy import cross_checks, secret_files, tables, toml_text
 from proxy.address import Address
+from proxy.log_keep import KEEP_ALL, LogKeep
 from proxy.options import (
     BY_NAME,
     OPTIONS,
@@ -23,6 +24,7 @@ from proxy.options import (
     Explain,
     Failover,
     FilteredReplicas,
+    LogCompression,
     LogLevel,
     Option,
     Place,
@@ -94,6 +96,9 @@ class Config:
     self_audit: float = 0.001
     metrics: Address | None = None
     routing_log: Path | None = None
+    routing_log_keep: LogKeep = KEEP_ALL
+    routing_log_compression: LogCompression = "zstd"
+    routing_log_sync: float = 1.0
     state_dir: Path | None = None
     monitor_user: str | None = None
     monitor_password_file: Path | None = None
@@ -185,6 +190,8 @@ class Config:
             found.append("heartbeat-table has no effect without monitor-user")
         if self.binlog_lag == "on" and self.monitor_user is None:
             found.append("binlog-lag has no effect without monitor-user")
+        if self.routing_log is None and self.routing_log_keep != KEEP_ALL:
+            found.append("routing-log-keep has no effect without routing-log")
         bounds = [("", self.consistency, self.staleness)]
         for _, header, adjustment in self.adjustments():
             if adjustment.level is not None:

@@ -13,6 +13,7 @@ from typing import Final, Literal
 from protocol.compression import Algorithm
 from proxy import values
 from proxy.address import Address
+from proxy.log_keep import LogKeep
 from routing.consistency.decision import Level, LostPolicy, Scope, TimeoutPolicy
 
 ClientTls = Literal["preferred", "disabled", "required"]
@@ -23,6 +24,7 @@ Switch = Literal["off", "on"]
 FilteredReplicas = Literal["refuse", "allow"]
 Place = Literal["primary", "replica"]
 Explain = Literal["statement", "primary"]
+LogCompression = Literal["zstd", "off"]
 
 Value = (
     tuple[Level, float]
@@ -30,6 +32,7 @@ Value = (
     | tuple[Address, ...]
     | tuple[Algorithm, ...]
     | Path
+    | LogKeep
     | str
     | int
     | float
@@ -381,6 +384,28 @@ OPTIONS: Final[tuple[Option, ...]] = (
         values.path,
         "DIR",
         "write one record per statement below this directory",
+        _OPERATION,
+    ),
+    Option(
+        "routing-log-keep",
+        LogKeep.read,
+        "AGE[,SIZE]",
+        "age and size of what is kept of it, such as 30d or 30d,100G (default all)",
+        _OPERATION,
+    ),
+    Option(
+        "routing-log-compression",
+        values.choice(values.words(LogCompression)),
+        "ALGORITHM",
+        "how closed files of it are compressed (default zstd)",
+        _OPERATION,
+        choices=values.words(LogCompression),
+    ),
+    Option(
+        "routing-log-sync",
+        values.duration_or_0(3600),
+        "TIME",
+        "how often it is brought to the disk; 0 only with complete files (default 1s)",
         _OPERATION,
     ),
     Option(

@@ -12,6 +12,7 @@ import uvloop
 
 from proxy import log
 from proxy.config import Config
+from proxy.observe.log_upkeep import LogUpkeep
 from proxy.observe.metrics import Metrics, Snapshot
 from proxy.observe.routing_log import RoutingLog
 from proxy.sqlite_file import StateError
@@ -63,13 +64,29 @@ def run_worker(
 
     """
     routing_log = None
+    upkeep = None
     if config.routing_log is not None:
-        routing_log = RoutingLog(config.routing_log, config.proxy_name, worker, metrics)
+        routing_log = RoutingLog(
+            config.routing_log,
+            config.proxy_name,
+            worker,
+            metrics,
+            sync_interval=config.routing_log_sync,
+        )
         try:
             routing_log.start()
         except OSError as error:
             _log.error("routing-log %s: %s", config.routing_log, error.strerror)
             return CANNOT_SERVE
+        if worker == 0:  # for all workers
+            upkeep = LogUpkeep(
+                config.routing_log,
+                config.proxy_name,
+                metrics,
+                pack=config.routing_log_compression == "zstd",
+                keep=config.routing_log_keep,
+            )
+            upkeep.start()
 
     async def main() -> None:
         loop = asyncio.get_running_loop()
@@ -101,6 +118,8 @@ def run_worker(
     except asyncio.CancelledError:
         _log.warning("stopped at once by a second signal")
     finally:
+        if upkeep is not None:
+            upkeep.stop()
         if routing_log is not None:
             routing_log.stop()
     return 0

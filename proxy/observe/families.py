@@ -355,6 +355,31 @@ LOG_ERRORS: Final = Definition(
     "tidegate_routing_log_errors_total",
     "Attempts to write the routing log that failed.",
 )
+LOG_BYTES: Final = Definition(
+    "tidegate_routing_log_bytes_total",
+    "Bytes written to the routing log, before any compression.",
+)
+LOG_STORED: Final = Definition(
+    "tidegate_routing_log_closed_bytes",
+    "Disk space of the proxy's closed segments, as the first worker saw it last.",
+)
+LOG_COMPRESSED: Final = Definition(
+    "tidegate_routing_log_compressed_segments_total",
+    "Closed segments of the routing log that were compressed.",
+)
+LOG_COMPRESSED_BYTES: Final = Definition(
+    "tidegate_routing_log_compressed_bytes_total",
+    "Bytes that those have now.",
+)
+LOG_DELETED: Final = Definition(
+    "tidegate_routing_log_deleted_segments_total",
+    "Closed segments that were deleted, since routing-log-keep says so.",
+)
+LOG_UPKEEP_ERRORS: Final = Definition(
+    "tidegate_routing_log_upkeep_errors_total",
+    "Closed segments that could not be compressed or deleted, or looks that could not list them.",
+    ("task",),
+)
 CPU: Final = Definition(
     "tidegate_worker_cpu_seconds_total",
     "CPU time of the worker's process.",
@@ -377,7 +402,9 @@ DEFINITIONS: Final = (
     *(SERVER_WATCHED, SERVER_WRITABLE, PRIMARY_DISPUTED, PRIMARY_TERM, LAG),
     *(GAP, SOURCE_LAG, LAG_MEASURED, TRANSACTION_LAG, LAG_MEANS, BINLOG_STREAM_ENDS),
     *(CLOCK_OFFSET, CLOCK_WARNINGS),
-    *(ERRORS, PROTOCOL_ERRORS, LOG_WRITTEN, LOG_DROPPED, LOG_ERRORS, CPU, MEMORY),
+    *(ERRORS, PROTOCOL_ERRORS, LOG_WRITTEN, LOG_DROPPED, LOG_ERRORS),
+    *(LOG_BYTES, LOG_STORED, LOG_COMPRESSED, LOG_COMPRESSED_BYTES),
+    *(LOG_DELETED, LOG_UPKEEP_ERRORS, CPU, MEMORY),
 )
 """What each worker counts."""
 

@@ -3,8 +3,8 @@
 The event loop counts with plain integers in plain dicts; nothing of the Prometheus client runs per
 statement. A scrape takes a `snapshot` (JSON-able, so that it can come from another process), and
 `proxy.observe.metrics_server` turns the snapshots of all workers into what Prometheus reads, told
-apart by the label `worker`. One thread counts, the routing log's thread counts its own three
-metrics, and any thread may take a snapshot at any moment.
+apart by the label `worker`. One thread counts, the routing log's two threads count metrics
+of their own, and any thread may take a snapshot at any moment.
 """
 
 import os
@@ -33,6 +33,7 @@ Hop = Literal["end_to_end", "last_hop"]
 Part = Literal["end_to_end", "last_hop", "transport", "apply"]
 LagMeans = Literal["binlog", "performance_schema", "heartbeat"]
 StreamEnd = Literal["denied", "lost", "malformed", "refused", "unlogged"]
+LogTask = Literal["compress", "delete", "list"]
 Dropped = Literal["age", "changed", "full", "lost", "refused", "room", "stopped", "unfit"]
 
 MAX_CAUSES: Final = 32
@@ -395,6 +396,10 @@ class Metrics:
         """Count records that are in the file."""
         self._add(families.LOG_WRITTEN, (), count)
 
+    def routing_log_grown(self, size: int) -> None:
+        """Count bytes that are in the file."""
+        self._add(families.LOG_BYTES, (), size)
+
     def routing_log_dropped(self, count: int) -> None:
         """Count records that were not kept."""
         self._add(families.LOG_DROPPED, (), count)
@@ -402,6 +407,23 @@ class Metrics:
     def routing_log_failed(self) -> None:
         """Count an attempt to write that failed."""
         self._add(families.LOG_ERRORS, ())
+
+    def routing_log_stored(self, size: int) -> None:
+        """Say what the closed segments have together, in bytes."""
+        self._values[families.LOG_STORED.name][()] = size
+
+    def routing_log_compressed(self, size: int) -> None:
+        """Count a segment that was compressed to so many bytes."""
+        self._add(families.LOG_COMPRESSED, ())
+        self._add(families.LOG_COMPRESSED_BYTES, (), size)
+
+    def routing_log_deleted(self) -> None:
+        """Count a segment that was deleted."""
+        self._add(families.LOG_DELETED, ())
+
+    def routing_log_upkeep_failed(self, task: LogTask) -> None:
+        """Count what could not be done with closed segments."""
+        self._add(families.LOG_UPKEEP_ERRORS, (task,))
 
     def snapshot(self) -> Snapshot:
         """Return all counts; may be called from any thread."""

@@ -3,7 +3,8 @@
 The event loop only appends a rendered line to a bounded queue (`routing.record.RecordStream`).
 Every `FLUSH_INTERVAL_S` the thread writes what is there, in slices so small that it never holds the
 interpreter for long. What a full or failing disk does not take stays in the queue, and beyond its
-bound becomes a gap; no error of the disk reaches a statement.
+bound becomes a gap; no error of the disk reaches a statement. `proxy.observe.log_upkeep` packs and
+deletes what is complete.
 
 A file is ``DIR/date=YYYY-MM-DD/<proxy>-<worker>-<run>-<n>.jsonl``; its name ends in ``.open`` while
 it is written, and its writer holds a lock on it, so that the next start of the same proxy can tell
@@ -29,6 +30,7 @@ FLUSH_INTERVAL_S: Final = 0.2
 MAX_PENDING_BYTES: Final = 64 << 20
 MAX_SEGMENT_BYTES: Final = 64 << 20
 MAX_SEGMENT_AGE_S: Final = 300.0
+SYNC_INTERVAL_S: Final = 1.0
 
 _STOP_TIMEOUT_S: Final = 10.0
 _SLICE_LINES: Final = 256
@@ -46,11 +48,25 @@ class _Segment:
     fd: int
     date: str
     opened_at: float
+    synced_at: float
     size: int = 0
+    synced_size: int = 0
 
 
 class RoutingLog:
     """The routing log of one worker.
+
+    Args:
+        directory: where the files go.
+        proxy: its name, which begins theirs.
+        worker: its number.
+        metrics: what to count in.
+        max_pending_bytes: that may wait in memory.
+        max_segment_bytes: with which a file is complete.
+        max_segment_age: the same, in seconds.
+        sync_interval: seconds after which what was written is brought to the disk at the latest; 0
+            leaves that to the system until the file is complete.
+        clock: gives seconds since the epoch.
 
     Attributes:
         run: hex name of this start of this worker.
@@ -69,6 +85,7 @@ class RoutingLog:
         max_pending_bytes: int = MAX_PENDING_BYTES,
         max_segment_bytes: int = MAX_SEGMENT_BYTES,
         max_segment_age: float = MAX_SEGMENT_AGE_S,
+        sync_interval: float = SYNC_INTERVAL_S,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.run = secrets.token_hex(6)
@@ -81,6 +98,7 @@ class RoutingLog:
         self._metrics = metrics
         self._max_segment_bytes = max_segment_bytes
         self._max_segment_age = max_segment_age
+        self._sync_interval = sync_interval
         self._clock = clock
         self._segment: _Segment | None = None
         self._segments = 0
@@ -135,6 +153,7 @@ class RoutingLog:
                     if not self._take():
                         break
                 self._write()
+            self._sync()
         except OSError as error:
             self._complain(error)
         dropped = self._records.dropped
@@ -155,9 +174,21 @@ class RoutingLog:
         while self._unwritten:
             written = os.write(self._segment.fd, self._unwritten)
             self._segment.size += written
+            self._metrics.routing_log_grown(written)
             self._unwritten = self._unwritten[written:]
         self._metrics.routing_log_written(self._unwritten_lines)
         self._unwritten_lines = 0
+
+    def _sync(self) -> None:
+        segment = self._segment
+        if segment is None or not self._sync_interval or segment.size == segment.synced_size:
+            return
+        now = self._clock()
+        # A clock that was set back must not put it off.
+        if not 0 <= now - segment.synced_at < self._sync_interval:
+            # Said once for each piece: the system does not try to write it again after an error.
+            segment.synced_at, segment.synced_size = now, segment.size
+            os.fsync(segment.fd)
 
     def _is_due(self, segment: _Segment) -> bool:
         now = self._clock()
@@ -176,7 +207,7 @@ class RoutingLog:
         path = folder / f"{self._stem}-{self._segments}.jsonl{_OPEN_SUFFIX}"
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o640)
         _lock(fd)
-        return _Segment(path, fd, date, now)
+        return _Segment(path, fd, date, now, now)
 
     def _complete(self) -> None:
         segment, self._segment = self._segment, None

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from proxy import tables
 from proxy.address import Address
 from proxy.config import Config, ConfigError, load
+from proxy.log_keep import LogKeep
 from proxy.options import OPTIONS
 from proxy.values import consistency
 from routing.consistency.decision import Level, LostPolicy, Scope, TimeoutPolicy
@@ -79,6 +80,9 @@ def test_file_gives_every_value(tmp_path: Path) -> None:
         self-audit = 1
         metrics = "127.0.0.1:9000"
         routing-log = "log"
+        routing-log-keep = "30d,100G"
+        routing-log-compression = "off"
+        routing-log-sync = 0
         state-dir = "state"
         monitor-user = "watch"
         monitor-password-file = "pw"
@@ -124,6 +128,9 @@ def test_file_gives_every_value(tmp_path: Path) -> None:
         self_audit=1.0,
         metrics=Address("127.0.0.1", 9000),
         routing_log=tmp_path / "log",
+        routing_log_keep=LogKeep(30 * 86_400.0, 100 << 30),
+        routing_log_compression="off",
+        routing_log_sync=0.0,
         state_dir=tmp_path / "state",
         monitor_user="watch",
         monitor_password_file=tmp_path / "pw",

@@ -119,6 +119,11 @@ def exercise(metrics: Metrics) -> None:
     metrics.error("server", 1064)
     metrics.protocol_error("client")
     metrics.routing_log_written(5)
+    metrics.routing_log_grown(700)
+    metrics.routing_log_stored(9000)
+    metrics.routing_log_compressed(60)
+    metrics.routing_log_deleted()
+    metrics.routing_log_upkeep_failed("compress")
     metrics.routing_log_dropped(6)
     metrics.routing_log_failed()
 

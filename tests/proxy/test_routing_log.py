@@ -159,6 +159,51 @@ def test_what_exceeds_the_bound_is_dropped_counted_and_told(
     assert count(metrics, "dropped") == 100 - kept
 
 
+@pytest.mark.parametrize(("interval", "synced"), [(1.0, [2, 5, 6]), (0.0, [])])
+def test_it_is_brought_to_the_disk_at_intervals(
+    tmp_path: Path,
+    metrics: Metrics,
+    monkeypatch: pytest.MonkeyPatch,
+    interval: float,
+    synced: list[int],
+) -> None:
+    clock = Clock()
+    log = RoutingLog(tmp_path, "edge", 0, metrics, clock=clock, sync_interval=interval)
+    lines = []
+
+    def fsync(fd: int) -> None:
+        lines.append(len(read(tmp_path)))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    for step in (0.0, 1.0, 0.2, 0.2, 0.6, -9.0, 0.9):
+        clock.now += step
+        add(log)
+        log.flush()
+    assert lines == synced
+    assert count(metrics, "bytes") == sum(path.stat().st_size for path in tmp_path.glob("*/*"))
+
+
+def test_a_disk_that_does_not_sync_is_counted_and_stops_nothing(
+    tmp_path: Path, metrics: Metrics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock()
+    log = RoutingLog(tmp_path, "edge", 0, metrics, clock=clock)
+
+    def fsync(fd: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    add(log)
+    log.flush()
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "fsync", fsync)
+        clock.now += 1
+        log.flush()
+    assert count(metrics, "errors") == 1
+    add(log)
+    log.flush()
+    assert [record["seq"] for record in read(tmp_path)] == [1, 2]
+
+
 class Disk:
     """Stands for os.write: takes so many bytes, then fails."""
 

@@ -54,6 +54,7 @@ class RunningProxy:
             "monitor_password_file": str(password_file),
             "metrics": f"127.0.0.1:{self._metrics_port}",
             "routing_log": str(self._log_folder),
+            "routing_log_compression": "off",  # its files are read as they come
             **options,
         }
         self.command = [sys.executable, "-m", "proxy.cli", "run"]

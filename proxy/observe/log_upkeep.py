@@ -1,0 +1,241 @@
+"""Looks after the closed segments of one proxy's routing log: packs them, deletes the old ones.
+
+It runs in a thread of its own, in the first worker for all of them. A closed segment never changes,
+so nothing is agreed on with who writes, or with another start of the same proxy that is still
+ending: packing the same segment twice gives the same, and what is gone is gone.
+
+A segment is packed into a file beside it, whose name ends in ``.open``. That is brought to the disk
+and renamed before the plain one is removed, so one of them is whole at any moment. If a crash left
+both, the segment is packed anew: who made the other is unknown.
+"""
+
+import errno
+import logging
+import os
+import re
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import zstandard
+
+from proxy.log_keep import LogKeep
+from proxy.observe.metrics import LogTask, Metrics
+
+LOOK_INTERVAL_S = 60.0
+
+_STOP_TIMEOUT_S: Final = 10.0
+_COMPLAIN_EVERY_S: Final = 600.0
+_STALE_S: Final = 3600.0
+_LEVEL: Final = 3
+_CHUNK_BYTES: Final = 1 << 20
+_REST: Final = 3.0
+"""How much longer than a chunk took it waits: at most a quarter of a core is used."""
+
+_PACKED: Final = ".zst"
+_OPEN: Final = ".open"
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Segment:
+    """A closed segment: `written_ns` is when it got its last record."""
+
+    path: Path
+    size: int
+    written_ns: int
+
+
+class LogUpkeep:
+    """The upkeep of one proxy's segments.
+
+    Args:
+        directory: of the routing log.
+        proxy: whose segments; those of others are left alone.
+        metrics: what to count in.
+        pack: whether closed segments are compressed.
+        keep: which of them stay.
+        clock: gives seconds since the epoch.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        proxy: str,
+        metrics: Metrics,
+        *,
+        pack: bool,
+        keep: LogKeep,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._directory = directory
+        self._metrics = metrics
+        self._pack_them = pack
+        self._keep = keep
+        self._clock = clock
+        stem = rf"{re.escape(proxy)}-[0-9]+-[0-9a-f]+-[0-9]+\.jsonl"
+        self._closed = re.compile(rf"{stem}({re.escape(_PACKED)})?")
+        self._unfinished = re.compile(rf"{stem}\.[0-9a-f]+{re.escape(_PACKED + _OPEN)}")
+        self._run_name = secrets.token_hex(6)
+        self._complained_at: dict[LogTask, float] = {}
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="routing-log-upkeep", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End it; a segment that is being packed stays plain until the next start."""
+        self._stopping.set()
+        self._thread.join(_STOP_TIMEOUT_S)
+
+    def _run(self) -> None:
+        while True:
+            self.look()
+            if self._stopping.wait(LOOK_INTERVAL_S):
+                return
+
+    def look(self) -> None:
+        """Delete what is not to be kept, pack what is plain; no error of the disk is raised."""
+        try:
+            kept = self._delete(self._segments())
+            if self._pack_them:
+                kept = self._packed(kept)
+            self._metrics.routing_log_stored(sum(segment.size for segment in kept))
+        except OSError as error:
+            self._failed("list", error)
+
+    def _segments(self) -> list[_Segment]:
+        """The closed segments, oldest first; what packing left behind is removed."""
+        found = []
+        for path in self._directory.glob("date=*/*"):
+            closed = self._closed.fullmatch(path.name)
+            if not closed and not self._unfinished.fullmatch(path.name):
+                continue
+            try:
+                status = path.stat()
+            except FileNotFoundError:
+                continue
+            if closed:
+                found.append(_Segment(path, status.st_size, status.st_mtime_ns))
+            elif self._clock() - status.st_mtime > _STALE_S:
+                path.unlink(missing_ok=True)
+        return sorted(found, key=lambda segment: (segment.written_ns, segment.path))
+
+    def _delete(self, segments: list[_Segment]) -> list[_Segment]:
+        """Delete the segments that are too old or too many; give the others."""
+        excess = sum(segment.size for segment in segments) - (self._keep.size or 0)
+        kept = []
+        for segment in segments:
+            old = self._keep.age is not None and (
+                self._clock() - segment.written_ns / 1e9 >= self._keep.age
+            )
+            if not old and (self._keep.size is None or excess <= 0):
+                kept.append(segment)
+                continue
+            try:
+                segment.path.unlink(missing_ok=True)
+            except OSError as error:
+                self._failed("delete", error)
+                kept.append(segment)
+                continue
+            excess -= segment.size
+            self._metrics.routing_log_deleted()
+            self._remove_folder(segment.path.parent)
+        return kept
+
+    def _remove_folder(self, folder: Path) -> None:
+        """Remove the folder of a day that is over, if nothing is left in it."""
+        today = time.strftime("date=%Y-%m-%d", time.gmtime(self._clock()))
+        if folder.name < today:
+            try:
+                folder.rmdir()
+            except OSError:
+                return  # not empty
+
+    def _packed(self, segments: list[_Segment]) -> list[_Segment]:
+        """Pack the plain segments; give what is there then."""
+        now = []
+        full = False
+        for segment in segments:
+            if segment.path.suffix == _PACKED or full or self._stopping.is_set():
+                now.append(segment)
+                continue
+            try:
+                packed = self._pack(segment)
+            except (OSError, zstandard.ZstdError) as error:
+                if isinstance(error, FileNotFoundError) and not segment.path.exists():
+                    continue  # somebody took it away, or was faster
+                self._failed("compress", error)
+                # The others need room, too.
+                full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+                packed = None
+            now.append(segment if packed is None else packed)
+        return list({segment.path: segment for segment in now}.values())
+
+    def _pack(self, segment: _Segment) -> _Segment | None:
+        """Put a packed segment in a plain one's place; None if the stop came first.
+
+        Raises:
+            OSError, zstandard.ZstdError: it stays as it is.
+        """
+        plain = segment.path
+        packed = plain.with_name(plain.name + _PACKED)
+        # Another process may be at it.
+        unfinished = plain.with_name(f"{plain.name}.{self._run_name}{_PACKED}{_OPEN}")
+        try:
+            if not self._write_packed(plain, unfinished):
+                return None
+            # Its age is that of its records.
+            os.utime(unfinished, ns=(segment.written_ns, segment.written_ns))
+            size = unfinished.stat().st_size
+            unfinished.rename(packed)
+        finally:
+            unfinished.unlink(missing_ok=True)
+        _sync_folder(packed.parent)
+        plain.unlink(missing_ok=True)
+        self._metrics.routing_log_compressed(size)
+        return _Segment(packed, size, segment.written_ns)
+
+    def _write_packed(self, plain: Path, to: Path) -> bool:
+        """Write the frame and bring it to the disk; False if the stop came first."""
+        with plain.open("rb") as source:
+            status = os.fstat(source.fileno())
+            fd = os.open(to, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, status.st_mode & 0o777)
+            with open(fd, "wb") as target:  # noqa: PTH123 - a descriptor has no path
+                packer = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True)
+                # It fails if the source has not exactly so many bytes.
+                frame = packer.compressobj(size=status.st_size)
+                while chunk := source.read(_CHUNK_BYTES):
+                    began = time.monotonic()
+                    target.write(frame.compress(chunk))
+                    if self._stopping.wait(_REST * (time.monotonic() - began)):
+                        return False
+                target.write(frame.flush())
+                target.flush()
+                os.fsync(fd)
+        return True
+
+    def _failed(self, task: LogTask, error: Exception) -> None:
+        self._metrics.routing_log_upkeep_failed(task)
+        now = time.monotonic()
+        if now - self._complained_at.get(task, float("-inf")) >= _COMPLAIN_EVERY_S:
+            self._complained_at[task] = now
+            _log.error(
+                "routing log: cannot %s closed segments: %s; they stay as they are", task, error
+            )
+
+
+def _sync_folder(folder: Path) -> None:
+    """Bring a folder's names to the disk."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
