@@ -62,6 +62,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _dispatch(argv: Sequence[str] | None) -> int:
     parser = _parser()
     namespace, unknown = parser.parse_known_args(argv)
+    if namespace.command == "audit":
+        return _audit(unknown)
     if unknown:
         raise ConfigError(_unknown(unknown[0], namespace.command))
     match namespace.command:
@@ -69,8 +71,6 @@ def _dispatch(argv: Sequence[str] | None) -> int:
             return _run(_config(namespace))
         case "check":
             return _check(_config(namespace))
-        case "audit":
-            return _audit(namespace.log, namespace.out)
         case "binlog":
             return _binlog(namespace.files, namespace.format, namespace.output)
         case "demo":
@@ -99,10 +99,10 @@ def _check(config: Config) -> int:
     return 0
 
 
-def _audit(log: Path, out: Path | None) -> int:
+def _audit(arguments: Sequence[str]) -> int:
     # By name: the audit must not depend on the proxy that it checks, nor the proxy on the audit.
     nightly = importlib.import_module(f"{_ABOVE}spark_jobs.nightly")
-    return int(nightly.run(log, out))
+    return int(nightly.main(arguments))
 
 
 def _binlog(files: Sequence[Path], form: str, output: Path | None) -> int:
@@ -172,13 +172,8 @@ def _parser() -> argparse.ArgumentParser:
         commands, "check", "validate a configuration and print the effective one, without secrets"
     )
     _add_options(check)
-    audit = _command(commands, "audit", "check a routing log with Spark")
-    audit.add_argument(
-        "--log", type=Path, required=True, metavar="DIR", help="directory of the routing log"
-    )
-    audit.add_argument(
-        "--out", type=Path, metavar="DIR", help="where the report goes (default: DIR/_audit)"
-    )
+    # Its options are the audit's own.
+    commands.add_parser("audit", help="check a routing log with Spark", add_help=False)
     binlog = _command(
         commands, "binlog", "print when the transactions in binary logs were committed"
     )

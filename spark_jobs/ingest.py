@@ -30,8 +30,8 @@ def parse(lines: DataFrame) -> DataFrame:
         lines: ``file``, ``line``.
 
     Returns:
-        RECORD, ``file``, ``fingerprint`` (of the line) and ``fault``: null for a record, else
-        "torn" (a line cut short), "damaged" or "foreign" (a version or kind that is not known).
+        RECORD, ``file``, ``fingerprint`` (of the line), ``fault``: null for a record, else "torn"
+        (a line cut short), "damaged" or "foreign" (a version or kind that is not known), ``line``.
     """
     loose = StructType([StructField(field.name, field.dataType) for field in RECORD])
     loose.add(StructField("_unread", StringType()))
@@ -54,7 +54,10 @@ def parse(lines: DataFrame) -> DataFrame:
         .select("file", "line", read.alias("record"))
         .select("file", "line", "record.*")
         .select(
-            *RECORD.names, "file", fn.xxhash64("line").alias("fingerprint"), fault.alias("fault")
+            *(*RECORD.names, "file"),
+            fn.xxhash64("line").alias("fingerprint"),
+            fault.alias("fault"),
+            "line",
         )
     )
 

@@ -155,19 +155,20 @@ def test_version_is_that_of_the_project(capsys: pytest.CaptureFixture[str]) -> N
     assert capsys.readouterr().out.startswith(f"tidegate {VERSION} ({form}, Python 3.")
 
 
-def test_audit_is_run_by_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_audit_is_run_by_name_and_has_options_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
 
-    def run(log: Path, out: Path | None) -> int:
-        calls.append((log, out))
+    def main(arguments: list[str]) -> int:
+        calls.append(arguments)
         return 1
 
     nightly = types.ModuleType("spark_jobs.nightly")
-    nightly.__dict__["run"] = run
+    nightly.__dict__["main"] = main
     monkeypatch.setitem(sys.modules, "spark_jobs.nightly", nightly)
-    assert cli.main(["audit", "--log", "a", "--out", "b"]) == 1
-    assert cli.main(["audit", "--log", "a"]) == 1
-    assert calls == [(Path("a"), Path("b")), (Path("a"), None)]
+    every = [["--log", "a", "--out=b", "c", "--", "-x"], ["--help"], ["--version"], []]
+    for arguments in every:
+        assert cli.main(["audit", *arguments]) == 1
+    assert calls == every
 
 
 def test_it_runs_as_a_module() -> None:

@@ -1,0 +1,103 @@
+"""What an operator asks of an audit."""
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NoReturn
+
+_ABOUT: Final = """\
+Tells from a routing log whether every read saw what it had to see. Exit codes: 0 every promise was
+kept; 1 at least one was not, or acknowledged writes are lost; 2 nobody can tell."""
+
+_EXAMPLES: Final = """\
+examples:
+  tidegate audit --log /var/log/tidegate
+  tidegate audit --log /var/log/tidegate --out /srv/audit --min-coverage 0.999
+"""
+
+
+class UsageError(ValueError):
+    """The command line is not understood; the message tells the caller of the command."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """One audit's.
+
+    Attributes:
+        log: the directory that holds ``date=YYYY-MM-DD/*.jsonl``, also as ``.gz`` or ``.zst``.
+        out: where the report and the tables go.
+        min_coverage: share of the promised reads that must have been judged for a verdict, 0 to 1.
+        clock_error_us: by how much the clocks of proxies may differ, µs.
+    """
+
+    log: Path
+    out: Path
+    min_coverage: float = 1.0
+    clock_error_us: int = 0
+
+
+def parse(arguments: Sequence[str] | None = None) -> Options:
+    """Read a command line.
+
+    Raises:
+        UsageError: it is not understood.
+    """
+    parser = _Parser(
+        prog="tidegate audit",
+        description=_ABOUT,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--log", type=Path, required=True, metavar="DIR", help="directory of the routing log"
+    )
+    parser.add_argument(
+        "--out", type=Path, metavar="DIR", help="for the report and the tables (LOG/_audit)"
+    )
+    parser.add_argument(
+        "--min-coverage",
+        type=_share,
+        default=1.0,
+        metavar="SHARE",
+        help="share of the reads with a promise that must be judged for a verdict (1)",
+    )
+    parser.add_argument(
+        "--clock-error",
+        type=_milliseconds,
+        default=0,
+        metavar="MS",
+        help="by how many milliseconds the clocks of proxies may differ (0)",
+    )
+    chosen = parser.parse_args(arguments)
+    return Options(
+        log=chosen.log,
+        out=place(chosen.log, chosen.out),
+        min_coverage=chosen.min_coverage,
+        clock_error_us=chosen.clock_error,
+    )
+
+
+def place(log: Path, out: Path | None) -> Path:
+    """Where the report and the tables go; by default a folder of the log that is never read."""
+    return log / "_audit" if out is None else out
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message)
+
+
+def _share(text: str) -> float:
+    share = float(text)
+    if not 0 <= share <= 1:
+        raise argparse.ArgumentTypeError(f"{text} is no share: want a number from 0 to 1")
+    return share
+
+
+def _milliseconds(text: str) -> int:
+    milliseconds = float(text)
+    if not 0 <= milliseconds < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is no length of time: want milliseconds")
+    return round(milliseconds * 1000)

@@ -1,0 +1,37 @@
+"""The audit's command line."""
+
+from pathlib import Path
+
+import pytest
+
+from spark_jobs.options import Options, UsageError, parse
+
+
+def test_the_log_is_enough() -> None:
+    assert parse(["--log", "a"]) == Options(log=Path("a"), out=Path("a/_audit"))
+    assert parse(["--log", "a"]).min_coverage == 1
+
+
+def test_everything_may_be_said() -> None:
+    said = ["--log=a", "--out=b", "--min-coverage=0.999", "--clock-error=2.5"]
+    assert parse(said) == Options(
+        log=Path("a"), out=Path("b"), min_coverage=0.999, clock_error_us=2500
+    )
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (["--log=a", "--min-coverage=1.1"], "want a number from 0 to 1"),
+        (["--log=a", "--min-coverage=nan"], "want a number from 0 to 1"),
+        (["--log=a", "--min-coverage=-0.1"], "want a number from 0 to 1"),
+        (["--log=a", "--min-coverage=most"], "--min-coverage"),
+        (["--log=a", "--clock-error=-1"], "want milliseconds"),
+        (["--log=a", "--clock-error=inf"], "want milliseconds"),
+        (["--log=a", "more"], "unrecognized arguments: more"),
+        ([], "--log"),
+    ],
+)
+def test_what_is_not_understood_is_told(said: list[str], told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        parse(said)
