@@ -204,7 +204,7 @@ class RealSource:
         async def keep(result: Result, more: bool) -> None:
             results.append(result)
 
-        await session.run(statement, keep, more=False)
+        await session.run(statement, keep, more=False, schema=session.schema)
         return results[-1] if results else None
 
     async def _commit(self, session: Session) -> None:

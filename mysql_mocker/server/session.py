@@ -1,11 +1,12 @@
 """A session: what a client's connection means to the server, without its bytes."""
 
 import asyncio
+import contextlib
 import itertools
 import re
 import sqlite3
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
 
@@ -70,7 +71,7 @@ class Session:
         statement_numbers: ids of prepared statements.
         warning_count: what OK packets say of it.
         gtid_next: what names its next transaction.
-        prepared: statements of the text protocol's PREPARE, by name.
+        prepared: statements of the text protocol's PREPARE and their schemas, by name.
     """
 
     applies = False
@@ -100,7 +101,7 @@ class Session:
         self._complained: MySQLError | None = None
         self.diagnostics: list[Diagnostic] = []
         self.warning_count = 0
-        self.prepared: dict[str, str] = {}
+        self.prepared: dict[str, tuple[str, str | None]] = {}
         self.found_rows = 0
         self.row_count = -1
         self.last_insert_id = 0
@@ -146,10 +147,13 @@ class Session:
             self.transaction.end_statement(failed=False)
             await emit(Done(), False)
         for place, statement in enumerate(statements):
-            await self.run(statement, emit, more=place + 1 < len(statements))
+            more = place + 1 < len(statements)
+            await self.run(statement, emit, more=more, schema=self.schema)
 
-    async def run(self, statement: Statement, emit: Emit, *, more: bool) -> None:
-        """One statement: its result sets, then its last result."""
+    async def run(
+        self, statement: Statement, emit: Emit, *, more: bool, schema: str | None
+    ) -> None:
+        """One statement, in `schema`: its result sets, then its last result."""
         self.statement = statement.text
         self.trackers.statement_began(self.server.questions)
         fixed = float(self.variables["timestamp"])
@@ -165,7 +169,8 @@ class Session:
 
         commits = not dispatch.is_rollback(statement) and not self.routine_depth
         try:
-            result = await self.execute(statement, emit_inner)
+            with self.within(schema):
+                result = await self.execute(statement, emit_inner)
             if commits and not self.transaction.active:
                 await self.transaction.before_commit()
         except MySQLError as error:
@@ -329,11 +334,33 @@ class Session:
         Raises:
             MySQLError: 1049.
         """
-        if name not in SYSTEM_SCHEMAS and not self.catalogue.has_schema(name):
+        if not self._has_schema(name):
             raise unknown_database(name)
-        self.schema = name
+        self._enter(name)
+
+    @contextlib.contextmanager
+    def within(self, schema: str | None) -> Iterator[None]:
+        """Another schema is the current one meanwhile, and trackers tell so, there and back."""
+        before = self.schema
+        if schema == before:
+            yield
+            return
+        self._enter(schema)
+        try:
+            yield
+        finally:
+            self._enter(before)
+
+    def _enter(self, schema: str | None) -> None:
+        if schema is not None and not self._has_schema(schema):
+            self.warn("Note", 1049, unknown_database(schema).message)
+            schema = None
+        self.schema = schema
         self.trackers.schema_set()
         self.trackers.state_set()
+
+    def _has_schema(self, name: str) -> bool:
+        return name in SYSTEM_SCHEMAS or self.catalogue.has_schema(name)
 
     def stored(self, table: str, schema: str = "") -> str:
         """The stored name of a table.
@@ -349,8 +376,7 @@ class Session:
     def unknown_table(self, stored: str) -> MySQLError:
         """1146, or 1049 where there is not even the schema."""
         schema = stored.partition(".")[0]
-        known = schema in SYSTEM_SCHEMAS or self.catalogue.has_schema(schema)
-        return unknown_table(stored) if known else unknown_database(schema)
+        return unknown_table(stored) if self._has_schema(schema) else unknown_database(schema)
 
     def variable(self, name: str, scope: str = "") -> Value:
         """What ``@@scope.name`` is.

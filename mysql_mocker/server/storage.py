@@ -76,6 +76,14 @@ class Storage:
         """`action` is ``SAVEPOINT``, ``ROLLBACK TO`` or ``RELEASE``."""
         self._connection.execute(f'{action} "{name.replace(chr(34), chr(34) * 2)}"')
 
+    def resolve(self, sql: str, parameters: Parameters = ()) -> None:
+        """Looks for what a statement names, without running it.
+
+        Raises:
+            sqlite3.Error: there is no such thing.
+        """
+        self._connection.execute(f"EXPLAIN {sql}", parameters).close()
+
     def read(
         self, sql: str, parameters: Parameters = ()
     ) -> tuple[list[str], list[tuple[Value, ...]]]:

@@ -10,9 +10,11 @@ from protocol.session_track import TEXT_ENCODING, gtids_entry
 from protocol.wire import lenenc_bytes, lenenc_int
 
 _IDLE: Final = "________"
-_RESULT_SET: Final = 6
+_READ_OTHERS: Final = 1
 _READ: Final = 2
 _WRITE: Final = 4
+_UNSAFE: Final = 5
+_RESULT_SET: Final = 6
 _LOCKED: Final = 7
 
 
@@ -114,10 +116,20 @@ class Trackers:
             self._tell_characteristics()
         self._set_state(_IDLE)
 
-    def noted(self, *, read: bool = False, written: bool = False, rows: bool = False) -> None:
-        """What a statement inside a transaction did."""
+    def noted(
+        self,
+        *,
+        read: bool = False,
+        written: bool = False,
+        rows: bool = False,
+        unsafe: bool = False,
+        performance_schema: bool = False,
+    ) -> None:
+        """What a statement inside a transaction did; unsafe is what replicates as rows only."""
+        unsafe |= performance_schema or (written and self._state[0] == "T" and bool(self._xid))
         for happened, place, letter in (
-            (read, _READ, "R"), (written, _WRITE, "W"), (rows, _RESULT_SET, "S")
+            (performance_schema, _READ_OTHERS, "r"), (read, _READ, "R"), (written, _WRITE, "W"),
+            (unsafe, _UNSAFE, "s"), (rows, _RESULT_SET, "S"),
         ):  # fmt: skip
             if happened and self._details and self._state[0] != "_":
                 self._set_state(self._state[:place] + letter + self._state[place + 1 :])
@@ -150,7 +162,7 @@ class Trackers:
             self._tell_characteristics()
 
     def _tell_characteristics(self) -> None:
-        self._characteristics_changed |= self._info == "CHARACTERISTICS"
+        self._characteristics_changed |= self._details
 
     @property
     def _characteristics(self) -> str:
@@ -223,7 +235,7 @@ class Trackers:
         if self._state != self._reported_state:
             entity = lenenc_bytes(self._state.encode())
             found.append(_entry(SessionTrackType.SESSION_TRACK_TRANSACTION_STATE, entity))
-        if self._characteristics_changed:
+        if self._characteristics_changed and self._info == "CHARACTERISTICS":
             entity = lenenc_bytes(self._characteristics.encode())
             kind = SessionTrackType.SESSION_TRACK_TRANSACTION_CHARACTERISTICS
             found.append(_entry(kind, entity))

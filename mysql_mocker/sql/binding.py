@@ -91,7 +91,26 @@ async def evaluate(session: "Session", statement: Statement, tree: exp.Expr) -> 
         bound = await bind(session, statement, exp.select(tree))
     except FunctionError as failure:
         raise failure.error from failure
+    open_tables(session, bound)
     return session.storage.value(bound.sql, bound.parameters)
+
+
+def open_tables(session: "Session", bound: Bound, *, updating: bool = False) -> None:
+    """A statement is about to read the tables that it names, if there are any.
+
+    It begins a transaction only if all its names are known. With `updating` it locks rows.
+
+    Raises:
+        MySQLError: 1146, or 1049.
+        sqlite3.Error: another name is unknown.
+    """
+    for stored in bound.tables:
+        if session.catalogue.kind(stored) is None:
+            raise session.unknown_table(stored)
+    if bound.tables:
+        session.storage.resolve(bound.sql, bound.parameters)
+        session.transaction.read()
+        session.trackers.noted(read=not updating, written=updating)
 
 
 def _bind_values(statement: Statement, root: exp.Expr, bound: Bound) -> None:

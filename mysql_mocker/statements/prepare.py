@@ -10,6 +10,7 @@ from mysql_mocker.server.engine import SYSTEM_SCHEMAS
 from mysql_mocker.sql import script
 from mysql_mocker.sql.result import Done, Result
 from mysql_mocker.sql.script import Statement
+from mysql_mocker.statements import routines
 
 if TYPE_CHECKING:
     from mysql_mocker.server.session import Session
@@ -17,19 +18,41 @@ if TYPE_CHECKING:
 _READING_TABLES = frozenset(
     ("SELECT", "WITH", "(", "TABLE", "INSERT", "REPLACE", "UPDATE", "DELETE")
 )
+_NAMING = frozenset(
+    (
+        "CREATE",
+        "ALTER",
+        "DROP",
+        "RENAME",
+        "TRUNCATE",
+        "ANALYZE",
+        "OPTIMIZE",
+        "CHECK",
+        "REPAIR",
+        "LOCK",
+    )
+)
+_IN_SCHEMA = frozenset(("TABLE", "TABLES", "VIEW", "INDEX", "PROCEDURE", "FUNCTION"))
 _WRITING = frozenset(("INSERT", "REPLACE", "UPDATE", "DELETE"))
 _NOT_PREPARABLE = frozenset(
     ("BEGIN", "START", "SAVEPOINT", "USE", "PREPARE", "EXECUTE", "DEALLOCATE", "LOCK", "UNLOCK")
 )
 
 
+def names_no_schema(statement: Statement) -> bool:
+    """Whether it defines or locks what stands in a schema, and does not say in which."""
+    words = statement.words
+    naming = words[0] == "TRUNCATE" or not _IN_SCHEMA.isdisjoint(words[1:4])
+    return naming and words[0] in _NAMING and "." not in words
+
+
 def check(statement: Statement, schema: str | None) -> None:
     """Whether a statement can be prepared at all (fact 7.4).
 
     Raises:
-        MySQLError: 1046 for LOCK TABLES where there is no schema, 1295.
+        MySQLError: 1046 where there is no schema, 1295.
     """
-    if statement.words[0] == "LOCK" and schema is None and "." not in statement.words:
+    if schema is None and names_no_schema(statement):
         raise no_database_selected()
     if statement.words[0] in _NOT_PREPARABLE:
         raise MySQLError(
@@ -58,18 +81,17 @@ def one(text: str, sql_mode: str, schema: str | None) -> Statement:
 
 
 def resolve(session: "Session", statement: Statement) -> None:
-    """Looks for the tables of a statement, as the server does when it prepares one.
+    """Looks for the tables of a statement, or its procedure, as the server does to prepare one.
 
     Raises:
-        MySQLError: 1064, 1146 for a table that there is not, or 1399 behind XA END.
+        MySQLError: 1064, 1146 for a table and 1305 for a procedure that there is not, or 1399
+            behind XA END.
     """
     if not session.knows(statement):
         raise syntax_error(statement.text)
     words = statement.words
-    defining = words[0] in ("CREATE", "DROP") and words[1:2] in (["TABLE"], ["VIEW"])
-    naming = defining or words[0] in ("CALL", "TRUNCATE")
-    if naming and session.schema is None and "." not in words:
-        raise no_database_selected()
+    if words[0] == "CALL" and not routines.is_own(session, statement):
+        routines.called(session, statement)
     if words[0] not in _READING_TABLES:
         return
     reading = False
@@ -106,7 +128,7 @@ async def prepare(session: "Session", statement: Statement) -> Done:
     next(session.statement_numbers)
     inner = one(str(text), str(session.variables["sql_mode"]), session.schema)
     resolve(session, inner)
-    session.prepared[tokens[1].text.lower()] = str(text)
+    session.prepared[tokens[1].text.lower()] = str(text), session.schema
     session.trackers.state_set()
     return Done(info="Statement prepared")
 
@@ -123,7 +145,8 @@ async def execute(
     name = tokens[1].text.lower()
     if name not in session.prepared:
         raise _unknown(name, "EXECUTE")
-    inner = one(session.prepared[name], str(session.variables["sql_mode"]), session.schema)
+    text, schema = session.prepared[name]
+    inner = one(text, str(session.variables["sql_mode"]), schema)
     variables = session.storage.surroundings.user_variables
     values = [
         variables.get(tokens[place + 1].text.lower())
@@ -132,7 +155,8 @@ async def execute(
     ]
     if len(values) != inner.parameters:
         raise MySQLError(1210, "HY000", "Incorrect arguments to EXECUTE")
-    return await session.execute(inner.with_parameters(values), emit)
+    with session.within(schema):
+        return await session.execute(inner.with_parameters(values), emit)
 
 
 async def deallocate(session: "Session", statement: Statement) -> Done:

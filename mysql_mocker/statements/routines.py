@@ -126,18 +126,23 @@ async def call(
     Raises:
         MySQLError: 1305, or the first error of a statement.
     """
-    schema, name = _head(statement, 1, session)
     own = session.server.procedures
-    if own is not None and schema.lower() == "mock":
+    if own is not None and is_own(session, statement):
+        _, name = _head(statement, 1, session)
         result = await own(name, await _arguments(session, statement))
         if isinstance(result, Rows):
             await emit(result)
         return Done()
-    routine = find(session, "PROCEDURE", name, schema)
-    if routine is None:
-        raise MySQLError(1305, "42000", f"PROCEDURE {schema}.{name} does not exist")
+    routine = called(session, statement)
     if session.transaction.xa_state == "IDLE":
         raise wrong_xa_state("IDLE")
+    with session.within(routine.schema):
+        return await _run(session, routine, emit)
+
+
+async def _run(
+    session: "Session", routine: Routine, emit: Callable[[Result], Awaitable[None]]
+) -> Done:
     done = Done()
     for inner in script.split(routine.body):
         result = await session.execute(inner, emit)
@@ -150,6 +155,29 @@ async def call(
         else:
             done = result
     return Done(done.affected_rows)
+
+
+def called(session: "Session", statement: Statement) -> Routine:
+    """The procedure that a CALL names.
+
+    Raises:
+        MySQLError: 1305.
+    """
+    schema, name = _head(statement, 1, session)
+    routine = find(session, "PROCEDURE", name, schema)
+    if routine is None:
+        raise MySQLError(1305, "42000", f"PROCEDURE {schema}.{name} does not exist")
+    return routine
+
+
+def is_own(session: "Session", statement: Statement) -> bool:
+    """Whether a CALL is of one of the mocker's own procedures.
+
+    Raises:
+        MySQLError: 1046.
+    """
+    schema, _ = _head(statement, 1, session)
+    return session.server.procedures is not None and schema.lower() == "mock"
 
 
 async def _arguments(session: "Session", statement: Statement) -> list[Value]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 from sqlglot import exp
 
 from mysql_mocker.error import unsupported
-from mysql_mocker.sql.binding import Bound, FunctionError, bind
+from mysql_mocker.sql.binding import Bound, FunctionError, bind, open_tables
 from mysql_mocker.sql.result import Done, Rows
 from mysql_mocker.sql.script import Statement
 from mysql_mocker.sql.value import Row, Value
@@ -64,17 +64,12 @@ async def select(session: "Session", statement: Statement) -> Rows:
     except FunctionError as failure:
         session.found_rows = 0
         return Rows([integer(name) for name in columns.names()], error=failure.error)
-    if locking:
-        if any(lock.args.get("update") for lock in locks):
-            session.check_write()
-        if session.transaction.active or not session.variables["autocommit"]:
-            await session.transaction.lock()
-    for stored in bound.tables:
-        if session.catalogue.kind(stored) is None:
-            raise session.unknown_table(stored)
-    if bound.tables:
-        session.transaction.read()
-        session.trackers.noted(read=True, written=locking)
+    updating = any(lock.args.get("update") for lock in locks)
+    if updating:
+        session.check_write()
+    open_tables(session, bound, updating=updating)
+    if locking and session.transaction.active:
+        await session.transaction.lock()
     surroundings = session.storage.surroundings
     surroundings.enter(session.now(), id(bound))
     header, rows = session.storage.read(bound.sql, bound.parameters)
@@ -142,6 +137,7 @@ async def do(session: "Session", statement: Statement) -> Done:
         bound = await bind(session, statement, tree)
     except FunctionError as failure:
         raise failure.error from failure
+    open_tables(session, bound)
     session.storage.read(bound.sql, bound.parameters)
     session.found_rows = 1
     return Done()

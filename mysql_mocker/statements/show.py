@@ -11,7 +11,7 @@ from mysql_mocker.server import gtid_table
 from mysql_mocker.server.catalogue import Column
 from mysql_mocker.server.engine import SYSTEM_SCHEMAS
 from mysql_mocker.server.variables import shown
-from mysql_mocker.sql.binding import bind
+from mysql_mocker.sql.binding import bind, open_tables
 from mysql_mocker.sql.result import Rows
 from mysql_mocker.sql.script import Statement
 from mysql_mocker.sql.value import Row
@@ -40,6 +40,7 @@ _FILE_NAMES = ("Log_name", "File_size", "Encrypted")
 _BINLOG_NAMES = ("File", "Position", "Binlog_Do_DB", "Binlog_Ignore_DB", "Executed_Gtid_Set")
 _DIAGNOSTICS = ("Level", "Code", "Message")
 _SKIPPED = ("GLOBAL", "SESSION", "LOCAL", "FULL", "EXTENDED", "STORAGE")
+_IN_DICTIONARY = ("DATABASES", "TABLES", "COLUMNS", "INDEX", "INDEXES", "KEYS")
 _KEYS = ("Table", "Non_unique", "Key_name", "Seq_in_index", "Column_name")
 
 Table = tuple[Sequence[str], Sequence[Row]]
@@ -63,8 +64,18 @@ async def show(session: "Session", statement: Statement) -> Rows:
     rows = await _filtered(session, statement, names, rows)
     if _subject(statement) not in ("WARNINGS", "ERRORS"):
         session.found_rows = len(rows)
+    if _subject(statement) in _IN_DICTIONARY:
+        _read_dictionary(session)
+    if _subject(statement).endswith(("VARIABLES", "STATUS")):
+        session.trackers.noted(performance_schema=True)
     names = [_with_pattern(statement, names[0]), *names[1:]]
     return Rows(server_columns(_subject(statement), names, rows), rows)
+
+
+def _read_dictionary(session: "Session") -> None:
+    """The dictionary's tables are tables of InnoDB: who reads them begins a transaction."""
+    session.transaction.read()
+    session.trackers.noted(read=True)
 
 
 def _subject(statement: Statement) -> str:
@@ -281,6 +292,7 @@ async def describe(session: "Session", statement: Statement) -> Rows:
     schema, table = definition.name_at(statement, 1)
     names, rows = _columns(session, session.stored(table, schema))
     session.found_rows = len(rows)
+    _read_dictionary(session)
     return Rows(server_columns("COLUMNS", names, rows), rows)
 
 
@@ -295,6 +307,7 @@ async def explain(session: "Session", statement: Statement) -> Rows:
     text = statement.source(1, len(statement.tokens) - 1)
     inner = Statement.of(text, statement)
     bound = await bind(session, inner, inner.parse())
+    open_tables(session, bound)
     plan = session.storage.read(f"EXPLAIN QUERY PLAN {bound.sql}", bound.parameters)[1]
     rows = [(1, "SIMPLE", str(line[-1])) for line in plan]
     return Rows(made_up(("id", "select_type", "Extra"), rows), rows)

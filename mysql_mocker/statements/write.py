@@ -53,8 +53,13 @@ async def _bound(session: "Session", statement: Statement, tree: exp.Expr) -> Bo
         raise failure.error from failure
 
 
-async def _open(session: "Session", *, temporary: bool) -> None:
-    """Takes the write lock, which temporary tables do not need."""
+async def _open(session: "Session", bound: Bound, *, temporary: bool) -> None:
+    """Takes the write lock, which temporary tables do not need.
+
+    Raises:
+        sqlite3.Error: a name is unknown, and no transaction has begun.
+    """
+    session.storage.resolve(bound.sql, bound.parameters)
     if temporary:
         session.transaction.read()
     else:
@@ -62,19 +67,25 @@ async def _open(session: "Session", *, temporary: bool) -> None:
 
 
 async def _run(
-    session: "Session", bound: Bound, *, touches: Touches, temporary: bool
+    session: "Session", bound: Bound, *, touches: Touches, temporary: bool, unsafe: bool
 ) -> tuple[int, int]:
     """Runs the statement and keeps it for the replicas if it changed anything."""
     storage = session.storage
     write = session.note(bound.sql, bound.parameters)
+    reads = isinstance(bound.tree, exp.Insert) and len(bound.tables) > 1
+    session.trackers.noted(read=reads, written=True, unsafe=unsafe)
     rows, last_id = storage.write(write)
     if rows and not temporary:
         session.transaction.writes.append(replace(write, touches=touches))
-    session.trackers.noted(written=True)
     stored_id = storage.surroundings.last_insert_id
     if stored_id is not None:
         session.last_insert_id, storage.surroundings.last_insert_id = stored_id, None
     return rows, last_id
+
+
+def _has_limit(bound: Bound) -> bool:
+    """Whether which rows are written depends on the order that a server finds them in."""
+    return bound.tree.find(exp.Limit) is not None
 
 
 def _without_table(tree: exp.Expr) -> None:
@@ -116,8 +127,9 @@ async def insert(session: "Session", statement: Statement) -> Done:
     if any(column.auto_increment for column in columns):
         bound.tree.set("returning", exp.Returning(expressions=[exp.column("rowid")]))
     touches = touched(session, stored, bound)
-    await _open(session, temporary=temporary)
+    unsafe = _has_limit(bound) or (bool(conflict) and _is_unique(session, stored))
     _check_widths(bound.tree, columns)
+    await _open(session, bound, temporary=temporary)
     lenient = ignoring or conflict
     repeated = duplicates.expected(session, stored, bound.tree) if lenient else []
     numbering = Numbering.of(session, stored, columns, temporary=temporary)
@@ -128,10 +140,9 @@ async def insert(session: "Session", statement: Statement) -> Done:
     old = _row(session, stored, numbering) if replacing else []
     rows: int | None = None
     try:
-        rows, last_id = await _run(session, bound, touches=touches, temporary=temporary)
-    except sqlite3.OperationalError:
-        numbering = None  # of a column that there is not
-        raise
+        rows, last_id = await _run(
+            session, bound, touches=touches, temporary=temporary, unsafe=unsafe
+        )
     except sqlite3.IntegrityError as error:
         if "NOT NULL" in str(error):
             numbering = None  # such a row is refused before it gets its number
@@ -309,6 +320,7 @@ async def update(session: "Session", statement: Statement) -> Done:
     session.check_write(temporary=temporary)
     bound = await _bound(session, statement, tree)
     touches = touched(session, stored, bound)
+    unsafe = _has_limit(bound)
     tree = bound.tree
     for assignment in tree.expressions:
         _without_table(assignment.this)
@@ -318,11 +330,11 @@ async def update(session: "Session", statement: Statement) -> Done:
     counting = exp.select("count(*)").from_(tree.this.copy()).where(wanted.copy())
     changes = exp.or_(*[_differs(assignment) for assignment in tree.expressions])
     tree.set("where", exp.Where(this=exp.and_(wanted.copy(), changes)))
-    await _open(session, temporary=temporary)
+    await _open(session, bound, temporary=temporary)
     matched_bound = Bound(counting, bound.parameters)
     matched = int(session.storage.value(matched_bound.sql, bound.parameters) or 0)
     try:
-        changed, _ = await _run(session, bound, touches=touches, temporary=temporary)
+        changed, _ = await _run(session, bound, touches=touches, temporary=temporary, unsafe=unsafe)
     except sqlite3.IntegrityError as error:
         raise _constraint(session, error, stored, tree, []) from error
     _renumber(session, stored, tree, temporary=temporary)
@@ -352,7 +364,8 @@ async def delete(session: "Session", statement: Statement) -> Done:
     session.check_write(temporary=temporary)
     bound = await _bound(session, statement, tree)
     touches = touched(session, stored, bound)
+    unsafe = _has_limit(bound)
     _chosen_rows(bound.tree, stored)
-    await _open(session, temporary=temporary)
-    rows, _ = await _run(session, bound, touches=touches, temporary=temporary)
+    await _open(session, bound, temporary=temporary)
+    rows, _ = await _run(session, bound, touches=touches, temporary=temporary, unsafe=unsafe)
     return Done(rows)

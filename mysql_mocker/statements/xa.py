@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Final
 
-from mysql_mocker.error import MySQLError, syntax_error, wrong_xa_state
+from mysql_mocker.error import MySQLError, no_database_selected, syntax_error, wrong_xa_state
 from mysql_mocker.sql.result import Done
 from mysql_mocker.sql.script import Statement
 from mysql_mocker.statements import prepare
@@ -28,13 +28,15 @@ def check(session: "Session", statement: Statement) -> None:
     """Whether a statement may run in the state of the session's XA transaction.
 
     Raises:
-        MySQLError: 1399; of a table that there is not, 1146.
+        MySQLError: 1399; of a table that there is not, 1146; without a schema, 1046.
     """
     state = session.transaction.xa_state
     if not state:
         return
     words = statement.words
     back = words[0] == "ROLLBACK" and "TO" in words
+    if session.schema is None and prepare.names_no_schema(statement):
+        raise no_database_selected()
     if words[0] in _ENDING and not back and "TEMPORARY" not in words:
         raise wrong_xa_state(state)
     if state == "IDLE":
@@ -116,7 +118,7 @@ def _start(session: "Session", xid: str, state: str) -> None:
         )
     if xid in session.server.prepared_transactions:
         raise MySQLError(1440, "XAE08", "XAER_DUPID: The XID already exists")
-    transaction.begin(read_only=False, xid=xid)
+    transaction.begin(read_only=transaction.next_read_only, xid=xid)
     transaction.xid, transaction.xa_state = xid, "ACTIVE"
 
 
@@ -131,9 +133,11 @@ def _go_on(session: "Session", verb: str, xid: str, *, one_phase: bool) -> None:
         raise MySQLError(1397, "XAE04", "XAER_NOTA: Unknown XID")
     if verb == "END":
         transaction.xa_state = "IDLE"
-    elif verb == "PREPARE":
+        return
+    if verb == "PREPARE":
         session.server.prepared_transactions[xid] = transaction.prepare()
     elif verb == "COMMIT":
         transaction.commit()
     else:
         transaction.rollback()
+    transaction.spend_settings()

@@ -273,12 +273,7 @@ class Commands:
             await self._late()
             await self._reply.result(result, more, binary.row)
 
-        schema = self._session.schema
-        self._session.schema = prepared.schema
-        try:
-            await self._session.run(statement, emit, more=False)
-        finally:
-            self._session.schema = schema
+        await self._session.run(statement, emit, more=False, schema=prepared.schema)
 
     async def _stmt_send_long_data(self, payload: bytes) -> None:
         self._prepared.add_long_data(ComStmtSendLongData.parse(payload))

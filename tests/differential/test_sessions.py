@@ -4,24 +4,13 @@ A failure names the seed. `TIDEGATE_SEEDS=1234` (or `1000-4000`) runs just these
 ``TIDEGATE_SEEDS=1234 ./dev test --deep tests/differential -k seeds``.
 """
 
-import os
-
 import pytest
 
 from tests.differential.accepted import accepted
 from tests.differential.arena import Arena
 from tests.differential.generator import Generator
-from tests.differential.shrinking import shrink
 from tests.real_mysql.running_proxy import RunningProxy
-
-DEEP_SESSIONS = int(os.environ.get("TIDEGATE_SESSIONS", "3000"))
-REPORTED = 10
-"""So many differences are shrunk and shown; one kind of last step counts once."""
-
-
-def seeds(text: str) -> range:
-    first, _, last = text.partition("-")
-    return range(int(first), int(last or first) + 1)
+from tests.support.judging import deep_seeds, judge_seeds
 
 
 @pytest.mark.parametrize(
@@ -29,7 +18,7 @@ def seeds(text: str) -> range:
     [
         pytest.param(range(60), marks=pytest.mark.timeout(600), id="usual"),
         pytest.param(
-            seeds(os.environ.get("TIDEGATE_SEEDS", f"1000-{999 + DEEP_SESSIONS}")),
+            deep_seeds(3000),
             marks=[pytest.mark.deep, pytest.mark.timeout(0)],
             id="seeds",
         ),
@@ -37,21 +26,7 @@ def seeds(text: str) -> range:
 )
 @pytest.mark.real_mysql
 def test_sessions(arena: Arena, proxy: RunningProxy, chosen: range) -> None:
-    reports: dict[str, str] = {}
-    known = 0
-    for seed in chosen:
-        session = Generator(seed).session()
-        found = arena.judge(session)
-        if found is not None and accepted(session, found):
-            known += 1
-        elif found is not None:
-            kind = repr(session.steps[found.step - 1]) if found.step else "the login"
-            if kind not in reports:
-                session, found = shrink(session, found, arena.judge)
-                reports[kind] = f"seed {seed}:\n{session}\n{found}"
-        if len(reports) == REPORTED:
-            break
-    assert not reports, "\n\n".join(reports.values())
+    known = judge_seeds(chosen, lambda seed: Generator(seed).session(), arena.judge, accepted)
     if len(chosen) >= 60:
         assert known < len(chosen) / 5, f"{known} sessions end in accepted differences"
         # Else the sessions would prove little: what the primary answers is mostly its own.

@@ -22,12 +22,14 @@ class Accepted:
         step: is found in the repr of the step.
         difference: is found in the difference as it is printed.
         reason: why it is accepted.
+        before: is found in the repr of a step before it.
         keys_only: nothing but the flags that come from a table's keys differs.
     """
 
     step: str
     difference: str
     reason: str
+    before: str = ""
     keys_only: bool = False
 
 
@@ -43,6 +45,13 @@ ACCEPTED = (
         r"\n  direct +1: ERROR (1099|1100|1192|1223) ",
         "LOCK TABLES is told of, but locks nothing",
     ),
+    Accepted(
+        r"INSERT INTO items \(name\) SELECT",
+        r"\n  direct .*last_insert_id=[1-9].*\n  through .*last_insert_id=[1-9]",
+        "a table that is opened once more, as for reading what is written, passes over its next "
+        "number if a row that had it was refused; the mocker has no cache of open tables",
+        before=r"INSERT INTO items \(id, name\)",
+    ),
 )
 
 
@@ -50,9 +59,11 @@ def accepted(session: Session, found: Difference) -> Accepted | None:
     """Which of them a difference is."""
     if not found.step:
         return None
-    step, text = repr(session.steps[found.step - 1]), f"\n{found}"
+    *before, step = [repr(step) for step in session.steps[: found.step]]
+    text = f"\n{found}"
     for entry in ACCEPTED:
         fits = re.search(entry.step, step) and re.search(entry.difference, text)
+        fits = fits and re.search(entry.before, "\n".join(before))
         if fits and (not entry.keys_only or _differs_in_keys_only(found)):
             return entry
     return None

@@ -12,25 +12,20 @@ from tests.differential.step import (
     ChangeUser,
     Execute,
     Prepare,
-    Query,
     ResetStatement,
     Send,
     Step,
 )
 from tests.mysql_mocker.differential.arena import Arena
 from tests.mysql_mocker.differential.schema import PASSWORD, USER
+from tests.mysql_mocker.differential.written_transactions import MODERN, TRANSACTIONS, queries
 
 OLD = Capability(0)
-MODERN = Capability.CLIENT_DEPRECATE_EOF | Capability.CLIENT_SESSION_TRACK
 NO_METADATA = MODERN | Capability.CLIENT_OPTIONAL_RESULTSET_METADATA
 FOUND_ROWS = MODERN | Capability.CLIENT_FOUND_ROWS
 
 ONE = (int(FieldType.MYSQL_TYPE_LONGLONG), struct.pack("<q", 1))
 TEXT = (int(FieldType.MYSQL_TYPE_VAR_STRING), b"one")
-
-
-def queries(*texts: str) -> tuple[Step, ...]:
-    return tuple(Query(text) for text in texts)
 
 
 NUMBERED = "INSERT INTO items (name) VALUES ('{}')"
@@ -406,6 +401,8 @@ WRITTEN: dict[str, tuple[Capability, tuple[Step, ...]]] = {
 }
 
 
+ALL = WRITTEN | TRANSACTIONS
+
 WITHOUT_SCHEMA: tuple[Step, ...] = (
     *queries("DO adds()", "SELECT @@error_count", "SELECT missing()", "SHOW ERRORS"),
     *queries("SELECT * FROM missing", "SHOW COUNT(*) WARNINGS"),
@@ -413,6 +410,14 @@ WITHOUT_SCHEMA: tuple[Step, ...] = (
     Prepare(0, "LOCK TABLES app.items READ"),
     Prepare(0, "TRUNCATE parts"),
     Prepare(0, "DROP VIEW v"),
+    Prepare(0, "ALTER TABLE parts DROP COLUMN small"),
+    Prepare(0, "CALL writes()"),
+    *queries("XA START 'x'", "TRUNCATE parts", "DROP TABLE IF EXISTS fresh", "CHECK TABLE items"),
+    *queries(
+        "CREATE OR REPLACE VIEW v AS SELECT 1", "DROP PROCEDURE made", "LOCK TABLES items READ"
+    ),
+    *queries("XA END 'x'", "CREATE DATABASE fresh_schema", "ALTER TABLE parts DROP COLUMN small"),
+    *queries("TRUNCATE app.parts", "XA ROLLBACK 'x'"),
 )
 
 
@@ -423,8 +428,8 @@ def test_written_without_a_schema(arena: Arena) -> None:
 
 
 @pytest.mark.real_mysql
-@pytest.mark.parametrize("name", WRITTEN)
+@pytest.mark.parametrize("name", ALL)
 def test_written(arena: Arena, name: str) -> None:
-    capabilities, steps = WRITTEN[name]
+    capabilities, steps = ALL[name]
     difference = arena.judge(Session(capabilities, "app", steps))
     assert difference is None, f"{steps[difference.step - 1]}\n{difference}"
