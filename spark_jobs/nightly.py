@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from spark_jobs import audit, options
+from spark_jobs import archive, audit, options
 from spark_jobs.counter_example import counter_example, lost_writes
 from spark_jobs.findings import UNDECIDED, Findings
 from spark_jobs.options import Options, UsageError
 from spark_jobs.report import render
-from spark_jobs.spark_session import start_spark, what_is_missing
+from spark_jobs.spark_session import is_local, start_spark, what_is_missing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,8 +40,12 @@ def run(log: Path, out: Path | None, clock_error_us: int = 0) -> int:
     return run_with(Options(log=log, out=options.place(log, out), clock_error_us=clock_error_us))
 
 
-def run_with(chosen: Options) -> int:
+def run_with(chosen: Options, spark: "SparkSession | None" = None) -> int:
     """Audit a routing log and print the verdict.
+
+    Args:
+        chosen: what is asked for.
+        spark: a session that goes on afterwards; None for one of the audit's own.
 
     Returns:
         The exit code.
@@ -55,31 +59,38 @@ def run_with(chosen: Options) -> int:
         chosen.out.mkdir(parents=True, exist_ok=True)
         # Nobody must take an earlier night's report for this one's.
         (chosen.out / "report.md").unlink(missing_ok=True)
-        return _run(chosen)
+        return _run(chosen, spark)
     except OSError as error:
         return _undecided(f"The audit could not read its log or write its report: {error}")
 
 
-def _run(chosen: Options) -> int:
+def _run(chosen: Options, given: "SparkSession | None") -> int:
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # it has no types
     from pyspark.errors import PySparkException
 
     from spark_jobs import segments as files
 
     log, out = chosen.log, chosen.out
-    with tempfile.TemporaryDirectory(prefix="tidegate-audit-") as scratch:
+    # Where others work, they must see it.
+    shared = None if given is None and is_local(chosen.master) else out
+    with tempfile.TemporaryDirectory(prefix="tidegate-audit-", dir=shared) as scratch:
         segments = files.find_segments(log, Path(scratch), out)
         if not segments.paths:
             unread = "".join(f"\nNot read: {name}" for name in segments.unread)
             return _undecided(f"There is no segment date=YYYY-MM-DD/*.jsonl in {log}.{unread}")
         spark_log = out / "spark.log"
         try:
-            spark = start_spark(spark_log)
-            try:
-                findings = _judge(spark, segments, chosen)
-            finally:
-                spark.stop()
-        except (PySparkException, Py4JError) as error:
+            if given is not None:
+                own = archive.shipped(given.newSession())
+                own.conf.set("spark.sql.session.timeZone", "UTC")
+                findings = _judge(own, segments, chosen)
+            else:
+                spark = start_spark(spark_log, chosen.master)
+                try:
+                    findings = _judge(spark, segments, chosen)
+                finally:
+                    spark.stop()
+        except (PySparkException, Py4JError, RuntimeError) as error:
             # Where the error is Java's, the first line only says what was called.
             told = " ".join(str(error).strip().split("\n")[:2])
             return _undecided(f"Spark failed, see {spark_log}: {told}")

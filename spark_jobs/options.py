@@ -1,10 +1,12 @@
 """What an operator asks of an audit."""
 
 import argparse
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NoReturn
+from urllib.parse import unquote
 
 _ABOUT: Final = """\
 Tells from a routing log whether every read saw what it had to see. Exit codes: 0 every promise was
@@ -28,12 +30,14 @@ class Options:
     Attributes:
         log: the directory that holds ``date=YYYY-MM-DD/*.jsonl``, also as ``.gz`` or ``.zst``.
         out: where the report and the tables go.
+        master: Spark's URL of a cluster; None for this machine.
         min_coverage: share of the promised reads that must have been judged for a verdict, 0 to 1.
         clock_error_us: by how much the clocks of proxies may differ, µs.
     """
 
     log: Path
     out: Path
+    master: str | None = None
     min_coverage: float = 1.0
     clock_error_us: int = 0
 
@@ -51,10 +55,15 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "--log", type=Path, required=True, metavar="DIR", help="directory of the routing log"
+        "--log", type=_directory, required=True, metavar="DIR", help="directory of the routing log"
     )
     parser.add_argument(
-        "--out", type=Path, metavar="DIR", help="for the report and the tables (LOG/_audit)"
+        "--out", type=_directory, metavar="DIR", help="for the report and the tables (LOG/_audit)"
+    )
+    parser.add_argument(
+        "--master",
+        metavar="URL",
+        help="the Spark that does the work, such as spark://HOST:7077 (this machine)",
     )
     parser.add_argument(
         "--min-coverage",
@@ -74,6 +83,7 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
     return Options(
         log=chosen.log,
         out=place(chosen.log, chosen.out),
+        master=chosen.master,
         min_coverage=chosen.min_coverage,
         clock_error_us=chosen.clock_error,
     )
@@ -87,6 +97,18 @@ def place(log: Path, out: Path | None) -> Path:
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise UsageError(message)
+
+
+def _directory(text: str) -> Path:
+    scheme, colon, rest = text.partition(":")
+    if not colon or not re.fullmatch("[A-Za-z][A-Za-z0-9+.-]*", scheme) or Path(text).exists():
+        return Path(text)
+    if scheme.lower() == "file" and rest.startswith("/"):
+        return Path(unquote(rest.removeprefix("//")))
+    raise argparse.ArgumentTypeError(
+        f"{text} is no directory of this machine: mount it, at the same place on every machine of "
+        "the cluster, or copy it to one"
+    )
 
 
 def _share(text: str) -> float:

@@ -1,4 +1,8 @@
-"""A quiet, local Spark: no UI, no network beyond this host, no downloads, no console noise."""
+"""Spark as the audit uses it.
+
+Unless a cluster is named, it is a quiet, local one: no UI, no network beyond this host, no
+downloads, no console noise.
+"""
 
 import os
 import re
@@ -9,10 +13,16 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from spark_jobs import archive
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 JAVA_NEEDED: Final = 17
+
+_LOCAL: Final = "local[*]"
+_SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
+"""The environment variable by which ``spark-submit`` tells where its JVM is."""
 
 _JAVA_HINT: Final = (
     "The audit runs on Spark, which needs Java 17 or newer: install a package such as "
@@ -56,31 +66,46 @@ def _what_is_wrong_with_java() -> str | None:
     return None
 
 
-def start_spark(log: Path) -> "SparkSession":
-    """Start Spark in this process and its JVM.
+def is_local(master: str | None) -> bool:
+    """Whether `start_spark` would run all of Spark on this machine."""
+    return _SUBMITTED not in os.environ and (master or _LOCAL).startswith("local")
+
+
+def start_spark(log: Path, master: str | None = None) -> "SparkSession":
+    """Start Spark: in this process and its JVM, on a cluster, or as ``spark-submit`` says.
 
     Args:
-        log: file that takes what Spark, its JVM and its Python workers have to say.
+        log: file that takes what Spark, its JVM and its Python workers have to say; not what a
+            cluster's executors say, nor anything where ``spark-submit`` has started this process.
+        master: Spark's URL of a cluster; None for all cores of this machine, or for what
+            ``spark-submit`` was told.
+
+    Raises:
+        RuntimeError: ``spark-submit`` and `master` were both given.
     """
     from pyspark import SparkConf, SparkContext
     from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
 
-    # Python workers are the same Python, and find these modules wherever they are installed.
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
-    here = str(Path(__file__).resolve().parents[__name__.count(".")])  # of the topmost package
-    settings = {
-        "spark.master": "local[*]",
-        "spark.app.name": "tidegate audit",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.executorEnv.PYTHONPATH": here,
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1)),
-        "spark.sql.session.timeZone": "UTC",
-    }
+    settings = {"spark.app.name": "tidegate audit", "spark.sql.session.timeZone": "UTC"}
+    if _SUBMITTED in os.environ:
+        if master is not None:
+            raise RuntimeError("give the master to spark-submit, which has started this process")
+        return archive.shipped(SparkSession.builder.config(map={**settings}).getOrCreate())
+    settings["spark.master"] = master = master or _LOCAL
+    settings["spark.ui.showConsoleProgress"] = "false"
+    here = is_local(master)
+    if here:
+        # Python workers are the same Python, and find these modules wherever they are installed.
+        os.environ["PYSPARK_PYTHON"] = sys.executable
+        os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+        settings |= {
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.executorEnv.PYTHONPATH": str(archive.top()),
+            "spark.ui.enabled": "false",
+            "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1)),
+        }
     conf = SparkConf()
     for name, value in settings.items():
         conf.set(name, value)
@@ -88,4 +113,5 @@ def start_spark(log: Path) -> "SparkSession":
         gateway = launch_gateway(  # type: ignore[no-untyped-call]  # PySpark left it untyped
             conf, {"stdout": output, "stderr": output}
         )
-    return SparkSession(SparkContext(conf=conf, gateway=gateway))
+    spark = SparkSession(SparkContext(conf=conf, gateway=gateway))
+    return spark if here else archive.shipped(spark)

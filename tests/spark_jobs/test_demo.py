@@ -55,7 +55,7 @@ def test_the_audit_finds_it(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(nightly, "start_spark", lambda _log: spark)
+    monkeypatch.setattr(nightly, "start_spark", lambda *_: spark)
     monkeypatch.setattr(spark, "stop", lambda: None)
     log, copy = demo_log(tmp_path / "log"), tmp_path / "copy"
     demo_audit.plant(log, copy, "gate")

@@ -24,7 +24,7 @@ timeout = pytest.mark.timeout(600)
 @pytest.fixture
 def shared(spark: "SparkSession", monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the audit use the tests' Spark, and leave it running."""
-    monkeypatch.setattr(nightly, "start_spark", lambda _log: spark)
+    monkeypatch.setattr(nightly, "start_spark", lambda *_: spark)
     monkeypatch.setattr(spark, "stop", lambda: None)
 
 
@@ -194,7 +194,7 @@ def test_the_command_by_itself(tmp_path: Path) -> None:
     assert (tmp_path / "_audit" / "spark.log").exists()
 
 
-def no_spark(_log: Path) -> "SparkSession":
+def no_spark(*_: object) -> "SparkSession":
     raise AssertionError("Spark was started")
 
 

@@ -13,9 +13,9 @@ def test_the_log_is_enough() -> None:
 
 
 def test_everything_may_be_said() -> None:
-    said = ["--log=a", "--out=b", "--min-coverage=0.999", "--clock-error=2.5"]
+    said = ["--log=a", "--out=b", "--min-coverage=0.999", "--clock-error=2.5", "--master=yarn"]
     assert parse(said) == Options(
-        log=Path("a"), out=Path("b"), min_coverage=0.999, clock_error_us=2500
+        log=Path("a"), out=Path("b"), master="yarn", min_coverage=0.999, clock_error_us=2500
     )
 
 
@@ -28,6 +28,9 @@ def test_everything_may_be_said() -> None:
         (["--log=a", "--min-coverage=most"], "--min-coverage"),
         (["--log=a", "--clock-error=-1"], "want milliseconds"),
         (["--log=a", "--clock-error=inf"], "want milliseconds"),
+        (["--log=s3a://logs/tidegate"], "is no directory of this machine: mount it"),
+        (["--log=a", "--out=hdfs:/audit"], "is no directory of this machine: mount it"),
+        (["--log=file:a"], "is no directory of this machine"),
         (["--log=a", "more"], "unrecognized arguments: more"),
         ([], "--log"),
     ],
@@ -35,3 +38,12 @@ def test_everything_may_be_said() -> None:
 def test_what_is_not_understood_is_told(said: list[str], told: str) -> None:
     with pytest.raises(UsageError, match=told):
         parse(said)
+
+
+def test_files_may_be_named_as_spark_names_them(tmp_path: Path) -> None:
+    assert parse(["--log", "file:///a/b%20c", "--out=file:/d"]) == Options(
+        log=Path("/a/b c"), out=Path("/d")
+    )
+    odd = tmp_path / "s3a:logs"
+    odd.mkdir()
+    assert parse(["--log", str(odd)]).log == odd

@@ -1,0 +1,42 @@
+"""The audit's modules in one archive, for executors on other machines."""
+
+import atexit
+import shutil
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_PACKAGES: Final = ("protocol", "spark_jobs")
+"""What executors import; it needs nothing but Python."""
+
+
+def pack(path: Path) -> None:
+    """Write the archive, as ``spark-submit --py-files`` takes it."""
+    above = __name__.split(".")[:-2]  # "tidegate" in a wheel
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        for name in above:
+            file.write(top() / name / "__init__.py", f"{name}/__init__.py")
+        for package in _PACKAGES:
+            for module in sorted(top().joinpath(*above, package).rglob("*.py")):
+                file.write(module, module.relative_to(top()).as_posix())
+
+
+def shipped(spark: "SparkSession") -> "SparkSession":
+    """Give the modules to a session's executors, unless they came to the driver in an archive."""
+    if top().is_dir():
+        folder = tempfile.mkdtemp(prefix="tidegate-modules-")
+        # Executors fetch it from here whenever they start.
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        path = Path(folder, "tidegate-modules.zip")
+        pack(path)
+        spark.sparkContext.addPyFile(str(path))
+    return spark
+
+
+def top() -> Path:
+    """The directory, or the archive, from which these modules are imported."""
+    return Path(__file__).resolve().parents[__name__.count(".")]

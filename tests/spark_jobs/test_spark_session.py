@@ -1,0 +1,171 @@
+"""Any Spark: a cluster, ``spark-submit`` with an archive, a session that is there already."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_jobs import nightly
+from spark_jobs.archive import pack
+from spark_jobs.options import Options
+from spark_jobs.spark_session import is_local
+from tests.spark_jobs.routing_log import UUID, Run, save
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+P = UUID["primary"]
+ROOT = Path(__file__).parents[2]
+
+timeout = pytest.mark.timeout(1200)
+
+
+def log_with_everything(folder: Path) -> Path:
+    """A clean run, one with a violation, one with doubt."""
+    run = Run("a1")
+    run.probe("r1", f"{P}:1-5")
+    run.write(7, f"{P}:6")
+    run.waited(7, "r1", f"{P}:6", required=f"{P}:6")
+    run.write(7, f"{P}:8:10")
+    run.known(7, "r1", f"{P}:1-8", required=f"{P}:8")
+    other = Run("b2", proxy="gate2", clock=run.clock)
+    other.unnamed(8)
+    other.waited(8, "r1", f"{P}:1")
+    other.waited(9, "r1", f"{P}:6-10", level="STRONG")
+    save(folder, run, other)
+    return folder
+
+
+def verdicts(spark: "SparkSession", out: Path) -> list[tuple[object, ...]]:
+    reads = spark.read.parquet(str(out / "reads"))
+    return sorted(map(tuple, reads.select("run", "seq", "verdict", "finding").collect()), key=str)
+
+
+def audited(command: Sequence[str], log: Path, out: Path, **environment: str) -> str:
+    done = subprocess.run(
+        [*command, "--log", str(log), "--out", str(out)],
+        capture_output=True,
+        text=True,
+        cwd=out.parent,  # not where the sources could be found by chance
+        env={**os.environ, **environment},
+    )
+    assert done.returncode == 1, done.stdout + done.stderr
+    return done.stdout
+
+
+def spark_home() -> Path:
+    found = find_spec("pyspark")
+    assert found is not None
+    assert found.origin is not None
+    return Path(found.origin).parent
+
+
+def test_what_is_on_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert is_local(None)
+    assert is_local("local[2]")
+    assert is_local("local-cluster[2,1,1024]")
+    assert not is_local("spark://head:7077")
+    assert not is_local("yarn")
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+    assert not is_local(None)
+
+
+def test_the_archive_has_all_that_executors_import(tmp_path: Path) -> None:
+    pack(tmp_path / "modules.zip")
+    program = (
+        "import sys; sys.path.insert(0, sys.argv[1]);"
+        "import protocol.gtid, spark_jobs.judge, spark_jobs.gtid as g; print(g.__file__)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", program, str(tmp_path / "modules.zip")],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+    )
+    assert "modules.zip" in done.stdout
+
+
+@pytest.mark.spark
+@timeout
+def test_a_session_that_is_there_goes_on(
+    spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_spark(*_: object) -> "SparkSession":
+        raise AssertionError("another Spark was started")
+
+    monkeypatch.setattr(nightly, "start_spark", no_spark)
+    log, out = log_with_everything(tmp_path / "log"), tmp_path / "out"
+    assert nightly.run_with(Options(log=log, out=out), spark) == 1
+    assert len(verdicts(spark, out)) == 4  # it still runs
+    assert {path.name for path in out.glob("tidegate-audit-*")} == set()
+
+
+@pytest.mark.spark
+@pytest.mark.deep
+@timeout
+def test_a_cluster_of_two_workers_says_the_same(spark: "SparkSession", tmp_path: Path) -> None:
+    log = log_with_everything(tmp_path / "log")
+    events, settings = tmp_path / "events", tmp_path / "settings"
+    events.mkdir()
+    settings.mkdir()
+    (settings / "spark-defaults.conf").write_text(
+        "spark.eventLog.enabled true\nspark.eventLog.rolling.enabled false\n"
+        f"spark.eventLog.compress false\nspark.eventLog.dir {events.as_uri()}\n"
+    )
+    here = audited(
+        [sys.executable, "-m", "spark_jobs.nightly"],
+        log,
+        tmp_path / "here",
+        PYTHONPATH=str(ROOT),
+    )
+    there = audited(
+        [sys.executable, "-m", "spark_jobs.nightly", "--master", "local-cluster[2,1,1024]"],
+        log,
+        tmp_path / "there",
+        PYTHONPATH=str(ROOT),
+        SPARK_CONF_DIR=str(settings),
+    )
+    (told,) = events.iterdir()
+    lines = [json.loads(line) for line in told.read_text().splitlines()]
+    worked = {
+        line["Task Info"]["Executor ID"]
+        for line in lines
+        if line["Event"] == "SparkListenerTaskEnd"
+    }
+    assert len(worked) == 2
+    # A local cluster leaves its workers' folders where Spark is installed.
+    shutil.rmtree(spark_home() / "work" / told.name, ignore_errors=True)
+    assert here.rpartition("Report")[0] == there.rpartition("Report")[0]
+    assert verdicts(spark, tmp_path / "here") == verdicts(spark, tmp_path / "there")
+
+
+@pytest.mark.spark
+@pytest.mark.deep
+@timeout
+def test_spark_submit_with_an_archive(spark: "SparkSession", tmp_path: Path) -> None:
+    pack(tmp_path / "tidegate.zip")
+    (tmp_path / "audit.py").write_text(
+        "import sys\nfrom spark_jobs.nightly import main\nsys.exit(main())\n"
+    )
+    out = tmp_path / "out"
+    told = audited(
+        [
+            str(spark_home() / "bin" / "spark-submit"),
+            *("--master", "local[2]", "--py-files", "tidegate.zip", "audit.py"),
+        ],
+        log_with_everything(tmp_path / "log"),
+        out,
+        PYSPARK_PYTHON=sys.executable,
+        PYTHONPATH="",
+        SPARK_LOCAL_IP="127.0.0.1",
+    )
+    assert "1 violation." in told
+    assert len(verdicts(spark, out)) == 4
