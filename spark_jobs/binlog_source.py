@@ -1,0 +1,205 @@
+"""Binary logs as a Spark data source: ``spark.read.format("mysql_binlog").load(PLACE)``.
+
+One partition per file, one row per transaction. A file is read up to its end or its first damage,
+which is a row of its own with `fault` and without a GTID; with the option ``mode`` = ``FAILFAST``
+it is an error. It shares the codec of the commit timestamps with the proxy: how bytes are read is
+no conclusion of the proxy's.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+from protocol.binlog.decode import decode
+from protocol.binlog.event import Event
+from protocol.binlog.gtid_event import GtidEvent
+from protocol.binlog.log_reader import ENCRYPTED_MAGIC, MAGIC, LogReader
+from protocol.errors import MalformedBinlogError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+NAME: Final = "mysql_binlog"
+
+TRANSACTION: Final = StructType(
+    [
+        StructField("file", StringType(), False),  # its path
+        StructField("position", LongType(), False),  # of the first event, bytes
+        StructField("gtid", StringType()),  # null: anonymous
+        StructField("source_uuid", StringType()),
+        StructField("tag", StringType()),  # "" without one
+        StructField("number", LongType()),
+        StructField("original_us", LongType()),  # first commit; UTC µs; null: nobody knows
+        StructField("immediate_us", LongType()),  # commit on the server whose log it is
+        StructField("length", LongType()),  # bytes of the transaction; null: before 8.0
+        StructField("server_id", LongType()),  # of the server that committed it first
+        StructField("fault", StringType()),  # why the file could not be read from here on
+    ]
+)
+
+_PIECE_BYTES: Final = 1 << 20
+_UUID_LENGTH: Final = 36
+_MODES: Final = ("PERMISSIVE", "FAILFAST")
+
+Row = tuple[
+    str, int, str | None, str | None, str | None, int | None, int | None, int | None, int | None,
+    int | None, str | None,
+]  # fmt: skip
+"""A row of `TRANSACTION`."""
+
+
+class BinlogError(ValueError):
+    """Binary logs cannot be read; the message says which, where and why."""
+
+
+def register(spark: "SparkSession") -> None:
+    """Make the format known to a session; it needs PyArrow."""
+    spark.dataSource.register(BinlogSource)
+
+
+class BinlogSource(DataSource):
+    """The format; options: ``path``, a file or a directory, and ``mode``."""
+
+    @classmethod
+    def name(cls) -> str:
+        """What ``format`` takes."""
+        return NAME
+
+    def schema(self) -> StructType:
+        """Its columns."""
+        return TRANSACTION
+
+    def reader(self, schema: StructType) -> "BinlogReader":
+        """One that reads all of the files.
+
+        Raises:
+            BinlogError: an option is missing, or is not known.
+        """
+        mode = str(self.options.get("mode", _MODES[0])).upper()
+        if mode not in _MODES:
+            raise BinlogError(f"mode {mode}: want one of {', '.join(_MODES)}")
+        path = self.options.get("path")
+        if not path:
+            raise BinlogError('want a path: spark.read.format("mysql_binlog").load("DIR")')
+        return BinlogReader(path, strict=mode == "FAILFAST")
+
+
+@dataclass
+class BinlogFile(InputPartition):
+    """One file."""
+
+    path: str
+
+
+class BinlogReader(DataSourceReader):
+    """Reads the files at a place, each as a partition.
+
+    Args:
+        place: a file, or a directory with files at any depth; a path, or a URI ``file:``.
+        strict: whether damage is an error.
+    """
+
+    def __init__(self, place: str, *, strict: bool = False) -> None:
+        self._place = place
+        self._strict = strict
+
+    def partitions(self) -> Sequence[BinlogFile]:
+        """The files.
+
+        Raises:
+            BinlogError: there is none.
+        """
+        found = files(self._place)
+        if not found:
+            raise BinlogError(f"there is no binary log in {self._place}")
+        return [BinlogFile(str(path)) for path in found]
+
+    def read(self, partition: InputPartition) -> Iterator[Row]:
+        """The rows of a file.
+
+        Raises:
+            BinlogError: it is damaged, and that is an error.
+        """
+        if not isinstance(partition, BinlogFile):
+            raise TypeError(f"{partition} is no file of this reader's")
+        for row in rows(Path(partition.path)):
+            if self._strict and row[-1] is not None:
+                raise BinlogError(f"{partition.path}: {row[-1]}")
+            yield row
+
+
+def files(place: str) -> list[Path]:
+    """The binary logs at a place: files that begin as such, or are named as such.
+
+    A server's whole data directory will do: all else is passed over.
+
+    Raises:
+        BinlogError: there is no such place on this machine.
+    """
+    scheme, _, rest = place.partition(":")
+    path = Path(unquote(rest.removeprefix("//"))) if scheme == "file" else Path(place)
+    if path.is_file():
+        return [path]
+    if not path.is_dir():
+        raise BinlogError(f"there is no file and no directory {place}")
+    return sorted(one for one in path.rglob("*") if one.is_file() and _is_log(one))
+
+
+def _is_log(path: Path) -> bool:
+    # "binlog.000001", whatever it holds.
+    if len(path.suffix) > 6 and path.suffix[1:].isdecimal():
+        return True
+    try:
+        with path.open("rb") as file:
+            return file.read(len(MAGIC)) in (MAGIC, ENCRYPTED_MAGIC)
+    except OSError:
+        return False  # of another, in a data directory
+
+
+def rows(path: Path) -> Iterator[Row]:
+    """The transactions of a file, and a row for its damage, if it has any."""
+    name = str(path)
+    reader = LogReader()
+    try:
+        with path.open("rb") as file:
+            while piece := file.read(_PIECE_BYTES):
+                reader.receive_data(piece)
+                for event in iter(reader.next_event, None):
+                    if event.type in GtidEvent.TYPES:
+                        yield _row(name, event)
+        reader.finish()
+    except MalformedBinlogError as error:
+        yield _fault(name, error.position, str(error))
+    except OSError as error:
+        yield _fault(name, reader.position, error.strerror or str(error))
+
+
+def _row(name: str, event: Event) -> Row:
+    said = decode(event)
+    if not isinstance(said, GtidEvent):
+        raise TypeError(f"{event.type_name} was read as {said!r}")
+    tsid = "" if said.gtid is None else said.gtid.tsid
+    times = said.timestamps
+    return (
+        name,
+        event.position,
+        None if said.gtid is None else str(said.gtid),
+        tsid[:_UUID_LENGTH] or None,
+        tsid[_UUID_LENGTH + 1 :] if tsid else None,
+        None if said.gtid is None else said.gtid.number,
+        # 0 stands for a server that was not told.
+        None if times is None else times.original or None,
+        None if times is None else times.immediate or None,
+        said.transaction_length,
+        event.header.server_id,
+        None,
+    )
+
+
+def _fault(name: str, position: int, why: str) -> Row:
+    return (name, position, None, None, None, None, None, None, None, None, why)
