@@ -55,10 +55,11 @@ def judge(
         spark: a session.
         log: what to judge.
         out: directory for the tables, one Parquet directory each; earlier ones are replaced.
-        clock_error_us: by how much the clocks of proxies may differ, µs.
+        clock_error_us: by how much the clocks of proxies may differ, µs; the log may tell of more.
         min_coverage: share of the promised reads that must have been judged for a verdict.
     """
     from spark_jobs import (
+        clocks,
         consistency_audit,
         ingest,
         lag_analysis,
@@ -85,8 +86,10 @@ def judge(
 
     numbered = ingest.number(log.parsed.where("fault is null")).persist()
     records = numbered.where("repeat is null")
-    history = primary_history.learn(records, clock_error_us)
-    judged = during(consistency_audit.transform(records, history, clock_error_us), "arrived_us")
+    found = clocks.learn(records)
+    timed, error_us = found.corrected(records), max(found.error_us, clock_error_us)
+    history = primary_history.learn(timed, error_us)
+    judged = during(consistency_audit.transform(timed, history, error_us), "arrived_us")
     judged.write.mode("overwrite").parquet(str(out / "reads"))
     judged = spark.read.parquet(str(out / "reads"))
     told = during(records, "arrived_us")
@@ -98,9 +101,10 @@ def judge(
         unread=log.unread,
         unknown=log.unknown,
         min_coverage=min_coverage,
-        notes=log.notes,
+        notes=[*log.notes, *found.told],
         faults=keep(log_integrity.faults(log.parsed), "faults"),
         runs=keep(log_integrity.runs(during(numbered, "arrived_us")), "runs"),
+        clocks=keep(found.table(spark), "clocks"),
         verdicts=keep(consistency_audit.count(judged), "verdicts"),
         lost=keep(during(primary_history.lost(history.past), "asked_us"), "lost"),
         violations=collect(consistency_audit.examples(judged, Verdict.VIOLATION, _EXAMPLES)),

@@ -16,6 +16,7 @@ class Event(NamedTuple):
     turn: int
     judges: bool
     learns: bool
+    maybe: bool
     cluster: str
     proxy: str
     worker: int

@@ -80,6 +80,7 @@ class Findings:
         mix: MIX.
         fallbacks: FALLBACKS.
         errors: ERRORS.
+        clocks: CLOCKS.
     """
 
     log: str
@@ -101,6 +102,7 @@ class Findings:
     unknown: Sequence[str] = ()
     min_coverage: float = 1.0
     notes: Sequence[str] = ()
+    clocks: Sequence[Row] = ()
 
     def reads(self, *verdicts: Verdict) -> int:
         """Count the reads under these verdicts; all of them if none is named."""

@@ -28,7 +28,7 @@ _CONTEXT: Final = (
 )
 """What a judgement needs beyond READ."""
 
-COLUMNS: Final = (*GROUP, "at", "turn", "judges", "learns", "cluster", *READ, *_CONTEXT)
+COLUMNS: Final = (*GROUP, "at", "turn", "judges", "learns", "maybe", "cluster", *READ, *_CONTEXT)
 
 
 def transform(
@@ -44,17 +44,23 @@ def transform(
 
     Returns:
         COLUMNS: to be read in each GROUP in its ORDER. `judges`: a read is to be judged there.
-        `learns`: what the record wrote or saw counts there from then on. `turn` puts what ended
-        before what arrived at the same microsecond.
+        `learns`: what the record wrote or saw counts there from then on; `maybe`: if clocks differ
+        by as much as they may. `turn` puts what ended before what arrived at the same microsecond.
     """
     placed = (
         records.select(*NUMBERED.names, clusters.column(history.clusters).alias("cluster"))
         .where((fn.col("kind") == "statement") | fn.col("whole").isNotNull())
         .join(backing.select(BACKING.names), [*RUN, "seq"], "left")
-        .withColumn("place", fn.explode(fn.array_compact(fn.array(*_places()))))
+        .withColumn("place", fn.explode(fn.array_compact(fn.array(*_places(clock_error_us)))))
         .withColumn("observed", fn.coalesce("whole", "observed"))
         .withColumn("judged", fn.col("place") == _JUDGED)
-        .withColumn("kind", fn.when(fn.col("judged"), fn.col("owed_in")).otherwise(fn.col("place")))
+        .withColumn("maybe", fn.col("place") == _MAYBE)
+        .withColumn(
+            "kind",
+            fn.when(fn.col("judged"), fn.col("owed_in"))
+            .when(fn.col("maybe"), "cluster")
+            .otherwise(fn.col("place")),
+        )
         .withColumns(_order(clock_error_us))
         .join(_wanted(records, history), [*GROUP], "left")
     )
@@ -75,18 +81,24 @@ _JUDGED: Final = "judged"
 """The place of a read in the wider group that it is owed."""
 
 
-def _places() -> list[Column]:
+_MAYBE: Final = "maybe"
+"""The place of a record in its cluster by the clocks' other extreme."""
+
+
+def _places(clock_error_us: int) -> list[Column]:
     """Where a record stands: once for each kind of group, and once more to be judged."""
     statement, is_read = fn.col("kind") == "statement", fn.col("is_read")
     writes = (fn.col("named") != "") | fn.col("is_unnamed")
     tells = statement & (writes | (fn.col("observed") != "") | is_read)
+    tells_all = writes | fn.col("whole").isNotNull()
     return [
         fn.when(statement, "connection"),
         fn.when(is_read & (fn.col("owed_in") != "connection"), _JUDGED),
         fn.when(tells, "user"),
         fn.when(tells & (fn.col("application") != ""), "application"),
         fn.when(tells, "proxy"),
-        fn.when(writes | fn.col("whole").isNotNull(), "cluster"),
+        fn.when(tells_all, "cluster"),
+        *([fn.when(tells_all, _MAYBE)] if clock_error_us else []),
     ]
 
 
@@ -97,7 +109,8 @@ def _order(clock_error_us: int) -> dict[str, Column]:
     arrived = fn.col("arrived_us") - fn.when(bounded, fn.coalesce("bound_us", fn.lit(0))).otherwise(
         0
     )
-    ended = fn.col("ended_us") + fn.when(kind == "cluster", clock_error_us).otherwise(0)
+    error = fn.when(fn.col("maybe"), -clock_error_us).when(kind == "cluster", clock_error_us)
+    ended = fn.col("ended_us") + error.otherwise(0)
     return {
         "key": _key(),
         "at": fn.when(own, fn.col("seq")).when(judged, arrived).otherwise(ended),

@@ -6,7 +6,7 @@ its level is owed. Neither the proxy's ``required`` nor its verdicts have a say 
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
 from pyspark.sql import Row
@@ -26,6 +26,9 @@ _GIVEN_UP: Final = ("none", "wait_timeout")
 
 _NO_GAPS: Final = Gaps()
 
+_NEVER: Final = 2**62
+"""A mark that no server reaches."""
+
 
 @dataclass(frozen=True, slots=True)
 class Said:
@@ -34,6 +37,19 @@ class Said:
     verdict: Verdict
     finding: Finding
     missing: GtidSet | None = None
+
+
+@dataclass(slots=True)
+class _Maybe:
+    """What a cluster's reads may be owed if clocks differ by as much as they may.
+
+    Attributes:
+        owed: all of it; empty where clocks agree.
+        mark: the newest that bounds what has no name.
+    """
+
+    owed: GtidSet = field(default_factory=GtidSet)
+    mark: int = 0
 
 
 class Judge:
@@ -63,6 +79,7 @@ class Judge:
         self._doubt: Finding | None = None
         self._mark = 0
         self._unbounded = False
+        self._maybe = _Maybe()
         self._begun: list[Term] = []
         self._last_seen: tuple[str, object] = ("", None)
 
@@ -70,6 +87,9 @@ class Judge:
         """Take the next event; JUDGED of a read that is judged here."""
         it = Event._make(row)
         self._begin_terms(it)
+        if it.maybe:
+            self._learn_maybe(it)
+            return
         if it.hole and it.kind == "connection":
             self._doubts(Finding.MISSING_RECORDS, it.mark)
         if it.judges:
@@ -93,7 +113,9 @@ class Judge:
     # What a read is owed
 
     def _owed(self, it: Event) -> GtidSet:
-        owed = self._own if it.level in OWN_LEVELS else self._all
+        return self._in_terms(it, self._own if it.level in OWN_LEVELS else self._all)
+
+    def _in_terms(self, it: Event, owed: GtidSet) -> GtidSet:
         for term in self._terms(it)[len(self._begun) :]:
             # It asks for an older state, but of the primary that there is now.
             if term.from_us < it.arrived_us:
@@ -116,7 +138,7 @@ class Judge:
 
     def _keep(self, term: Term) -> None:
         executed = parse(term.executed)
-        for gtids in (self._own, self._all):
+        for gtids in (self._own, self._all, self._maybe.owed):
             gtids.remove(gtids.minus(executed))
 
     # The verdict
@@ -152,7 +174,8 @@ class Judge:
         if it.kind == "cluster" and it.cluster in self.unplaced:
             return Said(Verdict.NOT_JUDGED, Finding.UNKNOWN_CLUSTER)
         doubt = self._doubt_of(it)
-        if not owed and doubt is None:
+        most = self._most(it, owed)
+        if not most and doubt is None:
             return Said(Verdict.OK, Finding.NOTHING_WRITTEN)
         if (it.proof, it.reason) == _GIVEN_UP:
             return Said(Verdict.GIVEN_UP, Finding.STALE_POLICY)
@@ -160,14 +183,24 @@ class Judge:
         missing = self._missing(it, owed, claim)
         if missing:
             return Said(Verdict.VIOLATION, finding, missing)
+        missing = self._missing(it, most, claim)
+        if missing:
+            return Said(Verdict.NOT_JUDGED, Finding.CLOCKS, missing)
         if it.proof == "known" and it.unbacked != "":
             unbacked = claim if it.unbacked is None else parse(it.unbacked)
-            missing = self._unbacked(it, owed, unbacked)
+            missing = self._unbacked(it, most, unbacked)
             if missing:
                 return Said(Verdict.NOT_JUDGED, Finding.UNBACKED, missing)
         if doubt is not None:
             return Said(Verdict.NOT_JUDGED, doubt)
+        if self._maybe.mark > (it.reached or 0):
+            return Said(Verdict.NOT_JUDGED, Finding.CLOCKS)
         return Said(Verdict.OK, Finding.KNOWN if it.proof == "known" else Finding.WAITED)
+
+    def _most(self, it: Event, owed: GtidSet) -> GtidSet:
+        """What it may be owed by clocks that differ as much as they may."""
+        maybe = self._maybe.owed
+        return self._in_terms(it, maybe) if maybe and it.kind == "cluster" else owed
 
     def _missing(self, it: Event, owed: GtidSet, shown: GtidSet) -> GtidSet:
         """What of it neither the proof nor the server's past shows; the first few."""
@@ -231,6 +264,19 @@ class Judge:
             self._doubts(Finding.UNNAMED_WRITE, it.mark)
             if it.server_uuid is not None:
                 self._wrote(it)
+        for term in self._begun:
+            if it.ended_us <= term.until_us:
+                self._keep(term)
+
+    def _learn_maybe(self, it: Event) -> None:
+        """It counts, unless clocks differ."""
+        for text in {it.named, it.observed if it.role == "primary" else ""}:
+            try:
+                self._maybe.owed.update(self._held(parse(text), it))
+            except MalformedGtidSetError:
+                continue
+        if it.is_unnamed:
+            self._maybe.mark = max(self._maybe.mark, _NEVER if it.mark is None else it.mark)
         for term in self._begun:
             if it.ended_us <= term.until_us:
                 self._keep(term)

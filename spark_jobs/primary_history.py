@@ -185,7 +185,7 @@ def transform(
     # Missing records may be of writes on whatever was the primary then.
     nobodys = (what == GAP) | ((what == OPEN) & ~unnamed)
     at = (
-        fn.when(what == WROTE, ended + fn.lit(clock_error_us))
+        fn.when((what == WROTE) | ((what == OPEN) & unnamed), ended + fn.lit(clock_error_us))
         .when(what == TIDE, fn.col("dispatched_us"))
         .when((what == OPEN) & ~unnamed, fn.col("arrived_us"))
         .otherwise(ended)

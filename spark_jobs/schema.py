@@ -168,6 +168,15 @@ RUNS: Final = _table(
 )
 """One row per run."""
 
+CLOCKS: Final = _table(
+    *((name, RECORD[name].dataType) for name in RUN),
+    ("from_seq", _LONG),  # the first statement of this clock's: 1, or behind a step
+    ("back_us", _LONG),  # how far it was set back right before, at least; null for 1
+    ("ahead_us", _LONG),  # of the other clocks; below 0: it is behind them
+    ("error_us", _LONG),  # how far the difference of two clocks may be off
+)
+"""Clocks that were set back, or that do not agree with the others; see `clocks`."""
+
 VERDICTS: Final = _table(
     *((name, _TEXT) for name in ("level", "scope", "verdict", "finding")), ("reads", _LONG)
 )

@@ -21,8 +21,8 @@ class Verdict(StrEnum):
     """The read asked for no guarantee."""
 
 
-class Finding(StrEnum):
-    """Why.
+class _Explained(StrEnum):
+    """Members with a sentence.
 
     Attributes:
         meaning: one sentence for the report.
@@ -36,6 +36,10 @@ class Finding(StrEnum):
         member._value_ = name
         member.meaning = meaning
         return member
+
+
+class Finding(_Explained):
+    """Why."""
 
     NOTHING_WRITTEN = "nothing written", "There was nothing that the read could miss."
     PRIMARY = "primary", "The primary answered, which shows what it acknowledged."
@@ -76,6 +80,10 @@ class Finding(StrEnum):
     UNKNOWN_CLUSTER = (
         "unknown cluster",
         "The log holds several clusters, and the proxy names no primary: nobody can tell its own.",
+    )
+    CLOCKS = (
+        "clocks",
+        "The clocks of proxies differ, so that nobody can tell whether the read was owed it.",
     )
     NO_BOUND = "no bound", "The level is BOUNDED_STALENESS, and no bound is logged."
     UNKNOWN_LEVEL = "unknown level", "This audit does not know the level or the scope."

@@ -307,6 +307,24 @@ class Simulation:
             run.number_by_end()
         return self.runs
 
+    # Clocks
+
+    def skew(self, proxy: int, ahead_us: int) -> None:
+        """A proxy's clock was ahead all the time. After `finish` and `spoil`."""
+        self._shift(proxy, 0, ahead_us)
+
+    def set_back(self, proxy: int, share: float, by_us: int) -> None:
+        """A proxy's clock was set back when this share of its records had been written."""
+        records = self.runs[0].records
+        self._shift(proxy, int(str(records[int(len(records) * share)]["ended_us"])), -by_us)
+
+    def _shift(self, proxy: int, since_us: int, by_us: int) -> None:
+        name = sorted({run.proxy for run in self.runs})[proxy]
+        for record in (it for run in self.runs if run.proxy == name for it in run.records):
+            for time in ("arrived_us", "dispatched_us", "ended_us"):
+                now_us = int(str(record[time]))
+                record[time] = now_us + (by_us if now_us >= since_us else 0)
+
     def spoil(self, each: int) -> dict[tuple[object, object], str]:
         """Take one GTID from what some reads of each level and scope relied on, after `finish`.
 

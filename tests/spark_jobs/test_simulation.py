@@ -1,6 +1,7 @@
 """Logs of proxies that do what they should, as they are and spoilt; large ones, too."""
 
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -74,6 +75,64 @@ def own(seed: int, text: str) -> str:
 def test_exactly_what_was_planted_is_found(spark: "SparkSession", tmp_path: Path) -> None:
     seeds = {1: (True, 0), 2: (False, 2), 3: (True, 2)}
     simulate(spark, tmp_path, seeds, steps=3600)
+
+
+WRONG_CLOCKS: dict[str, Callable[[Simulation], None]] = {
+    "ahead": lambda log: log.skew(1, 10_000),
+    "set back": lambda log: log.set_back(0, 0.5, 60_000),
+    "both": lambda log: _both(log),
+}
+
+
+def _both(log: Simulation) -> None:
+    log.skew(1, -30_000)
+    log.set_back(0, 0.3, 80_000)
+
+
+@pytest.mark.parametrize("failover", [False, True])
+def test_wrong_clocks_cause_no_alarm_and_hide_nothing(
+    spark: "SparkSession", tmp_path: Path, failover: bool
+) -> None:
+    from spark_jobs import clocks, consistency_audit, ingest, primary_history
+
+    planted: dict[tuple[object, object], str] = {}
+    lost: dict[str, GtidSet] = {}
+    for seed, spoil in enumerate(WRONG_CLOCKS.values(), 11):
+        simulation = Simulation(seed)
+        simulation.run(2400, failover=failover)
+        runs = simulation.finish()
+        spoilt = simulation.spoil(1)
+        spoil(simulation)
+        for path in save(tmp_path / "log", *runs):
+            path.write_text(own(seed, path.read_text()))
+        planted |= {key: own(seed, text) for key, text in spoilt.items()}
+        lost |= {run.proxy: GtidSet.parse(own(seed, simulation.lost.text)) for run in runs}
+    (tmp_path / "scratch").mkdir()
+    parsed = ingest.parse(ingest.read(spark, find_segments(tmp_path / "log", tmp_path / "scratch")))
+    records = ingest.number(parsed).persist()
+    found = clocks.learn(records)
+    timed = found.corrected(records)
+    history = primary_history.learn(timed, found.error_us)
+    judged = consistency_audit.transform(timed, history, found.error_us).collect()
+
+    assert {it.proxy[:-1] for it in found.found} == {"gate11", "gate12", "gate13"}
+    assert {it.proxy for it in found.found if it.back_us} == {"gate120", "gate130"}
+    assert 0 < found.error_us < 5_000
+    said = {(row.run, row.seq): (row.verdict, row.missing) for row in judged}
+    for key, gtids in planted.items():
+        verdict, missing = said.pop(key)
+        assert verdict in (Verdict.VIOLATION, Verdict.NOT_JUDGED)
+        assert gtids == missing or verdict == Verdict.NOT_JUDGED
+    verdicts = Counter((row.verdict, row.finding) for row in judged)
+    others = {verdict for verdict, _ in said.values()}
+    assert others <= {Verdict.OK, Verdict.NO_PROMISE, Verdict.NOT_JUDGED}
+    undecided = {why: n for (verdict, why), n in verdicts.items() if verdict == Verdict.NOT_JUDGED}
+    assert set(undecided) <= {Finding.CLOCKS, Finding.UNNAMED_WRITE}
+    assert sum(undecided.values()) < len(judged) / 20
+    found_out = sum(n for (verdict, _), n in verdicts.items() if verdict == Verdict.VIOLATION)
+    assert found_out > len(planted) * 0.8
+    for row in primary_history.lost(history.past).collect():
+        assert GtidSet.parse(row.gtids) <= lost[row.proxy]
 
 
 @pytest.mark.deep

@@ -1,0 +1,152 @@
+"""How far clocks are apart, from bounds on what each is ahead of another. Pure arithmetic."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import permutations
+from typing import Final
+
+_FOREVER: Final = float("inf")
+
+_MOST: Final = 80
+"""Clocks that are weighed against each other; the effort grows with the cube of their number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offsets:
+    """What clocks are ahead of one of them.
+
+    Attributes:
+        ahead_us: of each clock; 0 where nothing contradicts that it agrees.
+        error_us: how far the difference of two that do not agree may be off; 0 if all agree.
+    """
+
+    ahead_us: Mapping[int, int]
+    error_us: int
+
+
+def solve(clocks: Iterable[int], bounds: Mapping[tuple[int, int], int]) -> Offsets:
+    """Find offsets that keep all bounds, as many of them 0 as can be.
+
+    Where no offsets keep them all (a clock that drifts, or was set forward), the bounds are
+    widened alike, and the error tells by how much.
+
+    Args:
+        clocks: their numbers, those to be believed first in front.
+        bounds: of (a, b): clock a is at most so many µs ahead of clock b.
+    """
+    ahead: dict[int, int] = {}
+    error_us = 0
+    for order in _connected(list(clocks), bounds):
+        its = {pair: most for pair, most in bounds.items() if pair[0] in order}
+        offsets = _solve(order, its)
+        ahead |= offsets.ahead_us
+        error_us = max(error_us, offsets.error_us)
+    return Offsets(ahead, error_us)
+
+
+def _connected(order: list[int], bounds: Mapping[tuple[int, int], int]) -> list[list[int]]:
+    """Clocks that some bound compares, directly or by way of others."""
+    part = {clock: clock for clock in order}
+    for a, b in bounds:
+        old, new = part[a], part[b]
+        if old != new:
+            part = {clock: new if its == old else its for clock, its in part.items()}
+    parts: dict[int, list[int]] = {}
+    for clock in order:
+        parts.setdefault(part[clock], []).append(clock)
+    return list(parts.values())
+
+
+def _solve(order: list[int], bounds: Mapping[tuple[int, int], int]) -> Offsets:
+    worst = -min(bounds.values(), default=0)
+    if worst <= 0:
+        return Offsets(dict.fromkeys(order, 0), 0)
+    if len(order) > _MOST:
+        # Too many to tell which of them is wrong.
+        return Offsets(dict.fromkeys(order, 0), worst)
+    order = _fewest_contradictions_first(order, bounds)
+    slack, closed = _consistent(order, bounds, worst)
+    ahead = _choose(order, closed)
+    error_us = 0.0
+    for a, b in permutations(order, 2):
+        if ahead[a] != ahead[b] and closed[a][b] < _FOREVER:
+            error_us = max(error_us, closed[a][b] - (ahead[a] - ahead[b]))
+    return Offsets(ahead, max(round(error_us), slack))
+
+
+def _fewest_contradictions_first(
+    order: list[int], bounds: Mapping[tuple[int, int], int]
+) -> list[int]:
+    found = dict.fromkeys(order, 0)
+    for (a, b), most in bounds.items():
+        if most < 0:
+            found[a] += 1
+            found[b] += 1
+    return sorted(order, key=lambda clock: found[clock])
+
+
+_Closed = dict[int, dict[int, float]]
+"""Of clocks a and b: what a is at most ahead of b, by all bounds together."""
+
+
+def _consistent(
+    order: list[int], bounds: Mapping[tuple[int, int], int], worst: int
+) -> tuple[int, _Closed]:
+    """The least slack with which the bounds can all be kept, and what follows from them then."""
+    closed = _close(order, bounds, 0)
+    if closed is not None:
+        return 0, closed
+    low, high = 0, worst  # with the worst bound's slack none is negative
+    while closed is None or high - low > 1:
+        middle = (low + high + 1) // 2
+        tried = _close(order, bounds, middle)
+        if tried is None:
+            low = middle
+        else:
+            high, closed = middle, tried
+    return high, closed
+
+
+def _close(order: list[int], bounds: Mapping[tuple[int, int], int], slack: int) -> _Closed | None:
+    """All that follows from the bounds (Floyd and Warshall); None if they contradict each other."""
+    closed: _Closed = {a: dict.fromkeys(order, _FOREVER) for a in order}
+    for a in order:
+        closed[a][a] = 0
+    for (a, b), most in bounds.items():
+        closed[a][b] = min(closed[a][b], most + slack)
+    for middle in order:
+        onward = closed[middle]
+        for row in closed.values():
+            first = row[middle]
+            if first == _FOREVER:
+                continue
+            for b, second in onward.items():
+                if first + second < row[b]:
+                    row[b] = first + second
+    return None if any(closed[a][a] < 0 for a in order) else closed
+
+
+def _choose(order: list[int], closed: _Closed) -> dict[int, int]:
+    """Clock by clock, what it is ahead: 0 if that can be, else the middle of what can be."""
+    bounds = {a: dict(row) for a, row in closed.items()}
+    reference, *others = order
+    ahead = {reference: 0}
+    for clock in others:
+        low, high = -bounds[reference][clock], bounds[clock][reference]
+        if low <= 0 <= high:
+            chosen = 0
+        elif abs(low) == _FOREVER or abs(high) == _FOREVER:
+            # Only that it was set is known, not by how much: at least this.
+            chosen = int(low if low > 0 else high)
+        else:
+            chosen = int(low + high) // 2
+        ahead[clock] = chosen
+        for row in bounds.values():
+            by_clock, by_reference = row[clock], row[reference]
+            for b in order:
+                row[b] = min(
+                    row[b],
+                    by_clock + chosen + bounds[reference][b],
+                    by_reference - chosen + bounds[clock][b],
+                )
+    return ahead

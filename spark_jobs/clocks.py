@@ -1,0 +1,272 @@
+"""What the log tells of the clocks that its times were read from.
+
+Three things do, with no clock to compare them to:
+
+*A set that has a GTID was answered after its write was sent.* One that *lacks it was asked before
+the write, or another set with it, was answered.* Each such pair of two clocks bounds what one is
+ahead of the other (`_bounds`). Only what one primary said in one incarnation is compared: a later
+one may have lost transactions, and given their numbers to others.
+
+*Statements are numbered as they end*, so `ended_us` that falls along `seq` is a clock set back. The
+records behind such a step have a clock of their own here.
+
+From the bounds `clock_offsets` finds what each clock is ahead, and how far that may be off. Clocks
+that nothing contradicts count as agreeing. A proxy's workers share one, if they ran at one time.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, pairwise
+from typing import Final, NamedTuple
+
+from pyspark.sql import Column, DataFrame, Row, SparkSession, Window
+from pyspark.sql import functions as fn
+
+from spark_jobs import clock_evidence
+from spark_jobs.clock_offsets import Offsets, solve
+from spark_jobs.markdown import span
+from spark_jobs.schema import CLOCKS, NUMBERED, RUN
+
+_STEPS: Final = 16
+"""Falls of one run's times beyond which its records are taken to be in another order."""
+
+_TOLD: Final = 6
+"""Clocks that the report's sentence names; the table has all."""
+
+_Run = tuple[str, int, str]
+
+
+class Step(NamedTuple):
+    """A run's clock was set back.
+
+    Attributes:
+        after: `seq` of the last statement before it.
+        seq: of the first statement behind it.
+        from_us: end of the last statement before it.
+        to_us: end of the first statement behind it.
+    """
+
+    after: int
+    seq: int
+    from_us: int
+    to_us: int
+
+
+class Clock(NamedTuple):
+    """Most of CLOCKS: what a run's clock was found to be ahead, up to its next step."""
+
+    proxy: str
+    worker: int
+    run: str
+    from_seq: int
+    back_us: int | None
+    ahead_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class Clocks:
+    """What was found.
+
+    Attributes:
+        found: those clocks that were set back, or that are ahead of or behind the others.
+        error_us: how far the difference of two of them may be off.
+        steps: of each run whose clock was set back, in order.
+    """
+
+    found: Sequence[Clock] = ()
+    error_us: int = 0
+    steps: Sequence[tuple[_Run, Sequence[Step]]] = ()
+
+    def table(self, spark: SparkSession) -> DataFrame:
+        """CLOCKS."""
+        return spark.createDataFrame([(*it, self.error_us) for it in self.found], CLOCKS)
+
+    @property
+    def told(self) -> list[str]:
+        """A sentence for the report; none where all clocks agree."""
+        if not self.found:
+            return []
+        its = [_told(it) for it in self.found if it.ahead_us or it.back_us]
+        more = f"; and {len(its) - _TOLD} more" if len(its) > _TOLD else ""
+        return [
+            f"Clocks do not agree, as the log itself tells: {'; '.join(its[:_TOLD])}{more}. Times "
+            f"were corrected by that; what is left may be off by {span(self.error_us)}."
+        ]
+
+    def corrected(self, records: DataFrame) -> DataFrame:
+        """Take from all times what their clocks are ahead.
+
+        Args:
+            records: NUMBERED.
+
+        Returns:
+            NUMBERED.
+        """
+        if not self.found:
+            return records
+        ahead = {(it.proxy, it.worker, it.run, it.from_seq): it.ahead_us for it in self.found}
+        steps = dict(self.steps)
+        runs = dict.fromkeys((it.proxy, it.worker, it.run) for it in self.found)
+        now = {
+            run: [ahead.get((*run, seq), 0) for seq in _begins(steps.get(run, ()))] for run in runs
+        }
+        here, before = _by_run(now, steps), _by_run(now, steps, earlier=True)
+        own = fn.col("ended_us")
+        # What began before a step and ended behind it has times of both clocks.
+        begun = {
+            name: fn.when(fn.col(name) > own, fn.col(name) - before).otherwise(fn.col(name) - here)
+            for name in ("arrived_us", "dispatched_us")
+        }
+        rest = {name: fn.col(name) - here for name in ("ended_us", "since_us")}
+        return records.withColumns(begun | rest).select(NUMBERED.names)
+
+
+def _told(it: Clock) -> str:
+    whose = f"{it.proxy}, worker {it.worker}, run {it.run}"
+    back = "" if it.back_us is None else f" was set back by {span(it.back_us)} at seq {it.from_seq}"
+    if not it.ahead_us:
+        return whose + back
+    way = "ahead" if it.ahead_us > 0 else "behind"
+    return f"{whose}{back}{' and' if back else ''} is {span(abs(it.ahead_us))} {way}"
+
+
+def learn(records: DataFrame) -> Clocks:
+    """Find out about the clocks; this runs jobs.
+
+    Args:
+        records: NUMBERED without repeats.
+    """
+    spans = {
+        (row.proxy, row.worker, row.run): row
+        for row in records.groupBy(*RUN)
+        .agg(
+            fn.min("ended_us").alias("from_us"),
+            fn.max("ended_us").alias("to_us"),
+            fn.count_if(fn.col("ended_us") < fn.col("since_us")).alias("falls"),
+            fn.count("*").alias("records"),
+        )
+        .collect()
+    }
+    steps = _steps(records) if any(row.falls for row in spans.values()) else {}
+    numbers = _number(spans, steps)
+    names = {number for its in numbers.values() for number in its}
+    if len(names) < 2:
+        return Clocks()
+    bounds = _bounds(records, numbers, steps)
+    for run, its in steps.items():
+        for step, (earlier, later) in zip(its, pairwise(numbers[run]), strict=True):
+            pair, fallen = (later, earlier), step.to_us - step.from_us
+            bounds[pair] = min(fallen, bounds.get(pair, fallen))
+    sizes: defaultdict[int, int] = defaultdict(int)
+    for run, clocks in numbers.items():
+        sizes[clocks[0]] += spans[run].records
+    offsets = solve(sorted(names, key=lambda number: (-sizes[number], number)), bounds)
+    return Clocks(list(_found(numbers, steps, offsets)), offsets.error_us, list(steps.items()))
+
+
+def _found(
+    numbers: dict[_Run, list[int]], steps: dict[_Run, list[Step]], offsets: Offsets
+) -> Iterable[Clock]:
+    for run, its in sorted(numbers.items()):
+        stepped = steps.get(run, ())
+        if not stepped and not offsets.ahead_us[its[0]]:
+            continue
+        backs = [None, *(step.from_us - step.to_us for step in stepped)]
+        for number, seq, back in zip(its, _begins(stepped), backs, strict=True):
+            yield Clock(*run, seq, back, offsets.ahead_us[number])
+
+
+def _begins(steps: Sequence[Step]) -> list[int]:
+    return [1, *(step.seq for step in steps)]
+
+
+def _behind(steps: Sequence[Step]) -> Column:
+    """How many steps a record is behind. Proofs are not always numbered as they end."""
+    count = fn.lit(0)
+    for step in steps:
+        early = (fn.col("seq") > step.after) & (fn.col("ended_us") <= step.to_us)
+        count = count + ((fn.col("seq") >= step.seq) | early).cast("int")
+    return count
+
+
+def _steps(records: DataFrame) -> dict[_Run, list[Step]]:
+    """Where a run's clock was set back."""
+    in_run = Window.partitionBy(*RUN).orderBy("seq")
+    fallen = (
+        records.where(fn.col("kind") == "statement")
+        .select(*RUN, "seq", "ended_us")
+        .withColumns({"after": fn.lag("seq").over(in_run), "from": fn.lag("ended_us").over(in_run)})
+        .where(fn.col("ended_us") < fn.col("from"))
+        .withColumn("place", fn.row_number().over(in_run))
+        .where(fn.col("place") <= _STEPS + 1)
+    )
+    found: defaultdict[_Run, list[Step]] = defaultdict(list)
+    for row in fallen.orderBy(*RUN, "seq").collect():
+        found[row.proxy, row.worker, row.run].append(
+            Step(row.after, row.seq, row["from"], row.ended_us)
+        )
+    return {run: its for run, its in found.items() if len(its) <= _STEPS}
+
+
+def _number(spans: dict[_Run, Row], steps: dict[_Run, list[Step]]) -> dict[_Run, list[int]]:
+    """Number the clocks: of each run one, and one more behind each step."""
+    count = 0
+    numbers: dict[_Run, list[int]] = {}
+    for runs in _at_one_time(spans):
+        backs = [steps.get(run, []) for run in runs]
+        alike = len({len(its) for its in backs}) == 1 and all(
+            max(step.to_us for step in same) <= min(step.from_us for step in same)
+            for same in zip(*backs, strict=True)
+        )
+        for run, its in zip(runs, backs, strict=True):
+            if not alike or run == runs[0]:
+                first, count = count, count + len(its) + 1
+            numbers[run] = list(range(first, first + len(its) + 1))
+    return numbers
+
+
+def _at_one_time(spans: dict[_Run, Row]) -> Iterable[list[_Run]]:
+    """Runs of one proxy that overlap."""
+    together: list[_Run] = []
+    until_us = 0
+    for run, row in sorted(spans.items(), key=lambda it: (it[0][0], it[1].from_us)):
+        if together and (together[0][0] != run[0] or row.from_us > until_us):
+            yield together
+            together, until_us = [], 0
+        together.append(run)
+        until_us = max(until_us, row.to_us)
+    if together:
+        yield together
+
+
+def _bounds(
+    records: DataFrame, numbers: dict[_Run, list[int]], steps: dict[_Run, list[Step]]
+) -> dict[tuple[int, int], int]:
+    """Of (a, b): what clock a is at most ahead of b, by what a primary said."""
+    return clock_evidence.bounds(records.withColumn("clock", _by_run(numbers, steps)))
+
+
+def _by_run(
+    values: Mapping[_Run, Sequence[int]],
+    steps: Mapping[_Run, Sequence[Step]],
+    *,
+    earlier: bool = False,
+) -> Column:
+    """Of a record its run's value: the one behind its newest step, or the one before that."""
+    key = fn.concat_ws("\0", *RUN)
+    plain = {run: its[0] for run, its in values.items() if not steps.get(run)}
+    column = fn.lit(0)
+    if plain:
+        pairs = ((fn.lit(_key(run)), fn.lit(value)) for run, value in plain.items())
+        column = fn.coalesce(fn.create_map(*chain.from_iterable(pairs))[key], column)
+    for run, its in steps.items():
+        if run in values:
+            place = fn.greatest(_behind(its) - int(earlier), fn.lit(0))
+            its_values = fn.array(*(fn.lit(value) for value in values[run]))
+            column = fn.when(key == _key(run), its_values[place]).otherwise(column)
+    return column
+
+
+def _key(run: _Run) -> str:
+    return "\0".join(map(str, run))
