@@ -406,6 +406,10 @@ class Answers:
         self._follow_rules()
         if stream.error is None and effects.counts_rows(request, stream.rows):
             state.found_on = connection.server
+        if request.command in effects.ZEROING_ROW_COUNT and stream.error is None:
+            session.previous.zeroed = True
+        elif request.command not in effects.KEEPING_ROW_COUNT:
+            session.previous.zeroed = False
         if request.reason is not Reason.DIAGNOSTIC and (
             stream.error is not None or request.command not in effects.KEEPING_DIAGNOSTICS
         ):

@@ -81,6 +81,7 @@ class Dispatch:
         request.prepared.cursor = None
         session.active = None
         session.answered = True
+        session.previous.zeroed = True
         session.replies.answer(session.replies.ok())
         return True
 
@@ -169,8 +170,10 @@ class Dispatch:
             return b""
         last = self._asked_about(statement)
         if last is None:
-            return begun_on(primary)
-        return session.previous.imitated_on(primary) if last is not primary.server else b""
+            data = begun_on(primary)
+        else:
+            data = session.previous.imitated_on(primary) if last is not primary.server else b""
+        return data + session.previous.zero_on(primary)
 
     def _asked_about(self, statement: Statement) -> Server | None:
         """Who ran the statement that this one asks about; None if none was run yet."""
@@ -267,6 +270,8 @@ class Dispatch:
         if request.statement is not None and request.statement.user_variables:
             names = request.statement.user_variables
             data += preparation.assign_user_variables(replica, state, names)
+        if asks:
+            data += self._session.previous.zero_on(replica)
         replica.write(data + self.own_packet(replica))
 
     def own_packet(self, connection: ServerConnection) -> bytes:

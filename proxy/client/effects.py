@@ -73,6 +73,10 @@ KEEPING_DIAGNOSTICS: Final = (
 )
 """Commands behind which SHOW WARNINGS and FOUND_ROWS() still tell of the statement before."""
 
+ZEROING_ROW_COUNT: Final = (Command.COM_PING, Command.COM_INIT_DB, Command.COM_STMT_RESET)
+"""Of them those behind which ROW_COUNT() is 0."""
+KEEPING_ROW_COUNT: Final = (Command.COM_STATISTICS, Command.COM_STMT_PREPARE)
+
 _NEEDING_NO_SETTINGS: Final = (
     *KEEPING_DIAGNOSTICS,
     # These keep warnings, too, and have a ROW_COUNT() of their own.

@@ -27,6 +27,8 @@ _HINT_S: Final = 1.0
 END_TRANSACTION: Final = b"COMMIT AND NO CHAIN NO RELEASE"
 END_BY_AUTOCOMMIT: Final = b"SET autocommit=1"
 START_READ_ONLY: Final = b"START TRANSACTION READ ONLY"
+PING: Final = b"\x01\x00\x00\x00\x0e"
+"""A COM_PING, framed."""
 """Whatever completion_type is: a transaction that follows by itself would keep a snapshot."""
 RESET_CONNECTION = b"\x01\x00\x00\x00\x1f"
 

@@ -6,13 +6,16 @@ has (LAST_INSERT_ID(), a table, a variable to be set), the primary is first made
 had run that statement: by a query of as many rows, or by the statement itself where there were
 warnings or an error to ask about, or a LIMIT (whose offset FOUND_ROWS() counts). What was prepared
 is not run again: of its warnings the primary knows nothing.
+
+COM_PING, COM_INIT_DB and COM_STMT_RESET leave all of that, but ROW_COUNT() is 0 behind them. So a
+COM_PING goes in front of the question, to whoever answers it.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from proxy.client.preparation import statement_packet
+from proxy.client.preparation import PING, statement_packet
 from proxy.server.connection import IMITATE
 
 if TYPE_CHECKING:
@@ -27,9 +30,15 @@ _RECURSION: Final = 1000
 
 
 class Previous:
-    """How one session's last statement ended, if that was on a replica."""
+    """How one session's last statement ended, if that was on a replica.
+
+    Attributes:
+        zeroed: a command behind it has set ROW_COUNT() to 0, and was answered by the proxy, or by
+            another server than the statement.
+    """
 
     def __init__(self) -> None:
+        self.zeroed = False
         self._packet = b""
         self._rows = 0
         self._alike = False
@@ -43,6 +52,14 @@ class Previous:
         few = stream.rows <= _MOST_ROWS
         self._alike = stream.error is None and not stream.warnings and not counted and few
         self._packet = b"" if prepared or self._alike else request.packet
+
+    def zero_on(self, connection: ServerConnection) -> bytes:
+        """What sets ROW_COUNT() to 0 there, if a command has; registers the answer."""
+        if not self.zeroed:
+            return b""
+        self.zeroed = False
+        connection.expect(IMITATE)
+        return PING
 
     def imitated_on(self, primary: ServerConnection) -> bytes:
         """What to send to the primary first; registers the answer."""

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Final
 
 from protocol.response_stream import RESULTS
 from proxy.client import effects
-from proxy.client.preparation import statement_packet
+from proxy.client.preparation import PING, statement_packet
 from proxy.server.connection import IMITATE, LATE
 from routing.sql.statement import StatementClass, Touch
 
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from proxy.proxy import Proxy
     from proxy.server.connection import ServerConnection
 
-_PING: Final = b"\x01\x00\x00\x00\x0e"
 _NO_ROW_COUNT: Final = b"SHOW WARNINGS LIMIT 0"
 _IN_TRANSACTION: Final = 0x0001
 _SESSION_STATE_CHANGED: Final = 0x4000
@@ -117,7 +116,7 @@ class Untold:
     def _ask(self, primary: ServerConnection) -> bytes:
         self.noted = False
         primary.expect(LATE)
-        return _PING
+        return PING
 
     def told(self, connection: ServerConnection, stream: ResponseStream, *, behind: bool) -> None:
         """The COM_PING was answered; `behind` the request's answer, or before it.

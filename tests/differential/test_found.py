@@ -3,13 +3,17 @@
 import pytest
 
 from protocol.constants import Capability, Command
+from protocol.response_stream import STRING
 from tests.differential.arena import Arena
 from tests.differential.session import Session
-from tests.differential.step import Execute, Prepare, Query, Send, Step
+from tests.differential.step import Execute, Prepare, Query, ResetStatement, Send, Step
 
 OLD = Capability(0)
 MODERN = Capability.CLIENT_DEPRECATE_EOF | Capability.CLIENT_SESSION_TRACK
 LONGLONG = 8
+
+READ = Query("SELECT * FROM items ORDER BY id")
+ASKS_TWICE = (Query("SELECT ROW_COUNT()"), Query("SELECT ROW_COUNT()"))
 
 FOUND: dict[str, tuple[Capability, tuple[Step, ...]]] = {
     "an EOF showed flags of the statement before": (
@@ -75,6 +79,59 @@ FOUND: dict[str, tuple[Capability, tuple[Step, ...]]] = {
             Query("SELECT 1/0, 2/0"),
             Send(Command.COM_INIT_DB, b"app"),
             Query("SHOW WARNINGS"),
+        ),
+    ),
+    "ROW_COUNT() did not see the proxy's own answer to COM_PING": (
+        MODERN,
+        (
+            Query("DELETE FROM parts"),
+            Send(Command.COM_PING),
+            Send(Command.COM_STATISTICS, b"", STRING, told=False),
+            *ASKS_TWICE,
+            Query("SELECT missing"),
+            Send(Command.COM_PING),
+            Query("SHOW COUNT(*) ERRORS"),
+            *ASKS_TWICE,
+            Query("INSERT INTO parts (label) VALUES ('p')"),
+            Send(Command.COM_PING),
+            Prepare(0, "SELECT ROW_COUNT()"),
+            Execute(0),
+            Execute(0),
+        ),
+    ),
+    "ROW_COUNT() did not see a COM_PING behind a replica's read": (
+        OLD,
+        (
+            READ,
+            Send(Command.COM_PING),
+            *ASKS_TWICE,
+            READ,
+            Send(Command.COM_PING),
+            Query("SELECT FOUND_ROWS(), ROW_COUNT()"),
+            READ,
+            Send(Command.COM_PING),
+            Query("SET @rc = ROW_COUNT()"),
+            Query("SELECT @rc"),
+        ),
+    ),
+    "ROW_COUNT() did not see a COM_INIT_DB behind a replica's read": (
+        MODERN,
+        (READ, Send(Command.COM_INIT_DB, b"app"), *ASKS_TWICE),
+    ),
+    "ROW_COUNT() did not see the proxy's own answer to COM_STMT_RESET": (
+        MODERN,
+        (
+            Prepare(0, "SELECT id FROM items WHERE id = 1"),
+            Query("DELETE FROM parts"),
+            ResetStatement(0),
+            *ASKS_TWICE,
+            Execute(0),
+            Query("INSERT INTO parts (label) VALUES ('p')"),
+            ResetStatement(0),
+            *ASKS_TWICE,
+            READ,
+            ResetStatement(0),
+            *ASKS_TWICE,
         ),
     ),
 }

@@ -142,6 +142,7 @@ def forward_reset(session: ClientSession, packet: bytes) -> None:
     prepared.forget_long_data()
     holder = session.dispatch.holder(prepared)
     if holder is None:
+        session.previous.zeroed = True
         session.replies.answer(session.replies.ok())  # no server has anything of it
     else:
         session.dispatch.to_connection(

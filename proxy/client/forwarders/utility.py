@@ -26,6 +26,7 @@ def forward_ping(session: ClientSession, packet: bytes) -> None:
     if answer is None:
         session.dispatch.to_primary(Reason.COMMAND)
     else:
+        session.previous.zeroed = True
         session.replies.answer(answer)
 
 
