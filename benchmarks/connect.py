@@ -38,6 +38,8 @@ _CAPABILITIES: Final = (
 _TLS: Final = ("--server-tls", "preferred")
 _NONE_KEPT: Final = ("--kept-connections", "0")
 """A connection to each server is opened for each client."""
+_JUDGED: Final = ("--login-age", "0")
+"""The servers are asked about each login, over connections that are kept."""
 _PACKETS: Final = 4
 """Of a result with one column and one row: count, definition, row, end."""
 
@@ -176,8 +178,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             contenders = [
                 Direct(cluster),
                 Tidegate(cluster),
+                Tidegate(cluster, "judged", _JUDGED),
                 Tidegate(cluster, "new", _NONE_KEPT),
                 Tidegate(cluster, "tls", _TLS),
+                Tidegate(cluster, "judged-tls", _TLS + _JUDGED),
                 Tidegate(cluster, "new-tls", _TLS + _NONE_KEPT),
             ]
             with running(contenders) as ready:

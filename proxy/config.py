@@ -121,6 +121,7 @@ class Config:
     connect_timeout: float = 5.0
     kept_connections: int = 32
     kept_connection_age: float = 5.0
+    login_age: float = 5.0
     max_allowed_packet: int = 64 << 20
     max_prepared_statements: int = 4096
     log_level: LogLevel = "info"

@@ -308,6 +308,14 @@ OPTIONS: Final[tuple[Option, ...]] = (
         _SERVERS,
     ),
     Option(
+        "login-age",
+        values.duration_or_0(3600),
+        "TIME",
+        "how long a server's word on a login holds for logins like it; 0 asks each time (default"
+        " 5s)",
+        _SERVERS,
+    ),
+    Option(
         "server-tls",
         values.choice(values.words(ServerTls)),
         "MODE",

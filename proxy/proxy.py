@@ -21,6 +21,7 @@ from proxy.kept_scopes import KeptScopes
 from proxy.observe.ledger import Ledger
 from proxy.server.errors import ServerUnreachableError
 from proxy.server.greeting import greet
+from proxy.server.logins import Logins
 from proxy.server.monitor import Monitor
 from proxy.server.pool import Pool
 from proxy.server.probe import Probes
@@ -71,7 +72,8 @@ class Proxy:
         kept_scopes: keeps them for the next start; None if nobody does.
         terms: begins those of primaries.
         probes: the questions to the primary that reads share.
-        pool: connections to servers that no session has; logins go through it.
+        pool: connections to servers that no session has.
+        logins: those of sessions at servers.
         habits: what clients of a host negotiate.
         waits: the WAITs in flight, which reads may share.
         audit_credit: grows by the share of audited reads with each; at 1 one is audited.
@@ -118,7 +120,8 @@ class Proxy:
         self.terms = Terms(self)
         self.probes = Probes(self)
         self.waits = Waits()
-        self.pool = Pool(config, materials, metrics, asyncio.get_running_loop())
+        self.pool = Pool(config, metrics, asyncio.get_running_loop())
+        self.logins = Logins(config, materials, metrics, self.pool)
         self.habits = Habits()
         self.audit_credit = 0.0
         self.known_passwords = KnownPasswords()

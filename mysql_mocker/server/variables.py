@@ -96,7 +96,7 @@ def _definitions() -> dict[str, Definition]:
         "hostname": "localhost", "license": "GPL", "log_bin": True,
         "log_replica_updates": True, "lower_case_table_names": 0,
         "performance_schema": True, "port": 0, "protocol_version": 10,
-        "server_id": 0,
+        "proxy_user": "", "server_id": 0,
         "server_uuid": "", "socket": "", "system_time_zone": "UTC", "version": VERSION,
         "version_comment": "mysql_mocker", "version_compile_machine": "x86_64",
         "version_compile_os": "Linux", "warning_count": 0,

@@ -396,6 +396,8 @@ class Answers:
             self._follow_implied(connection, stream)
         if stream.error is None and effects.changes_passwords(request):
             self._proxy.known_passwords.clear()
+        if effects.changes_logins(request):
+            self._proxy.pool.lending.changed()
         if request.effect is not None and stream.error is None:
             request.effect(connection)
         if request.prepared is not None:

@@ -144,6 +144,8 @@ class Dispatch:
                 self._pass_parts(primary)
             return
         replica = session.replicas.get(decision.server)
+        if replica is None and decision.reason not in (Reason.TRANSACTION, Reason.DIAGNOSTIC):
+            replica = session.replicas.borrow(decision.server)
         if decision.reason is Reason.TRANSACTION:
             request.bound = True
             if replica is None or replica.snapshot is not state.snapshot:

@@ -61,6 +61,11 @@ _OF_ACCOUNTS: Final = (Touch.ACCOUNT, Touch.ADMINISTRATION, Touch.DEFINITION, To
 _PASSWORDS: Final = re.compile(rb"\b(?:USER|PASSWORD|PRIVILEGES)\b", re.IGNORECASE)
 """What a statement about accounts' passwords names, and FLUSH PRIVILEGES."""
 
+_LOGINS: Final = re.compile(
+    rb"\b(?:USER|PASSWORD|PRIVILEGES|GRANT|REVOKE|ROLE|GLOBAL|PERSIST)\b", re.IGNORECASE
+)
+"""The same, and what changes rights, or the values that sessions begin with."""
+
 SHOWING: Final = (RESULTS, FETCHED)
 """Shapes of answers that may show data."""
 
@@ -219,6 +224,16 @@ def changes_passwords(request: Request) -> bool:
     if statement is None or statement.reason not in _OF_ACCOUNTS:
         return False
     return _PASSWORDS.search(request.text) is not None
+
+
+def changes_logins(request: Request) -> bool:
+    """Whether a command may have changed what a login gives, although perhaps it failed later."""
+    statement = request.statement
+    if statement is None:
+        return request.may_write  # it was not looked at
+    if any(assignment.scope in ("global", "persist") for assignment in statement.assignments):
+        return True
+    return statement.reason in _OF_ACCOUNTS and _LOGINS.search(request.text) is not None
 
 
 def began_transaction(request: Request) -> bool:

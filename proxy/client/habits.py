@@ -25,21 +25,21 @@ class Habits:
     def __init__(self, most: int = _MOST) -> None:
         """Remember at most so many."""
         self._most = most
-        self._hosts: OrderedDict[str, tuple[Capability, int]] = OrderedDict()
+        self._hosts: OrderedDict[str, tuple[Capability, int, str]] = OrderedDict()
 
-    def expected(self, where: str) -> Capability | None:
-        """What the next client will most likely negotiate; None if nobody can tell.
+    def expected(self, where: str) -> tuple[Capability, str] | None:
+        """What the next client will most likely negotiate, and perhaps its user's name.
 
-        `where` names the host, and the address that it comes to.
+        None if nobody can tell. `where` names the host, and the address that it comes to.
         """
         found = self._hosts.get(where)
-        return found[0] if found is not None and found[1] >= ALIKE else None
+        return (found[0], found[2]) if found is not None and found[1] >= ALIKE else None
 
-    def saw(self, where: str, capabilities: Capability) -> None:
-        """A client of that host has negotiated these."""
+    def saw(self, where: str, capabilities: Capability, username: str) -> None:
+        """A client of that host has negotiated these, and logs in by this name."""
         found = self._hosts.get(where)
         alike = found[1] + 1 if found is not None and found[0] == capabilities else 1
-        self._hosts[where] = capabilities, alike
+        self._hosts[where] = capabilities, alike, username
         self._hosts.move_to_end(where)
         if len(self._hosts) > self._most:
             self._hosts.popitem(last=False)

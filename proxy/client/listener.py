@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from proxy.proxy import Proxy
     from proxy.server.greeting import Greeted
     from proxy.server.kept import Kept
-    from proxy.server.opened import Opened
+    from proxy.server.opened import Lent, Opened
 
 PASSED_ON: Final = (
     Capability.CLIENT_FOUND_ROWS
@@ -226,13 +226,13 @@ class Welcome:
             refuse(channel, ServerErrorCode.ER_WRONG_VALUE_FOR_VAR, f"Tidegate: {error}")
             return
         tracking = rules.initial(login.database or "").tracking
-        proxy.habits.saw(self._where, login.capabilities)
+        proxy.habits.saw(self._where, login.capabilities, login.username)
         greeted, self._greeted = self._greeted, None
         entered = await open_primary(proxy, channel, login, authentication, tracking, greeted)
         if entered is None:
             return
         login = entered.login
-        opened: Opened | None
+        opened: Opened | Lent | None
         if isinstance(entered.opened, Sandbox):
             opened = await self._in_sandbox(login, entered.opened, capabilities)
         else:
@@ -350,7 +350,7 @@ class Welcome:
             return
         usual = proxy.habits.expected(self._where)
         if usual is not None:
-            kept = proxy.pool.reserve(primary, usual)
+            kept = proxy.logins.reserve(primary, *usual)
             if kept is not None:
                 self._greeted = kept
                 self._connection_id = kept.connection.thread_id
@@ -362,7 +362,7 @@ class Welcome:
             return  # it is asked again, and the client told, when the client is known
 
     def _serve(
-        self, login: Login, opened: Opened, capabilities: Capability, rules: SessionRules
+        self, login: Login, opened: Opened | Lent, capabilities: Capability, rules: SessionRules
     ) -> None:
         """Answer the login with OK, and begin the command phase.
 

@@ -12,7 +12,8 @@ from protocol.session_track import schema_entry
 from proxy.channel import ChannelClosedError, PacketChannel
 from proxy.server.account import Requirement
 from proxy.server.errors import ServerRefusedError, ServerUnreachableError
-from proxy.server.opened import Opened, Settings
+from proxy.server.kept import Kept
+from proxy.server.opened import Lent, Opened, Settings
 from proxy.server.relogin import change_user
 from routing.servers.topology import Role
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from proxy.proxy import Proxy
     from proxy.server.connection import ServerConnection
     from proxy.server.greeting import Greeted
-    from proxy.server.kept import Kept
     from proxy.server.login import Login
     from proxy.server.opened import Sandbox
     from routing.servers.topology import Server
@@ -44,7 +44,7 @@ class LoggedIn(NamedTuple):
     """
 
     login: Login
-    opened: Opened | Sandbox
+    opened: Opened | Lent | Sandbox
 
 
 async def open_primary(
@@ -74,6 +74,10 @@ async def open_primary(
     if greeted is not None and (greeted.server is not primary or greeted.closed):
         greeted.leave()
         greeted = None
+    lent = None if current is not None else await _lend(proxy, primary, login, tracking, greeted)
+    if lent is not None:
+        authentication.accepted()
+        return LoggedIn(login, lent) if may_enter(proxy, channel, login, lent) else None
     while True:
         try:
             if current is not None:
@@ -81,11 +85,12 @@ async def open_primary(
                 limit = proxy.config.connect_timeout
                 opened = await change_user(current, login, settings, 0, limit)
             else:
-                opened = await proxy.pool.log_in(primary, login, tracking, greeted)
+                opened = await proxy.logins.log_in(primary, login, tracking, greeted)
             if isinstance(opened, Opened):
                 await proxy.terms.begin(opened, login)
             break
         except ServerRefusedError as error:
+            proxy.pool.lending.refused(login.username, error.error.code)
             if error.error.code == ServerErrorCode.ER_ACCESS_DENIED_ERROR.code:
                 password = await authentication.learn_anew()
                 if password is not None:
@@ -109,13 +114,25 @@ async def open_primary(
     return LoggedIn(login, opened)
 
 
-def may_enter(proxy: Proxy, channel: PacketChannel, login: Login, opened: Opened) -> bool:
+async def _lend(
+    proxy: Proxy, primary: Server, login: Login, tracking: str, greeted: Greeted | Kept | None
+) -> Lent | None:
+    """A connection on which the primary has let the same login in a moment ago."""
+    met = greeted if isinstance(greeted, Kept) else None
+    if met is not None:
+        await proxy.logins.cleaned(met)
+    if (greeted is not None and met is None) or not proxy.terms.has_begun():
+        return None
+    return proxy.logins.lend(primary, login, tracking, login.database or "", met)
+
+
+def may_enter(proxy: Proxy, channel: PacketChannel, login: Login, opened: Opened | Lent) -> bool:
     """Hold the client's connection to its account's REQUIRE clause; who is refused is told."""
     if opened.requirement is Requirement.NOTHING:
         return True
     if opened.requirement is Requirement.TLS and channel.secure:
         return True
-    opened.channel.abort()
+    opened.abort()
     why = (
         f"Access denied for user '{login.username}' (using password:"
         f" {'YES' if login.password else 'NO'}): the account requires"
@@ -144,7 +161,7 @@ def _unreachable(
     )
 
 
-def login_ok(login: Login, capabilities: Capability, opened: Opened | Sandbox) -> bytes:
+def login_ok(login: Login, capabilities: Capability, opened: Opened | Lent | Sandbox) -> bytes:
     """The OK that ends a login; it carries the schema, as a server's does (fact 1.5)."""
     state = None
     status = AUTOCOMMIT | opened.connection.stream.status & _NO_BACKSLASH_ESCAPES

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from proxy.client.session import ClientSession
     from proxy.proxy import Proxy
     from proxy.server.connection import ServerConnection
-    from proxy.server.opened import Opened
+    from proxy.server.opened import Lent, Opened
     from routing.servers.topology import Server
     from routing.session.session import Session
 
@@ -58,19 +58,34 @@ class Replicas:
             return None  # a schema cannot be left again
         return connection
 
+    def borrow(self, server: Server) -> ServerConnection | None:
+        """One that the server need not be asked for (`proxy.server.judged`), or None."""
+        session = self._session
+        state = session.state
+        tracking = self._tracking(state)
+        lent = self._proxy.logins.lend(server, self.login(), tracking, state.schema)
+        if lent is None:
+            return None
+        self._drop_stale(server)
+        self._proxy.metrics.server_connected(server.name)
+        return self._put(lent)
+
+    def _drop_stale(self, server: Server) -> None:
+        stale = self._connections.pop(server, None)
+        if stale is not None:
+            self._session.drop(stale)
+
     async def open(self, server: Server) -> Reason | None:
         """Connect; the reason why the server cannot be used, or None."""
         proxy = self._proxy
         login = self.login()
         server.trying(proxy.now() + proxy.config.connect_timeout)
-        stale = self._connections.pop(server, None)
-        if stale is not None:
-            self._session.drop(stale)
+        self._drop_stale(server)
         try:
-            opened = await proxy.pool.open_connection(
+            opened = await proxy.logins.open_connection(
                 server, login, self._tracking(self._session.state)
             )
-            self._attach(opened)
+            connection = self._put(opened)
         except (ServerUnreachableError, ChannelClosedError) as error:
             server.unreachable(proxy.now())
             proxy.metrics.server_connect_failed(server.name, "unreachable")
@@ -78,24 +93,21 @@ class Replicas:
             _log.warning("replica %s cannot be reached: %s", server.name, error)
             return Reason.REPLICA_LOST
         except ServerRefusedError as error:
+            proxy.pool.lending.refused(login.username, error.error.code)
             self._session.state.avoided |= {server}
             proxy.metrics.server_connect_failed(server.name, "refused")
             _log.warning("replica %s refused user %r: %s", server.name, login.username, error)
             return Reason.REPLICA_REFUSED
         server.reached()
-        if not opened.connection.kept:
+        if not connection.kept:
             proxy.metrics.server_opened(server.name)
         proxy.metrics.server_connected(server.name)
         proxy.metrics.server_up(server.name, True)
-        identity = opened.identity
-        connection = opened.connection
-        connection.has_roles = identity.has_roles
-        preparation.look_up_again(connection)  # it may have found less than a read must see
-        proxy.ledger.identified(server, identity)
-        self.put(connection)
+        proxy.ledger.identified(server, opened.identity)
         return None
 
-    def _attach(self, opened: Opened) -> None:
+    def _put(self, opened: Opened | Lent) -> ServerConnection:
+        """Use a connection; ChannelClosedError if it is gone."""
         connection = opened.connection
         session = self._session
         if connection.tracks_all:
@@ -103,8 +115,12 @@ class Replicas:
             connection.view = TrackerView(
                 session.connection.capabilities, session.state.shown_trackers
             )
-        connection.attach(opened.channel.hand_over(connection), session.answers)
+        opened.hand_over(session.answers)
         connection.needs_reset = session.was_reset
+        connection.has_roles = opened.identity.has_roles
+        preparation.look_up_again(connection)  # it may have found less than a read must see
+        self.put(connection)
+        return connection
 
     def login(self) -> Login:
         """How this session logs in to replicas: the schema is chosen behind the WAIT."""

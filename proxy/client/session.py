@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from proxy.client.connection import ClientConnection
     from proxy.client.session_rules import SessionRules
     from proxy.proxy import Proxy
-    from proxy.server.opened import Opened
+    from proxy.server.opened import Lent, Opened
     from routing.consistency.rules import Adjustment, Rules
     from routing.sql.statement import Statement
 
@@ -166,7 +166,7 @@ class ClientSession:
 
     # Servers
 
-    def take_primary(self, opened: Opened) -> None:
+    def take_primary(self, opened: Opened | Lent) -> None:
         """Use this connection to the primary, in place of one before it.
 
         Raises:
@@ -175,12 +175,12 @@ class ClientSession:
         old = self.primary
         connection = opened.connection
         if connection.server is not self._proxy.topology.primary:
-            opened.channel.abort()
+            opened.abort()
             raise ChannelClosedError("another server has become the primary")
         connection.view = TrackerView(
             self.connection.capabilities, self.state.shown_trackers, self.state.shown_variables
         )
-        connection.attach(opened.channel.hand_over(connection), self.answers)
+        opened.hand_over(self.answers)
         self.primary = connection
         self.status_flags = connection.stream.status
         identity = opened.identity
@@ -326,7 +326,7 @@ class ClientSession:
         self.begin(packet, Command.COM_CHANGE_USER, SIMPLE)
         self.start(change_user(self._proxy, self, packet), "change user")
 
-    def changed_user(self, login: Login, opened: Opened, rules: SessionRules) -> None:
+    def changed_user(self, login: Login, opened: Opened | Lent, rules: SessionRules) -> None:
         """The new login succeeded: what the old one had goes, what it wrote stays written.
 
         Raises:

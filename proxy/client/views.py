@@ -22,6 +22,7 @@ from proxy.client import effects, preparation
 from proxy.server import view_question
 from proxy.server.connection import IMITATE, VIEWS
 from proxy.server.errors import ServerRefusedError
+from proxy.server.opened import Lent, Opened
 from proxy.server.query import query
 from routing.sql.catalogue import BOUND, CALLS, Catalogue, CatalogueError, Definition, read, through
 
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from proxy.client.session import ClientSession
     from proxy.proxy import Proxy
     from proxy.server.connection import ServerConnection
-    from proxy.server.opened import Opened
     from proxy.server.view_question import Answer
     from routing.sql.statement import Statement
 
@@ -133,8 +133,13 @@ class Catalogues:
         """A view may have changed, or become visible."""
         self.era = object()
 
-    async def learn(self, opened: Opened, user: str) -> None:
-        """Ask over a connection that has just logged in, if nobody has asked yet."""
+    async def learn(self, opened: Opened | Lent, user: str) -> None:
+        """Ask over a connection that has just logged in, if nobody has asked yet.
+
+        Where it was lent, that is left to the session's first statement.
+        """
+        if isinstance(opened, Lent):
+            return
         account = self.of(user, "")
         if self.off or account.era is self.era or account.asking:
             return

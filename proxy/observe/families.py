@@ -239,6 +239,11 @@ KEPT_TAKEN: Final = Definition(
     "Logins at a server over a connection that was kept.",
     ("server",),
 )
+LENT: Final = Definition(
+    "tidegate_logins_lent_total",
+    "Logins over a connection that was kept, for which the server was not asked (login-age).",
+    ("server",),
+)
 KEPT_DROPPED: Final = Definition(
     "tidegate_kept_connections_dropped_total",
     "Connections that were kept and served no further login, by why.",
@@ -397,7 +402,7 @@ DEFINITIONS: Final = (
     *(SCOPE_FILE_ERRORS, SCOPE_FILE_FAILING, PROMOTIONS),
     *(GTIDS_TRACKED, REQUIRED_UNKNOWN, UNLOGGED, VIEWS_ASKED, UNKNOWN_ENCODINGS),
     *(PINS, PINNED, CLIENTS, CLIENT_CONNECTIONS, CLIENTS_REFUSED),
-    *(SERVERS, SERVER_CONNECTIONS, KEPT, KEPT_TAKEN, KEPT_DROPPED, TLS_HANDSHAKES),
+    *(SERVERS, SERVER_CONNECTIONS, KEPT, KEPT_TAKEN, LENT, KEPT_DROPPED, TLS_HANDSHAKES),
     *(CONNECT_FAILURES, SERVER_UP),
     *(SERVER_WATCHED, SERVER_WRITABLE, PRIMARY_DISPUTED, PRIMARY_TERM, LAG),
     *(GAP, SOURCE_LAG, LAG_MEASURED, TRANSACTION_LAG, LAG_MEANS, BINLOG_STREAM_ENDS),

@@ -275,6 +275,10 @@ class Metrics:
         """Count a login over a connection that was kept."""
         self._add(families.KEPT_TAKEN, (server,))
 
+    def lent(self, server: str) -> None:
+        """Count a login for which the server was not asked."""
+        self._add(families.LENT, (server,))
+
     def kept_dropped(self, server: str, cause: Dropped) -> None:
         """Count a connection that was kept and served no further login."""
         self._add(families.KEPT_DROPPED, (server, cause))

@@ -21,6 +21,8 @@ SHOW: Final = b"SHOW CREATE USER CURRENT_USER()"
 server holds, too."""
 _COMMIT: Final = b"COMMIT AND NO CHAIN NO RELEASE"
 _CLAUSE: Final = re.compile(rb" REQUIRE (NONE|SSL|X509|SUBJECT|ISSUER|CIPHER)\b")
+_LIMIT: Final = re.compile(rb" MAX_[A-Z_]+ [0-9]")
+_UNREADABLE: Final = b"?"
 _NO_ACCOUNTS: Final = 1290
 """ER_OPTION_PREVENTS_STATEMENT: the server runs without accounts (--skip-grant-tables)."""
 _IN_TRANS: Final = 0x0001
@@ -48,8 +50,18 @@ def read_requirement(text: bytes) -> Requirement:
     return Requirement.TLS if found <= {b"NONE", b"SSL"} else Requirement.CERTIFICATE
 
 
-async def requirement_of(channel: PacketChannel, connection: ServerConnection) -> Requirement:
-    """Learn what a server requires of the account that has logged in; it was asked to `SHOW` it.
+def is_limited(text: bytes) -> bool:
+    """Whether the account may have only so many connections, or do so much in an hour.
+
+    A name, a hash or a comment that looks like a limit counts as one.
+    """
+    return _LIMIT.search(text) is not None
+
+
+async def account_of(channel: PacketChannel, connection: ServerConnection) -> bytes:
+    """The account that has logged in, as a server tells it that was asked to `SHOW` it.
+
+    Empty where the server runs without accounts.
 
     Raises:
         ServerRefusedError, ChannelClosedError, ProtocolError: as `query`.
@@ -58,9 +70,9 @@ async def requirement_of(channel: PacketChannel, connection: ServerConnection) -
         row = await answer(channel, connection)
     except ServerRefusedError as error:
         if error.error.code == _NO_ACCOUNTS:
-            return Requirement.NOTHING
+            return b""
         raise
     if connection.stream.status & _IN_TRANS:
         # Without autocommit it began a transaction, which would hold a lock on the accounts.
         await query(channel, connection, _COMMIT)
-    return read_requirement(row[0] or b"" if row else b"")
+    return (row[0] if row else b"") or _UNREADABLE

@@ -7,6 +7,7 @@ refuses a login with more than 64 KiB of them.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from protocol.handshake import serialise_attributes
@@ -24,6 +25,9 @@ VERSION_OF: Final = "tidegate_version"
 OWN: Final = (CLIENT, SESSION, VERSION_OF)
 """Names; no setting of Tidegate's begins so, since those have a dot."""
 
+_ODD: Final = re.compile(r"[^A-Za-z0-9_.:/%\[\] -]", re.ASCII)
+"""What stands in no address and in no name of a session."""
+
 ROOM: Final = 512
 """Bytes that a server keeps unless it was told otherwise."""
 
@@ -31,6 +35,12 @@ ROOM: Final = 512
 def of_session(transport: asyncio.Transport, proxy_name: str, session_id: int) -> Mapping[str, str]:
     """What the connections of a session say of it."""
     return {CLIENT: peer_name(transport), SESSION: f"{proxy_name}/{session_id}"}
+
+
+def told(own: Mapping[str, str]) -> bytes:
+    """What tells the same of a session whose connection was lent: attributes stay as they were."""
+    values = [f"@{name}=_latin1'{_ODD.sub('?', text)}'" for name, text in own.items()]
+    return ("SET " + ",".join(values)).encode("ascii")
 
 
 def joined(theirs: Mapping[str, str], own: Mapping[str, str]) -> Mapping[str, str]:

@@ -28,6 +28,7 @@ from proxy.server.tcp import be_patient
 if TYPE_CHECKING:
     from protocol.constants import Capability
     from protocol.tracker_view import TrackerView
+    from proxy.server.judged import Judged
     from routing.servers.topology import Server
     from routing.session.snapshot import Snapshot
 
@@ -59,6 +60,8 @@ class Purpose(Enum):
     """Which views there are (`proxy.server.view_question`); sent before a statement."""
     RESTORE = "restore"
     """Makes the proxy's settings again, which a client's command undid; must succeed."""
+    DEFAULTS = "defaults"
+    """What its session begins with (`proxy.server.judged`)."""
     LATE = "late"
     """A COM_PING, whose OK brings what trackers could not tell before (`proxy.client.untold`)."""
 
@@ -95,6 +98,7 @@ SETTLE = Exchange(Purpose.SETTLE, RESULTS)
 VIEWS = Exchange(Purpose.VIEWS, RESULTS)
 STATEMENT = Exchange(Purpose.STATEMENT, PREPARED)
 RESTORE = Exchange(Purpose.RESTORE, SIMPLE)
+DEFAULTS = Exchange(Purpose.DEFAULTS, RESULTS)
 LATE = Exchange(Purpose.LATE, SIMPLE)
 
 
@@ -153,6 +157,7 @@ class ServerConnection:
         opened_at: when, monotonic s.
         kept: it was opened for an earlier login (`proxy.server.pool`).
         keepable: COM_CHANGE_USER makes of it what a new connection would be.
+        judged: the login that the server let in, if it may be lent to another such; else None.
         settings: the SET statement that made it fit for its purpose.
         max_packet: its max_allowed_packet, bytes.
         stream: where the response stands that is being read.
@@ -185,6 +190,7 @@ class ServerConnection:
         self.opened_at = 0.0
         self.kept = False
         self.keepable = False
+        self.judged: Judged | None = None
         self.settings = b""
         self.max_packet = 1024
         self.schema = ""
@@ -216,6 +222,9 @@ class ServerConnection:
         self._transport: asyncio.Transport | None = None
         self._current: Exchange | None = None
         self._queue: deque[Exchange] = deque()
+        self._preface: tuple[bytes, ...] = ()  # goes in front of whatever is sent first
+        self._preface_answer = PREPARE
+        self._ahead = b""  # the same, once the answers are registered
 
     def attach(self, transport: asyncio.Transport, owner: Owner) -> None:
         """Start to serve `owner` over `transport`."""
@@ -255,8 +264,27 @@ class ServerConnection:
         """What the answer that is being read is for."""
         return None if self._current is None else self._current.purpose
 
+    def serve(self, owner: Owner) -> None:
+        """Serve another owner, who finds it at rest."""
+        self._owner = owner
+
+    def begin_with(self, exchange: Exchange, *packets: bytes) -> None:
+        """Send these commands in one write with the first that follows, or never."""
+        self._preface = packets
+        self._preface_answer = exchange
+
+    @property
+    def unused(self) -> bool:
+        """Whether nothing was sent since `begin_with`."""
+        return bool(self._preface)
+
     def expect(self, exchange: Exchange) -> None:
         """Register a command; its bytes must be written in the same order (`write`)."""
+        if self._preface:
+            packets, self._preface = self._preface, ()
+            self._ahead = b"".join(packets)
+            for _ in packets:
+                self.expect(self._preface_answer)
         if self._current is None:
             self._begin(exchange)
         else:
@@ -264,6 +292,9 @@ class ServerConnection:
 
     def write(self, data: bytes) -> None:
         """Send bytes of registered commands."""
+        if self._ahead:
+            data = self._ahead + data
+            self._ahead = b""
         if self._transport is not None:
             self._transport.write(data)
 
@@ -304,6 +335,12 @@ class ServerConnection:
         other.epoch = self.epoch
         other.opened_at = self.opened_at
         other.keepable = self.keepable
+        other.judged = self.judged
+        other.kept = True
+        other.settings = self.settings
+        other.schema = self.schema
+        other.max_packet = self.max_packet
+        other.stream.status = self.stream.status
         transport.set_protocol(cast("asyncio.BaseProtocol", other))
         other.attach(transport, owner)
         other.resume_reading()

@@ -2,7 +2,8 @@
 
 What the session before left on it ends at once, as with a connection that is closed: it is sent
 COM_RESET_CONNECTION. That ends all but a prepared XA transaction where xa_detach_on_prepare is off,
-which a ROLLBACK behind it refuses to end (1399); such a connection is closed.
+which a ROLLBACK behind it refuses to end (1399); such a connection is closed. One that may be lent
+is given what its login gave (`proxy.server.judged`).
 """
 
 from __future__ import annotations
@@ -11,19 +12,16 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from protocol.command import com_query
-from protocol.constants import Command
 from protocol.packet import frame
-from proxy.server.connection import PREPARE, Purpose, ServerConnection
+from proxy.server.connection import DEFAULTS, PREPARE, Purpose, ServerConnection
+from proxy.server.judged import RESET, ROLLBACK
 
 if TYPE_CHECKING:
     from proxy.server.pool import Pool
     from routing.servers.topology import Server
 
-_RESET: Final = frame(bytes((Command.COM_RESET_CONNECTION,)), 0)
-_ROLLBACK: Final = b"ROLLBACK AND NO CHAIN NO RELEASE"
-"""Whatever completion_type the server begins sessions with."""
 _CLEAN_UP: Final = tuple(
-    _RESET + frame(com_query(_ROLLBACK, attributes), 0) for attributes in (False, True)
+    RESET + frame(com_query(ROLLBACK, attributes), 0) for attributes in (False, True)
 )
 
 
@@ -35,19 +33,23 @@ class Kept:
         username: who logged in last; the server counts it for the account until the next login.
         since: when it was kept, monotonic s.
         clean: nothing of the last session is left.
+        as_judged: and it is as the login left it that the server judged.
         reserved: a client was greeted with its id.
     """
 
-    __slots__ = ("_cleaned", "_pool", "clean", "connection", "reserved", "since", "username")
+    __slots__ = (
+        *("_cleaned", "_pool", "as_judged", "clean", "connection"),
+        *("reserved", "since", "username"),
+    )
 
     def __init__(
         self, pool: Pool, connection: ServerConnection, username: str, since: float
     ) -> None:
         """Take a connection over, which is used up; ChannelClosedError if it is gone."""
+        self.clean = self.as_judged = connection.unused
         self.connection = connection.pass_on(self)
         self.username = username
         self.since = since
-        self.clean = False
         self.reserved = False
         self._pool = pool
         self._cleaned: asyncio.Future[None] | None = None
@@ -67,11 +69,18 @@ class Kept:
         self._pool.give_back(self)
 
     def clean_up(self) -> None:
-        """End what the last session left."""
+        """End what the last session left, if there was anything."""
+        if self.clean:
+            return
         connection = self.connection
-        connection.expect(PREPARE)
-        connection.expect(PREPARE)
-        connection.write(_CLEAN_UP[connection.query_attributes])
+        judged = connection.judged
+        for _ in range(2 if judged is None else judged.answers):
+            connection.expect(PREPARE)
+        if judged is None:
+            connection.write(_CLEAN_UP[connection.query_attributes])
+        else:
+            connection.expect(DEFAULTS)
+            connection.write(judged.clean_up)
 
     async def cleaned(self, within: float) -> None:
         """Return when it is clean, or cannot be used, or after so many seconds."""
@@ -93,6 +102,8 @@ class Kept:
         """Judge an answer to what cleans it up."""
         if connection.stream.error is not None:
             self._pool.drop(self, "refused")
+        elif purpose is Purpose.DEFAULTS and connection.judged is not None:
+            self.as_judged = connection.stream.row == connection.judged.row
 
     def settled(self, connection: ServerConnection) -> None:
         """It is clean."""

@@ -77,7 +77,8 @@ async def open_connection(
     Raises:
         ServerUnreachableError, ServerRefusedError: as `open_session`.
     """
-    opened = await open_session(server, login, config, materials, tracking)
+    settings = Settings(server.role, tracking, login.database or "")
+    opened = await open_session(server, login, config, materials, settings)
     if isinstance(opened, Sandbox):
         opened.channel.abort()
         raise ServerRefusedError(opened.refusal)
@@ -89,7 +90,7 @@ async def open_session(
     login: Login,
     config: Config,
     materials: Materials,
-    tracking: str,
+    settings: Settings,
     greeted: Greeted | None = None,
 ) -> Opened | Sandbox:
     """Connect, log in, apply the settings that routing needs, and learn the server's incarnation.
@@ -99,7 +100,7 @@ async def open_session(
         login: as whom.
         config: with which limits.
         materials: for TLS.
-        tracking: the value of session_track_gtids; on a replica only ALL_GTIDS makes a difference.
+        settings: what for; on a replica only tracking ALL_GTIDS makes a difference.
         greeted: a connection to that server which was opened before; it is used up.
 
     Raises:
@@ -111,10 +112,10 @@ async def open_session(
             if greeted is None:
                 greeted = await be_greeted(server, config)
             try:
-                return await _open(greeted, login, config, materials, tracking)
+                return await _open(greeted, login, config, materials, settings)
             except PacketLimitLoweredError:
                 greeted = await be_greeted(server, config)
-                return await _open(greeted, login, config, materials, tracking)
+                return await _open(greeted, login, config, materials, settings)
     except TimeoutError as error:
         raise ServerUnreachableError(
             f"no answer within {config.connect_timeout:g} s (connect-timeout)"
@@ -124,12 +125,12 @@ async def open_session(
 
 
 async def _open(
-    greeted: Greeted, login: Login, config: Config, materials: Materials, tracking: str
+    greeted: Greeted, login: Login, config: Config, materials: Materials, settings: Settings
 ) -> Opened | Sandbox:
     server, channel, greeting = greeted.server, greeted.channel, greeted.greeting
     try:
         server.version = greeting.server_version
-        role = server.role
+        role, tracking = settings.role, settings.tracking
         tracks = role is Role.PRIMARY or tracking == "ALL_GTIDS"
         capabilities = _agree(login, greeting.capabilities, tracks)
         algorithm = _algorithm(greeting.capabilities, config)
@@ -164,7 +165,6 @@ async def _open(
         connection.opened_at = asyncio.get_running_loop().time()
         if role is Role.REPLICA:
             connection.settings = replica_settings(tracking, login.sql_mode)
-        settings = Settings(role, tracking, login.database or "")
         return await settle(connection, channel, settings, server.max_packet)
     except BaseException:
         channel.abort()

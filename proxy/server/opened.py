@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from protocol.errors import ServerErrorCode
 from proxy.channel import ChannelClosedError
-from proxy.server.account import SHOW, Requirement, requirement_of
+from proxy.server.account import SHOW, Requirement, account_of, read_requirement
 from proxy.server.errors import PacketLimitLoweredError, ServerRefusedError
+from proxy.server.judged import judged, question
 from proxy.server.query import answer, ask, identify
 from proxy.server.settings import ROOM, primary_settings
 from routing.servers.topology import Role
@@ -16,7 +17,8 @@ from routing.servers.topology import Role
 if TYPE_CHECKING:
     from protocol.response import ErrPacket
     from proxy.channel import PacketChannel
-    from proxy.server.connection import ServerConnection
+    from proxy.server.connection import Owner, ServerConnection
+    from proxy.server.login import Login
     from proxy.server.query import Identity
 
 
@@ -35,6 +37,40 @@ class Opened:
     channel: PacketChannel
     identity: Identity
     requirement: Requirement = Requirement.NOTHING
+
+    def hand_over(self, owner: Owner) -> None:
+        """Let `owner` have the connection from now on.
+
+        Raises:
+            ChannelClosedError: it is gone.
+        """
+        self.connection.attach(self.channel.hand_over(self.connection), owner)
+
+    def abort(self) -> None:
+        """Drop the connection at once."""
+        self.channel.abort()
+
+
+@dataclass(frozen=True, slots=True)
+class Lent:
+    """A connection that a server was not asked about: it let the same login in a moment ago.
+
+    Attributes:
+        connection: it; nobody else has it.
+        identity, requirement: what `Opened` had.
+    """
+
+    connection: ServerConnection
+    identity: Identity
+    requirement: Requirement
+
+    def hand_over(self, owner: Owner) -> None:
+        """Let `owner` have the connection from now on."""
+        self.connection.serve(owner)
+
+    def abort(self) -> None:
+        """Close the connection."""
+        self.connection.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +107,15 @@ class Settings:
         role: what it is for; the server may get another role before it is made.
         tracking: its session_track_gtids.
         schema: its default schema.
+        login: whose login it is, if what the server makes of it is to be remembered (`Judged`).
+        at: when that was sent, monotonic s.
     """
 
     role: Role
     tracking: str
     schema: str
+    login: Login | None = None
+    at: float = 0.0
 
 
 async def settle(
@@ -101,7 +141,9 @@ async def settle(
     """
     server = connection.server
     connection.schema = settings.schema
-    requirement = Requirement.NOTHING
+    row: bytes | None = None
+    account = b""
+    requires = settings.role is Role.PRIMARY and channel.secure
     behind = _behind(connection, channel, settings, longest) if longest else []
     awaited = len(behind)
     try:
@@ -116,11 +158,18 @@ async def settle(
             awaited = len(behind)
         awaited -= 1
         await answer(channel, connection)
+        if settings.login is not None:
+            awaited -= 1
+            row = await _defaults(channel, connection)
         if SHOW in behind:
             awaited -= 1
-            requirement = await requirement_of(channel, connection)
+            try:
+                account = await account_of(channel, connection)
+            except ServerRefusedError as error:
+                if requires or _is_expired(error):
+                    raise
     except ServerRefusedError as error:
-        if error.error.code != ServerErrorCode.ER_MUST_CHANGE_PASSWORD.code:
+        if not _is_expired(error):
             raise
         await _refused(channel, connection, awaited)
         return Sandbox(connection, channel, settings, error.error)
@@ -129,17 +178,25 @@ async def settle(
         raise
     connection.keepable = identity.keepable
     connection.tracks_all = settings.tracking == "ALL_GTIDS"
+    requirement = read_requirement(account) if account and requires else Requirement.NOTHING
+    if settings.login is not None:
+        connection.judged = judged(connection, settings, identity, requirement, row, account)
     return Opened(connection, channel, identity, requirement)
 
 
 def _behind(
     connection: ServerConnection, channel: PacketChannel, settings: Settings, longest: int
 ) -> list[bytes]:
-    """What follows the question who the server is: the settings, and the account's clause."""
-    if settings.role is not Role.PRIMARY:
-        return [connection.settings]
-    connection.settings = primary_settings(longest, settings.tracking)
-    return [connection.settings, SHOW] if channel.secure else [connection.settings]
+    """What follows the question who the server is: the settings, and what is to be known.
+
+    SHOW comes last: what its answer begins without autocommit is ended behind it.
+    """
+    primary = settings.role is Role.PRIMARY
+    if primary:
+        connection.settings = primary_settings(longest, settings.tracking)
+    if settings.login is not None:
+        return [connection.settings, question(settings.role), SHOW]
+    return [connection.settings, SHOW] if primary and channel.secure else [connection.settings]
 
 
 async def _refused(channel: PacketChannel, connection: ServerConnection, count: int) -> None:
@@ -153,5 +210,26 @@ async def _refused(channel: PacketChannel, connection: ServerConnection, count: 
         try:
             await answer(channel, connection)
         except ServerRefusedError as error:
-            if error.error.code != ServerErrorCode.ER_MUST_CHANGE_PASSWORD.code:
+            if not _is_expired(error):
                 raise
+
+
+async def _defaults(channel: PacketChannel, connection: ServerConnection) -> bytes | None:
+    """What the session begins with; None if a server does not tell: nothing depends on it.
+
+    Raises:
+        ServerRefusedError: the password has expired.
+        ChannelClosedError, ProtocolError: as `query`.
+    """
+    try:
+        await answer(channel, connection)
+    except ServerRefusedError as error:
+        if _is_expired(error):
+            raise
+        return None
+    return connection.stream.row
+
+
+def _is_expired(error: ServerRefusedError) -> bool:
+    """Whether a server refused a statement for the password's sake."""
+    return error.error.code == ServerErrorCode.ER_MUST_CHANGE_PASSWORD.code

@@ -109,6 +109,7 @@ def asked(server: Server) -> list[str]:
     """The statements that a server of the mocker was sent, but for those that follow a login."""
     own = ("SET SESSION session_track_schema", "SET SESSION transaction_read_only", "SELECT @@serv")
     own += (QUESTION.decode(), AFTER.decode())
+    own += ("SELECT @@character_set_client", "SHOW CREATE USER", "ROLLBACK AND", "SET @tidegate_c")
     return [text for _, text in server.statements if not text.startswith(own)]
 
 

@@ -1,6 +1,11 @@
-"""Connections that are kept for the next login: nothing depends on them."""
+"""Connections that are kept for the next login, which the server judges: nothing depends on them.
+
+Logins that it is not asked about are `test_lent_logins`'s.
+"""
 
 import asyncio
+from contextlib import AbstractAsyncContextManager
+from typing import Any
 
 import pytest
 
@@ -12,13 +17,18 @@ from protocol.response import ErrPacket
 from proxy.client.habits import ALIKE
 from tests.faults.client import MODERN, Client
 from tests.faults.peers import GREETING, OK, Script, err, identity, peer, read_packet
-from tests.faults.stage import Stage, before, eventually, stage
+from tests.faults.stage import Stage, before, eventually
+from tests.faults.stage import stage as lending_stage
 
 CHANGE_USER = bytes([Command.COM_CHANGE_USER])
 KEPT = "tidegate_kept_connections"
 TAKEN = "tidegate_kept_connections_taken_total"
 DROPPED = "tidegate_kept_connections_dropped_total"
 OPENED = "tidegate_server_connections_opened_total"
+
+
+def stage(**options: Any) -> AbstractAsyncContextManager[Stage]:
+    return lending_stage(login_age=0.0, **options)
 
 
 def kept(on: Stage) -> float:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from proxy.server.account import Requirement, read_requirement
+from proxy.server.account import Requirement, is_limited, read_requirement
 
 REST = b" PASSWORD EXPIRE DEFAULT ACCOUNT UNLOCK PASSWORD REQUIRE CURRENT DEFAULT"
 HASH = (
@@ -33,3 +33,16 @@ def test_nothing_that_an_account_says_of_itself_weakens_its_clause() -> None:
     comment = b""" ATTRIBUTE '{"comment": "a REQUIRE NONE b"}'"""
     assert read_requirement(name + comment) is Requirement.TLS
     assert read_requirement(b"") is Requirement.TLS
+
+
+@pytest.mark.parametrize(
+    ("clause", "limited"),
+    [
+        (b" REQUIRE NONE", False),
+        (b" REQUIRE NONE WITH MAX_QUERIES_PER_HOUR 5", True),
+        (b" REQUIRE SSL WITH MAX_UPDATES_PER_HOUR 5 MAX_CONNECTIONS_PER_HOUR 1", True),
+        (b" REQUIRE NONE WITH MAX_USER_CONNECTIONS 2", True),
+    ],
+)
+def test_limits(clause: bytes, limited: bool) -> None:
+    assert is_limited(b"CREATE USER `u`@`%` " + HASH + clause + REST) is limited

@@ -100,6 +100,7 @@ def exercise(metrics: Metrics) -> None:
     metrics.server_connected("db2:1")
     metrics.kept("db2:1", 3)
     metrics.kept_taken("db2:1")
+    metrics.lent("db2:1")
     metrics.kept_dropped("db2:1", "age")
     metrics.tls_handshake("db2:1", resumed=True)
     metrics.server_connect_failed("db2:1", "refused")

@@ -1,4 +1,4 @@
-"""A login over a connection that was kept for it gives what a new connection gives."""
+"""A login over a connection that was kept, which the server judges, gives what a new one gives."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def primary(cluster: Cluster) -> Iterator[RealServer]:
 @pytest.fixture
 def running(proxy: StartProxy, primary: RealServer) -> RunningProxy:
     """It keeps connections to the primary for good, and has no replica."""
-    found = proxy(replicas=None, kept_connection_age=NEVER, server_tls="disabled")
+    found = proxy(replicas=None, kept_connection_age=NEVER, login_age="0", server_tls="disabled")
     come_and_go(found, primary)
     return found
 
@@ -176,7 +176,9 @@ def shown(client: Client) -> dict[str, object]:
 def test_what_a_client_sees_is_what_a_new_connection_shows(
     proxy: StartProxy, running: RunningProxy, primary: RealServer
 ) -> None:
-    with Client(proxy(replicas=None, kept_connections="0", server_tls="disabled")) as client:
+    with Client(
+        proxy(replicas=None, kept_connections="0", login_age="0", server_tls="disabled")
+    ) as client:
         new = shown(client)
     primary.query("CREATE TABLE app.lockable (id INT PRIMARY KEY)")
     bending = Client(running, attributes={"old": "1"})
@@ -339,7 +341,7 @@ def test_a_connection_that_was_killed_is_not_missed(
 def test_a_server_that_is_full_has_room_where_clients_have_left(
     proxy: StartProxy, primary: RealServer
 ) -> None:
-    running = proxy(replicas=None, kept_connection_age=NEVER, server_tls="disabled")
+    running = proxy(replicas=None, kept_connection_age=NEVER, login_age="0", server_tls="disabled")
     clients = [Client(running) for _ in range(8)]
     for client in clients:
         client.quit()
@@ -363,7 +365,9 @@ def test_a_replicas_connection_serves_another_account(
     primary.query("CREATE USER other@'%' IDENTIFIED BY 'o'")
     primary.query("GRANT SELECT ON app.* TO other@'%'")
     primary.query("CREATE TABLE app.mine (id INT PRIMARY KEY)")
-    running = proxy(replicas=replica.address, kept_connection_age=NEVER, server_tls="disabled")
+    running = proxy(
+        replicas=replica.address, kept_connection_age=NEVER, login_age="0", server_tls="disabled"
+    )
     primary.query("INSERT INTO app.mine VALUES (1)")
     cluster.wait_caught_up()
     asked = "SELECT @x, '1' || '1', id FROM mine"
@@ -390,7 +394,7 @@ def test_a_replicas_connection_serves_another_account(
 
 
 def test_over_tls_too(proxy: StartProxy, primary: RealServer) -> None:
-    running = proxy(replicas=None, kept_connection_age=NEVER, server_tls="preferred")
+    running = proxy(replicas=None, kept_connection_age=NEVER, login_age="0", server_tls="preferred")
     come_and_go(running, primary)
     before = taken(running, primary)
     with Client(running) as client:

@@ -29,7 +29,9 @@ def running(cluster: Cluster) -> Iterator[RunningProxy]:
         cluster.primary.query(f"CREATE DATABASE {schema}")
         cluster.primary.query(f"CREATE TABLE {schema}.t AS SELECT 1 AS a")
     # Behind a role's first SET ROLE the primary would be asked for its views.
-    proxy = RunningProxy(cluster, "privileges", {"wait_budget": "10s", "view_age": "0"})
+    # And an account is made anew for each test, with other roles.
+    options: dict[str, str | None] = {"wait_budget": "10s", "view_age": "0", "login_age": "0"}
+    proxy = RunningProxy(cluster, "privileges", options)
     try:
         yield proxy
     finally:

@@ -1,0 +1,175 @@
+"""What a server judged of a login: while that is fresh, its connection can be lent without asking.
+
+Theory of operation
+===================
+
+A connection that was kept is lent to a client who logs in as the one before did: by the same name,
+password and schema, with the same capabilities, character set and attributes. COM_RESET_CONNECTION
+ends what the session before left, but does not bring all back that a login gives: character set
+and the proxy's settings are set again, and the schema is chosen again, which also shows that it is
+there. What nothing brings back is compared with what the login gave (`question`): so a connection
+whose roles, default values or limits are others by now is not lent.
+
+What the server would judge anew is as old as the login: the account with its password, locks,
+expiry and clauses. `login-age` bounds that, for each connection by itself (`proxy.server.lending`).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from hmac import compare_digest
+from typing import TYPE_CHECKING, Final
+
+from protocol.command import com_query
+from protocol.constants import Command
+from protocol.packet import frame
+from protocol.resultset import parse_text_row
+from proxy.server import attributes
+from proxy.server.account import is_limited
+from routing.servers.topology import Role
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from proxy.server.account import Requirement
+    from proxy.server.connection import ServerConnection
+    from proxy.server.login import Login
+    from proxy.server.opened import Settings
+    from proxy.server.query import Identity
+
+_SHOWN: Final = (
+    b"@@character_set_client,@@character_set_results,@@collation_connection,IFNULL(@@proxy_user,''),"
+    b"CURRENT_ROLE(),@@SESSION.sql_mode,@@SESSION.autocommit,@@SESSION.max_allowed_packet,"
+    b"@@SESSION.max_user_connections,@@GLOBAL.init_connect"
+)
+_QUESTION: Final = b"SELECT " + _SHOWN
+"""What a session has by its login, and neither COM_RESET_CONNECTION nor a setting brings back; or
+what the proxy relies on, and is to know if the server's default is another by now."""
+_QUESTION_WITH_SCHEMA: Final = _QUESTION + b",DATABASE()"
+_COLUMNS: Final = 10
+_NAME: Final = re.compile(rb"[a-z0-9_]{1,64}")
+
+RESET: Final = frame(bytes((Command.COM_RESET_CONNECTION,)), 0)
+ROLLBACK: Final = b"ROLLBACK AND NO CHAIN NO RELEASE"
+"""Whatever completion_type the server begins sessions with."""
+
+_OF_NO_CONSEQUENCE: Final = frozenset({"_pid"})
+"""Attributes that differ between processes which are otherwise alike."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A login that a server let in.
+
+    Attributes:
+        login: of whom; the password stays in memory.
+        tracking: the value of session_track_gtids that it asked for.
+        at: when it was sent, monotonic s.
+        identity: what the server said of itself to it.
+        requirement: what its client's connection must be.
+        row: the answer to `question`.
+        clean_up: packets that give the next session what the login gave, and ask `question` last.
+        answers: how many of them come in front of that one's.
+    """
+
+    login: Login
+    tracking: str
+    at: float
+    identity: Identity
+    requirement: Requirement
+    row: bytes
+    clean_up: bytes
+    answers: int
+
+    def is_of(self, login: Login, tracking: str) -> bool:
+        """Whether somebody logs in as this one did; the capabilities are the connection's."""
+        own = self.login
+        return (
+            own.username == login.username
+            and self.tracking == tracking
+            and own.character_set == login.character_set
+            and own.database == login.database
+            and own.sql_mode == login.sql_mode
+            and compare_digest(own.password, login.password)
+            and _of_consequence(own.attributes) == _of_consequence(login.attributes)
+        )
+
+
+def question(role: Role) -> bytes:
+    """What to ask a session that has just begun, and later the one that is to be lent.
+
+    On a replica the schema is what the proxy has chosen for each read.
+    """
+    return _QUESTION_WITH_SCHEMA if role is Role.PRIMARY else _QUESTION
+
+
+def preface(connection: ServerConnection, judged: Judged, own: Mapping[str, str]) -> list[bytes]:
+    """Packets for the first write of the session that a connection is lent to.
+
+    They tell a server's operator whose it is, and have the server look up again what the account
+    may do, which a session keeps while it has no role.
+
+    Args:
+        connection: it.
+        judged: the login that it was opened by.
+        own: Tidegate's attributes of the session.
+    """
+    statements = [attributes.told(own)]
+    if connection.server.role is Role.PRIMARY and not judged.identity.has_roles:
+        statements.append(b"SET ROLE NONE")
+    return [frame(com_query(sql, connection.query_attributes), 0) for sql in statements]
+
+
+def judged(
+    connection: ServerConnection,
+    settings: Settings,
+    identity: Identity,
+    requirement: Requirement,
+    row: bytes | None,
+    account: bytes,
+) -> Judged | None:
+    """A login as it ended; None if its connection is never to be lent.
+
+    Args:
+        connection: to the server.
+        settings: those that were made on it.
+        identity: what the server said of itself.
+        requirement: what its client's connection must be.
+        row: the answer to `question`, as it came.
+        account: the answer to `SHOW`.
+    """
+    login = settings.login
+    if login is None or row is None or not account or is_limited(account) or not identity.keepable:
+        return None
+    values = parse_text_row(row)
+    if len(values) < _COLUMNS or values[3] != b"":
+        return None  # what a proxy user's account says is not shown
+    names = [value or b"" for value in values[:3]]
+    if not all(_NAME.fullmatch(name) for name in names):
+        return None
+    restoring = connection.settings + (
+        b",character_set_client=%b,character_set_results=%b,collation_connection=%b" % tuple(names)
+    )
+    has_attributes = connection.query_attributes
+    packets = [RESET, frame(com_query(ROLLBACK, has_attributes), 0)]
+    if login.database is not None:
+        schema = login.database.encode("utf-8", "surrogateescape")
+        packets.append(frame(bytes((Command.COM_INIT_DB,)) + schema, 0))
+    packets.append(frame(com_query(restoring, has_attributes), 0))
+    answers = len(packets)
+    packets.append(frame(com_query(question(settings.role), has_attributes), 0))
+    return Judged(
+        login,
+        settings.tracking,
+        settings.at,
+        identity,
+        requirement,
+        row,
+        b"".join(packets),
+        answers,
+    )
+
+
+def _of_consequence(attributes: Mapping[str, str]) -> dict[str, str]:
+    return {name: text for name, text in attributes.items() if name not in _OF_NO_CONSEQUENCE}

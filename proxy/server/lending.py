@@ -1,0 +1,54 @@
+"""For how long the proxy goes by what servers judged of logins: `login-age`, or less."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from proxy.server.judged import Judged
+
+_MOST: Final = 1024
+
+OF_ACCOUNT: Final = frozenset({1045, 1698, 1862, 3118, 3955})
+"""What a server refuses a login with for its account's sake: not with this password, or without
+one; the password expired; locked; blocked."""
+
+
+class Lending:
+    """What one worker goes by.
+
+    Attributes:
+        age: the longest time, s; 0 is never.
+    """
+
+    def __init__(self, age: float, now: Callable[[], float]) -> None:
+        self.age = age
+        self._now = now
+        self._changed_at = float("-inf")
+        self._refused: OrderedDict[str, float] = OrderedDict()  # when, by user name
+
+    def trusts(self, judged: Judged) -> bool:
+        """Whether a login may be taken for granted that is like the one that was judged."""
+        since = judged.at
+        return (
+            self._now() - since < self.age
+            and since > self._changed_at
+            and since > self._refused.get(judged.login.username, self._changed_at)
+        )
+
+    def refused(self, username: str, code: int) -> None:
+        """A server has refused a login: what others of this user are lent is to be judged anew."""
+        if not self.age or code not in OF_ACCOUNT:
+            return
+        self._refused[username] = self._now()
+        self._refused.move_to_end(username)
+        if len(self._refused) > _MOST:
+            _, self._changed_at = self._refused.popitem(last=False)
+
+    def changed(self) -> None:
+        """Accounts, rights, or what sessions begin with, may be others from now on."""
+        self._changed_at = self._now()
+        self._refused.clear()

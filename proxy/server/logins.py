@@ -1,0 +1,274 @@
+"""Logins of sessions at servers: over a connection that was kept, or over a new one.
+
+Theory of operation
+===================
+
+To open a connection costs a server and the proxy more than all else in a short session. So `log_in`
+takes one that was kept (`proxy.server.pool`) for the next client, whoever that is. COM_CHANGE_USER
+makes a new session of it: the server judges the password and the account, looks up rights and
+roles, and takes the global values of variables, as it does for a new connection
+(docs/mysql-behaviour.md, *COM_CHANGE_USER*). Where it did so a moment ago for the same login, on
+the same connection, it is not asked again: `lend` gives the connection as it is
+(`proxy.server.judged`).
+
+Nothing depends on it. What is not the server's word on the account, such as a connection that has
+broken, leads to a new connection at once; so does a server that has come to run init_connect, which
+it does for new connections alone. A server that is full has those closed that nobody uses.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from protocol.constants import Capability
+from protocol.errors import ServerErrorCode
+from proxy.server.connection import IMITATE, PREPARE
+from proxy.server.errors import ServerRefusedError, ServerUnreachableError
+from proxy.server.greeting import Greeted
+from proxy.server.judged import preface
+from proxy.server.kept import Kept
+from proxy.server.login import open_session
+from proxy.server.opened import Lent, Opened, Sandbox, Settings
+from proxy.server.pool import OF_LINK
+from proxy.server.relogin import change_user
+from routing.servers.topology import Role
+
+if TYPE_CHECKING:
+    from proxy.config import Config
+    from proxy.observe.metrics import Metrics
+    from proxy.server.connection import ServerConnection
+    from proxy.server.login import Login
+    from proxy.server.pool import Pool
+    from proxy.tls import Materials
+    from routing.servers.topology import Server
+
+_TRY_S: Final = 1.0
+"""How long a login over a kept connection may take; then a new one is opened."""
+_CLEANED_S: Final = 0.1
+"""How long a client waits until nothing is left of the session before, once it may log in."""
+_PAUSES_S: Final = (0.01, 0.02, 0.04, 0.08, 0.16)
+"""Until a server that is full has taken note that connections were closed."""
+
+_VERDICTS: Final = frozenset(
+    {
+        *(1044, 1045, 1698),  # no access to the schema; with this password; without one
+        *(1049, 1862, 3118, 3955),  # no such schema; the password expired; locked; blocked
+    }
+)
+"""Errors that a login to this account ends in, whatever the connection."""
+_TOO_MANY: Final = ServerErrorCode.ER_CON_COUNT_ERROR.code
+_FULL: Final = frozenset({_TOO_MANY, 1203, 1226})
+"""There are too many connections, all told or of the account."""
+
+
+class Logins:
+    """Those of one worker."""
+
+    def __init__(self, config: Config, materials: Materials, metrics: Metrics, pool: Pool) -> None:
+        self._config = config
+        self._materials = materials
+        self._metrics = metrics
+        self._pool = pool
+        self._lending = pool.lending
+        self._now = asyncio.get_running_loop().time
+
+    def lend(
+        self, server: Server, login: Login, tracking: str, schema: str, met: Kept | None = None
+    ) -> Lent | None:
+        """A connection on which the server has let the same login in a moment ago; or None.
+
+        Args:
+            server: where to.
+            login: as whom; the client has shown that it knows the password.
+            tracking: the value of session_track_gtids, as `log_in` has it.
+            schema: the session's, empty if it has none.
+            met: the connection that the client was greeted with; no other is lent then.
+        """
+        pool = self._pool
+        if not self._lending.age or server.down_until > self._now():
+            return None
+        kind = _kind(server, login.capabilities, tracking)
+        for kept in pool.fitting(server, kind) if met is None else (met,):
+            connection = kept.connection
+            judged = connection.judged
+            if (
+                judged is None
+                or not kept.as_judged
+                or not self._lending.trusts(judged)
+                or not judged.is_of(login, tracking)
+                or not pool.fits(kept, server, kind)
+            ):
+                continue
+            if server.role is Role.PRIMARY:
+                connection.schema = schema
+            elif connection.schema and not schema:
+                continue  # a schema cannot be left again
+            self._pool.remove(kept)
+            self._metrics.kept_taken(server.name)
+            self._metrics.lent(server.name)
+            connection.tracks_all = tracking == "ALL_GTIDS"
+            connection.begin_with(
+                IMITATE if server.role is Role.PRIMARY else PREPARE,
+                *preface(connection, judged, login.own_attributes),
+            )
+            return Lent(connection, judged.identity, judged.requirement)
+        return None
+
+    async def log_in(
+        self, server: Server, login: Login, tracking: str, met: Greeted | Kept | None = None
+    ) -> Opened | Sandbox:
+        """Log in, over a connection that was kept if there is one of the kind.
+
+        Args:
+            server: where to.
+            login: as whom.
+            tracking: the value of session_track_gtids; on a replica only ALL_GTIDS makes a
+                difference.
+            met: the connection that the client was greeted with; it is used up.
+
+        Raises:
+            ServerUnreachableError, ServerRefusedError: as `open_session`.
+        """
+        greeted = met if isinstance(met, Greeted) else None
+        if greeted is None:
+            kept = self._take(server, login, tracking, met if isinstance(met, Kept) else None)
+            if kept is not None:
+                opened = await self._log_in_on(kept, login, tracking)
+                if opened is not None:
+                    return opened
+        opened = await self._log_in_anew(server, login, tracking, greeted)
+        self._compare(server, opened.connection)
+        self._count_handshake(server, opened)
+        return opened
+
+    async def open_connection(self, server: Server, login: Login, tracking: str) -> Opened:
+        """As `log_in`, where an expired password is a refusal.
+
+        Raises:
+            ServerUnreachableError, ServerRefusedError: as `log_in`.
+        """
+        opened = await self.log_in(server, login, tracking)
+        if isinstance(opened, Sandbox):
+            opened.channel.abort()
+            raise ServerRefusedError(opened.refusal)
+        return opened
+
+    async def cleaned(self, kept: Kept) -> None:
+        """Return when a connection that a client was greeted with is clean, or will not be soon."""
+        try:
+            await kept.cleaned(_CLEANED_S)
+        except asyncio.CancelledError:
+            kept.leave()
+            raise
+
+    def reserve(self, server: Server, capabilities: Capability, username: str) -> Kept | None:
+        """One whose id a client can be greeted with that will log in with these capabilities.
+
+        It is the client's until `log_in` or `lend` is given it, or `Kept.leave` is called. One that
+        can be lent to this user is preferred.
+        """
+        found = list(self._pool.fitting(server, _kind(server, capabilities, "")))
+        kept = next(
+            (one for one in found if one.connection.judged and one.username == username),
+            found[0] if found else None,
+        )
+        if kept is not None:
+            kept.reserved = True
+        return kept
+
+    def _take(
+        self, server: Server, login: Login, tracking: str, reserved: Kept | None
+    ) -> Kept | None:
+        pool = self._pool
+        kind = _kind(server, login.capabilities, tracking)
+        if reserved is None:
+            kept = next((one for one in pool.fitting(server, kind) if one.clean), None)
+        elif reserved.clean and pool.fits(reserved, server, kind):
+            kept = reserved
+        else:
+            pool.drop(reserved, "unfit")  # its id was told to this client, and to no other
+            kept = next((one for one in pool.fitting(server, kind) if one.clean), None)
+        if kept is not None:
+            pool.remove(kept)
+        return kept
+
+    async def _log_in_on(self, kept: Kept, login: Login, tracking: str) -> Opened | Sandbox | None:
+        """None if a new connection has to be opened."""
+        server = kept.server
+        connection = kept.connection
+        settings = self._settings(server, login, tracking)
+        within = min(_TRY_S, self._config.connect_timeout)
+        try:
+            opened = await change_user(connection, login, settings, server.max_packet, within)
+        except ServerRefusedError as error:
+            if error.error.code in _VERDICTS:
+                raise
+            self._metrics.kept_dropped(server.name, "refused")
+            return None
+        except ServerUnreachableError:
+            self._metrics.kept_dropped(server.name, "lost")
+            return None
+        if isinstance(opened, Opened) and opened.identity.init_connect:
+            opened.channel.close()
+            self._pool.drop_all(server, "changed")
+            self._metrics.kept_dropped(server.name, "changed")
+            return None
+        self._metrics.kept_taken(server.name)
+        return opened
+
+    async def _log_in_anew(
+        self, server: Server, login: Login, tracking: str, greeted: Greeted | None
+    ) -> Opened | Sandbox:
+        made_room = False
+        for pause in (*_PAUSES_S, None):
+            try:
+                return await open_session(
+                    *(server, login, self._config, self._materials),
+                    self._settings(server, login, tracking),
+                    greeted,
+                )
+            except ServerRefusedError as error:
+                made_room = self._make_room(server, login.username, error) or made_room
+                if pause is None or not made_room or error.error.code not in _FULL:
+                    raise
+            greeted = None
+            await asyncio.sleep(pause)
+        raise AssertionError  # the last attempt returns or raises
+
+    def _settings(self, server: Server, login: Login, tracking: str) -> Settings:
+        remembered = login if self._lending.age else None
+        return Settings(server.role, tracking, login.database or "", remembered, self._now())
+
+    def _make_room(self, server: Server, username: str, error: ServerRefusedError) -> bool:
+        """Close what makes a server say that it has too many connections; False if none does."""
+        code = error.error.code
+        found = [
+            kept
+            for kept in self._pool.of(server)
+            if not kept.reserved
+            and (code == _TOO_MANY or (code in _FULL and kept.username == username))
+        ]
+        for kept in found:
+            self._pool.drop(kept, "room")
+        return bool(found)
+
+    def _count_handshake(self, server: Server, opened: Opened | Sandbox) -> None:
+        if opened.channel.secure and not opened.channel.closed:
+            tls = opened.channel.transport.get_extra_info("ssl_object")
+            self._metrics.tls_handshake(server.name, resumed=tls.session_reused)
+
+    def _compare(self, server: Server, new: ServerConnection) -> None:
+        """Drop those that the server would not let in as it did any more."""
+        for kept in self._pool.of(server):
+            connection = kept.connection
+            differ = (int(connection.capabilities) ^ int(new.capabilities)) & OF_LINK
+            if differ or connection.epoch != server.epoch:
+                self._pool.drop(kept, "changed")
+
+
+def _kind(server: Server, capabilities: Capability, tracking: str) -> int:
+    """What a connection must have been opened with, of what logins decide."""
+    if server.role is Role.PRIMARY or tracking == "ALL_GTIDS":
+        return int(capabilities | Capability.CLIENT_SESSION_TRACK)
+    return int(capabilities)

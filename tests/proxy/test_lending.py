@@ -1,0 +1,187 @@
+"""For how long what servers judged of logins counts, and of what it tells."""
+
+from dataclasses import replace
+
+import pytest
+
+from protocol.constants import Capability
+from protocol.gtid import EMPTY
+from proxy.server import attributes
+from proxy.server.account import Requirement
+from proxy.server.connection import ServerConnection
+from proxy.server.judged import Judged, judged, preface
+from proxy.server.lending import Lending
+from proxy.server.login import Login
+from proxy.server.opened import Settings
+from proxy.server.query import Identity
+from routing.servers.topology import Role, Server
+
+IDENTITY = Identity(
+    executed=EMPTY,
+    owned=EMPTY,
+    sql_mode="",
+    autocommit=True,
+    character_set="utf8mb4",
+    max_allowed_packet=1 << 20,
+    has_roles=False,
+    read_only=False,
+    counted=0,
+    init_connect=False,
+    asked_us=0,
+    answered_us=0,
+    grew=False,
+)
+LOGIN = Login("app", b"secret", database="test", attributes={"a": "1", "_pid": "7"})
+ACCOUNT = b"CREATE USER `app`@`%` REQUIRE NONE PASSWORD EXPIRE DEFAULT"
+
+
+def row(*values: bytes) -> bytes:
+    return b"".join(bytes((len(value),)) + value for value in values)
+
+
+NAMES = (b"utf8mb4", b"utf8mb4", b"utf8mb4_0900_ai_ci")
+REST = (b"NONE", b"", b"1", b"67108864", b"0", b"", b"test")
+ROW = row(*NAMES, b"", *REST)
+
+
+def connection(role: Role = Role.PRIMARY) -> ServerConnection:
+    found = ServerConnection(Server("db:1", role), Capability(0), 5)
+    found.settings = b"SET SESSION autocommit=1"
+    return found
+
+
+def judge(
+    login: Login | None = LOGIN,
+    *,
+    text: bytes = ACCOUNT,
+    shown: bytes | None = ROW,
+    identity: Identity = IDENTITY,
+    role: Role = Role.PRIMARY,
+) -> Judged | None:
+    settings = Settings(role, "OWN_GTID", "test", login, 100.0)
+    return judged(connection(role), settings, identity, Requirement.NOTHING, shown, text)
+
+
+def known() -> Judged:
+    found = judge()
+    assert found is not None
+    return found
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_an_age() -> None:
+    clock = Clock()
+    lending = Lending(5.0, clock)
+    assert lending.trusts(known())
+    clock.now = 104.9
+    assert lending.trusts(known())
+    clock.now = 105.0
+    assert not lending.trusts(known())
+    assert not Lending(0.0, Clock()).trusts(known())
+
+
+def test_a_refusal_is_of_one_user_and_of_what_was_judged_before() -> None:
+    clock = Clock()
+    lending = Lending(5.0, clock)
+    lending.refused("other", 1045)
+    lending.refused("app", 1049)  # of a schema
+    assert lending.trusts(known())
+    clock.now = 101.0
+    lending.refused("app", 1045)
+    assert not lending.trusts(known())
+    assert lending.trusts(replace(known(), at=101.5))
+
+
+def test_many_refusals_are_not_forgotten() -> None:
+    clock = Clock()
+    lending = Lending(5.0, clock)
+    clock.now = 101.0
+    lending.refused("app", 1045)
+    for number in range(2000):
+        lending.refused(f"user{number}", 1045)
+    assert not lending.trusts(known())
+
+
+def test_a_change_is_of_all() -> None:
+    clock = Clock()
+    lending = Lending(5.0, clock)
+    clock.now = 101.0
+    lending.changed()
+    assert not lending.trusts(known())
+    assert lending.trusts(replace(known(), at=101.5))
+
+
+@pytest.mark.parametrize(
+    ("change", "same"),
+    [
+        ({}, True),
+        ({"attributes": {"a": "1", "_pid": "8"}}, True),
+        ({"own_attributes": {"tidegate_client": "x:1"}}, True),
+        ({"attributes": {"a": "2"}}, False),
+        ({"attributes": {"_pid": "7"}}, False),
+        ({"username": "App"}, False),
+        ({"password": b"Secret"}, False),
+        ({"password": b""}, False),
+        ({"database": None}, False),
+        ({"character_set": 8}, False),
+        ({"sql_mode": "ANSI"}, False),
+    ],
+)
+def test_the_same_login(change: dict[str, object], same: bool) -> None:
+    login = replace(LOGIN, **change)  # type: ignore[arg-type]  # as told above
+    assert known().is_of(login, "OWN_GTID") is same
+    assert not known().is_of(login, "OFF")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"login": None},
+        {"shown": None},
+        {"text": b""},
+        {"text": ACCOUNT + b" WITH MAX_CONNECTIONS_PER_HOUR 5"},
+        {"shown": row(*NAMES, b"proxy@%", *REST)},
+        {"shown": row(b"x,sql_mode=''", *NAMES[1:], b"", *REST)},
+        {"shown": row(*NAMES)},
+        {"identity": replace(IDENTITY, counted=5)},
+        {"identity": replace(IDENTITY, init_connect=True)},
+    ],
+)
+def test_what_is_never_lent(change: dict[str, object]) -> None:
+    assert judge(**change) is None  # type: ignore[arg-type]  # one of its own
+
+
+def test_what_brings_a_login_back() -> None:
+    text = known().clean_up
+    parts = [
+        *(b"\x1f", b"\x03ROLLBACK", b"\x02test", b"\x03SET SESSION autocommit=1,"),
+        *(b"collation_connection=utf8mb4_0900_ai_ci", b"\x03SELECT @@", b",DATABASE()"),
+    ]
+    places = [text.index(part) for part in parts]
+    assert places == sorted(places)
+    assert known().answers == 4
+    replica = judge(replace(LOGIN, database=None), role=Role.REPLICA)
+    assert replica is not None
+    assert b"DATABASE" not in replica.clean_up
+    assert replica.answers == 3
+
+
+def test_a_password_is_not_shown() -> None:
+    assert "secret" not in repr(known())
+
+
+def test_what_is_told_with_the_first_statement() -> None:
+    own = {"tidegate_client": "[fe80::1%eth0]:33", "tidegate_session": "it's\\me/5"}
+    told = b"SET @tidegate_client=_latin1'[fe80::1%eth0]:33',@tidegate_session=_latin1'it?s?me/5'"
+    assert attributes.told(own) == told
+    packets = preface(connection(), known(), own)
+    assert [packet[5:] for packet in packets] == [told, b"SET ROLE NONE"]
+    roles = replace(known(), identity=replace(IDENTITY, has_roles=True))
+    assert len(preface(connection(), roles, own)) == 1
+    assert len(preface(connection(Role.REPLICA), known(), own)) == 1
