@@ -1,0 +1,176 @@
+"""A routing log of any length for benchmarks, made by Spark's own columns.
+
+Sessions take turns and repeat five statements: a write, a read that waits for it, two that rely on
+what the monitor last saw of a replica, and one by the primary. Required sets are as a proxy keeps
+them: up to eight intervals, closed when there are more. The log is clean by construction.
+"""
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as fn
+
+from spark_jobs.schema import RECORD
+
+SHAPES: Final = ("connection", "mixed", "one scope")
+"""connection: every read is owed its session's writes. mixed: all levels and scopes. one scope: all
+reads are owed everything that was written through the one proxy."""
+
+_UUID: Final = "168066ae-e53d-11f1-b607-02fc0000000"
+_FROM_US: Final = 1_795_996_800_000_000  # 2026-11-30 00:00:00 UTC
+_EVERY_US: Final = 100
+_WORKERS: Final = 2
+_SESSIONS: Final = 1000
+_LOOK_EVERY: Final = 500
+"""Statements of a worker between two looks of its monitor at all three servers."""
+
+_PATTERN: Final = 5
+_CLOSED_ABOVE: Final = 8
+
+
+def records(spark: SparkSession, count: int, shape: str) -> DataFrame:
+    """Make RECORD: about `count` of them, in the order of their times within each worker."""
+    statements = count * _LOOK_EVERY // (_LOOK_EVERY + 3)
+    number = fn.col("id")
+    base = spark.range(statements, numPartitions=max(4, count // 500_000)).select(
+        number.alias("i"),
+        (number % _SESSIONS).alias("s"),
+        fn.expr(f"id div {_SESSIONS} + 1").alias("o"),
+    )
+    looks = spark.range(-(-statements // (_LOOK_EVERY * _WORKERS)) * _WORKERS * 3, numPartitions=2)
+    return _statements(base, shape).unionByName(_looks(looks)).select(RECORD.names)
+
+
+def _written(i: str) -> str:
+    """How many writes were before the statement of this number."""
+    s, o = f"({i} % {_SESSIONS})", f"({i} div {_SESSIONS})"
+    return (
+        f"({o} * {_SESSIONS // _PATTERN} + "
+        f"({s} - pmod(-({o} + 1), {_PATTERN}) + {_PATTERN - 1}) div {_PATTERN})"
+    )
+
+
+def _statements(base: DataFrame, shape: str) -> DataFrame:
+    turn, session = fn.expr(f"(o + s) % {_PATTERN}"), fn.col("s")
+    write, waits, known = turn == 0, turn == 1, turn.isin(2, 3)
+    # The session's own writes: which there are so far, and which of them are closed to one.
+    first = f"if(s % {_PATTERN} = 0, {_PATTERN}, {_PATTERN} - s % {_PATTERN})"
+    base = base.withColumn("first", fn.expr(first)).withColumn(
+        "writes", fn.expr(f"greatest(0, (o - first + {_PATTERN}) div {_PATTERN})")
+    )
+    number = f"({_written(f'((first + {_PATTERN} * (x - 1) - 1) * {_SESSIONS} + s)')} + 1)"
+    more = f"writes - {_CLOSED_ABOVE + 1}"
+    closed = (
+        f"if({more} < 0, 0, {_CLOSED_ABOVE + 1} + {_CLOSED_ABOVE} * (({more}) div {_CLOSED_ABOVE}))"
+    )
+    own = fn.expr(
+        f"if(writes = 0, '', concat_ws(':', '{_UUID}1', if({closed} = 0, null, concat("
+        f"element_at(transform(array(1), x -> {number}), 1), '-', "
+        f"element_at(transform(array({closed}), x -> {number}), 1))), "
+        f"if({closed} = writes, null, array_join(transform(sequence({closed} + 1, writes), "
+        f"x -> {number}), ':'))))"
+    )
+    all_before = fn.concat(fn.lit(f"{_UUID}1:1-"), fn.expr(_written("i")))
+    block = f"(i div {_LOOK_EVERY * _WORKERS} * {_LOOK_EVERY * _WORKERS})"
+    seen = fn.concat(fn.lit(f"{_UUID}1:1-"), fn.expr(f"greatest(1, {_written(block)})"))
+    level, scope = fn.lit("READ_OWN_WRITES"), fn.lit("connection")
+    wide = fn.lit(False)
+    if shape == "one scope":
+        scope, wide = fn.lit("proxy"), fn.lit(True)
+    elif shape == "mixed":
+        kind = session % 10
+        wide = kind >= 6
+        level = fn.when(kind == 8, "STRONG").when(kind == 9, "MONOTONIC_READS").otherwise(level)
+        scope = fn.when(kind == 6, "user").when(kind == 7, "application").otherwise(scope)
+    required = fn.when(write, "").when(wide, all_before).otherwise(own)
+    # Nothing that the monitor saw covers all that others have written by now.
+    relies, waits = known & ~wide, waits | (known & wide)
+    primary = write | (turn == 4)
+    replica = session % 2 + 2
+    server = fn.when(primary, 1).otherwise(replica)
+    worker, place = session % _WORKERS, fn.expr(f"i div {_WORKERS}")
+    arrived = fn.col("i") * _EVERY_US + _FROM_US
+    none = fn.lit(None)
+    columns = {
+        "kind": fn.lit("statement"),
+        "proxy": fn.lit("gate"),
+        "worker": worker,
+        "run": fn.concat(fn.lit("a"), worker),
+        "seq": place + fn.expr(f"(i div {_WORKERS} div {_LOOK_EVERY} + 1) * 3 + 1"),
+        "ordinal": fn.col("o"),
+        "session": session + 1,
+        "user": fn.lit("app") if shape == "one scope" else fn.concat(fn.lit("app"), session % 50),
+        "schema": fn.lit("shop"),
+        "scope": scope,
+        "scope_key": fn.concat(fn.lit("a"), worker, fn.lit("/"), session + 1),
+        "application": fn.concat(fn.lit("till"), session % 200),
+        "level": level,
+        "command": fn.lit("COM_QUERY"),
+        "class": fn.when(write, "write").otherwise("read"),
+        "digest": fn.lpad(fn.hex(fn.xxhash64(turn)), 16, "0"),
+        "may_write": write,
+        "arrived_us": arrived,
+        "dispatched_us": arrived + 10,
+        "ended_us": arrived + 60,
+        "required": required,
+        "reason": fn.when(write, "write").when(turn == 4, "replica_behind").otherwise("read"),
+        "proof": fn.when(primary, "primary").when(relies, "known").otherwise("waited"),
+        "proof_set": fn.when(primary, none).when(relies, seen).otherwise(required),
+        "wait_us": fn.when(waits, 20).otherwise(0),
+        "outcome": fn.lit("ok"),
+        "own_gtids": fn.when(
+            write, fn.concat(fn.lit(f"{_UUID}1:"), fn.expr(_written("i")) + 1)
+        ).otherwise(""),
+        "own_known": fn.lit(True),
+        "bytes": fn.lit(180),
+        "rows": fn.when(write, none).otherwise(1),
+    }
+    return _record(base.withColumns(_served(server)), columns)
+
+
+def _looks(base: DataFrame) -> DataFrame:
+    """Each worker's monitor asks the primary and both replicas for their sets."""
+    worker, which = fn.expr(f"id div 3 % {_WORKERS}"), fn.expr("id % 3")
+    block = fn.expr(f"id div {3 * _WORKERS}")
+    at = f"(id div {3 * _WORKERS} * {_LOOK_EVERY * _WORKERS})"
+    asked = fn.expr(at) * _EVERY_US + _FROM_US - 50
+    written = fn.expr(f"greatest(1, {_written(at)})")
+    columns = {
+        "kind": fn.lit("proof"),
+        "proxy": fn.lit("gate"),
+        "worker": worker,
+        "run": fn.concat(fn.lit("a"), worker),
+        "seq": block * (_LOOK_EVERY + 3) + which + 1,
+        "arrived_us": asked,
+        "dispatched_us": asked,
+        "ended_us": asked + 30,
+        "proof": fn.lit("probed"),
+        "proof_set": fn.concat(fn.lit(f"{_UUID}1:1-"), written),
+    }
+    return _record(base.withColumns(_served(which + 1)), columns)
+
+
+def _served(server: Column) -> dict[str, Column]:
+    return {
+        "server": fn.concat(fn.lit("r"), server, fn.lit(":3306")),
+        "server_uuid": fn.concat(fn.lit(_UUID), server),
+        "incarnation": fn.lit(1),
+        "role": fn.when(server == 1, "primary").otherwise("replica"),
+    }
+
+
+def _record(rows: DataFrame, columns: dict[str, Column]) -> DataFrame:
+    """Fill in what these columns do not name, as the proxy does."""
+    empty = {"string": fn.lit(""), "bigint": fn.lit(0), "boolean": fn.lit(False)}
+    named = {**columns, "v": fn.lit(1), **{name: fn.col(name) for name in _served(fn.lit(1))}}
+    return rows.select(
+        *(
+            named.get(
+                field.name,
+                fn.lit(None) if field.nullable else empty[field.dataType.simpleString()],
+            )
+            .cast(field.dataType)
+            .alias(field.name)
+            for field in RECORD
+        )
+    )
