@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import sys
+import tempfile
 import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -75,6 +76,8 @@ async def show(log: Path, proxy_name: str) -> None:
         print(_indented(verdict.text), flush=True)
         if verdict.status != VIOLATED:
             raise AuditError("the audit did not notice the stale read")
+        page = _kept(copy / "_audit" / "report.html")
+        print(f"\nThe same for a browser, with a timeline of the read: {page}")
     finally:
         for task in (first, second):
             task.cancel()
@@ -129,8 +132,15 @@ async def _audit(log: Path) -> Verdict:
     finally:
         status = await process.wait()
     lines = (said + complaint).decode(errors="replace").splitlines()
-    # The report goes when the demo ends, or is in the way of who reads on.
+    # The report goes when the demo ends.
     return Verdict(status, "\n".join(line for line in lines if not line.startswith("Report: ")))
+
+
+def _kept(report: Path) -> str:
+    """Copy a report to where it outlives the demo; return its name there."""
+    with tempfile.NamedTemporaryFile(prefix="tidegate-demo-", suffix=".html", delete=False) as copy:
+        copy.write(report.read_bytes())
+    return copy.name
 
 
 def _indented(text: str) -> str:

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 _PACKAGES: Final = ("protocol", "spark_jobs")
 """What executors import; it needs nothing but Python."""
 
+_SUFFIXES: Final = (".py", ".jinja", ".css")
+"""Modules, and what the report is made from where the driver comes in an archive."""
+
 
 def pack(path: Path) -> None:
     """Write the archive, as ``spark-submit --py-files`` takes it."""
@@ -21,8 +24,9 @@ def pack(path: Path) -> None:
         for name in above:
             file.write(top() / name / "__init__.py", f"{name}/__init__.py")
         for package in _PACKAGES:
-            for module in sorted(top().joinpath(*above, package).rglob("*.py")):
-                file.write(module, module.relative_to(top()).as_posix())
+            for module in sorted(top().joinpath(*above, package).rglob("*")):
+                if module.suffix in _SUFFIXES:
+                    file.write(module, module.relative_to(top()).as_posix())
 
 
 def shipped(spark: "SparkSession") -> "SparkSession":

@@ -1,6 +1,6 @@
 """One audit: from the lines of a log to findings and tables."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -48,6 +48,7 @@ def judge(
     out: Path,
     clock_error_us: int = 0,
     min_coverage: float = 1.0,
+    stage: Callable[[str], None] = lambda _name: None,
 ) -> Findings:
     """Judge a log and write its tables.
 
@@ -57,16 +58,19 @@ def judge(
         out: directory for the tables, one Parquet directory each; earlier ones are replaced.
         clock_error_us: by how much the clocks of proxies may differ, µs; the log may tell of more.
         min_coverage: share of the promised reads that must have been judged for a verdict.
+        stage: is told the name of each stage that begins.
     """
     from spark_jobs import (
         clocks,
         consistency_audit,
+        gtid_growth,
         ingest,
         lag_analysis,
         log_integrity,
         primary_history,
         replication,
         routing_mix,
+        scene,
     )
 
     def collect(table: "DataFrame") -> list[Row]:
@@ -84,15 +88,25 @@ def judge(
             return table
         return table.where(f"{column} >= {log.day.begin_us} and {column} < {log.day.end_us}")
 
+    stage("reading records and what primaries said")
     numbered = ingest.number(log.parsed.where("fault is null")).persist()
     records = numbered.where("repeat is null")
     found = clocks.learn(records)
     timed, error_us = found.corrected(records), max(found.error_us, clock_error_us)
     history = primary_history.learn(timed, error_us)
+    stage("judging reads")
     judged = during(consistency_audit.transform(timed, history, error_us), "arrived_us")
     judged.write.mode("overwrite").parquet(str(out / "reads"))
     judged = spark.read.parquet(str(out / "reads"))
+    stage("summing up")
     told = during(records, "arrived_us")
+    lagging = replication.told(during(log.parsed, "arrived_us").select("line")).persist()
+    replicated = keep(replication.transform(lagging), "replication")
+    lags = spark.read.parquet(str(out / "replication"))
+    violations, undecided = (
+        consistency_audit.examples(judged, verdict, _EXAMPLES)
+        for verdict in (Verdict.VIOLATION, Verdict.NOT_JUDGED)
+    )
 
     findings = Findings(
         log=log.name,
@@ -107,17 +121,25 @@ def judge(
         clocks=keep(found.table(spark), "clocks"),
         verdicts=keep(consistency_audit.count(judged), "verdicts"),
         lost=keep(during(primary_history.lost(history.past), "asked_us"), "lost"),
-        violations=collect(consistency_audit.examples(judged, Verdict.VIOLATION, _EXAMPLES)),
-        undecided=collect(consistency_audit.examples(judged, Verdict.NOT_JUDGED, _EXAMPLES)),
+        violations=collect(violations),
+        undecided=collect(undecided),
+        scenes=collect(scene.transform(timed, violations.union(undecided))),
         understated=judged.where(f"understated and verdict = '{Verdict.OK}'").count(),
         lag=keep(lag_analysis.transform(judged), "lag"),
-        replication=keep(
-            replication.transform(during(log.parsed, "arrived_us").select("line")), "replication"
-        ),
+        replication=replicated,
+        replication_hours=keep(replication.by_hour(lagging), "replication_hours"),
+        waits=keep(lag_analysis.waits(told), "waits"),
+        hours=keep(lag_analysis.hours(judged), "hours"),
+        minutes=keep(lag_analysis.minutes(told), "minutes"),
+        foregone=keep(lag_analysis.foregone(judged, told, lags), "foregone"),
+        growth=keep(gtid_growth.transform(told), "growth"),
+        pinned=keep(routing_mix.pinned(told), "pinned"),
+        pinned_users=keep(routing_mix.pinned_users(told), "pinned_users"),
         mix=keep(routing_mix.transform(told), "mix"),
         fallbacks=keep(routing_mix.fallbacks(told), "fallbacks"),
         errors=keep(routing_mix.errors(told), "errors"),
     )
     history.past.unpersist()
     numbered.unpersist()
+    lagging.unpersist()
     return findings

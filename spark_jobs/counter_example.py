@@ -3,13 +3,16 @@
 from typing import Final
 
 from spark_jobs.findings import Row
-from spark_jobs.markdown import brief, moment, span
+from spark_jobs.markdown import brief, moment, plain, span
 
 _HOW: Final = {"wrote": "acknowledged", "saw": "answered", "had": "told by the primary"}
 
 
 def counter_example(read: Row) -> str:
-    """Tell one read that was not shown to see what it had to see, as text."""
+    """Tell one read that was not shown to see what it had to see, as text.
+
+    Names that come from the log can neither end a line nor steer a terminal.
+    """
     arrived = read.number("arrived_us")
     where = ", ".join(
         (
@@ -22,9 +25,8 @@ def counter_example(read: Row) -> str:
     lines = [
         f"{moment(arrived)}  session {read.number('session')}, statement "
         f"{read.number('ordinal')}  ({where})",
-        f"  read      {_digest(read)} by {read.text('user')}, answered by {read.text('server')} "
-        f"({read.text('role')}): {read.text('reason')}, proof {read.text('proof')}",
-        f"  promised  {_promise(read)}",
+        f"  read      {read_by(read)}",
+        f"  promised  {promise(read)}",
         f"  finding   {read.text('finding')}",
     ]
     lines += (_source(source, arrived, read) for source in read.rows("missed"))
@@ -32,7 +34,7 @@ def counter_example(read: Row) -> str:
         lines.append(f"  missing   {read.text('missing')}")
     lines.append(f"  required  {_set(read, 'claimed')} (the proxy's word)")
     lines.append(f"  shown     {_set(read, 'shown')}")
-    return "\n".join(lines)
+    return "\n".join(map(plain, lines))
 
 
 def lost_writes(row: Row) -> str:
@@ -44,10 +46,19 @@ def lost_writes(row: Row) -> str:
         f"  lost      {brief(row.text('gtids'))}",
         *(_source(source, asked) for source in row.rows("writes")),
     ]
-    return "\n".join(lines)
+    return "\n".join(map(plain, lines))
 
 
-def _promise(read: Row) -> str:
+def read_by(read: Row) -> str:
+    """Say which statement it was, whose, and who answered it, and why."""
+    return (
+        f"{_digest(read)} by {read.text('user')}, answered by {read.text('server')} "
+        f"({read.text('role')}): {read.text('reason')}, proof {read.text('proof')}"
+    )
+
+
+def promise(read: Row) -> str:
+    """Say what a read was promised."""
     level = read.text("level")
     if level == "BOUNDED_STALENESS" and read.has("bound_us"):
         return f"{level} of {span(read.number('bound_us'))}"

@@ -12,7 +12,7 @@ CLEAN: Final = 0
 VIOLATED: Final = 1
 UNDECIDED: Final = 2
 
-_OUTSIDE: Final = (Verdict.NO_PROMISE, Verdict.NO_ANSWER)
+OUTSIDE: Final = (Verdict.NO_PROMISE, Verdict.NO_ANSWER)
 
 
 class Row:
@@ -81,6 +81,15 @@ class Findings:
         fallbacks: FALLBACKS.
         errors: ERRORS.
         clocks: CLOCKS.
+        scenes: SCENE, of the violations and of those that were not judged.
+        waits: WAITS.
+        hours: HOURS.
+        replication_hours: REPLICATION_HOURS.
+        minutes: MINUTES.
+        foregone: FOREGONE.
+        growth: GROWTH.
+        pinned: PINNED, by digest and user.
+        pinned_users: PINNED, by user.
     """
 
     log: str
@@ -103,6 +112,15 @@ class Findings:
     min_coverage: float = 1.0
     notes: Sequence[str] = ()
     clocks: Sequence[Row] = ()
+    scenes: Sequence[Row] = ()
+    waits: Sequence[Row] = ()
+    hours: Sequence[Row] = ()
+    replication_hours: Sequence[Row] = ()
+    minutes: Sequence[Row] = ()
+    foregone: Sequence[Row] = ()
+    growth: Sequence[Row] = ()
+    pinned: Sequence[Row] = ()
+    pinned_users: Sequence[Row] = ()
 
     def reads(self, *verdicts: Verdict) -> int:
         """Count the reads under these verdicts; all of them if none is named."""
@@ -115,7 +133,7 @@ class Findings:
     @property
     def promised(self) -> int:
         """Reads that a server answered and that had been promised to see something."""
-        return self.reads() - self.reads(*_OUTSIDE)
+        return self.reads() - self.reads(*OUTSIDE)
 
     @property
     def coverage(self) -> float:

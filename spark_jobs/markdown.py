@@ -1,6 +1,7 @@
-"""Numbers, times and tables as a reader of Markdown likes them."""
+"""Numbers, times, texts and tables as a reader of Markdown likes them."""
 
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -8,6 +9,7 @@ from typing import Final
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _BRIEF: Final = 200
 _FILES: Final = 20
+_SPECIAL: Final = re.compile(r"[\\`*\[\]<>|]")
 _NUMBER: Final = re.compile(r"-?[0-9][0-9,.]*(%| µs| ms| s)?")
 
 
@@ -27,7 +29,7 @@ def counted(number: int, noun: str) -> str:
 def named(files: Sequence[str]) -> str:
     """The first few files of a list, and how many more there are."""
     more = f", and {len(files) - _FILES:,} more" if len(files) > _FILES else ""
-    return ", ".join(f"`{_cell(file)}`" for file in files[:_FILES]) + more
+    return ", ".join(map(code, files[:_FILES])) + more
 
 
 def moment(microseconds: int) -> str:
@@ -51,7 +53,30 @@ def brief(text: str) -> str:
     return text if len(text) <= _BRIEF else f"{text[:_BRIEF]}…"
 
 
+def plain(text: str) -> str:
+    """A text from a log on one line: what would move a cursor or turn text around is spelled."""
+    return "".join(map(_spelled, text))
+
+
+def escaped(text: str) -> str:
+    """A text from a log as part of a line of Markdown, where it is nothing but text."""
+    return _SPECIAL.sub(r"\\\g<0>", plain(text))
+
+
+def code(text: str) -> str:
+    """A text from a log as a code span, in which nothing can be escaped."""
+    told = plain(text)
+    if "`" not in told:
+        return f"`{told}`"
+    fence = "`" * (1 + max(map(len, re.findall("`+", told))))
+    return f"{fence} {told} {fence}"
+
+
 def _cell(value: object) -> str:
-    if isinstance(value, int):
-        return f"{value:,}"
-    return str(value).replace("|", "\\|").replace("\n", " ")
+    return f"{value:,}" if isinstance(value, int) else escaped(str(value))
+
+
+def _spelled(character: str) -> str:
+    if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp"):
+        return character.encode("unicode_escape").decode("ascii")
+    return character

@@ -6,6 +6,7 @@ Exit codes: 0 every promise was kept; 1 at least one was not, or what had been a
 
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -14,7 +15,8 @@ from spark_jobs import archive, audit, options
 from spark_jobs.counter_example import counter_example, lost_writes
 from spark_jobs.findings import UNDECIDED, Findings
 from spark_jobs.options import Options, UsageError
-from spark_jobs.report import render
+from spark_jobs.progress import Progress
+from spark_jobs.report import page, textfile, written
 from spark_jobs.spark_session import is_local, start_spark, what_is_missing
 
 if TYPE_CHECKING:
@@ -50,27 +52,49 @@ def run_with(chosen: Options, spark: "SparkSession | None" = None) -> int:
     Returns:
         The exit code.
     """
-    missing = what_is_missing()
+    begun_s, begun = time.time(), time.monotonic()
+    judged: list[Findings] = []
+    code = _checked(chosen, spark, judged)
+    if chosen.textfile is None:
+        return code
+    try:
+        textfile.write(
+            chosen.textfile,
+            log=str(chosen.log),
+            exit_code=code,
+            begun_s=begun_s,
+            duration_s=time.monotonic() - begun,
+            findings=judged[-1] if judged else None,
+        )
+    except OSError as error:
+        print(f"The audit could not write {chosen.textfile}: {error}", file=sys.stderr)
+        return code or UNDECIDED
+    return code
+
+
+def _checked(chosen: Options, spark: "SparkSession | None", judged: list[Findings]) -> int:
+    """Audit where that is possible; what was found is added to `judged`."""
+    missing = what_is_missing() or page.what_is_missing()
     if missing:
         return _undecided(missing)
     if not chosen.log.is_dir():
         return _undecided(f"There is no directory {chosen.log}.")
     try:
         chosen.out.mkdir(parents=True, exist_ok=True)
-        # Nobody must take an earlier night's report for this one's.
-        (chosen.out / "report.md").unlink(missing_ok=True)
-        return _run(chosen, spark)
+        written.remove(chosen.out)
+        return _run(chosen, spark, judged)
     except OSError as error:
         return _undecided(f"The audit could not read its log or write its report: {error}")
 
 
-def _run(chosen: Options, given: "SparkSession | None") -> int:
+def _run(chosen: Options, given: "SparkSession | None", judged: list[Findings]) -> int:
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # it has no types
     from pyspark.errors import PySparkException
 
     from spark_jobs import segments as files
 
     log, out = chosen.log, chosen.out
+    progress, begun = Progress(), time.monotonic()
     # Where others work, they must see it.
     shared = None if given is None and is_local(chosen.master) else out
     with tempfile.TemporaryDirectory(prefix="tidegate-audit-", dir=shared) as scratch:
@@ -79,29 +103,34 @@ def _run(chosen: Options, given: "SparkSession | None") -> int:
             unread = "".join(f"\nNot read: {name}" for name in segments.unread)
             return _undecided(f"There is no segment date=YYYY-MM-DD/*.jsonl in {log}.{unread}")
         spark_log = out / "spark.log"
+        progress.stage("starting Spark")
         try:
             if given is not None:
                 own = archive.shipped(given.newSession())
                 own.conf.set("spark.sql.session.timeZone", "UTC")
-                findings = _judge(own, segments, chosen)
+                findings = _judge(own, segments, chosen, progress)
             else:
                 spark = start_spark(spark_log, chosen.master)
                 try:
-                    findings = _judge(spark, segments, chosen)
+                    findings = _judge(spark, segments, chosen, progress)
                 finally:
                     spark.stop()
         except (PySparkException, Py4JError, RuntimeError) as error:
             # Where the error is Java's, the first line only says what was called.
             told = " ".join(str(error).strip().split("\n")[:2])
             return _undecided(f"Spark failed, see {spark_log}: {told}")
-    report = out / "report.md"
-    report.write_text(render(findings), encoding="utf-8")
+        finally:
+            progress.end()
+    judged.append(findings)
+    report = written.write(findings, out, written.kept(out), time.monotonic() - begun)
     _tell(findings)
     print(f"Report: {report}")
     return findings.exit_code
 
 
-def _judge(spark: "SparkSession", segments: "Segments", chosen: Options) -> Findings:
+def _judge(
+    spark: "SparkSession", segments: "Segments", chosen: Options, progress: Progress
+) -> Findings:
     """Judge all that the log holds."""
     from spark_jobs import ingest
 
@@ -113,7 +142,9 @@ def _judge(spark: "SparkSession", segments: "Segments", chosen: Options) -> Find
         unread=segments.unread,
         unknown=segments.unknown,
     )
-    return audit.judge(spark, log, chosen.out, chosen.clock_error_us, chosen.min_coverage)
+    return audit.judge(
+        spark, log, chosen.out, chosen.clock_error_us, chosen.min_coverage, progress.stage
+    )
 
 
 def _tell(findings: Findings) -> None:

@@ -33,6 +33,7 @@ class Options:
         master: Spark's URL of a cluster; None for this machine.
         min_coverage: share of the promised reads that must have been judged for a verdict, 0 to 1.
         clock_error_us: by how much the clocks of proxies may differ, µs.
+        textfile: where metrics go for Prometheus' node exporter; None for nowhere.
     """
 
     log: Path
@@ -40,6 +41,7 @@ class Options:
     master: str | None = None
     min_coverage: float = 1.0
     clock_error_us: int = 0
+    textfile: Path | None = None
 
 
 def parse(arguments: Sequence[str] | None = None) -> Options:
@@ -79,6 +81,12 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
         metavar="MS",
         help="by how many milliseconds the clocks of proxies may differ (0)",
     )
+    parser.add_argument(
+        "--textfile",
+        type=Path,
+        metavar="PATH",
+        help="write metrics for Prometheus' node exporter to this file",
+    )
     chosen = parser.parse_args(arguments)
     return Options(
         log=chosen.log,
@@ -86,6 +94,7 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
         master=chosen.master,
         min_coverage=chosen.min_coverage,
         clock_error_us=chosen.clock_error,
+        textfile=chosen.textfile,
     )
 
 

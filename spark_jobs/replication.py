@@ -1,10 +1,11 @@
 """Replication lag by commit timestamps (WL#7319), from what the monitors have logged."""
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
 
-from spark_jobs.lag_analysis import quantiles
+from spark_jobs.lag_analysis import HOUR_US, begin_of, quantiles
+from spark_jobs.report_schema import REPLICATION_HOURS
 from spark_jobs.schema import RECORD_VERSION, REPLICATED, REPLICATION, WAITING
 
 _KEY = ("server", "channel", "source")
@@ -26,7 +27,7 @@ _LINE = StructType(
 )
 
 
-def transform(lines: DataFrame) -> DataFrame:
+def transform(records: DataFrame) -> DataFrame:
     """Sum up the transactions by server, channel and source.
 
     A transaction that several proxies, workers or copied segments tell of counts once. What a
@@ -34,36 +35,22 @@ def transform(lines: DataFrame) -> DataFrame:
     original to the immediate commit, is as the servers' clocks have it.
 
     Args:
-        lines: ``line``, as `ingest.read` gives them.
+        records: as `told` gives them.
 
     Returns:
         REPLICATION.
     """
-    told = (
-        lines.select(fn.from_json("line", _LINE).alias("record"))
-        .select("record.*")
-        .where((fn.col("v") == RECORD_VERSION) & (fn.col("kind") == "proof"))
-        .where("lag is not null")
-    )
     applied = (
-        told.select("server", fn.explode("lag.applied").alias("one"))
-        .select("server", "one.*")
-        .dropDuplicates(["server", "channel", "gtid", "ended_us"])
-        .withColumn("source", fn.substring_index("gtid", ":", 1))
-        .withColumn("upstream_us", fn.col("immediate_us") - fn.col("original_us"))
-        .withColumn("apply_us", fn.col("ended_us") - fn.col("began_us"))
+        _applied(records)
         .groupBy(*_KEY)
         .agg(
             fn.count("*").alias("transactions"),
-            *quantiles("end_to_end_us", "end_to_end_{}_us"),
-            *quantiles("last_hop_us", "last_hop_{}_us"),
-            *quantiles("upstream_us", "upstream_{}_us"),
-            *quantiles("apply_us", "apply_{}_us"),
+            *_lags(),
             fn.count_if(fn.col("upstream_us") < 0).alias("disordered"),
         )
     )
     waits = (
-        told.select("server", fn.explode("lag.waits").alias("one"))
+        records.select("server", fn.explode("lag.waits").alias("one"))
         .select("server", "one.*")
         .groupBy(*_KEY)
         .agg(fn.max("waits_us").alias("waits_max_us"))
@@ -76,3 +63,55 @@ def transform(lines: DataFrame) -> DataFrame:
         .orderBy(*_KEY)
         .select(REPLICATION.names)
     )
+
+
+def by_hour(records: DataFrame) -> DataFrame:
+    """Sum up the transactions by hour, server, channel and source.
+
+    Args:
+        records: as `told` gives them.
+
+    Returns:
+        REPLICATION_HOURS.
+    """
+    return (
+        _applied(records)
+        .groupBy(begin_of(HOUR_US, "ended_us").alias("hour_us"), *_KEY)
+        .agg(fn.count("*").alias("transactions"), *_lags())
+        .where("hour_us is not null")
+        .orderBy("hour_us", *_KEY)
+        .select(REPLICATION_HOURS.names)
+    )
+
+
+def told(lines: DataFrame) -> DataFrame:
+    """Find the few records that tell of lag; it pays to keep them.
+
+    Args:
+        lines: ``line``, as `ingest.read` gives them.
+
+    Returns:
+        ``server`` and ``lag`` (`LAG` in `routing/record.py`), beside ``v`` and ``kind``.
+    """
+    return (
+        lines.select(fn.from_json("line", _LINE).alias("record"))
+        .select("record.*")
+        .where((fn.col("v") == RECORD_VERSION) & (fn.col("kind") == "proof"))
+        .where("lag is not null")
+    )
+
+
+def _applied(records: DataFrame) -> DataFrame:
+    return (
+        records.select("server", fn.explode("lag.applied").alias("one"))
+        .select("server", "one.*")
+        .dropDuplicates(["server", "channel", "gtid", "ended_us"])
+        .withColumn("source", fn.substring_index("gtid", ":", 1))
+        .withColumn("upstream_us", fn.col("immediate_us") - fn.col("original_us"))
+        .withColumn("apply_us", fn.col("ended_us") - fn.col("began_us"))
+    )
+
+
+def _lags() -> list[Column]:
+    names = ("end_to_end", "last_hop", "upstream", "apply")
+    return [column for name in names for column in quantiles(f"{name}_us", f"{name}_{{}}_us")]

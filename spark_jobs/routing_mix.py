@@ -4,9 +4,15 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
 from spark_jobs.lag_analysis import quantiles
+from spark_jobs.report_schema import PINNED
 from spark_jobs.schema import ERRORS, FALLBACKS, MIX, RECORD
 
 DIMENSIONS = ("level", "class", "role", "server", "reason", "proof")
+
+KEPT = ("session", "transaction", "prepared", "cursor", "pinned", "unknown_required")
+"""Reasons for which a read goes to the primary whatever its replicas have."""
+
+_WORST = 20
 
 
 def transform(records: DataFrame) -> DataFrame:
@@ -89,6 +95,49 @@ def errors(records: DataFrame) -> DataFrame:
         .agg(fn.count("*").alias("statements"))
         .orderBy(fn.desc("statements"), *ERRORS.names[:3])
         .select(ERRORS.names)
+    )
+
+
+def pinned(records: DataFrame) -> DataFrame:
+    """Find the reads, by digest and user, that are most often kept on the primary or fall back.
+
+    Args:
+        records: RECORD.
+
+    Returns:
+        PINNED: twenty at most.
+    """
+    return _pinned(records, "digest", "user")
+
+
+def pinned_users(records: DataFrame) -> DataFrame:
+    """As `pinned`, by user alone."""
+    return (
+        _pinned(records, "user")
+        .withColumn("digest", fn.lit(None).cast("string"))
+        .select(PINNED.names)
+    )
+
+
+def _pinned(records: DataFrame, *by: str) -> DataFrame:
+    primary = fn.col("role").eqNullSafe("primary")
+    kept, fell_back = primary & fn.col("reason").isin(*KEPT), fn.col("fallbacks") != ""
+    return (
+        _statements(records)
+        .where(fn.col("class") == "read")
+        .groupBy(*by)
+        .agg(
+            fn.count("*").alias("reads"),
+            fn.count_if(primary).alias("on_primary"),
+            fn.count_if(kept).alias("kept"),
+            fn.count_if(fell_back).alias("fell_back"),
+            fn.mode(fn.when(primary, fn.col("reason")), deterministic=True).alias("reason"),
+            fn.sum(fn.col("ended_us") - fn.col("arrived_us")).alias("total_us"),
+        )
+        .where("kept + fell_back > 0")
+        .orderBy(fn.desc(fn.expr("kept + fell_back")), *by)
+        .limit(_WORST)
+        .select(*(name for name in PINNED.names if name != "digest" or name in by))
     )
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_jobs.segments import find_segments
-from tests.spark_jobs.routing_log import UUID, Run, on, save
+from tests.spark_jobs.routing_log import DAY_US, UUID, Run, on, save
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 P = UUID["primary"]
+HOUR_US = 3_600_000_000
 
 
 @pytest.fixture(scope="module")
@@ -24,13 +25,13 @@ def lines(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> "D
     for wait in range(1, 101):
         begun = int(str(write["ended_us"])) + 50
         run.waited(7, "r1", f"{P}:10", wait_us=wait, dispatched_us=begun)
-    run.waited(8, "r1", f"{P}:10", wait_us=1000)
+    run.waited(8, "r1", f"{P}:10", wait_us=1000, required=f"{P}:10")
     run.waited(7, "r2", f"{P}:10", wait_us=7)
     timed_out = {"reason": "wait_timeout", "wait_us": 50_000}
     run.read(7, "primary", "primary", fallbacks="r1:3306:wait_timeout", **timed_out)
     two = "r1:3306:wait_timeout,[::1]:3306:replica_lost"
     run.read(7, "primary", "primary", fallbacks=two, **timed_out)
-    run.read(7, "primary", "primary")
+    run.read(7, "primary", "primary", reason="pinned", digest="kept")
     run.write(7, "", outcome="error", error_code=1062, own_known=False)
     run.write(8, "", outcome="error", error_code=1062, own_known=False)
     run.write(8, "", outcome="lost")
@@ -54,6 +55,9 @@ def lines(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> "D
     waits = {"channel": "", "source": P, "waits_us": 7_000, "hop_waits_us": None}
     for server in ("r1", "r2"):
         run.probe(server, f"{P}:1-10", lag={"applied": [], "waits": [waits]})
+    run.probe("primary", f"{P}:1-10:20:30:tag:1-3,{UUID['other']}:t_2:1:5")
+    later = applied | {"ended_us": HOUR_US + 5}
+    run.probe("other", f"{P}:1-9", lag={"applied": [later], "waits": []})
     log = tmp_path_factory.mktemp("log")
     save(log, run)
     segments = find_segments(log, tmp_path_factory.mktemp("scratch"))
@@ -73,7 +77,9 @@ def records(lines: "DataFrame") -> "DataFrame":
 def test_replication_lag(lines: "DataFrame") -> None:
     from spark_jobs import replication
 
-    first, second = (row.asDict() for row in replication.transform(lines).collect())
+    _, first, second = (
+        row.asDict() for row in replication.transform(replication.told(lines)).collect()
+    )
     assert (first["server"], first["channel"], first["source"]) == ("r1:3306", "", P)
     assert (first["transactions"], first["disordered"]) == (2, 0)
     assert [first[f"end_to_end_{name}_us"] for name in ("p50", "max")] == [100, 300]
@@ -82,6 +88,18 @@ def test_replication_lag(lines: "DataFrame") -> None:
     assert first["waits_max_us"] == second["waits_max_us"] == 7_000
     assert (second["server"], second["transactions"]) == ("r2:3306", 0)
     assert second["end_to_end_max_us"] is None
+
+
+def test_replication_lag_by_hour(lines: "DataFrame") -> None:
+    from spark_jobs import replication
+
+    first, second = (row.asDict() for row in replication.by_hour(replication.told(lines)).collect())
+    assert [first[name] for name in ("hour_us", "server", "source")] == [0, "r1:3306", P]
+    assert [
+        first[f"{name}_max_us"] for name in ("end_to_end", "last_hop", "upstream", "apply")
+    ] == [*(300, 250, 50, 10)]
+    assert (first["transactions"], second["transactions"]) == (2, 1)
+    assert (second["hour_us"], second["server"]) == (HOUR_US, "other:3306")
 
 
 def test_what_is_written_of_lag_is_what_is_read() -> None:
@@ -97,10 +115,10 @@ def test_what_is_written_of_lag_is_what_is_read() -> None:
         ]
 
 
-def test_waits_and_lag(records: "DataFrame") -> None:
-    from spark_jobs import consistency_audit, lag_analysis, primary_history
+def test_waits_and_lag(records: "DataFrame", lines: "DataFrame") -> None:
+    from spark_jobs import consistency_audit, lag_analysis, primary_history, replication
 
-    judged = consistency_audit.transform(records, primary_history.learn(records))
+    judged = consistency_audit.transform(records, primary_history.learn(records)).persist()
     rows = [row.asDict() for row in lag_analysis.transform(judged).collect()]
     assert [(row["server"], row["proof"], row["reads"]) for row in rows] == [
         ("primary:3306", "primary", 2),
@@ -115,6 +133,87 @@ def test_waits_and_lag(records: "DataFrame") -> None:
         for row in rows
     ]
     assert lags[:2] == [[0, None, None], [100, 100, 150]]
+
+    hours = {row.server: row.asDict() for row in lag_analysis.hours(judged).collect()}
+    assert {row["hour_us"] for row in hours.values()} == {DAY_US}
+    assert [hours["r1:3306"][name] for name in ("reads", "waited", "wait_max_us")] == [
+        101,
+        101,
+        1000,
+    ]
+    assert [hours["primary:3306"][name] for name in ("reads", "waited")] == [3, 2]
+
+    replicated = replication.transform(replication.told(lines))
+    foregone = lag_analysis.foregone(judged, records, replicated).collect()
+    first, second = (row.asDict() for row in foregone)
+    # Reads were sent 50 µs after the write; what they waited is no part of its age.
+    assert [first[name] for name in ("server", "reads", "exposed", "late")] == [
+        "r1:3306",
+        101,
+        100,
+        2,
+    ]
+    assert [first[f"age_{name}_us"] for name in ("p50", "p99", "max")] == [50, 50, 50]
+    assert [first[f"probe_{name}_us"] for name in ("p50", "p99")] == [880, 880]
+    assert [first[f"strong_{name}_us"] for name in ("p50", "p99")] == [880 + 100, 880 + 300]
+    assert [second[name] for name in ("server", "reads", "late", "lag_p50_us")] == [
+        *("r2:3306", 1, 0, None)
+    ]
+    assert second["strong_p99_us"] == 880
+
+
+def test_waits_by_level(records: "DataFrame") -> None:
+    from spark_jobs import lag_analysis
+
+    (row,) = (row.asDict() for row in lag_analysis.waits(records).collect())
+    assert (row["level"], row["reads"], row["waited"]) == ("READ_OWN_WRITES", 105, 104)
+    assert row["wait_total_us"] == 5050 + 1000 + 7 + 2 * 50_000
+    assert (row["wait_p50_us"], row["wait_max_us"]) == (51, 50_000)
+    assert (row["fell_back"], row["fallback_total_us"], row["fallback_max_us"]) == (2, 40, 20)
+
+
+def test_the_worst_minutes(spark: "SparkSession", records: "DataFrame") -> None:
+    from spark_jobs import lag_analysis
+
+    (row,) = lag_analysis.minutes(records).collect()
+    assert (row.minute_us, row.reads, row.waited, row.wait_max_us) == (DAY_US, 105, 104, 50_000)
+    assert row.wait_total_us == 5050 + 1000 + 7 + 2 * 50_000
+    assert (row.fell_back, row.writes) == (2, 1)
+    assert [tuple(one) for one in row.written] == [(1, f"{0:016x}", "shop", "app")]
+    calm = records.where("wait_us = 0 and fallbacks = ''")
+    assert lag_analysis.minutes(calm).count() == 0
+    times = [(HOUR_US - 1,), (HOUR_US,)]
+    begins = spark.createDataFrame(times, "t long").select(lag_analysis.begin_of(HOUR_US, "t"))
+    assert [row[0] for row in begins.collect()] == [0, HOUR_US]
+
+
+def test_how_sets_grow(records: "DataFrame") -> None:
+    from spark_jobs import gtid_growth
+
+    rows = gtid_growth.transform(records).collect()
+    assert {row.hour_us for row in rows} == {DAY_US}
+    sizes = {row.server: tuple(row)[4:] for row in rows}
+    whole = f"{P}:1-10:20:30:tag:1-3,{UUID['other']}:t_2:1:5"
+    assert sizes["primary:3306"] == (1, 2, 2, 6, len(whole))
+    assert sizes["r1:3306"] == (5, 1, 0, 1, len(P) + 5)
+    assert sizes[""] == (1, 1, 0, 1, len(P) + 3)
+    assert {(row.what, row.role) for row in rows} == {
+        *(("executed", "primary"), ("executed", "replica"), ("required", ""))
+    }
+
+
+def test_what_misses_the_replicas_most(records: "DataFrame") -> None:
+    from spark_jobs import routing_mix
+
+    rows = [row.asDict() for row in routing_mix.pinned(records).collect()]
+    assert [(row["kept"], row["fell_back"], row["reason"]) for row in rows] == [
+        *((0, 1, "wait_timeout"), (0, 1, "wait_timeout"), (1, 0, "pinned"))
+    ]
+    assert rows[2]["digest"] == "kept"
+    (user,) = (row.asDict() for row in routing_mix.pinned_users(records).collect())
+    assert (user["digest"], user["user"], user["reason"]) == (None, "app", "wait_timeout")
+    assert [user[name] for name in ("reads", "on_primary", "kept", "fell_back")] == [105, 3, 1, 2]
+    assert user["total_us"] == 105 * 900
 
 
 def test_where_statements_went(records: "DataFrame") -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -80,9 +81,12 @@ def shown(folder: Path, monkeypatch: pytest.MonkeyPatch, **others: demo_audit.Ve
     said = SAID | {name.replace("_", "-"): verdict for name, verdict in others.items()}
 
     async def audit(log: Path) -> demo_audit.Verdict:
+        (log / "_audit").mkdir(parents=True)
+        (log / "_audit" / "report.html").write_text(f"of {log.name}")
         return said[log.name]
 
     monkeypatch.setattr(demo_audit, "_audit", audit)
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
     asyncio.run(demo_audit.show(demo_log(folder / "log"), "gate"))
 
 
@@ -92,7 +96,10 @@ def test_both_verdicts_are_shown(
     shown(tmp_path, monkeypatch)
     told = capsys.readouterr().out
     assert "\n    Clean.\n" in told
-    assert told.endswith("\n      read\n    1 violation.\n")
+    assert "\n      read\n    1 violation.\n" in told
+    page = told.rstrip().rpartition(" ")[2]
+    assert Path(page).read_text() == "of one-stale-read"
+    assert Path(page).suffix == ".html"
 
 
 def test_what_the_audit_lacks_is_told_once(

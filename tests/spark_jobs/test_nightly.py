@@ -10,6 +10,7 @@ import pytest
 import zstandard
 
 from spark_jobs import nightly, spark_session
+from spark_jobs.report import page
 from tests.spark_jobs.routing_log import UUID, Run, save
 
 if TYPE_CHECKING:
@@ -47,13 +48,18 @@ def test_a_clean_log_with_a_torn_line(tmp_path: Path, capsys: pytest.CaptureFixt
     assert nightly.run(tmp_path, None) == 0
     assert capsys.readouterr().out == (
         "Clean. Of 2 reads with a promise, every one met a server that was shown to have what it "
-        f"had to see.\nReport: {tmp_path}/_audit/report.md\n"
+        f"had to see.\nReport: {tmp_path}/_audit/report.html\n"
     )
-    report = (tmp_path / "_audit" / "report.md").read_text()
-    assert "| `date=2026-11-30/gate-0-a1.jsonl.open` | torn | 1 |" in report
+    reports = [tmp_path / "_audit" / name for name in ("report.html", "report.md")]
+    shown, summary = (report.read_text() for report in reports)
+    assert "<td>date=2026-11-30/gate-0-a1.jsonl.open</td><td>torn</td>" in shown
+    assert "No records: 1 line in 1 file." in summary
     # What it wrote is not read the next time.
-    assert nightly.run(tmp_path, None) == 0
-    assert (tmp_path / "_audit" / "report.md").read_text() == report
+    metrics = tmp_path / "audit.prom"
+    assert nightly.main(["--log", str(tmp_path), "--textfile", str(metrics)]) == 0
+    assert reports[1].read_text() == summary
+    assert f'tidegate_audit_exit_code{{log="{tmp_path}"}} 0.0' in metrics.read_text()
+    assert f'tidegate_audit_violations{{log="{tmp_path}"}} 0.0' in metrics.read_text()
 
 
 @spark_test
@@ -93,7 +99,7 @@ def test_a_violation(
         "\n"
         "1 violation. Acknowledged writes are lost. Of 5 reads with a promise, 1 met a server not "
         "shown to have what it had to see. Not judged: 1 read.\n"
-        f"Report: {out}/report.md\n"
+        f"Report: {out}/report.html\n"
     )
     assert not (tmp_path / "log" / "_audit").exists()
     reads = spark.read.parquet(str(out / "reads"))
@@ -114,7 +120,9 @@ def test_a_violation(
     assert (lost.seq, lost.gtids, lost.writes[0].seq) == (10, f"{P}:11", 7)
     report = (out / "report.md").read_text()
     assert "| STRONG | connection | 1 | 1 | 1 | 0 | 0 | 0 | 0 | 0 |" in report
-    assert "## Acknowledged and lost" in report
+    shown = (out / "report.html").read_text()
+    assert "Acknowledged and lost" in shown
+    assert "the same session writes 0000000000000004 on primary:3306" in shown
 
 
 @spark_test
@@ -212,6 +220,30 @@ def test_without_pyspark(
     assert "pip install 'tidegate[audit]'" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("unstarted")
+def test_metrics_of_an_audit_that_could_not_judge(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(nightly, "what_is_missing", lambda: "No Spark.")
+    metrics, log = tmp_path / "audit.prom", tmp_path / "log"
+    assert nightly.main(["--log", str(log), "--textfile", str(metrics)]) == 2
+    told = metrics.read_text()
+    assert f'tidegate_audit_exit_code{{log="{log}"}} 2.0' in told
+    assert "violations" not in told
+    assert nightly.main(["--log", str(log), "--textfile", str(tmp_path / "nowhere" / "x")]) == 2
+    assert f"could not write {tmp_path}/nowhere/x" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("unstarted")
+def test_without_the_template_engine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(nightly, "what_is_missing", lambda: None)
+    monkeypatch.setattr(page, "find_spec", lambda _name: None)
+    assert nightly.run(tmp_path, None) == 2
+    assert "Jinja2 is not installed" in capsys.readouterr().err
+
+
 def java(folder: Path, script: str) -> Path:
     path = folder / "bin" / "java"
     path.parent.mkdir()
@@ -289,11 +321,12 @@ def test_a_spark_that_fails(
     save(tmp_path, clean())
     gone = (tmp_path / "gone.jsonl",)
     monkeypatch.setattr(segments, "find_segments", lambda *_: segments.Segments(gone, ()))
-    report = tmp_path / "_audit" / "report.md"
-    report.parent.mkdir()
-    report.write_text("yesterday's")
+    reports = [tmp_path / "_audit" / name for name in ("report.html", "report.md")]
+    reports[0].parent.mkdir()
+    for report in reports:
+        report.write_text("yesterday's")
     assert nightly.run(tmp_path, None) == 2
     told = capsys.readouterr()
     assert "Spark failed, see" in told.err
     assert not told.out
-    assert not report.exists()
+    assert not any(report.exists() for report in reports)

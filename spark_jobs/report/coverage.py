@@ -1,0 +1,103 @@
+"""How many reads were judged and what came of them, by what they were promised."""
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from spark_jobs.findings import OUTSIDE, Findings
+from spark_jobs.promise import LEVELS, SCOPES
+from spark_jobs.verdict import Finding, Verdict
+
+HEADS: Final = {
+    Verdict.OK: "Clean",
+    Verdict.VIOLATION: "Violations",
+    Verdict.NOT_JUDGED: "Not judged",
+    Verdict.GIVEN_UP: "Given up",
+    Verdict.NO_ANSWER: "No answer",
+    Verdict.NO_PROMISE: "No promise",
+}
+"""How tables head the verdicts."""
+
+
+class Promise(NamedTuple):
+    """The reads of one level and scope.
+
+    Attributes:
+        level: theirs.
+        scope: theirs.
+        counts: how many of them each verdict was given to.
+    """
+
+    level: str
+    scope: str
+    counts: Counter[str]
+
+    @property
+    def reads(self) -> int:
+        """All of them."""
+        return sum(self.counts.values())
+
+    @property
+    def judged(self) -> int:
+        """Those that are right or wrong."""
+        return self.counts[Verdict.OK] + self.counts[Verdict.VIOLATION]
+
+    @property
+    def promised(self) -> int:
+        """Those that a server answered and that had been promised something."""
+        return self.reads - sum(self.counts[verdict] for verdict in OUTSIDE)
+
+
+class Ground(NamedTuple):
+    """Why reads were given a verdict.
+
+    Attributes:
+        verdict: which.
+        finding: why.
+        reads: how many.
+    """
+
+    verdict: str
+    finding: str
+    reads: int
+
+
+def by_promise(findings: Findings) -> list[Promise]:
+    """Sum up the verdicts by level and scope, the weakest first."""
+    counts: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    for row in findings.verdicts:
+        promise = row.text("level"), row.text("scope")
+        counts[promise][row.text("verdict")] += row.number("reads")
+    return [Promise(*key, counts[key]) for key in sorted(counts, key=lambda key: place_of(*key))]
+
+
+def grounds(findings: Findings) -> list[Ground]:
+    """Sum up the verdicts by finding, in the order of `Verdict`, the most frequent first."""
+    pairs: Counter[tuple[str, str]] = Counter()
+    for row in findings.verdicts:
+        pairs[row.text("verdict"), row.text("finding")] += row.number("reads")
+    order = list(Verdict)
+    found = [Ground(*pair, reads) for pair, reads in pairs.items()]
+    return sorted(found, key=lambda it: (order.index(Verdict(it.verdict)), -it.reads, it.finding))
+
+
+def not_judged(findings: Findings) -> Sequence[tuple[str, str, str, int]]:
+    """Level, scope, finding and number of the reads that were not judged."""
+    found = [
+        (row.text("level"), row.text("scope"), row.text("finding"), row.number("reads"))
+        for row in findings.verdicts
+        if row.text("verdict") == Verdict.NOT_JUDGED
+    ]
+    return sorted(found, key=lambda row: (*place_of(row[0], row[1]), row[2]))
+
+
+def meaning(finding: str) -> str:
+    """The sentence that explains a finding."""
+    return next((it.meaning for it in Finding if it == finding), "")
+
+
+def place_of(level: str, scope: str) -> tuple[int, int]:
+    """Where a level and a scope stand in a table; what is not known comes last."""
+    places = ((level, LEVELS), (scope, SCOPES))
+    first, second = (order.index(it) if it in order else len(order) for it, order in places)
+    return first, second

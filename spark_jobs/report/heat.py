@@ -1,0 +1,72 @@
+"""A figure by hour and server, as a grid whose colours show where to look."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from spark_jobs.findings import Row
+from spark_jobs.markdown import moment, span
+
+
+class Cell(NamedTuple):
+    """An hour of a server.
+
+    Attributes:
+        text: the figure; "" if there is none.
+        warmth: 0 to 100, by its place between the smallest and the largest of the grid.
+        told: what a pointer on it is told.
+    """
+
+    text: str
+    warmth: int
+    told: str
+
+
+@dataclass(frozen=True, slots=True)
+class Heat:
+    """A grid.
+
+    Attributes:
+        title: what it shows.
+        hours: heads of the columns.
+        rows: a server and its cells.
+    """
+
+    title: str
+    hours: Sequence[str]
+    rows: Sequence[tuple[str, Sequence[Cell]]]
+
+
+def grid(title: str, rows: Iterable[Row], column: str) -> Heat:
+    """Arrange one figure; of several rows of an hour and server the largest counts.
+
+    Args:
+        title: what it shows.
+        rows: with `hour_us` and `server`.
+        column: microseconds, or null.
+    """
+    figures: dict[tuple[str, int], int] = {}
+    for row in rows:
+        if row.has(column) and row.has("hour_us"):
+            place = row.text("server"), row.number("hour_us")
+            figures[place] = max(row.number(column), figures.get(place, 0))
+    servers = sorted({server for server, _ in figures})
+    hours = sorted({hour for _, hour in figures})
+    logs = [math.log10(1 + figure) for figure in figures.values()]
+    low, high = (min(logs), max(logs)) if logs else (0.0, 0.0)
+
+    def cell(server: str, hour: int) -> Cell:
+        figure = figures.get((server, hour))
+        if figure is None:
+            return Cell("", 0, "")
+        place = (math.log10(1 + figure) - low) / (high - low) if high > low else 0
+        text = span(figure)
+        return Cell(text, round(100 * place), f"{server}, {moment(hour)[:16]}: {text}")
+
+    several = len({moment(hour)[:10] for hour in hours}) > 1
+    return Heat(
+        title,
+        [moment(hour)[5 if several else 11 : 13] for hour in hours],
+        [(server, [cell(server, hour) for hour in hours]) for server in servers],
+    )

@@ -1,0 +1,17 @@
+"""How much was lost."""
+
+from collections.abc import Iterable
+
+from spark_jobs.findings import Row
+from spark_jobs.gtid import GtidSet, parse
+
+
+def count_lost(rows: Iterable[Row]) -> int:
+    """Count the transactions that LOST names; several proxies may tell of the same.
+
+    A long set is cut short there, so they are at least as many.
+    """
+    lost = GtidSet()
+    for row in rows:
+        lost.update(parse(row.text("gtids").removesuffix(",…")))
+    return lost.count()

@@ -1,0 +1,210 @@
+"""The audit as one HTML file: no script, no font, no network; light or dark as its reader's system.
+
+Whatever comes from the log is text, which the template engine escapes.
+"""
+
+import unicodedata
+from collections.abc import Sequence
+from importlib.resources import files
+from importlib.util import find_spec
+from itertools import groupby
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from spark_jobs.counter_example import counter_example, lost_writes, promise, read_by
+from spark_jobs.findings import CLEAN, VIOLATED, Findings, Row
+from spark_jobs.markdown import counted, moment, span
+from spark_jobs.report import coverage, log, timeline, traffic, trend
+from spark_jobs.report.losses import count_lost
+from spark_jobs.report.table import Table
+from spark_jobs.results import Summary
+from spark_jobs.verdict import Verdict
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+_LOST: Final = 20
+"""Answers of primaries that lacked something beyond which the rest is only counted."""
+
+
+class Example(NamedTuple):
+    """A read that missed something, or may have."""
+
+    title: str
+    promise: str
+    line: timeline.Timeline
+    text: str
+
+
+class Kind(NamedTuple):
+    """Examples of one finding."""
+
+    finding: str
+    meaning: str
+    examples: Sequence[Example]
+
+
+class Figure(NamedTuple):
+    """A number that is looked for first."""
+
+    name: str
+    value: str
+    is_bad: bool = False
+
+
+class Bar(NamedTuple):
+    """Part of the reads of one promise, in percent of them."""
+
+    name: str
+    verdict: str
+    percent: float
+    reads: int
+
+
+class Share(NamedTuple):
+    """The reads of one promise, and how they came out."""
+
+    level: str
+    scope: str
+    reads: int
+    covered: str
+    bars: Sequence[Bar]
+
+
+def what_is_missing() -> str | None:
+    """Say what the page lacks to be written and how to get it; None if it lacks nothing."""
+    if find_spec("jinja2") is not None:
+        return None
+    return "Jinja2 is not installed, which writes the report:  pip install 'tidegate[audit]'"
+
+
+def render(findings: Findings, nights: Sequence[Summary] = (), duration_s: float = 0.0) -> str:
+    """Write the page.
+
+    Args:
+        findings: the audit's.
+        nights: the newest judgement of each day that was kept, in any order.
+        duration_s: how long the audit took, in seconds; 0 if that is not to be told.
+    """
+    from jinja2 import Environment, StrictUndefined
+
+    here = files(__package__)
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters["coded"] = _coded
+    template = environment.from_string((here / "page.html.jinja").read_text(encoding="utf-8"))
+    grounds = [(*ground, coverage.meaning(ground.finding)) for ground in coverage.grounds(findings)]
+    page = template.render(
+        style=(here / "page.css").read_text(encoding="utf-8"),
+        findings=findings,
+        state={CLEAN: "clean", VIOLATED: "violated"}.get(findings.exit_code, "undecided"),
+        period=period(findings),
+        figures=_figures(findings, duration_s),
+        charts=trend.charts(nights),
+        nights=_nights(nights),
+        shares=_shares(findings),
+        not_judged=Table(
+            ("Level", "Scope", "Finding", "Reads"),
+            coverage.not_judged(findings),
+            "Why reads were not judged:",
+        ),
+        grounds=Table(("Verdict", "Finding", "Reads", "Meaning"), grounds),
+        lost=[lost_writes(row) for row in findings.lost[:_LOST]],
+        violations=_kinds(findings.violations, findings.scenes),
+        undecided=_kinds(findings.undecided, findings.scenes),
+        sections=[*traffic.sections(findings), log.section(findings)],
+    )
+    return "".join(map(_visible, page))
+
+
+def period(findings: Findings) -> str:
+    """What the log spans; "" if it holds no record."""
+    if not findings.runs:
+        return ""
+    begin = min(row.number("from_us") for row in findings.runs)
+    end = max(row.number("to_us") for row in findings.runs)
+    return (
+        f"from {moment(begin)[:-7]} to {moment(end)[:-7]} UTC: "
+        f"{counted(findings.in_runs('statements'), 'statement')} in "
+        f"{counted(len(findings.runs), 'run')}"
+    )
+
+
+def _figures(findings: Findings, duration_s: float) -> list[Figure]:
+    violations, lost = findings.reads(Verdict.VIOLATION), count_lost(findings.lost)
+    told = [
+        Figure("violations", f"{violations:,}", violations > 0),
+        Figure("lost transactions", f"{lost:,}", lost > 0),
+        Figure("reads with a promise", f"{findings.promised:,}"),
+    ]
+    if findings.promised:
+        share = findings.coverage
+        told.append(Figure("of them judged", trend.share(share), share < findings.min_coverage))
+    if duration_s:
+        told.append(Figure("the audit took", span(round(duration_s * 1_000_000))))
+    return told
+
+
+def _nights(nights: Sequence[Summary]) -> Table:
+    return Table(
+        ("Date", "Violations", "Losses", "Judged", "Duration"),
+        (
+            (
+                *(night.date, night.violations, night.lost, trend.share(night.coverage)),
+                span(round(night.duration_s * 1_000_000)),
+            )
+            for night in sorted(nights, key=lambda it: it.date, reverse=True)
+        ),
+    )
+
+
+def _shares(findings: Findings) -> list[Share]:
+    return [
+        Share(
+            *(it.level, it.scope, it.reads),
+            trend.share(1 - it.counts[Verdict.NOT_JUDGED] / it.promised) if it.promised else "",
+            [
+                Bar(head, verdict.name.lower(), 100 * reads / it.reads, reads)
+                for verdict, head in coverage.HEADS.items()
+                if (reads := it.counts[verdict])
+            ],
+        )
+        for it in coverage.by_promise(findings)
+    ]
+
+
+def _kinds(reads: Sequence[Row], scenes: Sequence[Row]) -> list[Kind]:
+    return [
+        Kind(
+            finding,
+            coverage.meaning(finding),
+            [
+                Example(
+                    timeline.title(read),
+                    f"{read_by(read)}; promised {promise(read)}",
+                    timeline.of(read, scenes),
+                    counter_example(read),
+                )
+                for read in group
+            ],
+        )
+        for finding, group in groupby(reads, key=lambda read: read.text("finding"))
+    ]
+
+
+def _coded(text: str) -> "Markup":
+    """Text with its code spans, which is how verdicts name files and policies."""
+    from markupsafe import Markup
+
+    parts = text.split("`")
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if number % 2 else part
+        for number, part in enumerate(parts)
+    )
+
+
+def _visible(character: str) -> str:
+    """A character, or a sign in its place that cannot turn text around or hide it."""
+    if character in "\n\t" or unicodedata.category(character) not in ("Cc", "Cf", "Cs"):
+        return character
+    return "\N{REPLACEMENT CHARACTER}"

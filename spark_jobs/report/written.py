@@ -1,0 +1,55 @@
+"""The files that a report is."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from spark_jobs.findings import Findings
+from spark_jobs.report import page, summary
+from spark_jobs.report.trend import NIGHTS
+from spark_jobs.results import Results, Summary
+
+PAGE: Final = "report.html"
+SUMMARY: Final = "report.md"
+
+
+def write(
+    findings: Findings, folder: Path, nights: Sequence[Summary] = (), duration_s: float = 0.0
+) -> Path:
+    """Write the page and the summary; return where the page is.
+
+    Args:
+        findings: the audit's.
+        folder: where they go, which is there.
+        nights: the newest judgement of each day that was kept, in any order.
+        duration_s: how long the audit took, in seconds; 0 if that is not to be told.
+    """
+    report = folder / PAGE
+    _write(report, page.render(findings, nights, duration_s))
+    _write(folder / SUMMARY, summary.render(findings, str(report)))
+    return report
+
+
+def kept(out: Path) -> list[Summary]:
+    """The newest judgement of each of the last days that were kept.
+
+    Args:
+        out: the audit's directory.
+
+    Raises:
+        OSError: one cannot be read; the message names it.
+    """
+    results = Results(out)
+    found = (results.newest(day) for day in results.days()[-NIGHTS:])
+    return [night for night in found if night is not None]
+
+
+def remove(folder: Path) -> None:
+    """Remove them, so that nobody takes an earlier night's report for this one's."""
+    for name in (PAGE, SUMMARY):
+        (folder / name).unlink(missing_ok=True)
+
+
+def _write(path: Path, text: str) -> None:
+    # A log may hold halves of surrogate pairs, which UTF-8 has not.
+    path.write_text(text, encoding="utf-8", errors="replace")
