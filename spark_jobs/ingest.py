@@ -1,8 +1,10 @@
 """The routing log: from files to numbered records, without losing sight of what is not there."""
 
 import re
+from collections.abc import Iterable
 from functools import reduce
 from operator import or_
+from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as fn
@@ -15,23 +17,28 @@ from spark_jobs.segments import Segments
 
 def read(spark: SparkSession, segments: Segments) -> DataFrame:
     """Read the lines: ``file`` (its last two path components) and ``line``."""
-    # Hadoop takes these characters for patterns.
-    paths = [re.sub(r"([\\{}\[\]*?])", r"\\\1", str(path)) for path in segments.paths]
-    return spark.read.text(paths, lineSep="\n").select(
+    return spark.read.text(names(segments.paths), lineSep="\n").select(
         fn.regexp_extract(fn.col("_metadata.file_path"), "[^/]+/[^/]+$", 0).alias("file"),
         fn.col("value").alias("line"),
     )
 
 
-def parse(lines: DataFrame) -> DataFrame:
+def names(paths: Iterable[Path | str]) -> list[str]:
+    """Paths as Spark reads them: Hadoop takes some characters for patterns."""
+    return [re.sub(r"([\\{}\[\]*?])", r"\\\1", str(path)) for path in paths]
+
+
+def parse(lines: DataFrame, *others: str) -> DataFrame:
     """Read each line as a record.
 
     Args:
-        lines: ``file``, ``line``.
+        lines: ``file``, ``line`` and the others.
+        others: columns that are kept as they are.
 
     Returns:
         RECORD, ``file``, ``fingerprint`` (of the line), ``fault``: null for a record, else "torn"
-        (a line cut short), "damaged" or "foreign" (a version or kind that is not known), ``line``.
+        (a line cut short), "damaged" or "foreign" (a version or kind that is not known), ``line``
+        and the others.
     """
     loose = StructType([StructField(field.name, field.dataType) for field in RECORD])
     loose.add(StructField("_unread", StringType()))
@@ -49,15 +56,15 @@ def parse(lines: DataFrame) -> DataFrame:
         .when(~fn.col("kind").isin("statement", "proof", "gap"), "foreign")
     )
     return (
-        lines.select("file", "line")
+        lines.select("file", "line", *others)
         .where(fn.trim("line") != "")
-        .select("file", "line", read.alias("record"))
-        .select("file", "line", "record.*")
+        .select("file", "line", *others, read.alias("record"))
+        .select("file", "line", *others, "record.*")
         .select(
             *(*RECORD.names, "file"),
             fn.xxhash64("line").alias("fingerprint"),
             fault.alias("fault"),
-            "line",
+            *("line", *others),
         )
     )
 

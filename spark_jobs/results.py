@@ -6,7 +6,6 @@ holds all of one judgement. The newest is the one with the highest number; those
 """
 
 import json
-import os
 import re
 import shutil
 from collections.abc import Mapping, Sequence
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from spark_jobs.day import Day
+from spark_jobs.disk import sync, sync_all
 from spark_jobs.findings import Findings
 from spark_jobs.markdown import counted
 from spark_jobs.verdict import Verdict
@@ -226,8 +226,9 @@ class Results:
         )
         place = self._days / f"date={day}" / f"judgement={summary.judgement}"
         place.parent.mkdir(parents=True, exist_ok=True)
-        sync(staged)
+        sync_all(staged)
         staged.rename(place)
+        sync(place.parent)
         return place
 
 
@@ -245,17 +246,6 @@ def read_summary(folder: Path) -> Summary:
         return Summary(**{field.name: values[field.name] for field in fields(Summary)})
     except (ValueError, KeyError, TypeError) as error:
         raise OSError(f"{path} is no summary of a judgement: {error!r}") from error
-
-
-def sync(folder: Path) -> None:
-    """Put all that is below a folder onto the disk, so that a rename never outlives its files."""
-    for here, _, names in os.walk(folder):
-        for path in (*(Path(here, name) for name in names), Path(here)):
-            handle = os.open(path, os.O_RDONLY)
-            try:
-                os.fsync(handle)
-            finally:
-                os.close(handle)
 
 
 def told_changes(now: Summary, before: Summary) -> str:

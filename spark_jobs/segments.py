@@ -1,8 +1,12 @@
 """The files of a routing log: which are read, and which are not."""
 
+import gzip
 import os
 import re
 import shutil
+import time
+import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -12,11 +16,50 @@ import zstandard
 _SEGMENT: Final = re.compile(r"(date=[^/]+/[^/]+\.jsonl)(\.open|\.gz|\.zst)?")
 _LIKE_A_SEGMENT: Final = re.compile(r"(?is)(.*\.jsonl).*|.*\.(gz|zst|bz2|xz|lz4|zip)")
 _CHUNK: Final = 1 << 20
+_RECENT_S: Final = 600.0
+"""Age until which a proxy may be expected to compress a segment, which takes a minute or so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A segment that the proxy has finished.
+
+    Attributes:
+        name: ``date=YYYY-MM-DD/….jsonl``, whatever it is packed in.
+        path: the file.
+        source: where it is to be read: the same file below the listing's scratch directory, or a
+            copy of it there.
+        size: of the file, bytes.
+        modified_ns: when the file was last changed, ns since the epoch.
+    """
+
+    name: str
+    path: Path
+    source: Path
+    size: int
+    modified_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The files of a log, none of them opened.
+
+    Attributes:
+        closed: segments that the proxy has finished.
+        live: copies of the segments that it was still writing (or was killed over).
+        unread: files, as the log names them, that seem to hold records and cannot be read.
+        unknown: all other files.
+    """
+
+    closed: tuple[Segment, ...]
+    live: tuple[Path, ...]
+    unread: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Segments:
-    """The files of a log.
+    """The files of a log, as Spark can read them.
 
     Attributes:
         complete: segments that the proxy has finished.
@@ -37,11 +80,26 @@ class Segments:
 
 
 def find_segments(log: Path, scratch: Path, out: Path | None = None) -> Segments:
+    """List a log that may be growing, and make all of it readable."""
+    return make_readable(list_segments(log, scratch, out), scratch)
+
+
+def make_readable(found: Listing, scratch: Path) -> Segments:
+    """Make all that was listed readable.
+
+    Raises:
+        OSError: a file cannot be read; the message names it.
+    """
+    complete = tuple(readable(segment, scratch) for segment in found.closed)
+    return Segments(complete, found.live, found.unread, found.unknown)
+
+
+def list_segments(log: Path, scratch: Path, out: Path | None = None) -> Listing:
     """List a log that may be growing.
 
     A live segment is renamed when it is complete, so it is copied first, and its copy dropped if
-    the rename came between. A segment may be compressed: Spark reads ``.gz``, and ``.zst`` is
-    unpacked here. Everything is named by a path below `scratch`: a log may be in a directory whose
+    the rename came between. One that was completed just now is copied, too: the proxy may be about
+    to compress it. Everything is named by a path below `scratch`: a log may be in a directory whose
     name Hadoop would take for a pattern or for a URI.
 
     Args:
@@ -63,27 +121,78 @@ def find_segments(log: Path, scratch: Path, out: Path | None = None) -> Segments
             continue  # renamed; it is among the complete ones below
         live[name.removesuffix(".open")] = copy
     (scratch / "log").symlink_to(log.resolve())
-    complete: dict[str, Path] = {}
+    closed: dict[str, Segment] = {}
     others: list[str] = []
     # In this order a segment comes before what it was compressed to.
     for name in sorted(_files(log, {log / "_audit", out})):
         known = _SEGMENT.fullmatch(name)
-        if known is None or (known[2] and known[1] in complete):
+        if known is None or (known[2] and known[1] in closed):
             others.append(name)
-        elif known[2] == ".zst":
-            complete[known[1]] = _unpacked(log / name, scratch / "unpacked" / known[1])
         elif known[2] != ".open":
-            complete[known[1]] = scratch / "log" / name
-    told = {*complete, *live}
+            closed[known[1]] = _closed(log, name, known[1], scratch)
+    told = {*closed, *live}
     unread = [
         name for name in others if (like := _LIKE_A_SEGMENT.fullmatch(name)) and like[1] not in told
     ]
-    return Segments(
-        complete=tuple(complete.values()),
-        live=tuple(copy for name, copy in live.items() if name not in complete),
+    return Listing(
+        closed=tuple(closed.values()),
+        live=tuple(copy for name, copy in live.items() if name not in closed),
         unread=tuple(unread),
         unknown=tuple(name for name in others if name not in unread),
     )
+
+
+def readable(segment: Segment, scratch: Path) -> Path:
+    """Where Spark can read a segment: it reads ``.gz``, and ``.zst`` is unpacked to `scratch`.
+
+    Raises:
+        OSError: it cannot be read; the message names it.
+    """
+    if segment.source.suffix != ".zst":
+        return segment.source
+    plain = scratch / "unpacked" / segment.name
+    plain.parent.mkdir(parents=True, exist_ok=True)
+    with plain.open("wb") as file:
+        file.writelines(content(segment.source))
+    return plain
+
+
+def content(path: Path) -> Iterator[bytes]:
+    """What a file of records holds, unpacked, in pieces.
+
+    Raises:
+        OSError: it cannot be read, or is not what its name says; the message names it.
+    """
+    match path.suffix:
+        case ".zst":
+            yield from _unpacked(path)
+        case ".gz":
+            try:
+                with gzip.open(path) as packed:
+                    while data := packed.read(_CHUNK):
+                        yield data
+            except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+                raise OSError(f"{path} is cut short or damaged: {error}") from error
+        case _:
+            with path.open("rb") as plain:
+                while data := plain.read(_CHUNK):
+                    yield data
+
+
+def _closed(log: Path, file: str, name: str, scratch: Path) -> Segment:
+    path, source = log / file, scratch / "log" / file
+    if path.suffix == ".jsonl":
+        try:
+            stat = path.stat()
+            if time.time() - stat.st_mtime < _RECENT_S:
+                source = scratch / "recent" / file
+                source.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(path, source)
+        except FileNotFoundError:  # it has been compressed since
+            return _closed(log, f"{file}.zst", name, scratch)
+    else:
+        stat = path.stat()
+    return Segment(name, path, source, stat.st_size, stat.st_mtime_ns)
 
 
 def _files(log: Path, others: set[Path | None]) -> list[str]:
@@ -104,15 +213,14 @@ def _raise(error: OSError) -> None:
     raise error
 
 
-def _unpacked(path: Path, to: Path) -> Path:
+def _unpacked(path: Path) -> Iterator[bytes]:
     """Unpack a file of Zstandard frames; one that is cut short is an error."""
-    to.parent.mkdir(parents=True, exist_ok=True)
     frame, begun = zstandard.ZstdDecompressor().decompressobj(), False
     try:
-        with path.open("rb") as packed, to.open("wb") as plain:
+        with path.open("rb") as packed:
             while data := packed.read(_CHUNK):
                 while data:
-                    plain.write(frame.decompress(data))
+                    yield frame.decompress(data)
                     data, begun = frame.unused_data, not frame.eof
                     if frame.eof:
                         frame = zstandard.ZstdDecompressor().decompressobj()
@@ -120,4 +228,3 @@ def _unpacked(path: Path, to: Path) -> Path:
         raise OSError(f"{path} is not what its name says: {error}") from error
     if begun or not path.stat().st_size:
         raise OSError(f"{path} is cut short.")
-    return to

@@ -1,11 +1,13 @@
 """Which files of a log are read, and that no other is passed over in silence."""
 
+import gzip
+import os
 from pathlib import Path
 
 import pytest
 import zstandard
 
-from spark_jobs.segments import find_segments
+from spark_jobs.segments import content, find_segments, list_segments, readable
 from tests.spark_jobs.routing_log import UUID, Run, save
 
 P = UUID["primary"]
@@ -40,7 +42,42 @@ def test_a_live_segment_is_read_once(
     # The proxy completes it between the two looks.
     live.write_text("the copy that came first")
     (path,) = find_segments(tmp_path, tmp_path_factory.mktemp("scratch")).paths
-    assert path.samefile(live.with_suffix(""))
+    assert (path.name, path.read_text()) == ("gate-0-a1.jsonl", live.with_suffix("").read_text())
+
+
+def test_a_segment_that_is_compressed_meanwhile_is_read_all_the_same(
+    tmp_path: Path, scratch: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    lay(tmp_path, "date=2026-11-30/a.jsonl")
+    plain = tmp_path / "date=2026-11-30" / "a.jsonl"
+    (segment,) = list_segments(tmp_path, scratch).closed
+    plain.with_name("a.jsonl.zst").write_bytes(zstandard.compress(plain.read_bytes()))
+    plain.unlink()
+    path = readable(segment, scratch)
+    assert (path.name, path.read_text()) == ("a.jsonl", "?")
+    # A segment has one name, whatever it is packed in.
+    (packed,) = list_segments(tmp_path, tmp_path_factory.mktemp("scratch")).closed
+    assert (packed.name, packed.path.suffix) == (segment.name, ".zst")
+
+
+def test_an_old_segment_is_read_where_it_is(tmp_path: Path, scratch: Path) -> None:
+    lay(tmp_path, "date=2026-11-30/a.jsonl")
+    plain = tmp_path / "date=2026-11-30" / "a.jsonl"
+    os.utime(plain, (0, 0))
+    (segment,) = list_segments(tmp_path, scratch).closed
+    assert readable(segment, scratch).samefile(plain)
+
+
+def test_content_is_the_same_however_it_is_packed(tmp_path: Path) -> None:
+    text = b"one\ntwo\n" * 300_000
+    forms = {"a.jsonl": text, "b.jsonl.gz": gzip.compress(text)}
+    for name, data in (forms | {"c.jsonl.zst": zstandard.compress(text)}).items():
+        (tmp_path / name).write_bytes(data)
+        assert b"".join(content(tmp_path / name)) == text
+    for damaged in (gzip.compress(text)[:-20], gzip.compress(b"?")[:12], b"no gzip at all"):
+        (tmp_path / "b.jsonl.gz").write_bytes(damaged)
+        with pytest.raises(OSError, match=r"b\.jsonl\.gz is cut short or damaged"):
+            list(content(tmp_path / "b.jsonl.gz"))
 
 
 def test_what_seems_to_hold_records_and_is_not_read_is_told(tmp_path: Path, scratch: Path) -> None:

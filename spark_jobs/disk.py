@@ -1,0 +1,44 @@
+"""Puts files onto the disk, so that a rename never outlives what it names."""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+
+def sync_all(folder: Path) -> None:
+    """A folder, and all that is below it.
+
+    Raises:
+        OSError: the disk does not take it.
+    """
+    for here, _, names in os.walk(folder):
+        for name in names:
+            sync(Path(here, name))
+        sync(Path(here))
+
+
+def sync(path: Path) -> None:
+    """A file, or the names in a folder.
+
+    Raises:
+        OSError: the disk does not take it.
+    """
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def write_whole(path: Path, lines: Iterable[str]) -> None:
+    """Write a text file that is there whole or not at all.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    staged = path.with_name(f"{path.name}.staged")
+    with staged.open("w", encoding="utf-8") as file:
+        file.writelines(lines)
+    sync(staged)
+    staged.rename(path)
+    sync(path.parent)

@@ -1,0 +1,1 @@
+"""What has been taken from a routing log: its closed segments, each once, as Parquet."""

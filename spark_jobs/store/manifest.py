@@ -1,0 +1,169 @@
+"""Which segments have been taken, and what was in them.
+
+One file of JSON Lines per take, ``take=N.jsonl``, each written at once and never changed. Whatever
+it does not name has not been taken. A later line on a segment stands for all of it: it was met
+again in another form (compressed, or moved to another disk) with the same content.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Final
+
+from spark_jobs.disk import write_whole
+from spark_jobs.segments import Segment, content
+
+_TAKE: Final = re.compile(r"take=([1-9][0-9]*)\.jsonl")
+
+
+class ChangedSegmentError(OSError):
+    """Segments are not what they were when they were taken; the message names them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """A segment that was taken.
+
+    Attributes:
+        name: ``date=YYYY-MM-DD/….jsonl``.
+        take: the number of the take that holds its records.
+        size: bytes, unpacked.
+        sha256: of these, in hex.
+        file: name of its file, with what it is packed in.
+        file_size: bytes of that.
+        modified_ns: when that was last changed, ns since the epoch.
+        taken_us: when it was taken, UTC µs.
+        records: that it holds.
+        torn: lines that were cut short.
+        damaged: lines that are no record.
+        foreign: lines of another version or kind.
+        hours: records by the hour in which they arrived, ``YYYY-MM-DDTHH``.
+    """
+
+    name: str
+    take: int
+    size: int
+    sha256: str
+    file: str
+    file_size: int
+    modified_ns: int
+    taken_us: int
+    records: int = 0
+    torn: int = 0
+    damaged: int = 0
+    foreign: int = 0
+    hours: Mapping[str, int]
+
+    @property
+    def faults(self) -> int:
+        """Lines that are no record."""
+        return self.torn + self.damaged + self.foreign
+
+    @property
+    def date(self) -> str:
+        """The day under which the log has it."""
+        return self.name.partition("/")[0].removeprefix("date=")
+
+
+class Manifest:
+    """The takes in one directory."""
+
+    def __init__(self, folder: Path) -> None:
+        """Read them.
+
+        Raises:
+            OSError: one cannot be read, or is damaged; the message names it.
+        """
+        self._folder = folder
+        self._taken: dict[str, Taken] = {}
+        self.newest = 0
+        found = {
+            int(match[1]): path
+            for path in (folder.iterdir() if folder.is_dir() else ())
+            if (match := _TAKE.fullmatch(path.name))
+        }
+        for number in sorted(found):
+            for taken in _read(found[number]):
+                self._taken[taken.name] = taken
+            self.newest = number
+
+    @property
+    def taken(self) -> Collection[Taken]:
+        """All segments that have been taken."""
+        return self._taken.values()
+
+    @property
+    def takes(self) -> set[int]:
+        """Numbers of the takes that hold something."""
+        return {it.take for it in self.taken}
+
+    def add(self, taken: Sequence[Taken]) -> None:
+        """Make a take part of the manifest, whole or not at all: its records are there already.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        self._folder.mkdir(parents=True, exist_ok=True)
+        place = self._folder / f"take={self.newest + 1}.jsonl"
+        write_whole(place, (f"{json.dumps(asdict(it), ensure_ascii=False)}\n" for it in taken))
+        self._taken |= {it.name: it for it in taken}
+        self.newest += 1
+
+    def compare(self, closed: Iterable[Segment]) -> tuple[list[Segment], list[Taken]]:
+        """Tell what of a log is new.
+
+        Only files of another size or time than before are read again.
+
+        Returns:
+            Segments that have not been taken, and those that have, as they are to be known now.
+
+        Raises:
+            ChangedSegmentError: some were changed after they were taken.
+        """
+        new, again, changed = [], [], []
+        for segment in closed:
+            before = self._taken.get(segment.name)
+            if before is None:
+                new.append(segment)
+                continue
+            file = (segment.path.name, segment.size, segment.modified_ns)
+            if file == (before.file, before.file_size, before.modified_ns):
+                continue
+            if digest(segment.source) != (before.size, before.sha256):
+                changed.append(segment.path)
+            else:
+                name, size, modified_ns = file
+                again.append(replace(before, file=name, file_size=size, modified_ns=modified_ns))
+        if changed:
+            raise ChangedSegmentError(
+                f"{', '.join(map(str, changed))} changed after the audit had taken it: a complete "
+                "segment is never written again. Put back what was there, or see what the store "
+                "has of it (docs/audit.md)."
+            )
+        return new, again
+
+
+def digest(path: Path) -> tuple[int, str]:
+    """Bytes and SHA-256 of what a segment holds, unpacked.
+
+    Raises:
+        OSError: it cannot be read; the message names it.
+    """
+    size, sha256 = 0, hashlib.sha256()
+    for data in content(path):
+        size += len(data)
+        sha256.update(data)
+    return size, sha256.hexdigest()
+
+
+def _read(path: Path) -> Iterator[Taken]:
+    names = [field.name for field in fields(Taken)]
+    try:
+        for line in path.read_text(encoding="utf-8").splitlines():
+            values = json.loads(line)
+            yield Taken(**{name: values[name] for name in names})
+    except (ValueError, KeyError, TypeError) as error:
+        raise OSError(f"{path} is damaged: {error!r}") from error

@@ -1,0 +1,224 @@
+"""The store of a log: what is where, and how it comes there.
+
+::
+
+    manifest/take=N.jsonl                      the segments of a take, see `manifest`
+    records/take=N/date=…/hour=…/*.parquet     their records, by when they arrived (UTC)
+    quarantine/take=N/*.parquet                their other lines, with file and number
+    staged/                                    a take that is being made
+
+A take is made in `staged`, moved when it is whole, and counts once the manifest names it. A crash
+leaves something staged, or a take that no manifest names: the next audit removes either, and takes
+the segments anew.
+"""
+
+import shutil
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from spark_jobs.day import HOUR_US, Day
+from spark_jobs.disk import sync, sync_all
+from spark_jobs.segments import Segment, readable
+from spark_jobs.store.manifest import Manifest, Taken, digest
+
+BATCH_BYTES: Final = 8 << 30
+"""Bytes of unpacked segments that are taken at once; they bound what unpacking needs on disk."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The hours of a log that a day's audit reads.
+
+    Attributes:
+        day: what is judged.
+        begin_us: the day before it begins, which warms up.
+        end_us: an hour behind the day: a new primary may tell then what became of its end.
+    """
+
+    day: Day
+
+    @property
+    def begin_us(self) -> int:
+        """See above."""
+        return self.day.before.begin_us
+
+    @property
+    def end_us(self) -> int:
+        """See above."""
+        return self.day.end_us + HOUR_US
+
+    def has(self, hour: str) -> bool:
+        """Whether an hour, ``YYYY-MM-DDTHH``, is among them."""
+        return f"{self.day.before}T00" <= hour <= f"{self.day.after}T00"
+
+    def concerns(self, taken: Taken) -> bool:
+        """Whether a segment has records in these hours, or lines of the day that are none."""
+        lines = taken.faults and taken.date == str(self.day)
+        return bool(lines) or any(map(self.has, taken.hours))
+
+
+class Counts(NamedTuple):
+    """What a take has of one segment: records by hour, and lines by fault."""
+
+    hours: dict[str, int]
+    faults: dict[str, int]
+
+
+Stage = Callable[[Sequence[Path], Path], dict[str, Counts]]
+"""Writes the records and the quarantine of files to a folder; tells the counts of each segment."""
+
+
+class Store:
+    """The store in one directory.
+
+    Attributes:
+        manifest: what has been taken.
+        records: folder of the records.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Open it; what a crash left behind is removed.
+
+        Raises:
+            OSError: it cannot be read or written.
+        """
+        self.records = folder / "records"
+        self._quarantine = folder / "quarantine"
+        self._staged = folder / "staged"
+        self.manifest = Manifest(folder / "manifest")
+        known = {f"take={number}" for number in self.manifest.takes}
+        for kept in (self.records, self._quarantine):
+            kept.mkdir(parents=True, exist_ok=True)
+            for path in kept.iterdir():
+                if path.name not in known:
+                    shutil.rmtree(path)
+        self._clear()
+
+    def take(self, closed: Iterable[Segment], scratch: Path, stage: Stage) -> int:
+        """Take what has not been taken yet.
+
+        Args:
+            closed: the log's segments.
+            scratch: where they can be unpacked.
+            stage: writes them as Parquet.
+
+        Returns:
+            How many segments were taken.
+
+        Raises:
+            ChangedSegmentError: some were changed after they were taken.
+            OSError: one cannot be read; the message names it.
+        """
+        new, again = self.manifest.compare(closed)
+        if again:
+            self.manifest.add(again)
+        for batch in _batches(new, scratch):
+            self._take(batch, stage)
+        return len(new)
+
+    def folders(self, span: Span) -> tuple[list[str], list[str]]:
+        """Folders of the records, and of the quarantine, that a day's audit reads."""
+        concerned = [it for it in self.manifest.taken if span.concerns(it)]
+        records = {it.take for it in concerned if any(map(span.has, it.hours))}
+        faults = {it.take for it in concerned if it.faults and it.date == str(span.day)}
+        return (
+            [str(self.records / f"take={take}") for take in sorted(records)],
+            [str(self._quarantine / f"take={take}") for take in sorted(faults)],
+        )
+
+    def deleted(self, span: Span) -> list[str]:
+        """Hours of a day's audit whose records were taken and are there no more, sorted."""
+        return sorted(
+            {
+                hour
+                for it in self.manifest.taken
+                for hour in filter(span.has, it.hours)
+                if not (self.records / f"take={it.take}" / _folder(hour)).is_dir()
+            }
+        )
+
+    def segments(self, day: Day) -> int:
+        """How many segments have records of a day."""
+        return sum(
+            any(hour.startswith(f"{day}T") for hour in it.hours) for it in self.manifest.taken
+        )
+
+    def late(self, day: Day, take: int) -> list[str]:
+        """Segments that concern a day and were taken after a take, sorted by name."""
+        span = Span(day)
+        return sorted(it.name for it in self.manifest.taken if it.take > take and span.concerns(it))
+
+    def _take(self, batch: "Sequence[_Readable]", stage: Stage) -> None:
+        number = self.manifest.newest + 1
+        self._clear()
+        self._staged.mkdir()
+        counts = stage([it.path for it in batch], self._staged)
+        taken = [it.taken(number, counts.pop(it.segment.name, Counts({}, {}))) for it in batch]
+        if counts:
+            raise OSError(f"Records of {', '.join(counts)} turned up, which is no segment.")
+        sync_all(self._staged)
+        for kept in (self._quarantine, self.records):
+            staged = self._staged / kept.name
+            if staged.exists():
+                staged.rename(kept / f"take={number}")
+                sync(kept)
+        self.manifest.add(taken)
+        self._clear()
+
+    def _clear(self) -> None:
+        if self._staged.exists():
+            shutil.rmtree(self._staged)
+
+
+def _folder(hour: str) -> str:
+    """Where a take has the records of an hour, ``YYYY-MM-DDTHH``."""
+    date, _, number = hour.partition("T")
+    return f"date={date}/hour={int(number)}"
+
+
+class _Readable(NamedTuple):
+    """A segment that can be read.
+
+    Attributes:
+        segment: which.
+        path: where.
+        content: its size and SHA-256.
+    """
+
+    segment: Segment
+    path: Path
+    content: tuple[int, str]
+
+    def taken(self, number: int, counts: Counts) -> Taken:
+        return Taken(
+            name=self.segment.name,
+            take=number,
+            size=self.content[0],
+            sha256=self.content[1],
+            file=self.segment.path.name,
+            file_size=self.segment.size,
+            modified_ns=self.segment.modified_ns,
+            taken_us=time.time_ns() // 1000,
+            records=sum(counts.hours.values()),
+            hours=counts.hours,
+            **counts.faults,
+        )
+
+
+def _batches(segments: Iterable[Segment], scratch: Path) -> Iterator[list[_Readable]]:
+    """Make segments readable, so many at a time as may be unpacked at once."""
+    batch: list[_Readable] = []
+    size = 0
+    for segment in segments:
+        path = readable(segment, scratch)
+        batch.append(_Readable(segment, path, digest(path)))
+        size += batch[-1].content[0]
+        if size >= BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+            shutil.rmtree(scratch / "unpacked", ignore_errors=True)
+    if batch:
+        yield batch
