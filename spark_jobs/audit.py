@@ -68,6 +68,7 @@ def judge(
         lag_analysis,
         log_integrity,
         primary_history,
+        procedure,
         replication,
         routing_mix,
         scene,
@@ -98,6 +99,9 @@ def judge(
     judged = during(consistency_audit.transform(timed, history, error_us), "arrived_us")
     judged.write.mode("overwrite").parquet(str(out / "reads"))
     judged = spark.read.parquet(str(out / "reads"))
+    lapsed = during(procedure.transform(timed), "arrived_us")
+    lapsed.write.mode("overwrite").parquet(str(out / "procedure"))
+    lapsed = spark.read.parquet(str(out / "procedure"))
     stage("summing up")
     told = during(records, "arrived_us")
     lagging = replication.told(during(log.parsed, "arrived_us").select("line")).persist()
@@ -118,6 +122,7 @@ def judge(
         notes=[*log.notes, *found.told],
         faults=keep(log_integrity.faults(log.parsed), "faults"),
         runs=keep(log_integrity.runs(during(numbered, "arrived_us")), "runs"),
+        lapses=collect(procedure.examples(lapsed, _EXAMPLES)),
         clocks=keep(found.table(spark), "clocks"),
         verdicts=keep(consistency_audit.count(judged), "verdicts"),
         lost=keep(during(primary_history.lost(history.past), "asked_us"), "lost"),

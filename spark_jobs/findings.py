@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from math import floor
 from typing import Final
 
@@ -11,6 +12,8 @@ from spark_jobs.verdict import Verdict
 CLEAN: Final = 0
 VIOLATED: Final = 1
 UNDECIDED: Final = 2
+
+_COUNTED: Final = ("worker", "seq")
 
 OUTSIDE: Final = (Verdict.NO_PROMISE, Verdict.NO_ANSWER)
 
@@ -90,6 +93,7 @@ class Findings:
         growth: GROWTH.
         pinned: PINNED, by digest and user.
         pinned_users: PINNED, by user.
+        lapses: PROCEDURE and `lapses`, the first few of each finding.
     """
 
     log: str
@@ -121,6 +125,7 @@ class Findings:
     growth: Sequence[Row] = ()
     pinned: Sequence[Row] = ()
     pinned_users: Sequence[Row] = ()
+    lapses: Sequence[Row] = ()
 
     def reads(self, *verdicts: Verdict) -> int:
         """Count the reads under these verdicts; all of them if none is named."""
@@ -171,6 +176,21 @@ class Findings:
         return told
 
     @property
+    def _lapses(self) -> list[str]:
+        """How often the procedure was not kept, and where first."""
+        told = []
+        for name, rows in groupby(self.lapses, key=lambda row: row.text("finding")):
+            first = next(rows)
+            whose = ", ".join(
+                f"{column} {first.number(column) if column in _COUNTED else first.text(column)}"
+                for column in ("proxy", "worker", "run", "seq")
+            )
+            lacking = first.text("lacking") and f", lacking {first.text('lacking')}"
+            lapses = counted(first.number("lapses"), "lapse")
+            told.append(f"Procedure: {lapses}, {name}; the first is {whose}{lacking}.")
+        return told
+
+    @property
     def _not_judged(self) -> str:
         told = f"Not judged: {counted(self.reads(Verdict.NOT_JUDGED), 'read')}"
         if self.min_coverage == 1:
@@ -182,8 +202,8 @@ class Findings:
 
     @property
     def exit_code(self) -> int:
-        """0 clean, 1 violated or acknowledged and lost, 2 undecided."""
-        if self.reads(Verdict.VIOLATION) or self.lost:
+        """0 clean; 1 violated, acknowledged and lost, or the procedure not kept; 2 undecided."""
+        if self.reads(Verdict.VIOLATION) or self.lost or self.lapses:
             return VIOLATED
         return UNDECIDED if self.obstacles else CLEAN
 
@@ -194,6 +214,8 @@ class Findings:
         told = [f"{counted(violations, 'violation')}."] if violations else []
         if self.lost:
             told.append("Acknowledged writes are lost.")
+        if self.lapses:
+            told.append("The procedure was not kept.")
         return " ".join(told) or ("No verdict." if self.obstacles else "Clean.")
 
     @property
@@ -212,6 +234,7 @@ class Findings:
             told = [f"Of {promised}, {met} met a server that was shown to have {must_see}."]
         else:
             told = ["No read had a promise."]
+        told += self._lapses
         if given_up:
             told.append(f"Given up openly, by the policy `stale`: {given_up:,}.")
         if self.reads(Verdict.NOT_JUDGED) and self.coverage >= self.min_coverage:

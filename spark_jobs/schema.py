@@ -149,6 +149,19 @@ JUDGED: Final = _table(
 )
 """One row per read: what it was, and what the audit says of it."""
 
+LAPSED: Final = _table(
+    *((name, RECORD[name].dataType) for name in (*RUN, "seq")),
+    ("finding", _TEXT),  # verdict.Lapse
+    ("lacking", _TEXT),  # GTIDs, the first few: of the set asked for, of what was claimed, holes
+)
+"""Records with which the procedure was not kept."""
+
+PROCEDURE: Final = _table(
+    *((name, RECORD[name].dataType) for name in READ),
+    *((name, _TEXT) for name in ("finding", "lacking")),
+)
+"""One row per lapse: LAPSED, and what the record was; see `procedure`."""
+
 FAULTS: Final = _table(("file", _TEXT), ("fault", _TEXT), ("lines", _LONG))
 """Lines that are no record: "torn" (cut short), "damaged", "foreign" (an unknown version)."""
 

@@ -91,3 +91,26 @@ class Finding(_Explained):
     STALE_POLICY = "stale policy", "The wait ran out, and the timeout policy is `stale`."
     NO_SERVER = "no server", "The proxy answered itself, with an error."
     BEST_EFFORT = "best effort", "The level is BEST_EFFORT."
+
+
+class Lapse(_Explained):
+    """How the procedure was not kept, whether or not the outcome was right all the same."""
+
+    NOT_ASKED = (
+        "not asked",
+        "Nothing shows that the primary was asked in time for what the read's proof must cover.",
+    )
+    LEFT = (
+        "left unasked",
+        "The read went to another server than the one that had answered, with no set asked for in "
+        "between that bounds what was seen there.",
+    )
+    CONTRADICTED = (
+        "contradicted",
+        "The server showed later that it lacks what it had claimed to have.",
+    )
+    HOLES = (
+        "holes",
+        "The answer showed newer transactions without older ones: a state that the primary never "
+        "was in.",
+    )

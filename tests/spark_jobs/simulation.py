@@ -81,6 +81,7 @@ class Simulation:
         self.lost = EMPTY
         self._shown: list[tuple[int, Run, str, int, GtidSet]] = []
         self._doubts: list[tuple[int, Place]] = []
+        self._sights: list[tuple[int, Place]] = []
 
     # Steps
 
@@ -116,8 +117,6 @@ class Simulation:
         elif chance < 0.29:
             replica = self.random.choice(list(self.applied))
             self._record(session, replica, proof="none", level="BEST_EFFORT", **_READ)
-            for place in session.places():
-                self.scopes[place].unseen = True
         else:
             level, scope = session.level, session.scope
             if self.random.random() < 0.2:
@@ -139,8 +138,10 @@ class Simulation:
         self.term += 1
         self.lost |= self.committed - executed
         self.committed = executed | GtidSet.parse(f"{UUID[name]}:1")
-        for other in self.applied:
-            self.applied[other] &= executed
+        for other, applied in self.applied.items():
+            if not applied <= executed:
+                self.incarnation[other] += 1
+                self.applied[other] = applied & executed
 
     # Statements
 
@@ -213,6 +214,8 @@ class Simulation:
             return self._ask(run)
         doubtful = scope.unknown or (level in SEEN and scope.unseen)
         if doubtful or scope.term != self.term:
+            # What ends while the primary is being asked is in doubt again.
+            scope.unknown = scope.unseen = False
             executed = self._ask(run)
             if scope.term != self.term:
                 scope.own &= executed
@@ -220,7 +223,6 @@ class Simulation:
                 scope.term = self.term
             scope.own |= executed
             scope.observed |= executed
-            scope.unknown = scope.unseen = False
         return scope.own | scope.observed if level in SEEN else scope.own
 
     # What servers show
@@ -235,6 +237,10 @@ class Simulation:
             if at_us <= self.now:
                 self.scopes[place].unknown = True
         self._doubts = [doubt for doubt in self._doubts if doubt[0] > self.now]
+        for at_us, place in self._sights:
+            if at_us <= self.now:
+                self.scopes[place].unseen = True
+        self._sights = [sight for sight in self._sights if sight[0] > self.now]
 
     def _look(self, run: Run, name: str) -> None:
         key = (run, name, self.incarnation[name])
@@ -264,21 +270,16 @@ class Simulation:
             plain["role"] = "primary"
         elif session.tracks_all:
             plain["observed"] = self.applied[server].text
-        elif fields["class"] == "read":
-            for place in session.places():
-                self.scopes[place].unseen = True
-        if server == self.primary and fields["class"] == "read":
-            if session.tracks_all:
-                plain["observed"] = self.committed.text
-            else:
-                for place in session.places():
-                    self.scopes[place].unseen = True
+        if server == self.primary and fields["class"] == "read" and session.tracks_all:
+            plain["observed"] = self.committed.text
         record = run.statement(session.number, **plain | fields)
         self._times(record, self.now + 10, self.now + 150 + self.random.randrange(1500))
         session.free_us = int(str(record["ended_us"]))
         observed = GtidSet.parse(str(record["observed"]))
         for place in session.places():
             self.scopes[place].observed |= observed
+            if fields["class"] == "read" and not observed:
+                self._sights.append((session.free_us, place))
         if observed and server != self.primary:
             key = (run, server, self.incarnation[server])
             self._shown.append((session.free_us, *key, observed))

@@ -97,8 +97,9 @@ def test_a_violation(
         f"  wrote     {P}:11, acknowledged 3.12 ms earlier by 0000000000000006 (session 7, run a1, "
         "seq 7)\n"
         "\n"
-        "1 violation. Acknowledged writes are lost. Of 5 reads with a promise, 1 met a server not "
-        "shown to have what it had to see. Not judged: 1 read.\n"
+        "1 violation. Acknowledged writes are lost. The procedure was not kept. Of 5 reads with a "
+        "promise, 1 met a server not shown to have what it had to see. Procedure: 1 lapse, not "
+        "asked; the first is proxy gate2, worker 0, run b2, seq 1. Not judged: 2 reads.\n"
         f"Report: {out}/report.html\n"
     )
     assert not (tmp_path / "log" / "_audit").exists()
@@ -107,7 +108,7 @@ def test_a_violation(
         (3, "ok"),
         (4, "ok"),
         (6, "violation"),
-        (1, "ok"),
+        (1, "not judged"),
         (9, "not judged"),
     }
     verdicts = spark.read.parquet(str(out / "verdicts")).collect()
@@ -119,7 +120,7 @@ def test_a_violation(
     (lost,) = spark.read.parquet(str(out / "lost")).collect()
     assert (lost.seq, lost.gtids, lost.writes[0].seq) == (10, f"{P}:11", 7)
     report = (out / "report.md").read_text()
-    assert "| STRONG | connection | 1 | 1 | 1 | 0 | 0 | 0 | 0 | 0 |" in report
+    assert "| STRONG | connection | 1 | 0 | 0 | 0 | 1 | 0 | 0 | 0 |" in report
     shown = (out / "report.html").read_text()
     assert "Acknowledged and lost" in shown
     assert "the same session writes 0000000000000004 on primary:3306" in shown

@@ -3,13 +3,15 @@
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
 
 from protocol.gtid import GtidSet
 from spark_jobs.segments import find_segments
-from spark_jobs.verdict import Finding, Verdict
+from spark_jobs.verdict import Finding, Lapse, Verdict
+from tests.spark_jobs.lapses import plant
 from tests.spark_jobs.routing_log import UUID, Run, save
 from tests.spark_jobs.simulation import PROMISES, Simulation
 
@@ -171,3 +173,23 @@ def test_a_session_with_many_writes(spark: "SparkSession", tmp_path: Path, backe
     found = judged.where("verdict = 'violation'").orderBy("seq").collect()
     assert [row.seq for row in found] == missing
     assert [row.missing for row in found] == [f"{P}:{n}" for n in range(10_000, 100_001, 10_000)]
+
+
+def test_what_was_left_out_is_found(spark: "SparkSession", tmp_path: Path) -> None:
+    from spark_jobs import ingest, procedure
+
+    planted: dict[tuple[object, object], str] = {}
+    for seed, lapse in enumerate((None, *Lapse), 41):
+        simulation = Simulation(seed)
+        simulation.run(900, failover=seed % 2 == 0)
+        runs = simulation.finish()
+        if lapse is not None:
+            planted |= dict.fromkeys(plant(lapse, runs, Random(seed), 3), lapse.value)
+        save(tmp_path / "log", *runs)
+    (tmp_path / "scratch").mkdir()
+    parsed = ingest.parse(ingest.read(spark, find_segments(tmp_path / "log", tmp_path / "scratch")))
+    found = procedure.transform(ingest.number(parsed)).persist()
+    assert {(row.run, row.seq): row.finding for row in found.collect()} == planted
+    assert set(planted.values()) == {lapse.value for lapse in Lapse}
+    first = procedure.examples(found, 1).collect()
+    assert {row.finding: row.lapses for row in first} == Counter(planted.values())

@@ -1,0 +1,201 @@
+"""One proxy in the order of its clock: did it ask where it had to?"""
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from pyspark.sql import Row
+
+from spark_jobs.gtid import GtidSet, MalformedGtidSetError, parse
+from spark_jobs.promise import SEEN_LEVELS
+from spark_jobs.sources import Source, Sources
+from spark_jobs.verdict import Lapse
+
+TOLD, CLAIMED, ANSWERED, ASKED, READ = range(5)
+"""What happened; at one microsecond in this order.
+
+TOLD: a primary told its whole set. CLAIMED: a server said that it has a set. ANSWERED: a statement
+showed something and no set. ASKED: a server was asked for its whole set, which `gtids` has. READ: a
+read was sent to a replica, on the proof `gtids`; `shown` is the whole set in its answer.
+"""
+
+_SETS: Final = 20_000
+"""A primary's whole sets that are remembered, at least."""
+
+_FEW: Final = 4
+"""Sets that are tried from either end: the oldest is the smallest, unless the primary changed."""
+
+_GAPS: Final = 10_000
+"""Answers with gaps that are remembered until the log's end shows whether they are holes."""
+
+_MOST: Final = 16
+"""Intervals that a finding names."""
+
+_Server = tuple[int, str, str | None, int | None]
+
+
+class Event(NamedTuple):
+    """What happened at `at_us`."""
+
+    proxy: str
+    worker: int
+    run: str
+    seq: int
+    session: int
+    at_us: int
+    what: int
+    arrived_us: int
+    asked_us: int
+    user: str
+    application: str | None
+    scope: str
+    level: str
+    bound_us: int | None
+    server_uuid: str | None
+    incarnation: int | None
+    gtids: str | None
+    shown: str | None
+
+    @property
+    def server(self) -> _Server:
+        """The incarnation of a server, as its run counts them."""
+        return self.worker, self.run, self.server_uuid, self.incarnation
+
+    @property
+    def places(self) -> dict[str, tuple[str, object]]:
+        """The groups that it belongs to, by kind."""
+        session = self.worker, self.run, self.session
+        own: dict[str, object] = {"connection": session, "user": self.user, "proxy": ""}
+        names = own | ({"application": self.application} if self.application else {})
+        return {kind: (kind, name) for kind, name in names.items()}
+
+
+class Lapsed(NamedTuple):
+    """LAPSED."""
+
+    proxy: str
+    worker: int
+    run: str
+    seq: int
+    finding: str
+    lacking: str
+
+
+class Procedure:
+    """Goes through the events of one proxy."""
+
+    def __init__(self) -> None:
+        self._asked_us: list[int] = []
+        self._sets: list[str] = []
+        self._forgotten_us = -1
+        self._primary = GtidSet()
+        self._claims: defaultdict[_Server, _Claims] = defaultdict(_Claims)
+        self._answered: defaultdict[tuple[str, object], dict[object, int]] = defaultdict(dict)
+        self._gaps: list[tuple[Event, GtidSet]] = []
+
+    def eval(self, row: Row) -> Iterator[Lapsed]:
+        """Take the next event; LAPSED of what it shows."""
+        it = Event._make(row)
+        try:
+            gtids = parse(it.gtids or "")
+        except MalformedGtidSetError:
+            return
+        if it.what == TOLD:
+            self._remember(it, gtids)
+        elif it.what == CLAIMED:
+            self._claims[it.server].add(gtids, it)
+        elif it.what == ANSWERED:
+            for place in it.places.values():
+                self._answered[place][it.server[2:]] = it.at_us
+        elif it.what == ASKED:
+            yield from self._claims[it.server].compare(gtids, it)
+        else:
+            yield from self._judge(it, gtids)
+
+    def terminate(self) -> Iterator[Lapsed]:
+        """Tell of the gaps that are holes: the primary has what lies in them."""
+        for it, gaps in self._gaps:
+            holes = gaps.common(self._primary, _MOST)
+            if holes:
+                yield _lapsed(it, it.seq, Lapse.HOLES, holes)
+
+    def _remember(self, it: Event, gtids: GtidSet) -> None:
+        self._primary.update(gtids)
+        place = bisect_left(self._asked_us, it.asked_us)
+        self._asked_us.insert(place, it.asked_us)
+        self._sets.insert(place, it.gtids or "")
+        if len(self._sets) > 2 * _SETS:
+            self._forgotten_us = self._asked_us[_SETS - 1]
+            del self._asked_us[:_SETS], self._sets[:_SETS]
+
+    def _judge(self, it: Event, proof: GtidSet) -> Iterator[Lapsed]:
+        if it.level == "STRONG":
+            yield from self._need(it, proof, it.arrived_us, Lapse.NOT_ASKED)
+        elif it.level == "BOUNDED_STALENESS" and it.bound_us is not None:
+            yield from self._need_bounded(it, proof, it.arrived_us - it.bound_us)
+        elif it.level in SEEN_LEVELS:
+            places = it.places
+            others = self._answered[places.get(it.scope, places["connection"])]
+            since = [us for server, us in others.items() if server != it.server[2:]]
+            before = [us for us in since if us <= it.arrived_us]
+            if before:
+                yield from self._need(it, proof, max(before), Lapse.LEFT)
+            if it.level == "READ_ALL_WRITES" and it.shown and len(self._gaps) < _GAPS:
+                gaps = _gaps(it.shown)
+                if gaps:
+                    self._gaps.append((it, gaps))
+
+    def _need(self, it: Event, proof: GtidSet, since_us: int, lapse: Lapse) -> Iterator[Lapsed]:
+        """A set that was asked for since then, and that the proof covers."""
+        if since_us <= self._forgotten_us:
+            return
+        first = bisect_left(self._asked_us, since_us)
+        tried = [*self._sets[first : first + _FEW], *self._sets[first:][-_FEW:]]
+        if not any(proof.covers(parse(gtids)) for gtids in tried):
+            lacking = parse(tried[0]).minus(proof, _MOST) if tried else GtidSet()
+            yield _lapsed(it, it.seq, lapse, lacking)
+
+    def _need_bounded(self, it: Event, proof: GtidSet, since_us: int) -> Iterator[Lapsed]:
+        """One of those, or the newest before: a question that brings no news is not in the log."""
+        newest_before = bisect_left(self._asked_us, since_us) - 1
+        if newest_before < 0 or not proof.covers(parse(self._sets[newest_before])):
+            yield from self._need(it, proof, since_us, Lapse.NOT_ASKED)
+
+
+class _Claims:
+    """What one incarnation of a server claimed to have."""
+
+    def __init__(self) -> None:
+        self._claimed = GtidSet()
+        self._sources = Sources()
+
+    def add(self, gtids: GtidSet, it: Event) -> None:
+        if not self._claimed.covers(gtids):
+            self._claimed.update(gtids)
+            source = Source("had", it.run, it.session, it.seq, it.at_us, None, it.gtids)
+            self._sources.add_whole(gtids, source)
+
+    def compare(self, shown: GtidSet, it: Event) -> Iterator[Lapsed]:
+        """With a whole set that was asked for later."""
+        missing = self._claimed.minus(shown)
+        if not missing:
+            return
+        for seq in [source.seq for source in self._sources.of(missing)] or [it.seq]:
+            yield _lapsed(it, seq, Lapse.CONTRADICTED, missing)
+        self._claimed.remove(missing)
+
+
+def _gaps(shown: str) -> GtidSet:
+    """What a set lacks between its intervals of one source."""
+    gaps = GtidSet()
+    last, since = "", 0
+    for tsid, start, end in parse(shown):
+        if tsid == last:
+            gaps.add(tsid, since, start)
+        last, since = tsid, end
+    return gaps
+
+
+def _lapsed(it: Event, seq: int, lapse: Lapse, lacking: GtidSet) -> Lapsed:
+    return Lapsed(it.proxy, it.worker, it.run, seq, lapse.value, lacking.shortened(_MOST))

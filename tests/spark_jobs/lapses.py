@@ -1,0 +1,191 @@
+"""Steps that a proxy left out, planted in a simulated log one by one; events without Spark."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from random import Random
+
+from protocol.gtid import GtidSet
+from spark_jobs.promise import CLUSTER_LEVELS, SEEN_LEVELS
+from spark_jobs.run_procedure import ANSWERED, ASKED, CLAIMED, READ, TOLD, Event, Lapsed, Procedure
+from spark_jobs.verdict import Lapse
+from tests.spark_jobs.oracle import Record
+from tests.spark_jobs.routing_log import Run
+
+Planted = set[tuple[object, object]]
+"""Run and seq of the statements that lapsed."""
+
+
+def plant(lapse: Lapse, runs: Iterable[Run], random: Random, most: int) -> Planted:
+    """Spoil a few statements of each proxy, after the log was finished."""
+    planted: Planted = set()
+    for records in _by_proxy(runs).values():
+        spoilt = {
+            Lapse.NOT_ASKED: _not_asked,
+            Lapse.LEFT: _left,
+            Lapse.CONTRADICTED: _contradicted,
+            Lapse.HOLES: _holes,
+        }[lapse](records, random, most)
+        planted |= {(record["run"], record["seq"]) for record in spoilt}
+    return planted
+
+
+def _not_asked(records: list[Record], random: Random, most: int) -> list[Record]:
+    """The question had been sent before the read arrived."""
+    reads = [it for it in records if it["level"] == "STRONG" and _relies(it)]
+    asked = [_us(it, "dispatched_us") for it in records if _whole(it, "primary")]
+    for it in (spoilt := random.sample(reads, min(most, len(reads)))):
+        it["arrived_us"] = 1 + max(us for us in asked if us <= _us(it, "dispatched_us"))
+    return spoilt
+
+
+def _left(records: list[Record], random: Random, most: int) -> list[Record]:
+    """The answer before, another server's, had no set."""
+    asked = [_us(it, "dispatched_us") for it in records if _whole(it, "primary")]
+    newest: dict[object, Record] = {}
+    pairs = []
+    for it in records:
+        before = newest.get(it["session"])
+        if _relies(it) and it["level"] in SEEN_LEVELS and before is not None:
+            since, until = _us(before, "ended_us"), _us(it, "dispatched_us")
+            alike = before["server"] == it["server"] or before["class"] != "read"
+            if not alike and before["observed"] and not any(since <= us <= until for us in asked):
+                pairs.append((before, it))
+        if it["kind"] == "statement":
+            newest[it["session"]] = it
+    chosen = random.sample(pairs, min(most, len(pairs)))
+    for before, _ in chosen:
+        before["observed"] = ""
+    # Whoever shares a scope with the answer and left its server, too.
+    return [it for it in records if any(_leaves(it, before, records) for before, _ in chosen)]
+
+
+def _leaves(it: Record, before: Record, records: list[Record]) -> bool:
+    scope = str(it["scope"])
+    names = {"connection": "session", "proxy": "proxy"}
+    name = names.get(scope, scope) if scope != "application" or it["application"] else "session"
+    since, until = _us(before, "ended_us"), _us(it, "dispatched_us")
+    return (
+        it["level"] in SEEN_LEVELS
+        and _relies(it)
+        and it[name] == before[name]
+        and (it["server_uuid"], it["incarnation"]) != (before["server_uuid"], before["incarnation"])
+        and since <= _us(it, "arrived_us")
+        and not any(
+            since <= _us(told, "dispatched_us") and _us(told, "ended_us") <= until
+            for told in records
+            if _whole(told, "primary") is not None
+            and GtidSet.parse(_whole(told, "primary") or "") <= GtidSet.parse(str(it["proof_set"]))
+        )
+    )
+
+
+def _contradicted(records: list[Record], random: Random, most: int) -> list[Record]:
+    """A WAIT told of a transaction that the replica did not have."""
+    shown = [it for it in records if _whole(it, "replica")]
+    waits = [
+        it
+        for it in records
+        if it["proof"] == "waited" and any(_later_of_the_same(other, it) for other in shown)
+    ]
+    for number, it in enumerate(spoilt := random.sample(waits, min(most, len(waits)))):
+        claim = GtidSet.parse(str(it["proof_set"]))
+        never = GtidSet.parse(f"{claim.tsids[0].partition(':')[0]}:{900_000 + 2 * number}")
+        it["proof_set"] = (claim | never).text
+    return spoilt
+
+
+def _holes(records: list[Record], random: Random, most: int) -> list[Record]:
+    """A replica had its newest transaction, and not yet the one before it."""
+    found = []
+    newest: defaultdict[tuple[object, ...], int] = defaultdict(int)
+    told = GtidSet.parse("")
+    for it in records:
+        told |= GtidSet.parse(_whole(it, "primary") or "")
+    for it in records:
+        text = _whole(it, "replica") or (it["proof_set"] if it["proof"] == "waited" else None)
+        if text is None or it["server_uuid"] is None:
+            continue
+        its = GtidSet.parse(str(text))
+        for tsid in its.tsids:
+            low, end = its.intervals(tsid)[-1]
+            if ":" in tsid or low >= end - 2:
+                continue
+            key = (it["worker"], it["server"], tsid)
+            name = GtidSet.parse(f"{tsid}:{end - 2}")
+            fresh = newest[key] < end - 2 and name <= told
+            if fresh and it["level"] == "READ_ALL_WRITES" and it["observed"] and _relies(it):
+                found.append((it, name))
+            newest[key] = max(newest[key], end - 1)
+    chosen = random.sample(found, min(most, len(found)))
+    for it, name in chosen:
+        it["observed"] = (GtidSet.parse(str(it["observed"])) - name).text
+    return [it for it, _ in chosen]
+
+
+# Events
+
+
+def lapses(runs: Iterable[Run]) -> list[Lapsed]:
+    """What `Procedure` finds, by events that are made here."""
+    found: list[Lapsed] = []
+    for records in _by_proxy(runs).values():
+        procedure = Procedure()
+        for event in sorted(_events(records), key=lambda it: (it.at_us, it.what, it.run, it.seq)):
+            found += procedure.eval(event)  # type: ignore[arg-type]  # a Row is a tuple
+        found += procedure.terminate()
+    return found
+
+
+def _events(records: list[Record]) -> Iterator[Event]:
+    for it in records:
+        sent, ended = _us(it, "dispatched_us"), _us(it, "ended_us")
+        statement = it["kind"] == "statement"
+        waited_us = sent + _us(it, "wait_us") if statement else ended
+        whole = _whole(it, "replica")
+        if (told := _whole(it, "primary")) is not None:
+            yield _event(it, TOLD, ended, told)
+        if whole is not None:
+            yield _event(it, CLAIMED, ended, whole)
+            yield _event(it, ASKED, sent, whole)
+        if it["role"] == "replica" and it["proof"] == "waited":
+            yield _event(it, CLAIMED, waited_us, str(it["proof_set"]))
+        if it["class"] == "read" and it["outcome"] == "ok" and not it["observed"]:
+            yield _event(it, ANSWERED, ended, "")
+        if _relies(it) and it["level"] in (*CLUSTER_LEVELS, *SEEN_LEVELS):
+            yield _event(it, READ, sent, str(it["proof_set"]))
+
+
+def _event(it: Record, what: int, at_us: int, gtids: str) -> Event:
+    own = {"at_us": at_us, "what": what, "asked_us": it["dispatched_us"], "gtids": gtids}
+    own["shown"] = it["observed"] or None
+    return Event(**{name: own.get(name, it.get(name)) for name in Event._fields})  # type: ignore[arg-type]  # as in the log
+
+
+def _by_proxy(runs: Iterable[Run]) -> dict[str, list[Record]]:
+    found: defaultdict[str, list[Record]] = defaultdict(list)
+    for run in runs:
+        found[run.proxy] += run.records
+    for records in found.values():
+        records.sort(key=lambda it: _us(it, "ended_us"))
+    return found
+
+
+def _whole(it: Record, role: str) -> str | None:
+    if it["role"] != role:
+        return None
+    return str(it["proof_set"]) if it["proof"] == "probed" else str(it["observed"]) or None
+
+
+def _relies(it: Record) -> bool:
+    return it["role"] == "replica" and it["class"] == "read" and it["proof"] in ("known", "waited")
+
+
+def _later_of_the_same(shown: Record, it: Record) -> bool:
+    same = ("worker", "server", "incarnation")
+    return _us(shown, "dispatched_us") > _us(it, "ended_us") and all(
+        shown[name] == it[name] for name in same
+    )
+
+
+def _us(it: Record, name: str) -> int:
+    return int(str(it[name]))

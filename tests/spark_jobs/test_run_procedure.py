@@ -1,0 +1,170 @@
+"""What a proxy left out, event by event and without Spark."""
+
+from random import Random
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from spark_jobs.findings import VIOLATED, Findings, Row
+from spark_jobs.run_procedure import ANSWERED, ASKED, CLAIMED, READ, TOLD, Event, Procedure
+from spark_jobs.verdict import Lapse
+from tests.spark_jobs.lapses import lapses, plant
+from tests.spark_jobs.routing_log import UUID
+from tests.spark_jobs.simulation import Simulation
+
+P, R = UUID["primary"], UUID["r1"]
+
+
+class Proxy:
+    """A proxy's events in their order, and what is found."""
+
+    def __init__(self) -> None:
+        self.procedure = Procedure()
+        self.found: list[tuple[str, int, str]] = []
+
+    def add(self, what: int, at_us: int, gtids: str, **fields: object) -> None:
+        plain: dict[str, object] = dict.fromkeys(Event._fields)
+        plain |= {"proxy": "gate", "worker": 0, "run": "a1", "seq": at_us, "session": 1}
+        plain |= {"at_us": at_us, "what": what, "arrived_us": at_us, "asked_us": at_us}
+        plain |= {"user": "app", "scope": "connection", "level": "STRONG", "gtids": gtids}
+        plain |= {"server_uuid": R, "incarnation": 1}
+        row = tuple((plain | fields)[name] for name in Event._fields)
+        its = self.procedure.eval(row)  # type: ignore[arg-type]  # a Row is a tuple
+        self.found += [(it.finding, it.seq, it.lacking) for it in its]
+
+    def told(self, asked_us: int, at_us: int, gtids: str) -> None:
+        self.add(TOLD, at_us, gtids, asked_us=asked_us, server_uuid=P)
+
+    def end(self) -> list[tuple[str, int, str]]:
+        return [
+            *self.found,
+            *((it.finding, it.seq, it.lacking) for it in self.procedure.terminate()),
+        ]
+
+
+@pytest.mark.parametrize(
+    ("arrived_us", "proof", "lacking"),
+    [
+        (10, f"{P}:1-5", None),
+        (11, f"{P}:1-5", ""),  # the question was sent before the read arrived
+        (10, f"{P}:1-4", f"{P}:5"),  # the proof does not cover what the primary said
+    ],
+)
+def test_a_strong_read_needs_an_answer_of_its_own_time(
+    arrived_us: int, proof: str, lacking: str | None
+) -> None:
+    proxy = Proxy()
+    proxy.told(10, 15, f"{P}:1-5")
+    proxy.add(READ, 20, proof, arrived_us=arrived_us)
+    assert proxy.end() == ([] if lacking is None else [(Lapse.NOT_ASKED, 20, lacking)])
+
+
+def test_an_answer_that_came_after_the_read_was_sent_does_not_count() -> None:
+    proxy = Proxy()
+    proxy.add(READ, 20, f"{P}:1-5", arrived_us=10)
+    proxy.told(12, 25, f"{P}:1-5")
+    assert proxy.end() == [(Lapse.NOT_ASKED, 20, "")]
+
+
+def test_of_questions_that_cross_any_will_do() -> None:
+    proxy = Proxy()
+    proxy.told(11, 13, f"{P}:1-6")
+    proxy.told(10, 15, f"{P}:1-5")
+    proxy.add(READ, 20, f"{P}:1-5", arrived_us=10)
+    assert proxy.end() == []
+
+
+@pytest.mark.parametrize(("asked", "found"), [(True, False), (False, True)])
+def test_a_bounded_read_needs_some_answer(asked: bool, found: bool) -> None:
+    # One without news is not in the log, so the newest before the bound is as good.
+    proxy = Proxy()
+    if asked:
+        proxy.told(1, 2, f"{P}:1-5")
+    proxy.add(READ, 500, f"{P}:1-9", level="BOUNDED_STALENESS", bound_us=100)
+    assert proxy.end() == ([(Lapse.NOT_ASKED, 500, "")] if found else [])
+
+
+@pytest.mark.parametrize(
+    ("asked_us", "server", "scope", "session", "found"),
+    [
+        (None, "r2", "connection", 1, True),
+        (12, "r2", "connection", 1, False),
+        (9, "r2", "connection", 1, True),
+        (None, "r1", "connection", 1, False),
+        (None, "r2", "connection", 2, False),
+        (None, "r2", "user", 2, True),
+        (None, "r2", "application", 2, False),
+    ],
+)
+def test_who_leaves_a_server_that_told_no_set_has_to_ask(
+    asked_us: int | None, server: str, scope: str, session: int, found: bool
+) -> None:
+    proxy = Proxy()
+    proxy.add(ANSWERED, 10, "")
+    if asked_us is not None:
+        proxy.told(asked_us, 15, f"{P}:1-5")
+    its = {"level": "MONOTONIC_READS", "server_uuid": UUID[server], "scope": scope}
+    proxy.add(READ, 20, f"{P}:1-5", session=session, **its)
+    assert [it[0] for it in proxy.end()] == [Lapse.LEFT] * found
+
+
+@pytest.mark.parametrize(
+    ("asked_us", "incarnation", "found"), [(20, 1, True), (9, 1, False), (20, 2, False)]
+)
+def test_a_wait_that_lied_is_contradicted(asked_us: int, incarnation: int, found: bool) -> None:
+    proxy = Proxy()
+    events = [(CLAIMED, 10, f"{P}:1-7", 1), (ASKED, asked_us, f"{P}:1-5", incarnation)]
+    for what, at_us, gtids, its in sorted(events, key=lambda it: it[1]):
+        proxy.add(what, at_us, gtids, incarnation=its)
+    assert proxy.end() == ([(Lapse.CONTRADICTED, 10, f"{P}:6-7")] if found else [])
+
+
+@pytest.mark.parametrize(
+    ("level", "told", "found"),
+    [
+        ("READ_ALL_WRITES", f"{P}:1-9", True),
+        ("READ_ALL_WRITES", f"{P}:1-3:5-9", False),  # nobody ever had it
+        ("MONOTONIC_READS", f"{P}:1-9", False),  # which is not promised there
+    ],
+)
+def test_a_state_that_the_primary_never_had(level: str, told: str, found: bool) -> None:
+    proxy = Proxy()
+    proxy.add(READ, 20, f"{P}:1-3", level=level, shown=f"{P}:1-3:5")
+    proxy.told(30, 31, told)
+    assert proxy.end() == ([(Lapse.HOLES, 20, f"{P}:4")] if found else [])
+
+
+@pytest.mark.parametrize("failover", [False, True])
+def test_a_clean_log_has_no_lapse(failover: bool) -> None:
+    for seed in range(20, 22):
+        simulation = Simulation(seed)
+        simulation.run(1200, failover=failover)
+        assert lapses(simulation.finish()) == []
+
+
+@pytest.mark.parametrize("lapse", list(Lapse))
+def test_exactly_what_was_planted_is_found(lapse: Lapse) -> None:
+    count = 0
+    for seed in range(30, 33):
+        simulation = Simulation(seed)
+        simulation.run(1200, failover=seed % 2 == 0)
+        runs = simulation.finish()
+        planted = plant(lapse, runs, Random(seed), 3)
+        found = lapses(runs)
+        assert {(it.run, it.seq) for it in found} == planted
+        assert {it.finding for it in found} <= {lapse}
+        count += len(planted)
+    assert count > 2
+
+
+def test_lapses_are_told_beside_the_outcome() -> None:
+    names = ("faults", "runs", "verdicts", "lost", "violations", "undecided", "lag", "replication")
+    nothing: dict[str, list[Row]] = {name: [] for name in (*names, "mix", "fallbacks", "errors")}
+    first = {"proxy": "gate", "worker": 0, "run": "a1", "seq": 7, "finding": Lapse.HOLES.value}
+    lapses = [Row(first | {"lacking": f"{P}:4", "lapses": 1200})]
+    told = Findings("log", 1, 0, understated=0, lapses=lapses, **nothing)
+    assert told.exit_code == VIOLATED
+    assert told.verdict == "The procedure was not kept."
+    lines = f"1,200 lapses, holes; the first is proxy gate, worker 0, run a1, seq 7, lacking {P}:4."
+    assert lines in told.explanation
