@@ -27,9 +27,9 @@ from proxy.server.pool import Pool
 from proxy.server.probe import Probes
 from proxy.server.signs_of_life import SignsOfLife
 from proxy.server.terms import Terms
-from proxy.server.waits import Waits
 from routing.consistency.scope import Scopes
 from routing.servers.topology import Topology
+from routing.servers.waits import Waits
 from routing.sql.classifier import Classifier
 
 if TYPE_CHECKING:

@@ -27,6 +27,8 @@ def choose(
     rules: Rules | None = None,
     probed: GtidSet | None = None,
     crowded: bool = False,
+    scope: ScopeState | None = None,
+    required: GtidSet | None = None,
 ) -> Decision:
     """Decide about a text statement.
 
@@ -42,6 +44,8 @@ def choose(
         probed: what the primary had, asked after the statement had arrived; at a level that
             remembers what was seen, with what it was committing.
         crowded: the primary has enough to do: wait, although it will probably take too long.
+        scope: the one that it reads in, if that was looked up already.
+        required: in that case, what `required_by` said.
     """
     kind = statement.kind
     if kind is StatementClass.READ:
@@ -52,7 +56,9 @@ def choose(
         names = statement.user_variables
         if names and not session.user_variables.know(names):
             return on_primary(topology, Reason.SESSION)
-        return _read(session, rules or session.rules, topology, now, probed, crowded)
+        return _read(
+            session, rules or session.rules, topology, now, probed, crowded, scope, required
+        )
     if kind is StatementClass.DIAGNOSTIC:
         last = session.found_on if statement.reason is Touch.FOUND_ROWS else session.last
         if last is None or last is topology.primary or session.pins.reasons:
@@ -60,6 +66,17 @@ def choose(
         # What the previous statement left there needs no newer data.
         return Decision(last, Reason.DIAGNOSTIC, Proof.NONE)
     return on_primary(topology, _REASONS[kind])
+
+
+def shows_less(scope: ScopeState, primary: Server) -> bool:
+    """Whether the primary may not show yet what was seen in the scope.
+
+    A replica can have applied what the primary has in its binlog, and not in its engine.
+    """
+    if scope.unseen or scope.seen_on not in (None, primary):
+        return True
+    # What a probe named as being committed may not be there yet.
+    return not scope.everything <= primary.applied
 
 
 def on_primary(topology: Topology, reason: Reason) -> Decision:
@@ -101,6 +118,8 @@ def _read(
     now: float,
     probed: GtidSet | None,
     crowded: bool,
+    scope: ScopeState | None,
+    required: GtidSet | None,
 ) -> Decision:
     level = rules.level
     own = session.own_scope
@@ -133,10 +152,11 @@ def _read(
         return on_primary(topology, Reason.NO_GTIDS)
     if alone and own.is_long and own.term == topology.term:
         return on_primary(topology, Reason.UNKNOWN_REQUIRED)
-    scope = session.reading(rules, topology.term, now)
+    if scope is None:
+        scope = session.reading(rules, topology.term, now)
+        required = required_by(scope, rules, topology, now, probed)
     if scope.unlogged:
         return on_primary(topology, Reason.UNKNOWN_REQUIRED)
-    required = required_by(scope, rules, topology, now, probed)
     seen_on = scope.seen_on if level in REMEMBERING and probed is None else None
     if required is None or not _goes_on(session, topology, seen_on, scope.seen_epoch, now):
         compared = not remembers or scope.term == topology.term

@@ -117,7 +117,9 @@ class Answers:
                 return
             self.finish(connection, stream)
         if data:
-            request.started = True
+            if not request.started:
+                request.started = True
+                session.read.first_byte()
             session.connection.write(data)
         if stream.infile:
             connection.be_patient()
@@ -164,20 +166,20 @@ class Answers:
                 connection.statements.pop(prepared.number, None)
                 connection.write(session.dispatch.own_packet(connection))
                 return True
-        elif connection is session.primary or request.bound:
+        elif connection is session.primary or session.read.bound:
             return False
         elif code in _REFUSALS or (code == _QUERY_TIMEOUT and self._unlimited()):
             statement = request.statement
             if code in _WRITES and statement is not None:
                 self._proxy.topology.refusals.add(statement.digest, self._proxy.now())
-            session.reads.fall_back(connection, Reason.REPLICA_REFUSED)
+            session.reads.refused(connection, Reason.REPLICA_REFUSED)
             return True
         elif code in _DENIALS:
             preparation.look_up_again(connection)
-            session.reads.fall_back(connection, Reason.REPLICA_REFUSED)
+            session.reads.refused(connection, Reason.REPLICA_REFUSED)
             return True
         elif code in _FAREWELLS:
-            session.reads.fall_back(connection, Reason.REPLICA_LOST)
+            session.reads.refused(connection, Reason.REPLICA_LOST)
             session.replicas.give_up(connection)
             return True
         return False
@@ -242,7 +244,7 @@ class Answers:
         else:
             self._objected(connection, stream.error, active)
             if active:
-                session.reads.fall_back(connection, Reason.REPLICA_REFUSED)
+                session.reads.refused(connection, Reason.REPLICA_REFUSED)
             # Even if nobody waits for it any more: it has not what it was thought to have.
             session.replicas.give_up(connection)
 
@@ -459,6 +461,7 @@ class Answers:
         session = self._session
         request = session.request
         session.answered = True
+        session.read.ended()
         self.count_pins()
         outcome = Outcome.ERROR if request.error else Outcome.OK
         self._proxy.ledger.enter(session, connection.server, outcome, request.error, request.rows)
@@ -545,8 +548,7 @@ class Answers:
                 self.settled(connection)  # it may have broken right behind its answer
                 return
             _log.info("replica %s was lost during a statement: %s", server.name, cause)
-            if not session.request.started and not session.request.bound:
-                session.reads.fall_back(connection, Reason.REPLICA_LOST)
+            if session.reads.lost(connection, cause):
                 return
             if session.dispatch.reset_is_done():
                 return

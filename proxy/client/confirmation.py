@@ -8,21 +8,11 @@ write; one that waits asks within its WAIT. One answer serves all reads that fol
 
 from __future__ import annotations
 
-import logging
-from typing import TYPE_CHECKING, Final
-
-from protocol.response import ErrPacket
-from routing.consistency.decision import Level, Reason
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from protocol.gtid import GtidSet
-    from protocol.response_stream import ResponseStream
-    from proxy.client.session import ClientSession
-    from proxy.proxy import Proxy
-    from proxy.server.connection import ServerConnection
-    from routing.consistency.decision import Decision
-
-_log = logging.getLogger(__name__)
+    from routing.request.read import Read
 
 _IN_ORDER: Final = (
     "(@@GLOBAL.replica_preserve_commit_order OR @@GLOBAL.replica_parallel_workers<2) d"
@@ -34,80 +24,46 @@ _NO: Final = b"\x010"
 _VALUE: Final = len(_YES)
 
 
+class Said(NamedTuple):
+    """What a replica says of itself.
+
+    Attributes:
+        still: it has all that it had proved; None if it was not asked, or does not say.
+        ordered: it commits in its source's order; None if it does not say.
+    """
+
+    still: bool | None
+    ordered: bool | None
+
+
+UNANSWERED: Final = Said(None, None)
+
+
 def columns(applied: GtidSet) -> str:
     """Does the server have all of a set, and are commits in order?"""
     return f"GTID_SUBSET(_latin1'{applied.text}',@@GLOBAL.gtid_executed) c,{_IN_ORDER}"
 
 
-class Confirmation:
-    """The question of one session's read; there is one at a time.
+def beside_wait(read: Read, *, confirm: bool) -> str:
+    """What a WAIT asks beside: all, or for the order alone, or nothing.
 
-    Attributes:
-        asked: columns that it has.
+    Where the order matters every WAIT asks for it: that costs little beside the WAIT.
     """
+    if confirm:
+        return columns(read.question())
+    return _IN_ORDER if read.asks_order else ""
 
-    def __init__(self, proxy: Proxy, session: ClientSession) -> None:
-        self._proxy = proxy
-        self._session = session
-        self.asked = 0
 
-    def question(self, replica: ServerConnection) -> str:
-        """The columns of a SELECT that ask for all; `judge` takes their values."""
-        self.asked = 2
-        server = replica.server
-        server.asks(self._session.request.sent_at)
-        return columns(server.applied)
+def parsed(values: bytes, *, confirm: bool) -> Said:
+    """What these values of a row say; whatever else was sent is no answer.
 
-    def beside_wait(self, replica: ServerConnection, decision: Decision) -> str:
-        """What a WAIT asks beside: all, or for the order alone, or nothing.
-
-        Where the order matters every WAIT asks for it: that costs little beside the WAIT.
-        """
-        if decision.confirm:
-            return self.question(replica)
-        self.asked = int(self._needs_order())
-        return _IN_ORDER if self.asked else ""
-
-    def _needs_order(self) -> bool:
-        return (self._session.request.rules or self._session.state.rules).level is (
-            Level.READ_ALL_WRITES
-        )
-
-    def judge(
-        self, connection: ServerConnection, stream: ResponseStream, values: bytes
-    ) -> Reason | None:
-        """Take the answer; why the read behind it must not count, or None.
-
-        Args:
-            connection: whose answer.
-            stream: the answer.
-            values: what was asked, as in a row; anything else is no answer.
-        """
-        server = connection.server
-        metrics = self._proxy.metrics
-        sent_at = self._session.request.sent_at
-        if self.asked == 2 and values[:_VALUE] == _NO:
-            metrics.confirmed(server.name, "lost")
-            if connection.epoch == server.epoch:
-                _log.error(
-                    "replica %s does not have any more what it had proved: it was rebuilt, or lost"
-                    " transactions; until it has them again, reads that need them go elsewhere",
-                    server.name,
-                )
-            server.distrust(connection.epoch)
-            return Reason.AUDIT_FAILED
-        order = values[-_VALUE:]
-        if order not in (_YES, _NO) or values[:-_VALUE] != _YES * (self.asked - 1):
-            metrics.confirmed(server.name, "unanswered")
-            _log.warning(
-                "replica %s does not say whether it still has what it had proved (%s); the read"
-                " goes elsewhere",
-                server.name,
-                "no answer" if stream.error is None else ErrPacket.parse(stream.error),
-            )
-            return Reason.AUDIT_FAILED
-        if self.asked == 2:
-            metrics.confirmed(server.name, "held")
-            server.confirmed(connection.epoch, sent_at)
-        server.keeps_order(order == _YES, sent_at, self._proxy.now())
-        return Reason.COMMIT_ORDER if order == _NO and self._needs_order() else None
+    Args:
+        values: those of `columns`, or of the order alone.
+        confirm: all was asked.
+    """
+    if confirm and values[:_VALUE] == _NO:
+        return Said(still=False, ordered=None)
+    order = values[-_VALUE:]
+    if order not in (_YES, _NO) or values[:-_VALUE] != (_YES if confirm else b""):
+        return UNANSWERED
+    return Said(still=True if confirm else None, ordered=order == _YES)

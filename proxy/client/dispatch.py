@@ -1,7 +1,7 @@
 """Writes a session's request to the server that was decided on, with what that must be told first.
 
-A prepared statement that the server does not know is prepared there before; where a connection must
-be opened, a task does that, and the request is routed again.
+A prepared statement that the server does not know is prepared there before. Where that server is a
+replica, and there is no connection to it or none that is of use, the read hears of that (`Reads`).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from protocol.gtid import EMPTY
 from protocol.packet import frame
 from protocol.response_stream import RESULTS
 from proxy.client import preparation
+from proxy.client.confirmation import beside_wait, columns
 from proxy.client.prepared import READING, prepare_on
 from proxy.client.previous import begun_on
 from proxy.server.connection import (
@@ -28,7 +29,7 @@ from proxy.server.connection import (
 from proxy.server.probe import PROBE_SQL
 from routing.consistency.decision import Decision, Level, Proof, Reason
 from routing.consistency.rules import REMEMBERING
-from routing.policy import on_primary
+from routing.policy import on_primary, shows_less
 from routing.session.snapshot import Snapshot
 from routing.sql.statement import StatementClass, Touch
 
@@ -57,20 +58,27 @@ class Dispatch:
         """Send the request where something of the session's is, that no other server has."""
         session = self._session
         request = session.request
-        request.bound = True
         if connection is session.primary:
-            self.to_primary(reason)
+            self.bind(on_primary(self._proxy.topology, reason))
         elif connection.lost and self.reset_is_done():
             pass
         elif connection.lost or connection.owes_answer:
             # What it still owes to a read that left it would be taken for this answer.
             session.replies.end_lost("it held an open cursor")
         else:
+            decision = Decision(connection.server, reason, Proof.NONE)
+            session.read.bind(decision, request.rules, self._proxy.now())
             request.reason = reason
             request.proof = Proof.NONE
-            request.decision = Decision(connection.server, reason, Proof.NONE)
+            request.decision = decision
             self.activate(connection)
             connection.write(self.own_packet(connection))
+
+    def bind(self, decision: Decision) -> None:
+        """Dispatch the request to where alone it can run."""
+        session = self._session
+        session.read.bind(decision, session.request.rules, self._proxy.now())
+        self.to(decision)
 
     def reset_is_done(self) -> bool:
         """Answer COM_STMT_RESET to a replica that is gone: so is all that it would drop."""
@@ -100,7 +108,7 @@ class Dispatch:
                 return
             if self._proxy.topology.rivals and self._is_withheld():
                 return
-            if not self._can_know(primary):
+            if request.prepared is not None and not self._can_know(primary):
                 session.replies.refuse(
                     ServerErrorCode.ER_UNKNOWN_STMT_HANDLER,
                     "Unknown prepared statement handler: sql_mode or character set have changed"
@@ -109,7 +117,7 @@ class Dispatch:
                 )
                 return
             self.activate(primary)
-            settles = not request.settled and self._older_than_seen()
+            settles = not session.read.is_settled and self._older_than_seen()
             if settles and self._asks_about(primary):
                 settles = False  # it would be told of the WAIT
                 request.unsettled = True
@@ -147,20 +155,16 @@ class Dispatch:
         if replica is None and decision.reason not in (Reason.TRANSACTION, Reason.DIAGNOSTIC):
             replica = session.replicas.borrow(decision.server)
         if decision.reason is Reason.TRANSACTION:
-            request.bound = True
             if replica is None or replica.snapshot is not state.snapshot:
-                session.replies.end_lost("a READ ONLY transaction ran there")
+                session.reads.absent()
             else:
                 self._to_replica(replica, decision)
-        elif replica is not None and replica.is_late:
-            self.to_primary(Reason.REPLICA_BEHIND)  # it still drains an answer that came too late
-        elif replica is not None and not self._can_know(replica):
-            self.to_primary(Reason.PREPARED)
         elif replica is None:
-            if decision.reason is Reason.DIAGNOSTIC:
-                self.to_primary(Reason.DIAGNOSTIC)  # what it asks about is gone
-                return
-            session.start(self._open_replica(decision.server), "open replica")
+            session.reads.absent()
+        elif replica.is_late:
+            session.reads.unfit(Reason.REPLICA_BEHIND)  # it still drains what came too late
+        elif request.prepared is not None and not self._can_know(replica):
+            session.reads.unfit(Reason.PREPARED)
         else:
             self._to_replica(replica, decision)
 
@@ -223,10 +227,12 @@ class Dispatch:
             connection.pause_reading()
 
     def _to_replica(self, replica: ServerConnection, decision: Decision) -> None:
-        request = self._session.request
-        state = self._session.state
+        session = self._session
+        request = session.request
+        state = session.state
         self.activate(replica)
-        request.sent_at = self._proxy.now()
+        read = session.read
+        request.sent_at = read.sent_at
         data = b""
         waits = decision.proof is Proof.WAITED and decision.proof_set is not None
         # What is asked about the statement before needs no rights, and would lose it.
@@ -236,7 +242,7 @@ class Dispatch:
             replica.role_version != state.role_version
             or (bool(state.schema) and replica.schema_version != state.schema_version)
         )
-        audits = decision.proof is not Proof.NONE and self._session.reads.audits()
+        audits = decision.proof is not Proof.NONE and session.reads.audits()
         if (
             waits
             or decision.confirm
@@ -248,14 +254,13 @@ class Dispatch:
         ):
             parts = preparation.prepare(replica, state)
             if waits and decision.proof_set is not None:
-                budget = (request.rules or state.rules).wait_budget - request.wait_us / 1e6
+                budget = read.budget
                 request.dispatched_us = time.time_ns() // 1000
-                further = self._session.reads.confirmation.beside_wait(replica, decision)
+                further = beside_wait(read, confirm=decision.confirm)
                 parts += preparation.wait(replica, state, decision.proof_set, budget, further)
-                self._session.reads.wait.begin(replica, decision.proof_set, budget)
+                session.reads.wait_sent(replica, decision.proof_set, budget)
             elif decision.confirm:
-                question = self._session.reads.confirmation.question(replica)
-                parts += preparation.confirm(replica, state, question)
+                parts += preparation.confirm(replica, state, columns(read.question()))
             if audits and request.required is not None:
                 parts += preparation.audit(replica, state, request.required)
             if rights:
@@ -318,8 +323,8 @@ class Dispatch:
         if stream.error is None:
             connection.write(self.own_packet(connection))
             self._pass_parts(connection)
-        elif connection is not session.primary and not session.request.bound:
-            session.reads.fall_back(connection, Reason.REPLICA_REFUSED)
+        elif connection is not session.primary and not session.read.bound:
+            session.reads.refused(connection, Reason.REPLICA_REFUSED)
         else:
             if session.long_command.going:
                 session.long_command.give(_nowhere)
@@ -384,17 +389,6 @@ class Dispatch:
             lambda part: prepared.command(part, handle, session.query_attributes),
         )
 
-    async def _open_replica(self, server: Server) -> None:
-        """Open this session's connection to a replica, then decide again."""
-        session = self._session
-        failed = await session.replicas.open(server)
-        if failed is not None:
-            session.reads.note_fallback(server, failed)
-        session.task = None
-        session.request.dispatched_us = time.time_ns() // 1000
-        # The server may be another incarnation than the one that the decision was about.
-        session.route()
-
     def rules(self) -> Rules:
         """What the request asks for."""
         return self._session.request.rules or self._session.state.rules
@@ -410,7 +404,7 @@ class Dispatch:
         nothing can be waited for.
         """
         session = self._session
-        rules = self.rules()
+        rules = session.request.rules or session.state.rules
         state = session.state
         if rules.level not in REMEMBERING or session.status_flags & 0x0001:
             return False
@@ -418,10 +412,7 @@ class Dispatch:
         if session.request.shape != RESULTS or not primary.gtids or not self._may_show():
             return False
         scope = state.reading(rules, self._proxy.topology.term, self._proxy.now())
-        if scope.unseen or scope.seen_on not in (None, primary):
-            return True
-        # What a probe named as being committed may not be there yet.
-        return not scope.everything <= primary.applied
+        return shows_less(scope, primary)
 
     def _may_show(self) -> bool:
         """Whether the answer may show data, or take a snapshot that later ones show."""

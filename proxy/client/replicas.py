@@ -45,6 +45,12 @@ class Replicas:
         """Whether one of them awaits an answer."""
         return any(connection.busy for connection in self._connections.values())
 
+    @property
+    def idle(self) -> list[Server]:
+        """Those that a statement could be sent to at once."""
+        found = [self.get(server) for server in self._connections]
+        return [one.server for one in found if one is not None and not one.busy]
+
     def put(self, connection: ServerConnection) -> None:
         """Use a connection that was opened."""
         self._connections[connection.server] = connection

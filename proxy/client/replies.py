@@ -38,6 +38,7 @@ class Replies:
         self._proxy.ledger.enter(session, None, Outcome.ERROR, code.code, None)
         session.answered = True
         session.active = None
+        session.read.ended()
         if request.prepared is not None:
             request.prepared.forget_long_data()  # as an execution that fails
         session.connection.send_error(ErrPacket(code.code, code.sqlstate, message))
@@ -84,6 +85,7 @@ class Replies:
         request = session.request
         request.reason = Reason.PROXY
         request.proof = Proof.NONE
+        session.read.ended()
         self._proxy.ledger.enter(session, None, Outcome.OK, 0, None)
         session.connection.write(data)
         session.connection.ready()
@@ -107,4 +109,5 @@ class Replies:
         """End the client's connection with an error."""
         self._proxy.metrics.error("proxy", code.code)
         self._session.answered = True
+        self._session.read.ended()
         self._session.connection.fail(code, message)

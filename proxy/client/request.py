@@ -31,19 +31,16 @@ class Request:
         reason: why; differs from the decision's where the wait ran out and policy let it pass.
         proof: what allowed the answer.
         rules: what it asks for, if that is not what the session does.
-        probed: the primary's `gtid_executed`, asked after the command had arrived.
         required: what a read had to see; None if unknown.
         own: GTIDs that the server reported as its own.
         observed: the server's whole set at its end, where that is tracked.
-        waited: a WAIT for it returned 0.
         prepared: the prepared statement that it is about.
         number: the client's id of the statement that it prepares, or 0.
         prepared_anew: a server had forgotten the statement, and was asked to prepare it again.
-        bound: it can run on no other server than the one it was sent to.
         sent_at: when it was sent to a replica, with what stands in front of it, monotonic s.
         started: bytes of the answer went to the client.
-        settled: the primary was asked to finish what it was committing, and the answer was judged.
-        unsettled: it had not finished, and the statement ran all the same.
+        unsettled: the primary had not finished what it was committing, and the statement ran all
+            the same.
         told: system variables of which trackers told the value.
         blank: an OK packet said that the session's state changed, and nothing of what.
         unlogged: it may have written what no GTID stands for.
@@ -59,7 +56,6 @@ class Request:
     __slots__ = (
         "arrived_us",
         "blank",
-        "bound",
         "command",
         "decision",
         "dispatched_us",
@@ -75,7 +71,6 @@ class Request:
         "packet",
         "prepared",
         "prepared_anew",
-        "probed",
         "proof",
         "reason",
         "received",
@@ -84,7 +79,6 @@ class Request:
         "rows",
         "rules",
         "sent_at",
-        "settled",
         "shape",
         "started",
         "state_changed",
@@ -94,7 +88,6 @@ class Request:
         "unnamed",
         "unsettled",
         "wait_us",
-        "waited",
     )
 
     def __init__(self) -> None:
@@ -121,20 +114,16 @@ class Request:
         self.reason: Reason | None = None
         self.proof: Proof | None = None
         self.rules: Rules | None = None
-        self.probed: GtidSet | None = None
         self.required: GtidSet | None = EMPTY
         self.prepared: PreparedStatement | None = None
         self.number = 0
         self.prepared_anew = False
-        self.bound = False
         self.sent_at = 0.0
         self.started = False
-        self.settled = False
         self.unsettled = False
         self.held = b""
         self.received = 0
         self.wait_us = 0
-        self.waited = False
         self.fallbacks = ""
         self.own: GtidSet = EMPTY
         self.observed: GtidSet = EMPTY

@@ -81,7 +81,8 @@ class ClientSession:
         primary_settings: what the proxy needs of that connection.
         views: what its statements are by the views that they name.
         replicas: its connections to replicas.
-        reads: what becomes of its reads before they are answered.
+        reads: drives its reads.
+        read: where the one that is on its way stands.
         dispatch: writes its requests to servers.
         answers: takes what servers answer.
         replies: answers without a server.
@@ -106,6 +107,7 @@ class ClientSession:
         "primary_settings",
         "views",
         "replicas",
+        "read",
         "reads",
         "dispatch",
         "answers",
@@ -140,6 +142,7 @@ class ClientSession:
         self.views = Views(proxy, self)
         self.replicas = Replicas(proxy, self)
         self.reads = Reads(proxy, self)
+        self.read = self.reads.read
         self.dispatch = Dispatch(proxy, self)
         self.answers = Answers(proxy, self)
         self.replies = Replies(proxy, self)
@@ -263,10 +266,6 @@ class ClientSession:
         """Start the request that the forwarders fill in."""
         self.request.begin(packet, command, shape, statement, may_write, time.time_ns() // 1000)
         self.request.effect = effect
-
-    def route(self) -> None:
-        """Let the policy decide about the request's statement, and dispatch it."""
-        self.reads.route()
 
     def start(self, work: Coroutine[object, object, None], name: str) -> None:
         """Do what the client has to wait for."""
@@ -438,7 +437,7 @@ class ClientSession:
         self.connection.detach()
         self.task = None
         self.request = Request()
-        del self.primary_settings, self.views, self.replicas, self.reads
+        del self.primary_settings, self.views, self.replicas, self.read, self.reads
         del self.dispatch, self.answers, self.replies, self.untold, self.long_command
 
     def client_paused(self) -> None:

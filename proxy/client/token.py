@@ -39,7 +39,7 @@ def signed(session: ClientSession) -> str:
             "something was written without a GTID (sql_log_bin = 0), so no token can stand for it;"
             " its reader must come to the primary"
         )
-    probed = session.request.probed
+    probed = session.read.probed
     required = _scope(session).required(session.state.rules.level)
     if probed is not None:
         required |= probed

@@ -58,16 +58,10 @@ class Request:
     arrived: float = 0.0
     scope: ScopeState | None = None  # that it reads in
     decision: Decision | None = None
-    probed: GtidSet | None = None
     observed: GtidSet = EMPTY
     started: bool = False  # rows were passed on
     stale: bool = False
-    settled: bool = False  # the primary finished what it was committing, or policy let it pass
-    asked: GtidSet = EMPTY
-    doubts: int = 0
-    term: int = 0
     sent_at: float = 0.0
-    waited: float = 0.0  # for other reads' WAITs, s
 
     @property
     def may_write(self) -> bool:

@@ -14,7 +14,9 @@ from protocol.gtid import EMPTY, GtidSet
 from proxy.state_file import PrimaryTerm, StateFile
 from routing import policy
 from routing.consistency.decision import Decision, Level, Proof, Reason, Scope
-from routing.consistency.scope import KeptScope, Scopes, ScopeState
+from routing.consistency.scope import KeptScope, ScopeState
+from routing.request import read
+from routing.request.read import Read
 from routing.servers.failover import Election
 from routing.servers.gathering import Gathering
 from routing.servers.observations import Observations
@@ -32,7 +34,8 @@ from tests.model.terms import Terms
 if TYPE_CHECKING:
     import pytest
 
-    from tests.model.wires import Answer, Command
+    from routing.request.step import Step
+    from tests.model.wires import Command
 
 Patch = Callable[["pytest.MonkeyPatch"], None]
 
@@ -182,41 +185,33 @@ def take_what_the_primary_has_executed_for_all_that_was_seen(patch: pytest.Monke
 
 @_mutant(levels=_REMEMBERING, seldom=("commit",), seed=4)
 def take_the_primary_for_the_newest(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ProxySession, "older_than_seen", lambda self: False)
+    patch.setattr(policy, "shows_less", lambda scope, primary: False)
 
 
 @_mutant(levels=_REMEMBERING, seldom=("commit",), seed=45)
 def read_the_primary_though_it_did_not_finish_committing(patch: pytest.MonkeyPatch) -> None:
     """The wait budget ran out, as while it waits for a semi-synchronous acknowledgement."""
-    settled = ProxySession.settled
 
-    def go_on(self: ProxySession, link: Link, *, shows_all: bool) -> None:
-        if shows_all or self.request.kind != "read":
-            settled(self, link, shows_all=shows_all)
-        else:
-            self.request.settled = True
-            self.dispatch(Decision(link.server, Reason.WAIT_TIMEOUT, Proof.PRIMARY))
+    def go_on(self: Read, primary: Server, idle: Any, now: float) -> Step:
+        return self._send(Decision(primary, Reason.WAIT_TIMEOUT, Proof.PRIMARY), now)
 
-    patch.setattr(ProxySession, "settled", go_on)
+    patch.setattr(Read, "_not_shown", go_on)
 
 
 @_mutant(levels=_REMEMBERING, often=("await_acknowledgement",), registers=1, seed=28)
 def what_is_committed_in_the_engine_may_be_late(patch: pytest.MonkeyPatch) -> None:
     """The primary is asked for what it has executed, and shows less than its replicas."""
-    patch.setattr(ProxySession, "older_than_seen", lambda self: self.state.own_scope.unseen)
+    patch.setattr(policy, "shows_less", lambda scope, primary: scope.unseen)
 
 
 @_mutant(levels=_REMEMBERING, seldom=("commit",), seed=173)
 def think_the_primary_has_what_a_probe_of_it_named(patch: pytest.MonkeyPatch) -> None:
     """It named what it was committing, too."""
 
-    def older(self: ProxySession) -> bool:
-        topology, rules = self.proxy.topology, self.rules
-        scope = self.state.reading(rules, topology.term, self.proxy.now())
-        seen = scope.unseen or scope.seen_on not in (None, topology.primary)
-        return seen and rules.level in _REMEMBERING
+    def less(scope: ScopeState, primary: Server) -> bool:
+        return scope.unseen or scope.seen_on not in (None, primary)
 
-    patch.setattr(ProxySession, "older_than_seen", older)
+    patch.setattr(policy, "shows_less", less)
 
 
 @_mutant(
@@ -251,17 +246,6 @@ def a_session_owes_nothing_to_its_user(patch: pytest.MonkeyPatch) -> None:
 @_mutant(scopes=(Scope.APPLICATION,), errors=5, seed=2)
 def a_failed_statements_application_is_its_sessions(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ProxySession, "failed", lambda self: self.state.may_have_written())
-
-
-@_mutant(scopes=(Scope.APPLICATION,), seed=1)
-def who_names_no_application_is_entered_nowhere(patch: pytest.MonkeyPatch) -> None:
-    alive = Scopes.alive
-
-    def named(self: Scopes, user: str, application: str) -> list[ScopeState]:
-        found = alive(self, user, application)
-        return [one for one in found if one.kind is not Scope.APPLICATION or one.key]
-
-    patch.setattr(Scopes, "alive", named)
 
 
 # Scopes that come and go.
@@ -333,6 +317,7 @@ def strong_takes_what_the_scope_knows(patch: pytest.MonkeyPatch) -> None:
         return required_by(scope, rules, topology, *more)
 
     patch.setattr(policy, "required_by", known)
+    patch.setattr(read, "required_by", known)
 
 
 @_mutant(levels=(Level.BOUNDED_STALENESS,))
@@ -365,7 +350,12 @@ def keep_an_applied_set_across_a_restart(patch: pytest.MonkeyPatch) -> None:
 
 @_mutant()
 def take_a_wait_that_ran_out_for_a_success(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Reads, "is_there", lambda self, answer: True)
+    answered = Read.wait_answered
+
+    def content(self: Read, result: str, *more: Any) -> Step:
+        return answered(self, "reached", *more)
+
+    patch.setattr(Read, "wait_answered", content)
 
 
 @_mutant(levels=(Level.MONOTONIC_READS,), scopes=(Scope.USER,), replicas=_DISORDER, seed=6)
@@ -381,7 +371,7 @@ def a_higher_number_proves_the_lower(patch: pytest.MonkeyPatch) -> None:
 
 @_mutant(levels=(Level.READ_ALL_WRITES,), replicas=_DISORDER, seed=3)
 def read_all_writes_from_replicas_in_any_order(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ProxySession, "learn_order", lambda self, *_: None)
+    patch.setattr(Server, "keeps_order", lambda self, *_: None)
 
 
 @_mutant(seed=7)
@@ -389,8 +379,8 @@ def ask_in_the_sessions_own_character_set(patch: pytest.MonkeyPatch) -> None:
     """A WAIT takes what it cannot read for an empty set, and is content."""
     command = Reads.wait_command
 
-    def inexact(self: Reads, gtids: GtidSet, budget: float) -> Command:
-        return replace(command(self, gtids, budget), exact=False)
+    def inexact(self: Reads, *arguments: Any) -> Command:
+        return replace(command(self, *arguments), exact=False)
 
     patch.setattr(Reads, "wait_command", inexact)
     patch.setattr(Reads, "is_there", lambda self, answer: answer.value == 0)
@@ -415,12 +405,12 @@ def take_a_proof_for_good(patch: pytest.MonkeyPatch) -> None:
 
 @_mutant(**_REBUILT, proof_max_age=0.3, seed=7)
 def take_any_answer_for_a_confirmation(patch: pytest.MonkeyPatch) -> None:
-    confirmed = Reads.confirmed
+    doubt = Read._doubt
 
-    def content(self: Reads, link: Link, answer: Answer) -> bool:
-        return confirmed(self, link, replace(answer, still=answer.still is not None or None))
+    def content(self: Read, still: bool | None, *more: Any) -> Reason | None:
+        return doubt(self, None if still is None else True, *more)
 
-    patch.setattr(Reads, "confirmed", content)
+    patch.setattr(Read, "_doubt", content)
 
 
 @_mutant(
@@ -431,12 +421,12 @@ def take_any_answer_for_a_confirmation(patch: pytest.MonkeyPatch) -> None:
     seed=358,
 )
 def ask_for_the_order_of_commits_at_logins_alone(patch: pytest.MonkeyPatch) -> None:
-    confirmed = Reads.confirmed
+    doubt = Read._doubt
 
-    def in_order(self: Reads, link: Link, answer: Answer) -> bool:
-        return confirmed(self, link, replace(answer, ordered=True))
+    def in_order(self: Read, still: bool | None, ordered: bool | None, *more: Any) -> Reason | None:
+        return doubt(self, still, True, *more)
 
-    patch.setattr(Reads, "confirmed", in_order)
+    patch.setattr(Read, "_doubt", in_order)
 
 
 @_mutant(
@@ -507,6 +497,7 @@ def use_a_primary_that_came_back_before_it_was_compared(patch: pytest.MonkeyPatc
 
     def at_once(self: Terms, session: ProxySession, link: Link) -> None:
         session.logged_in(link)
+        session.logged_in = lambda link: None  # type: ignore[method-assign]
         begin(self, session, link)
 
     patch.setattr(Terms, "begin", at_once)

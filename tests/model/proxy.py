@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from proxy.server.waits import Waits
+from routing.servers.waits import Waits
 from tests.model.monitor import Monitor
 from tests.model.probes import Probes
 from tests.model.session import ProxySession

@@ -8,7 +8,8 @@ from __future__ import annotations
 from math import inf
 from typing import TYPE_CHECKING
 
-from routing.consistency.decision import Decision, Level, Proof, Reason, TimeoutPolicy
+from routing import policy
+from routing.consistency.decision import Decision, Level, Reason
 from routing.consistency.rules import REMEMBERING
 from routing.policy import on_primary
 from routing.session.session import Session
@@ -75,6 +76,7 @@ class ProxySession:
         self.state = Session(
             self._rules, self._preferred, proxy.scopes, self._user, proxy.topology.term
         )
+        self.reads = Reads(proxy, self)
         self.done(Reply("ok"))
 
     # A command
@@ -116,20 +118,17 @@ class ProxySession:
             link.close()
             link = None
         if link is None:
-            self._open_replica(decision.server)
+            self.reads.absent()
         elif link.busy:
-            self.dispatch(on_primary(self.proxy.topology, Reason.REPLICA_BEHIND))
+            self.reads.unfit(Reason.REPLICA_BEHIND)
         else:
             self._active = link
             if self.bent and not link.bent:
                 link.bent = True
                 link.send("bend", Command("bend"))
-            request.sent_at = now = self.proxy.now()
-            if decision.proof is Proof.WAITED and decision.proof_set is not None:
-                self.reads.send_wait(link, decision.proof_set)
-            elif decision.confirm:
-                link.send("confirm", Command("confirm", proved=self.reads.question(link)))
-            link.send("forward", Command("read", request.register, sent_at=now))
+            request.sent_at = self.reads.read.sent_at
+            self.reads.send_before(link, decision)
+            link.send("forward", Command("read", request.register, sent_at=self.proxy.now()))
 
     def _to_primary(self) -> None:
         request, state, link = self.request, self.state, self.primary
@@ -140,7 +139,7 @@ class ProxySession:
         if request.kind == "reset":
             link.track("OFF", "reset")
             return
-        if not request.settled and self.older_than_seen():
+        if not self.reads.read.is_settled and self.older_than_seen():
             link.send("settle", Command("settle", budget=self.rules.wait_budget))
             if request.kind == "read":
                 return  # `settled` goes on
@@ -159,27 +158,23 @@ class ProxySession:
             return False
         primary = proxy.topology.primary
         scope = self.state.reading(rules, proxy.topology.term, proxy.now())
-        seen = scope.unseen or scope.seen_on not in (None, primary)
-        return seen or not scope.everything <= primary.applied
+        return policy.shows_less(scope, primary)
 
     def settled(self, link: Link, *, shows_all: bool) -> None:
         """The WAIT on the primary was answered; a write runs in any case."""
-        if shows_all:
-            self.state.own_scope.settled(link.server, link.epoch)
         if self.request.kind == "read":
-            self.request.settled = True
-            if shows_all or self.rules.on_timeout is TimeoutPolicy.STALE:
-                self.request.stale = not shows_all
-                self._to_primary()
-            else:
-                self.reads.not_shown()
+            idle = [server for server in self._replicas if self._is_idle(server)]
+            self.reads.settled(link, idle, shows=shows_all)
+        elif shows_all:
+            self.state.own_scope.settled(link.server, link.epoch)
 
-    def _open_replica(self, server: Server) -> None:
+    def open_replica(self, server: Server) -> None:
+        """Open a connection to a replica."""
         proxy = self.proxy
         mysql = proxy.servers[server]
         if not mysql.up:
             server.unreachable(proxy.now())
-            self.reads.route()
+            self.reads.opened(Reason.REPLICA_LOST)
             return
         self._opening = Link(server, mysql, self.answer)
         tracking = "ALL_GTIDS" if self.state.tracking == "ALL_GTIDS" else "OFF"
@@ -204,6 +199,7 @@ class ProxySession:
         if answer.kind == "rows":
             if link is self._active:
                 self.request.started = True
+                self.reads.read.first_byte()
                 self._reply(Reply("rows", answer.value, self.request.stale or answer.excused))
             return
         purpose = link.purposes.popleft()
@@ -227,7 +223,7 @@ class ProxySession:
             if link is self._active:
                 self.settled(link, shows_all=answer.value == 0)
         elif link is self._active and purpose == "wait":
-            self.reads.waited(link, answer, reached=self.reads.is_there(answer))
+            self.reads.waited(link, answer)
         elif link is self._active and purpose == "confirm":
             self.reads.confirmed(link, answer)
         elif link is self._active and purpose == "forward":
@@ -245,7 +241,7 @@ class ProxySession:
         self._opening = None
         link.server.reached()
         self._replicas[link.server] = link
-        self.reads.route()
+        self.reads.opened(None)
 
     def learn_order(self, server: Server, answer: Answer, asked_at: float) -> None:
         """Take over whether a replica commits in its source's order."""
@@ -289,9 +285,10 @@ class ProxySession:
         """End the request."""
         self._answered = True
         self._active = None
+        self.reads.read.ended()
         self._reply(reply)
 
-    def idle(self, server: Server) -> bool:
+    def _is_idle(self, server: Server) -> bool:
         """Whether there is a connection to a replica that has nothing else to do."""
         link = self._replicas.get(server)
         return link is not None and link.epoch == server.epoch and not link.busy
@@ -324,15 +321,12 @@ class ProxySession:
         if link is self._opening:
             self._opening = None
             link.server.unreachable(self.proxy.now())
-            self.reads.route()
+            self.reads.opened(Reason.REPLICA_LOST)
             return
         if self._replicas.get(link.server) is link:
             del self._replicas[link.server]
         if link is self._active:
-            if self.request.started:
-                self.end()
-            else:
-                self.reads.fall_back(Reason.REPLICA_LOST)
+            self.reads.lost()
 
     def leave_primary(self) -> None:
         """The primary, or the connection to it, is gone; the session was that connection."""

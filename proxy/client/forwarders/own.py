@@ -99,8 +99,7 @@ def _chosen(chosen: Adjustment, assignment: OwnAssignment) -> Adjustment:
 def _select(session: ClientSession, own: SelectOwn) -> None:
     names = [name for name, _ in own.columns]
     if "token" in names and token.needs_probe(session):
-        session.request.resume = lambda: _selected(session, own)
-        session.reads.ask()
+        session.reads.ask(lambda: _selected(session, own))
     else:
         _selected(session, own)
 

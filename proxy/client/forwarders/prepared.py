@@ -15,6 +15,7 @@ from proxy.client.prepared import PreparedStatement, close_on
 from proxy.client.statement_rules import adjust
 from proxy.server.connection import PreparedHandle
 from routing.consistency.decision import Reason
+from routing.policy import on_primary
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,7 +73,7 @@ def _prepare(session: ClientSession, packet: bytes, statement: Statement | None)
     if moves is None:
         session.dispatch.to_primary(Reason.PREPARED)
     elif adjust(session, moves, ()):
-        session.route()
+        session.reads.route()
 
 
 def forward_execute(session: ClientSession, packet: bytes) -> None:
@@ -92,7 +93,7 @@ def forward_execute(session: ClientSession, packet: bytes) -> None:
     if statement is None:
         session.dispatch.to_primary(Reason.PREPARED)
     elif _adjusted(session, prepared, statement, packet):
-        session.route()
+        session.reads.route()
 
 
 def _adjusted(
@@ -115,7 +116,7 @@ def forward_long_execute(session: ClientSession, prefix: bytes) -> None:
     """Execute with parameters that come in parts: on the primary."""
     prepared = _begin(session, prefix, b"", Command.COM_STMT_EXECUTE, RESULTS)
     if prepared is not None:
-        session.dispatch.to_primary(Reason.PREPARED)
+        session.dispatch.bind(on_primary(session.topology, Reason.PREPARED))
 
 
 def forward_fetch(session: ClientSession, packet: bytes) -> None:

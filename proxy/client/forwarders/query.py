@@ -60,7 +60,7 @@ def forward_query(session: ClientSession, packet: bytes) -> None:
         attributes = ComQuery.parse(packet[4:], True).attributes if session.query_attributes else ()
         if not adjust(session, statement, attributes):
             return
-    session.route()
+    session.reads.route()
 
 
 def forward_long_query(session: ClientSession, prefix: bytes) -> None:

@@ -5,21 +5,26 @@ more than a WAIT of its own, which goes out with the statement in one write; so 
 joined that have shown to take long. Each read still has its own budget.
 """
 
-from __future__ import annotations
+from typing import Final, Protocol
 
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from protocol.gtid import GtidSet
-    from proxy.client.replica_wait import ReplicaWait
-    from routing.servers.topology import Server
+from protocol.gtid import GtidSet
+from routing.servers.topology import Server
 
 _LONG_S: Final = 0.002
 """A wait that has lasted so long is worth joining: it dwarfs a round trip."""
 
 
+class Follower(Protocol):
+    """A read that relies on another one's WAIT."""
+
+    def released(self) -> None:
+        """The WAIT has ended, well or not."""
+
+
 class Wait:
     """A WAIT in flight, and who relies on it.
+
+    Who joins enters itself, and takes itself away if it does not wait for the end.
 
     Attributes:
         gtids: what it waits for.
@@ -32,7 +37,7 @@ class Wait:
     def __init__(self, gtids: GtidSet, since: float) -> None:
         self.gtids = gtids
         self.since = since
-        self.joined: list[ReplicaWait] = []
+        self.joined: list[Follower] = []
 
 
 class Waits:
@@ -47,16 +52,13 @@ class Waits:
         self._waits.setdefault(server, []).append(wait)
         return wait
 
-    def join(
-        self, server: Server, gtids: GtidSet, follower: ReplicaWait, now: float
-    ) -> Wait | None:
-        """Rely on a WAIT in flight for just this, if there is one that takes its time.
+    def find(self, server: Server, gtids: GtidSet, now: float) -> Wait | None:
+        """A WAIT in flight for just this, if there is one that takes its time.
 
         One for more might take longer.
         """
         for wait in self._waits.get(server, ()):
             if now - wait.since >= _LONG_S and gtids == wait.gtids:
-                wait.joined.append(follower)
                 return wait
         return None
 

@@ -1,0 +1,592 @@
+"""A read on its way: where it is sent, what it waits for, and what is done when nobody can answer.
+
+Theory of operation
+===================
+
+The machine is told of an event, and answers with one `Step`: what is to be done next. It opens no
+socket, sets no timer and counts nothing; whoever drives it does, and tells it what came of that.
+What is to be counted is in `note`, until the next event. Times are monotonic, in seconds.
+
+`begin` asks the policy. Mostly it says at once who can answer: SENT. Where only the primary can
+tell what the read must see (STRONG, a wider scope that is not known, a primary of a new term),
+the read is ASKING it, and chosen for anew with the answer. Where another read's WAIT is for the
+same, this one has JOINED it, and is chosen for anew at its end. A connection may have to be opened
+first: OPENING. So each way begins with a choice, and a choice takes no time: it is no stage.
+
+On a replica the answers to a WAIT, to a question whether it still has what it had proved, and to an
+audit come before the statement's own; each lets it pass or calls it back. So does a replica that
+refuses, is silent or is lost before the first byte went to the client. The read then runs on the
+primary. What leaves a late replica needs a token for that (`Topology.fallbacks`), so that a lag
+spike cannot flood the primary: it may be DELAYED, or refused. From the first byte on (PASSING)
+nobody else can answer it.
+
+The primary itself may have to finish first what it is committing (`policy.shows_less`): the
+statement is kept until that was `settled`, or it goes elsewhere.
+
+Any statement may be given to `begin`: what is no read is sent at once to where the policy says.
+
+`routing.request.stage` has the stages, and the table of which event may come at which.
+"""
+
+from collections.abc import Collection
+from typing import Final, Literal
+
+from protocol.gtid import EMPTY, GtidSet
+from routing.consistency.decision import (
+    Decision,
+    Level,
+    LostPolicy,
+    Proof,
+    Reason,
+    Scope,
+    TimeoutPolicy,
+)
+from routing.consistency.rules import REMEMBERING, Rules
+from routing.consistency.scope import ScopeState
+from routing.policy import choose, on_primary, required_by
+from routing.request import refusal
+from routing.request.stage import (
+    ASKING,
+    DELAYED,
+    DONE,
+    JOINED,
+    OPENING,
+    PASSING,
+    SENT,
+    TABLE,
+    Event,
+    Stage,
+)
+from routing.request.step import (
+    Ask,
+    Delay,
+    End,
+    Join,
+    Known,
+    Note,
+    Nothing,
+    Open,
+    Pass,
+    Refuse,
+    Send,
+    Step,
+)
+from routing.servers.topology import Server, Topology
+from routing.servers.waits import Wait, Waits
+from routing.session.session import Session
+from routing.sql.statement import Statement, StatementClass
+
+WaitResult = Literal["reached", "timeout", "failed"]
+"""How a WAIT ended; `failed`: by an error, or anything else that proves nothing."""
+
+_AS_OF_NOW: Final = (Level.STRONG, Level.BOUNDED_STALENESS)
+"""Levels whose reads wait for what there was when they came."""
+
+_PASS: Final = Pass()
+_NOTHING: Final = Nothing()
+
+
+class UnexpectedEventError(Exception):
+    """An event came at a stage at which nobody can expect it: a defect of whoever told of it."""
+
+
+class Read:
+    """The reads of one session; there is one at a time.
+
+    Attributes:
+        stage: where it stands.
+        rules: what it asks for.
+        decision: where it was sent last, or will be when what it waits for is over.
+        required: what it must see; None if only the primary knows.
+        scope: the one that it reads in; None at BEST_EFFORT.
+        probed: what the primary had, if it was asked; at a level that remembers what was seen, with
+            what it was committing.
+        bound: it can run on no other server than the one it was sent to.
+        is_settled: the primary was asked to finish what it was committing, and that was judged.
+        sent_at: when its server was chosen, monotonic s.
+        joined_at: when it joined another read's WAIT, monotonic s.
+        note: what is to be counted of the last event; whoever counts it takes it away.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        topology: Topology,
+        waits: Waits,
+        on_lost_writes: LostPolicy,
+    ) -> None:
+        """Nothing is read yet.
+
+        Args:
+            session: whose reads they are.
+            topology: who could answer.
+            waits: those of all sessions.
+            on_lost_writes: what a reader is told of acknowledged writes that are gone.
+        """
+        self._session = session
+        self._topology = topology
+        self._waits = waits
+        self._on_lost_writes = on_lost_writes
+        self.stage: Stage = DONE
+        self.rules: Rules = session.rules
+        self.decision: Decision | None = None
+        self.required: GtidSet | None = EMPTY
+        self.scope: ScopeState | None = None
+        self.probed: GtidSet | None = None
+        self.bound = False
+        self.is_settled = False
+        self.sent_at = 0.0
+        self.joined_at = 0.0
+        self.note: Note | None = None
+        self._statement: Statement | None = None  # None if there is nothing to choose for
+        self._stale = False
+        self._reached = False  # the WAIT in front of it ended well
+        self._waited = 0.0  # for other reads' WAITs, s
+        # When the primary was asked: what was required, what was doubtful, and whose term it was.
+        self._asked: GtidSet = EMPTY
+        self._doubts = 0
+        self._term = 0
+
+    @property
+    def budget(self) -> float:
+        """How long it may still wait for a replica, s."""
+        return self.rules.wait_budget - self._waited
+
+    @property
+    def asks_order(self) -> bool:
+        """Whether its replica is asked if it commits in order; beside a WAIT that costs little."""
+        return self.rules.level is Level.READ_ALL_WRITES
+
+    def question(self) -> GtidSet:
+        """What its replica is asked whether it still has it; it is asked now."""
+        decision = self._decided()
+        decision.server.asks(self.sent_at)
+        return decision.server.applied
+
+    # It begins
+
+    def begin(self, statement: Statement, rules: Rules | None, now: float) -> Step:
+        """A statement came; `rules` is what it asks for, if that is not what the session does."""
+        if (self.stage, "begin") not in TABLE:
+            raise self._unexpected("begin")
+        self._reset(statement, rules)
+        if statement.kind is StatementClass.READ:
+            return self._choose(statement, now)
+        self.decision = decision = choose(self._session, statement, self._topology, now)
+        self.sent_at = now
+        self.stage = SENT
+        return Send(decision)
+
+    def bind(self, decision: Decision, rules: Rules | None, now: float) -> None:
+        """A command goes to where something of the session's is that no other server has."""
+        self._take("bind")
+        self._reset(None, rules)
+        self.bound = True
+        self._send(decision, now)
+
+    def ask(self, now: float) -> Step:
+        """Nothing is read, but what the primary has is wanted; ends with `Known`, or is refused."""
+        self._take("ask")
+        self._reset(None, None)
+        return self._ask(self._reading(now))
+
+    def _reset(self, statement: Statement | None, rules: Rules | None) -> None:
+        self.rules = rules or self._session.rules
+        self.required = EMPTY
+        self.probed = None
+        self.note = None
+        self.bound = self.is_settled = self._stale = self._reached = False
+        self._waited = 0.0
+        self._statement = statement
+        self.scope = None
+
+    def _choose(self, statement: Statement, now: float) -> Step:
+        """Let the policy decide about a read."""
+        session, topology, rules, probed = self._session, self._topology, self.rules, self.probed
+        if rules.scope is Scope.APPLICATION and not rules.application:
+            return self._refuse(refusal.no_application())
+        if rules.level is Level.BEST_EFFORT:
+            return self._send(choose(session, statement, topology, now, rules), now)
+        self.scope = scope = session.reading(rules, topology.term, now)
+        if scope.lost_untold:
+            scope.told_lost()
+            if self._on_lost_writes is LostPolicy.ERROR:
+                return self._refuse(refusal.lost_writes(scope.lost))
+        self.required = required = required_by(scope, rules, topology, now, probed)
+        decision = choose(session, statement, topology, now, rules, probed, False, scope, required)
+        if decision.proof is Proof.PROBED:
+            return self._ask(scope)
+        behind = decision.reason is Reason.REPLICA_BEHIND
+        if behind and topology.fallbacks.reserve(now, 0.0) is None:
+            # The primary is not to be given more than it is already.
+            self._noted().crowded = "waits"
+            decision = choose(
+                session, statement, topology, now, rules, probed, True, scope, required
+            )
+        gtids = decision.proof_set
+        if decision.proof is Proof.WAITED and gtids is not None and self.budget > 0:
+            wait = self._waits.find(decision.server, gtids, now)
+            if wait is not None:
+                return self._join(wait, decision, now)
+        return self._send(decision, now)
+
+    def _choose_again(self, now: float) -> Step:
+        """What it waited for is over."""
+        statement = self._statement
+        if statement is None:
+            raise AssertionError("there is nothing to choose for")
+        return self._choose(statement, now)
+
+    def _send(self, decision: Decision, now: float) -> Send:
+        if decision.reason is Reason.TRANSACTION and decision.server is not self._topology.primary:
+            self.bound = True  # to the snapshot that its transaction has there
+        self.decision = decision
+        self.sent_at = now
+        self._reached = False
+        self.stage = SENT
+        return Send(decision)
+
+    def _refuse(self, step: Refuse) -> Refuse:
+        self.stage = DONE
+        return step
+
+    # The primary is asked
+
+    def _ask(self, scope: ScopeState) -> Ask:
+        self._asked = scope.everything
+        self._doubts = scope.doubts
+        self._term = self._topology.term
+        self.stage = ASKING
+        return Ask()
+
+    def probe_answered(self, executed: GtidSet | None, owned: GtidSet, now: float) -> Step:
+        """What the primary has and is committing, by a question that was sent after `Ask`.
+
+        `executed` is None if it does not say.
+        """
+        self._take("probe_answered")
+        if self.stage == DONE:
+            return _NOTHING
+        rules, topology = self.rules, self._topology
+        if executed is None:
+            if self._statement is None or self._may_lack_writes(now):
+                return self._refuse(refusal.probe_failed())
+            return self._send(on_primary(topology, Reason.PROBE_FAILED), now)
+        if rules.level is not Level.BOUNDED_STALENESS:
+            scope = self._reading(now)
+            if self._term != topology.term:
+                return self._ask(scope)  # it was another primary's
+            if scope.term != topology.term:
+                lost = scope.verified(executed | owned, self._asked, topology.term)
+                if lost:
+                    note = self._noted()
+                    note.scope = scope
+                    note.lost = lost
+            scope.probed(executed, self._doubts, owned)
+        self.probed = executed | owned if rules.level in REMEMBERING else executed
+        if self._statement is None:
+            self.stage = DONE
+            return Known()
+        return self._choose_again(now)
+
+    def _may_lack_writes(self, now: float) -> bool:
+        """Whether the primary may lack what was acknowledged, and nobody would be told of it."""
+        if self.rules.level is Level.BOUNDED_STALENESS:
+            return False
+        term = self._topology.term
+        return self._reading(now).term != term and self._on_lost_writes is LostPolicy.ERROR
+
+    def _reading(self, now: float) -> ScopeState:
+        return self._session.reading(self.rules, self._topology.term, now)
+
+    # Another read's WAIT
+
+    def _join(self, wait: Wait, decision: Decision, now: float) -> Join:
+        self.decision = decision
+        self.joined_at = now
+        self.stage = JOINED
+        return Join(wait, self.budget)
+
+    def released(self, now: float) -> Step:
+        """The WAIT that was joined has ended, well or not."""
+        self._take("released")
+        if self.stage == DONE:
+            return _NOTHING
+        self._waited += now - self.joined_at
+        return self._choose_again(now)
+
+    def out_of_time(self, now: float) -> Step:
+        """The WAIT that was joined has not ended within this read's own budget."""
+        self._take("out_of_time")
+        if self.stage == DONE:
+            return _NOTHING
+        self._waited += now - self.joined_at
+        server = self._decided().server
+        if self.rules.on_timeout is TimeoutPolicy.STALE:
+            return self._send_stale(server, now)
+        self._left(server, Reason.WAIT_TIMEOUT)
+        return self._waited_too_long(now)
+
+    # Its connection
+
+    def absent(self, now: float) -> Step:
+        """The session has no connection to the server that was chosen."""
+        self._take("absent")
+        decision = self._decided()
+        if decision.reason is Reason.TRANSACTION:
+            self.stage = DONE
+            return End("a READ ONLY transaction ran there")
+        if decision.reason is Reason.DIAGNOSTIC:  # what it asks about is gone
+            return self._send(on_primary(self._topology, Reason.DIAGNOSTIC), now)
+        self.stage = OPENING
+        return Open(decision.server)
+
+    def unfit(self, reason: Reason, now: float) -> Step:
+        """The connection to the server that was chosen is of no use now."""
+        self._take("unfit")
+        return self._send(on_primary(self._topology, reason), now)
+
+    def opened(self, failed: Reason | None, now: float) -> Step:
+        """There is a connection to the replica, or a reason why not.
+
+        It may be another incarnation than the one that was chosen.
+        """
+        self._take("opened")
+        if failed is not None:
+            self._left(self._decided().server, failed)
+        return self._choose_again(now)
+
+    # What a replica says before the answer
+
+    def wait_answered(
+        self,
+        result: WaitResult,
+        still: bool | None,
+        ordered: bool | None,
+        epoch: int,
+        waited: float,
+        now: float,
+    ) -> Step:
+        """The WAIT in front was answered.
+
+        Args:
+            result: how it ended.
+            still: as in `confirm_answered`; None if that was not asked.
+            ordered: as in `confirm_answered`.
+            epoch: the connection's.
+            waited: how long it took, s.
+            now: monotonic, s.
+        """
+        self._take("wait_answered")
+        decision = self._decided()
+        server, gtids = decision.server, decision.proof_set
+        asked_at = now - waited
+        changed_at = asked_at
+        scope = self.scope
+        if scope is not None and self.rules.level not in _AS_OF_NOW:
+            changed_at = scope.changed_at or asked_at  # nothing was acknowledged since it is known
+        doubt: Reason | None = None
+        if result == "reached" and gtids is not None:
+            server.proved(gtids, epoch, self.sent_at)
+            server.applied_after(now - changed_at, waited, now)
+        elif result == "timeout":
+            server.timed_out(now, now - changed_at)
+        if result != "failed" and (decision.confirm or self.asks_order):
+            doubt = self._doubt(still, ordered, epoch, now)
+        if result == "failed":
+            return self._fall_back(Reason.REPLICA_REFUSED, now)
+        if result == "timeout":
+            if self.rules.on_timeout is not TimeoutPolicy.STALE:
+                return self._fall_back(Reason.WAIT_TIMEOUT, now)
+            self._stale = self._noted().stale = True
+            return _PASS
+        self._reached = True
+        return _PASS if doubt is None else self._fall_back(doubt, now)
+
+    def confirm_answered(
+        self, still: bool | None, ordered: bool | None, epoch: int, now: float
+    ) -> Step:
+        """The question in front was answered.
+
+        Args:
+            still: the replica has all that it had proved; None if it does not say.
+            ordered: it commits in its source's order; None if it does not say.
+            epoch: the connection's.
+            now: monotonic, s.
+        """
+        self._take("confirm_answered")
+        doubt = self._doubt(still, ordered, epoch, now)
+        return _PASS if doubt is None else self._fall_back(doubt, now)
+
+    def _doubt(
+        self, still: bool | None, ordered: bool | None, epoch: int, now: float
+    ) -> Reason | None:
+        """Why the answer that follows must not count, or None."""
+        server = self._decided().server
+        if still is False:
+            server.distrust(epoch)
+            return Reason.AUDIT_FAILED
+        if ordered is None:
+            return Reason.AUDIT_FAILED
+        if still:
+            server.confirmed(epoch, self.sent_at)
+        server.keeps_order(ordered, self.sent_at, now)
+        return Reason.COMMIT_ORDER if self.asks_order and not ordered else None
+
+    def audit_answered(self, has: bool | None, epoch: int, now: float) -> Step:
+        """The replica was asked if it has what the read must see; None if it does not say.
+
+        What it was taken to have is only doubted if it says no: an error may be of this session
+        alone.
+        """
+        self._take("audit_answered")
+        if self._stale or has:
+            return _PASS  # or given openly as stale
+        if has is False:
+            self._decided().server.distrust(epoch)
+        return self._fall_back(Reason.AUDIT_FAILED, now)
+
+    # The primary, which may show less than a replica did
+
+    def settled(self, shows: bool, epoch: int, idle: Collection[Server], now: float) -> Step:
+        """The primary finished what it was committing, or did not within the budget.
+
+        Args:
+            shows: it did, so it shows whatever was seen.
+            epoch: its connection's.
+            idle: replicas that the statement could be sent to at once.
+            now: monotonic, s.
+        """
+        self._take("settled")
+        decision = self._decided()
+        self.is_settled = True
+        if shows:
+            self._session.own_scope.settled(decision.server, epoch)
+            return self._send(decision, now)
+        if self.rules.on_timeout is TimeoutPolicy.STALE:
+            return self._send_stale(decision.server, now)
+        return self._not_shown(decision.server, idle, now)
+
+    def _not_shown(self, primary: Server, idle: Collection[Server], now: float) -> Step:
+        """It would show an older state than was seen: somebody else's answer, or none."""
+        self.is_settled = False
+        statement = self._statement
+        if (
+            self.rules.on_timeout is TimeoutPolicy.PRIMARY
+            and statement is not None
+            and statement.kind is StatementClass.READ
+            and not self.bound
+        ):
+            decision = choose(
+                self._session, statement, self._topology, now, self.rules, self.probed
+            )
+            if decision.proof is Proof.KNOWN and decision.server in idle:  # it was late, no more
+                self._left(primary, Reason.WAIT_TIMEOUT)
+                return self._send(decision, now)
+        return self._refuse(refusal.still_committing(self.rules.wait_budget))
+
+    # Elsewhere
+
+    def silent(self, now: float) -> Step:
+        """The replica did not even say that the wait's budget ran out."""
+        self._take("silent")
+        self._decided().server.unreachable(now)
+        return self._fall_back(Reason.REPLICA_LOST, now)
+
+    def refused(self, reason: Reason, now: float) -> Step:
+        """The replica cannot run it, or not as the session is."""
+        self._take("refused")
+        return self._fall_back(reason, now)
+
+    def lost(self, cause: str, now: float) -> Step:
+        """The replica's connection broke."""
+        self._take("lost")
+        if self.stage == PASSING or self.bound:
+            self.stage = DONE
+            return End(cause)
+        return self._fall_back(Reason.REPLICA_LOST, now)
+
+    def _fall_back(self, reason: Reason, now: float) -> Step:
+        """The replica's answer does not count: run it on the primary, or fail it."""
+        decision = self._decided()
+        self._left(decision.server, reason)
+        if self._reached:
+            self._noted().proved = decision.proof_set
+        if reason is Reason.WAIT_TIMEOUT:
+            return self._waited_too_long(now)
+        return self._send(on_primary(self._topology, reason), now)
+
+    def _waited_too_long(self, now: float) -> Step:
+        """The budget ran out: to the primary, which may take a while, or an error."""
+        rules = self.rules
+        if rules.on_timeout is TimeoutPolicy.ERROR:
+            return self._refuse(refusal.wait_timeout(rules.wait_budget))
+        delay = self._topology.fallbacks.reserve(now, rules.wait_budget)
+        if delay is None:
+            self._noted().crowded = "refused"
+            return self._refuse(refusal.flood())
+        if delay > 0:
+            self._noted().crowded = "delayed"
+            self.stage = DELAYED
+            return Delay(delay)
+        return self._send(on_primary(self._topology, Reason.WAIT_TIMEOUT), now)
+
+    def turn_came(self, now: float) -> Step:
+        """The primary may be given it."""
+        self._take("turn_came")
+        if self.stage == DONE:
+            return _NOTHING
+        return self._send(on_primary(self._topology, Reason.WAIT_TIMEOUT), now)
+
+    def _send_stale(self, server: Server, now: float) -> Send:
+        self._stale = self._noted().stale = True
+        return self._send(Decision(server, Reason.WAIT_TIMEOUT, Proof.NONE), now)
+
+    # It ends
+
+    def first_byte(self) -> None:
+        """Some of the answer goes to the client."""
+        if (self.stage, "first_byte") not in TABLE:
+            raise self._unexpected("first_byte")
+        if self.stage == SENT:
+            self.stage = PASSING
+
+    def ended(self) -> None:
+        """The client has the whole answer, or an error of the proxy's own."""
+        if (self.stage, "ended") not in TABLE:
+            raise self._unexpected("ended")
+        self.stage = DONE
+        self.is_settled = False
+        self.probed = None
+
+    def left(self) -> None:
+        """The client is gone, or its primary: nobody waits for the answer."""
+        self._take("left")
+        self.stage = DONE
+
+    # Of all
+
+    def _take(self, event: Event) -> None:
+        if (self.stage, event) not in TABLE:
+            raise self._unexpected(event)
+        self.note = None
+
+    def _unexpected(self, event: Event) -> UnexpectedEventError:
+        return UnexpectedEventError(f"{event} at stage {self.stage}: nobody can expect it there")
+
+    def _noted(self) -> Note:
+        note = self.note
+        if note is None:
+            note = self.note = Note()
+        return note
+
+    def _left(self, server: Server, reason: Reason) -> None:
+        note = self._noted()
+        note.left = server
+        note.why = reason
+
+    def _decided(self) -> Decision:
+        decision = self.decision
+        if decision is None:
+            raise AssertionError("no server was chosen")
+        return decision

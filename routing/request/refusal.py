@@ -1,0 +1,68 @@
+"""Why a read is refused, in the words that its client gets."""
+
+from protocol.errors import ServerErrorCode
+from protocol.gtid import GtidSet
+from routing.consistency.decision import Reason
+from routing.request.step import Refuse
+
+
+def no_application() -> Refuse:
+    """It reads in an application's scope, and names none."""
+    return Refuse(
+        ServerErrorCode.ER_WRONG_VALUE_FOR_VAR,
+        "Tidegate: scope is application, but no application is named; SET"
+        " tidegate_application, or send the attribute tidegate.application",
+        Reason.PROXY,
+    )
+
+
+def lost_writes(lost: GtidSet) -> Refuse:
+    """The scope's writes are gone; its next reader is told once."""
+    return Refuse(
+        ServerErrorCode.ER_UNKNOWN_ERROR,
+        "Tidegate: acknowledged writes are gone from the primary, which is another one now or"
+        f" was restarted without them: {lost.text[:400]}; this is said once, reads go on"
+        " without them",
+        Reason.LOST_WRITES,
+    )
+
+
+def probe_failed() -> Refuse:
+    """Nobody else than the primary knows what it must see."""
+    return Refuse(
+        ServerErrorCode.ER_UNKNOWN_ERROR,
+        "Tidegate: the primary does not say what it has; try again",
+        Reason.PROBE_FAILED,
+    )
+
+
+def wait_timeout(budget: float) -> Refuse:
+    """The wait budget (s) ran out, and on-timeout is error."""
+    return Refuse(
+        ServerErrorCode.ER_QUERY_TIMEOUT,
+        "Tidegate: the replica had not applied what this read must see within the wait"
+        f" budget of {budget * 1000:g} ms; raise wait-budget, or set on-timeout"
+        " to primary",
+        Reason.WAIT_TIMEOUT,
+    )
+
+
+def flood() -> Refuse:
+    """The primary has enough to do."""
+    return Refuse(
+        ServerErrorCode.ER_QUERY_TIMEOUT,
+        "Tidegate: replicas are behind, and more reads than the primary is to be given"
+        " (primary-fallback-rate) want to go there; try again, or raise it",
+        Reason.FLOOD,
+    )
+
+
+def still_committing(budget: float) -> Refuse:
+    """The primary would show an older state than was seen, and the wait budget (s) ran out."""
+    return Refuse(
+        ServerErrorCode.ER_QUERY_TIMEOUT,
+        "Tidegate: the primary is still committing what this session or scope may have seen on"
+        " a replica, and does not show it within the wait budget of"
+        f" {budget * 1000:g} ms; try again, or raise wait-budget",
+        Reason.WAIT_TIMEOUT,
+    )

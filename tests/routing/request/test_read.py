@@ -1,0 +1,713 @@
+"""The lives of a read, each as a transcript (`transcript`)."""
+
+import pytest
+
+from protocol.gtid import EMPTY
+from routing.consistency.decision import Level, LostPolicy, Scope, TimeoutPolicy
+from routing.request.read import Read, UnexpectedEventError
+from routing.request.stage import TABLE
+from routing.request.step import Join, Refuse
+from tests.routing.request.transcript import World, gtids
+
+BEHIND = World(applied=("1-4",))
+"""The one replica has not what the read must see."""
+STRONG = World(level=Level.STRONG)
+MONOTONIC = World(applied=("1-5", "1-5"), level=Level.MONOTONIC_READS)
+
+
+# Known
+
+
+def test_a_replica_is_known_to_have_it() -> None:
+    play = World().play("""
+        >> begin()
+        << Send(r1, read, known)
+        >> first_byte()
+        >> ended()
+    """)
+    assert play.read.required == gtids("1-5")
+
+
+def test_one_read_after_the_other() -> None:
+    World().play("""
+        >> begin()
+        << Send(r1, read, known)
+        >> ended()
+        >> begin()
+        << Send(r1, read, known)
+        >> first_byte()
+        >> ended()
+    """)
+
+
+def test_what_is_no_read_goes_where_the_policy_says() -> None:
+    play = BEHIND.play("""
+        >> begin(write)
+        << Send(p, write, primary)
+        >> first_byte()
+        >> ended()
+    """)
+    assert play.read.required == EMPTY
+
+
+def test_what_names_no_application_is_refused() -> None:
+    world = World(scope=Scope.APPLICATION)
+    play = world.play("")
+    play.session.rules = World().play("").session.rules
+    rules = play.session.rules
+    play.session.rules = type(rules)(rules.level, Scope.APPLICATION, 0.25, rules.on_timeout)
+    assert list(play.lines([">> begin()"])) == [">> begin()", "<< Refuse(1231, proxy)"]
+
+
+# WAIT
+
+
+def test_the_wait_reaches_it() -> None:
+    play = BEHIND.play("""
+        >> begin()
+        << Send(r1, read, waited)
+        -- after(0.1)
+        >> wait_answered(reached)
+        << Pass
+        >> first_byte()
+        >> ended()
+        >> begin()
+        << Send(r1, read, known)
+    """)
+    assert play.topology.replicas[0].applied == gtids("1-5")
+
+
+@pytest.mark.parametrize(
+    ("policy", "answer"),
+    [
+        (TimeoutPolicy.PRIMARY, "Send(p, wait_timeout, primary); left r1: wait_timeout"),
+        (TimeoutPolicy.ERROR, "Refuse(3024, wait_timeout); left r1: wait_timeout"),
+        (TimeoutPolicy.STALE, "Pass; stale"),
+    ],
+)
+def test_the_wait_runs_out(policy: TimeoutPolicy, answer: str) -> None:
+    play = World(applied=("1-4",), on_timeout=policy).play(f"""
+        >> begin()
+        << Send(r1, read, waited)
+        -- after(0.25)
+        >> wait_answered(timeout)
+        << {answer}
+        >> ended()
+    """)
+    assert play.topology.replicas[0].behind_until > play.now
+
+
+def test_what_is_given_as_stale_is_not_audited() -> None:
+    World(applied=("1-4",), on_timeout=TimeoutPolicy.STALE).play("""
+        >> begin()
+        << Send(r1, read, waited)
+        >> wait_answered(timeout)
+        << Pass; stale
+        >> audit_answered(no)
+        << Pass
+    """)
+
+
+def test_the_wait_fails() -> None:
+    play = BEHIND.play("""
+        >> begin()
+        << Send(r1, read, waited)
+        >> wait_answered(failed)
+        << Send(p, replica_refused, primary); left r1: replica_refused
+        >> first_byte()
+        >> ended()
+    """)
+    assert play.topology.replicas[0].applied == gtids("1-4")
+
+
+def test_what_a_wait_met_is_no_prediction_where_nothing_was_acknowledged() -> None:
+    """A scope that comes back knows what it must see, and not since when."""
+    play = BEHIND.play("")
+    play.session.own_scope.changed_at = 0.0
+    list(play.lines([">> begin()", "-- after(0.1)", ">> wait_answered(reached)"]))
+    assert play.topology.replicas[0].predicted_wait(play.now, play.now) < 1.0
+
+
+def test_the_answer_to_a_wait_reached_may_not_come() -> None:
+    BEHIND.play("""
+        >> begin()
+        << Send(r1, read, waited)
+        >> wait_answered(reached)
+        << Pass
+        >> lost()
+        << Send(p, replica_lost, primary); left r1: replica_lost; proved 1-5
+    """)
+
+
+def test_the_replica_does_not_even_say_that_it_is_late() -> None:
+    play = BEHIND.play("""
+        >> begin()
+        << Send(r1, read, waited)
+        -- after(5)
+        >> silent()
+        << Send(p, replica_lost, primary); left r1: replica_lost
+    """)
+    assert play.topology.replicas[0].down_until > play.now
+
+
+# A flood
+
+
+def test_the_primary_is_given_it_in_a_while() -> None:
+    BEHIND.play("""
+        -- full(0.1)
+        >> begin()
+        << Send(r1, read, waited)
+        >> wait_answered(timeout)
+        << Delay(0.1); left r1: wait_timeout; crowded: delayed
+        -- after(0.1)
+        >> turn_came()
+        << Send(p, wait_timeout, primary)
+        >> first_byte()
+        >> ended()
+    """)
+
+
+def test_the_primary_is_not_to_be_given_it() -> None:
+    play = BEHIND.play("""
+        -- full(0.3)
+        >> begin()
+        << Send(r1, read, waited)
+        >> wait_answered(timeout)
+        << Refuse(3024, flood); left r1: wait_timeout; crowded: refused
+        >> ended()
+    """)
+    (_, refused) = play.steps
+    assert isinstance(refused, Refuse)
+    assert refused.message == (
+        "Tidegate: replicas are behind, and more reads than the primary is to be given"
+        " (primary-fallback-rate) want to go there; try again, or raise it"
+    )
+
+
+def test_what_would_leave_a_late_replica_at_once_may() -> None:
+    BEHIND.play("""
+        -- behind(r1)
+        >> begin()
+        << Send(p, replica_behind, primary)
+    """)
+
+
+def test_what_would_leave_a_late_replica_at_once_waits_in_a_flood() -> None:
+    BEHIND.play("""
+        -- full()
+        -- behind(r1)
+        >> begin()
+        << Send(r1, read, waited); crowded: waits
+    """)
+
+
+# The primary is asked
+
+
+def test_strong_reads_ask_the_primary() -> None:
+    play = STRONG.play("""
+        >> begin()
+        << Ask
+        >> probe_answered(1-5)
+        << Send(r1, read, known)
+        >> ended()
+        >> begin()
+        << Ask
+        >> probe_answered(1-6)
+        << Send(r1, read, waited)
+    """)
+    assert play.read.required == gtids("1-6")
+
+
+def test_what_was_seen_elsewhere_bounds_what_a_read_must_see() -> None:
+    """The replica that showed something is gone: what the primary is committing counts, too."""
+    MONOTONIC.play("""
+        -- showed(r1)
+        >> begin()
+        << Send(r1, read, known)
+        >> ended()
+        -- down(r1)
+        >> begin()
+        << Ask
+        >> probe_answered(1-5, 6)
+        << Send(r2, read, waited)
+    """)
+
+
+def test_the_primary_does_not_say_what_it_has() -> None:
+    STRONG.play("""
+        >> begin()
+        << Ask
+        >> probe_answered(nothing)
+        << Send(p, probe_failed, primary)
+    """)
+
+
+@pytest.mark.parametrize(
+    ("policy", "answer"),
+    [
+        (LostPolicy.ERROR, "Refuse(1105, probe_failed)"),
+        (LostPolicy.CONTINUE, "Send(r2, probe_failed, primary)"),
+    ],
+)
+def test_a_new_primary_may_lack_what_was_written(policy: LostPolicy, answer: str) -> None:
+    """And nobody would be told, if the read went there."""
+    World(applied=("1-5", "1-5"), on_lost_writes=policy).play(f"""
+        -- promote(r2)
+        >> begin()
+        << Ask
+        >> probe_answered(nothing)
+        << {answer}
+    """)
+
+
+def test_another_primary_is_asked_anew() -> None:
+    World(applied=("1-5", "1-5"), level=Level.STRONG).play("""
+        >> begin()
+        << Ask
+        -- promote(r2)
+        >> probe_answered(1-5)
+        << Ask
+        >> probe_answered(1-5)
+        << Send(r1, read, known)
+    """)
+
+
+@pytest.mark.parametrize(
+    ("policy", "answer"),
+    [
+        (LostPolicy.ERROR, "Refuse(1105, lost_writes); lost 4-5"),
+        (LostPolicy.CONTINUE, "Send(r1, read, known); lost 4-5"),
+    ],
+)
+def test_what_was_written_is_lost(policy: LostPolicy, answer: str) -> None:
+    World(applied=("1-3", "1-3"), on_lost_writes=policy).play(f"""
+        -- promote(r2)
+        >> begin()
+        << Ask
+        >> probe_answered(1-3)
+        << {answer}
+        >> ended()
+        >> begin()
+        << Send(r1, read, known)
+    """)
+
+
+def test_what_the_primary_has_is_wanted_for_itself() -> None:
+    play = World().play("""
+        >> ask()
+        << Ask
+        >> probe_answered(1-7)
+        << Known
+    """)
+    assert play.read.probed == gtids("1-7")
+    play.read.ended()
+    assert play.read.probed is None
+
+
+def test_nobody_else_can_say_what_the_primary_has() -> None:
+    World().play("""
+        >> ask()
+        << Ask
+        >> probe_answered(nothing)
+        << Refuse(1105, probe_failed)
+    """)
+
+
+# Another read's WAIT
+
+
+def test_it_relies_on_another_reads_wait() -> None:
+    play = BEHIND.play("""
+        -- wait(r1, 1-5)
+        -- after(0.01)
+        >> begin()
+        << Join(0.25)
+        -- after(0.1)
+        -- applied(r1, 1-5)
+        >> released()
+        << Send(r1, read, known)
+    """)
+    (joined, _) = play.steps
+    assert isinstance(joined, Join)
+    assert joined.wait.gtids == gtids("1-5")
+
+
+def test_a_wait_that_has_just_begun_is_not_relied_on() -> None:
+    BEHIND.play("""
+        -- wait(r1, 1-5)
+        >> begin()
+        << Send(r1, read, waited)
+    """)
+
+
+def test_another_reads_wait_ends_in_vain() -> None:
+    play = BEHIND.play("""
+        -- wait(r1, 1-5)
+        -- after(0.01)
+        >> begin()
+        << Join(0.25)
+        -- after(0.1)
+        >> released()
+        << Join(0.15)
+        -- after(0.1)
+        >> released()
+        << Join(0.05)
+    """)
+    assert play.read.budget == pytest.approx(0.05)
+
+
+@pytest.mark.parametrize(
+    ("policy", "answer"),
+    [
+        (TimeoutPolicy.PRIMARY, "Send(p, wait_timeout, primary); left r1: wait_timeout"),
+        (TimeoutPolicy.ERROR, "Refuse(3024, wait_timeout); left r1: wait_timeout"),
+        (TimeoutPolicy.STALE, "Send(r1, wait_timeout, none); stale"),
+    ],
+)
+def test_another_reads_wait_takes_too_long(policy: TimeoutPolicy, answer: str) -> None:
+    World(applied=("1-4",), on_timeout=policy).play(f"""
+        -- wait(r1, 1-5)
+        -- after(0.01)
+        >> begin()
+        << Join(0.25)
+        -- after(0.25)
+        >> out_of_time()
+        << {answer}
+        >> ended()
+    """)
+
+
+# Its connection
+
+
+def test_a_connection_is_opened() -> None:
+    World().play("""
+        >> begin()
+        << Send(r1, read, known)
+        >> absent()
+        << Open(r1)
+        >> opened()
+        << Send(r1, read, known)
+    """)
+
+
+def test_a_connection_cannot_be_opened() -> None:
+    World(applied=("1-5", "1-5")).play("""
+        >> begin()
+        << Send(r1, read, known)
+        >> absent()
+        << Open(r1)
+        -- down(r1)
+        >> opened(replica_lost)
+        << Send(r2, read, known); left r1: replica_lost
+        >> absent()
+        << Open(r2)
+        -- down(r2)
+        >> opened(replica_lost)
+        << Send(p, no_replica, primary); left r2: replica_lost
+    """)
+
+
+def test_a_connection_still_drains_what_came_too_late() -> None:
+    World().play("""
+        >> begin()
+        << Send(r1, read, known)
+        >> unfit(replica_behind)
+        << Send(p, replica_behind, primary)
+    """)
+
+
+def test_what_asks_about_the_statement_before_follows_it() -> None:
+    World().play("""
+        -- asks_previous(r1)
+        >> begin(diagnostic)
+        << Send(r1, diagnostic, none)
+        >> ended()
+        >> begin(diagnostic)
+        << Send(r1, diagnostic, none)
+        >> absent()
+        << Send(p, diagnostic, primary)
+    """)
+
+
+def test_a_transactions_snapshot_is_nowhere_else() -> None:
+    play = World().play("""
+        -- snapshot(r1)
+        >> begin()
+        << Send(r1, transaction, known)
+        >> ended()
+        >> begin()
+        << Send(r1, transaction, known)
+        >> lost()
+        << End(it broke)
+        >> begin()
+        << Send(r1, transaction, known)
+        >> absent()
+        << End(a READ ONLY transaction ran there)
+    """)
+    assert play.read.bound
+
+
+def test_a_cursor_is_nowhere_else() -> None:
+    World().play("""
+        >> bind(cursor)
+        >> first_byte()
+        >> ended()
+        >> bind(cursor)
+        >> lost()
+        << End(it broke)
+    """)
+
+
+# What a replica says of itself
+
+
+def test_a_replica_still_has_what_it_had() -> None:
+    World(age=10.0).play("""
+        -- after(10)
+        >> begin()
+        << Send(r1, read, known, confirm)
+        -- asked()
+        >> confirm_answered(yes, yes)
+        << Pass
+        >> ended()
+        >> begin()
+        << Send(r1, read, known)
+    """)
+
+
+@pytest.mark.parametrize("answer", ["no, -", "-, -"])
+def test_a_replica_does_not_have_any_more_what_it_had(answer: str) -> None:
+    play = World(age=10.0).play(f"""
+        -- after(10)
+        >> begin()
+        << Send(r1, read, known, confirm)
+        -- asked()
+        >> confirm_answered({answer})
+        << Send(p, audit_failed, primary); left r1: audit_failed
+    """)
+    assert bool(play.topology.replicas[0].applied) == (answer == "-, -")
+
+
+def test_a_wait_finds_out_as_well() -> None:
+    World(applied=("1-4",), age=10.0).play("""
+        -- after(10)
+        >> begin()
+        << Send(r1, read, waited, confirm)
+        -- asked()
+        >> wait_answered(reached, no, -)
+        << Send(p, audit_failed, primary); left r1: audit_failed; proved 1-5
+    """)
+
+
+def test_a_wait_that_runs_out_finds_out_as_well() -> None:
+    play = World(applied=("1-4",), age=10.0).play("""
+        -- after(10)
+        >> begin()
+        << Send(r1, read, waited, confirm)
+        -- asked()
+        >> wait_answered(timeout, no, -)
+        << Send(p, wait_timeout, primary); left r1: wait_timeout
+    """)
+    assert not play.topology.replicas[0].applied
+
+
+def test_commits_are_not_in_order() -> None:
+    """Every WAIT asks, where that matters; from then on nobody else is sent there."""
+    World(applied=("1-4",), level=Level.READ_ALL_WRITES).play("""
+        >> begin()
+        << Send(r1, read, waited)
+        >> wait_answered(reached, -, no)
+        << Send(p, commit_order, primary); left r1: commit_order; proved 1-5
+        >> ended()
+        >> begin()
+        << Send(p, commit_order, primary)
+    """)
+
+
+def test_the_order_of_commits_does_not_matter_to_all() -> None:
+    World(age=10.0).play("""
+        -- after(10)
+        >> begin()
+        << Send(r1, read, known, confirm)
+        -- asked()
+        >> confirm_answered(yes, no)
+        << Pass
+    """)
+
+
+@pytest.mark.parametrize("answer", ["no", "-"])
+def test_an_audit_fails(answer: str) -> None:
+    play = World().play(f"""
+        >> begin()
+        << Send(r1, read, known)
+        >> audit_answered({answer})
+        << Send(p, audit_failed, primary); left r1: audit_failed
+    """)
+    assert bool(play.topology.replicas[0].applied) == (answer == "-")
+
+
+def test_an_audit_holds() -> None:
+    World().play("""
+        >> begin()
+        << Send(r1, read, known)
+        >> audit_answered(yes)
+        << Pass
+    """)
+
+
+# The primary shows less
+
+
+SHOWN = World(applied=("1-5", "1-5"), own="1-5", level=Level.MONOTONIC_READS)
+
+
+def test_the_primary_has_finished() -> None:
+    play = SHOWN.play("""
+        -- showed(r1)
+        -- down(r1)
+        -- down(r2)
+        >> begin()
+        << Send(p, no_replica, primary)
+        >> settled(yes)
+        << Send(p, no_replica, primary)
+        >> ended()
+    """)
+    assert play.session.own_scope.seen_on is play.topology.primary
+
+
+@pytest.mark.parametrize(
+    ("policy", "answer"),
+    [
+        (TimeoutPolicy.PRIMARY, "Refuse(3024, wait_timeout)"),
+        (TimeoutPolicy.ERROR, "Refuse(3024, wait_timeout)"),
+        (TimeoutPolicy.STALE, "Send(p, wait_timeout, none); stale"),
+    ],
+)
+def test_the_primary_has_not_finished(policy: TimeoutPolicy, answer: str) -> None:
+    World(level=Level.MONOTONIC_READS, on_timeout=policy).play(f"""
+        -- showed(r1)
+        -- down(r1)
+        >> begin()
+        << Send(p, no_replica, primary)
+        -- after(0.25)
+        >> settled(no)
+        << {answer}
+        >> ended()
+    """)
+
+
+@pytest.mark.parametrize(
+    ("idle", "answer"),
+    [
+        ("no, r1", "Send(r1, read, known); left p: wait_timeout"),
+        ("no", "Refuse(3024, wait_timeout)"),
+    ],
+)
+def test_a_replica_is_there_that_was_late(idle: str, answer: str) -> None:
+    World(applied=("1-4",), level=Level.MONOTONIC_READS).play(f"""
+        -- showed(r1)
+        -- behind(r1)
+        >> begin()
+        << Send(p, replica_behind, primary)
+        -- applied(r1, 1-5)
+        >> settled({idle})
+        << {answer}
+    """)
+
+
+def test_what_can_run_nowhere_else_is_not_sent_elsewhere() -> None:
+    MONOTONIC.play("""
+        >> bind(prepared)
+        >> settled(no, r1, r2)
+        << Refuse(3024, wait_timeout)
+    """)
+
+
+# Elsewhere
+
+
+def test_a_replica_refuses() -> None:
+    World().play("""
+        >> begin()
+        << Send(r1, read, known)
+        >> refused(replica_refused)
+        << Send(p, replica_refused, primary); left r1: replica_refused
+        >> first_byte()
+        >> ended()
+    """)
+
+
+def test_a_replica_breaks_before_the_first_byte() -> None:
+    World().play("""
+        >> begin()
+        << Send(r1, read, known)
+        >> lost()
+        << Send(p, replica_lost, primary); left r1: replica_lost
+    """)
+
+
+def test_a_replica_breaks_within_the_answer() -> None:
+    World().play("""
+        >> begin()
+        << Send(r1, read, known)
+        >> first_byte()
+        >> lost()
+        << End(it broke)
+    """)
+
+
+# The client leaves
+
+
+LEFT = {
+    "asking": (STRONG, [">> begin()"]),
+    "joined": (BEHIND, ["-- wait(r1, 1-5)", "-- after(0.01)", ">> begin()"]),
+    "opening": (World(), [">> begin()", ">> absent()"]),
+    "sent": (World(), [">> begin()"]),
+    "passing": (World(), [">> begin()", ">> first_byte()"]),
+    "delayed": (BEHIND, ["-- full(0.1)", ">> begin()", ">> wait_answered(timeout)"]),
+    "done": (World(), []),
+}
+
+
+@pytest.mark.parametrize("stage", LEFT)
+def test_the_client_leaves(stage: str) -> None:
+    """What comes afterwards changes nothing."""
+    world, lines = LEFT[stage]
+    play = world.play("")
+    list(play.lines(lines))
+    assert play.read.stage == stage
+    late = [">> probe_answered(1-5)", ">> released()", ">> out_of_time()", ">> turn_came()"]
+    list(play.lines([">> left()"]))
+    assert list(play.lines(late)) == [text for line in late for text in (line, "<< Nothing")]
+    list(play.lines([">> first_byte()", ">> ended()", ">> left()"]))
+    assert play.read.stage == "done"
+
+
+# The table
+
+
+EVENTS = {event for _, event in TABLE}
+STAGES = {stage for stage, _ in TABLE}
+
+
+@pytest.mark.parametrize("event", sorted(EVENTS))
+@pytest.mark.parametrize("stage", sorted(STAGES))
+def test_an_event_that_nobody_can_expect_is_a_defect(stage: str, event: str) -> None:
+    if (stage, event) in TABLE:
+        return
+    world, lines = LEFT[stage]
+    play = world.play("")
+    list(play.lines(lines))
+    words = {"probe_answered": "1-5", "wait_answered": "reached", "bind": "cursor"}
+    words |= {"audit_answered": "yes", "settled": "yes"}
+    words |= {"refused": "replica_refused", "unfit": "replica_behind"}
+    with pytest.raises(UnexpectedEventError, match=rf"{event} .*{stage}"):
+        list(play.lines([f">> {event}({words.get(event, '')})"]))
+
+
+def test_each_event_is_a_method() -> None:
+    assert [event for event in EVENTS if not callable(getattr(Read, event))] == []

@@ -1,0 +1,251 @@
+"""The life of a read as a text: what the machine is told, what it answers, what happens around it.
+
+A line `>> lost()` is an event, `<< Send(p, replica_lost, primary); left r1: replica_lost` the step
+that it is answered with and what was noted, and `-- after(0.3)` something that the machine is not
+told of. A transcript is played, and what came out is compared with the whole of it. Servers are `p`
+and `r1`, `r2` …, sets are intervals of one UUID.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from difflib import ndiff
+from inspect import cleandoc
+
+import pytest
+
+from protocol.gtid import EMPTY, GtidSet
+from routing.consistency.decision import (
+    Level,
+    LostPolicy,
+    Reason,
+    Scope,
+    TimeoutPolicy,
+)
+from routing.consistency.rules import Rules
+from routing.policy import on_primary
+from routing.request.read import Read
+from routing.request.stage import TABLE
+from routing.request.step import Delay, End, Join, Note, Open, Refuse, Send, Step
+from routing.servers.rate_limit import RateLimit
+from routing.servers.topology import Server, Topology
+from routing.servers.waits import Waits
+from routing.session.session import Session
+from routing.session.snapshot import Snapshot
+from routing.sql.statement import Statement, StatementClass, Touch
+
+UUID = "11111111-1111-1111-1111-111111111111"
+_LINE = re.compile(r"(>>|--) (\w+)\((.*)\)")
+
+
+@dataclass
+class World:
+    """What a read finds.
+
+    Attributes:
+        applied: of each replica: what it is known to have.
+        own: what the scope has written.
+        rate: how many reads a second may leave late replicas.
+        age: after how many seconds a replica is asked whether it still has all that.
+    """
+
+    applied: tuple[str, ...] = ("1-5",)
+    own: str = "1-5"
+    level: Level = Level.READ_OWN_WRITES
+    scope: Scope = Scope.CONNECTION
+    on_timeout: TimeoutPolicy = TimeoutPolicy.PRIMARY
+    on_lost_writes: LostPolicy = LostPolicy.ERROR
+    budget: float = 0.25
+    rate: float = 1000.0
+    age: float = 1e9
+
+    def play(self, text: str) -> "Play":
+        """Play a transcript; fails where it is not what happens."""
+        play = Play(self)
+        expected = cleandoc(text).splitlines()
+        happened = list(play.lines([line for line in expected if not line.startswith("<<")]))
+        if happened != expected:
+            pytest.fail("\n".join(["not what happens (+):", *ndiff(expected, happened)]))
+        return play
+
+
+class Play:
+    """One life in such a world."""
+
+    def __init__(self, world: World) -> None:
+        names = [f"r{number}" for number in range(1, len(world.applied) + 1)]
+        self.topology = Topology("p", names, fallback_rate=world.rate, proof_max_age=world.age)
+        self.now = 1000.0
+        for server, applied in zip(self.topology.replicas, world.applied, strict=True):
+            server.observed(f"uuid-{server.name}", (0, 0), gtids(applied), EMPTY)
+        self.topology.primary.observed(UUID, (0, 0), gtids("1-1000"), EMPTY)
+        application = "shop" if world.scope is Scope.APPLICATION else ""
+        rules = Rules(
+            world.level, world.scope, world.budget, world.on_timeout, application=application
+        )
+        self.session = Session(rules, 0, term=self.topology.term)
+        self.session.own_scope.own = gtids(world.own)
+        self.session.own_scope.changed_at = self.now if world.own else 0.0
+        self.waits = Waits()
+        self.read = Read(self.session, self.topology, self.waits, world.on_lost_writes)
+        self.steps: list[Step] = []
+
+    def lines(self, lines: list[str]) -> Iterator[str]:
+        """Play these; gives them, and the steps between them."""
+        for line in lines:
+            yield line
+            match = _LINE.fullmatch(line)
+            assert match is not None, line
+            direction, name, text = match.groups()
+            words = [word.strip() for word in text.split(",")] if text else []
+            if direction == "--":
+                getattr(self, f"_{name}")(*words)
+                continue
+            before = self.read.stage
+            step = self._tell(name, words)
+            assert self.read.stage in TABLE[before, name], f"{line}: {self.read.stage}"
+            if step is not None:
+                self.steps.append(step)
+                yield f"<< {told(step)}{noted(self.read.note)}"
+
+    def _tell(self, event: str, words: list[str]) -> Step | None:
+        read, now = self.read, self.now
+        if event == "begin":
+            kind = StatementClass(words[0]) if words else StatementClass.READ
+            return read.begin(Statement(kind, Touch.NOTHING, False, "0" * 16), None, now)
+        if event == "bind":
+            read.bind(on_primary(self.topology, Reason(words[0])), None, now)
+            return None
+        if event == "probe_answered":
+            executed = None if words == ["nothing"] else gtids(words[0])
+            return read.probe_answered(executed, gtids(*words[1:]), now)
+        epoch = 0 if read.decision is None else read.decision.server.epoch
+        if event == "wait_answered":
+            waited = now - read.sent_at
+            return read.wait_answered(words[0], *self._said(words[1:]), epoch, waited, now)  # type: ignore[arg-type]
+        if event == "confirm_answered":
+            return read.confirm_answered(*self._said(words), epoch, now)
+        if event == "audit_answered":
+            return read.audit_answered(_SAID[words[0]], epoch, now)
+        if event == "settled":
+            idle = [self._server(word) for word in words[1:]]
+            return read.settled(words[0] == "yes", epoch, idle, now)
+        if event == "lost":
+            return read.lost("it broke", now)
+        if event in ("refused", "unfit", "opened"):
+            reason = Reason(words[0]) if words else None
+            return getattr(read, event)(reason, now)  # type: ignore[no-any-return]
+        if event in ("first_byte", "ended", "left"):
+            getattr(read, event)()
+            return None
+        return getattr(read, event)(now)  # type: ignore[no-any-return]
+
+    def _said(self, words: list[str]) -> tuple[bool | None, bool | None]:
+        """What a replica says of itself: `still`, and `ordered`."""
+        said = [_SAID[word] for word in words]
+        return (said[0], said[1]) if said else (None, None)
+
+    def _server(self, name: str) -> Server:
+        return next(server for server in self.topology.servers if server.name == name)
+
+    # What happens around it
+
+    def _after(self, seconds: str) -> None:
+        self.now += float(seconds)
+
+    def _wait(self, server: str, text: str) -> None:
+        """Another read waits for this."""
+        self.waits.begin(self._server(server), gtids(text), self.now)
+
+    def _applied(self, server: str, text: str) -> None:
+        self._server(server).proved(gtids(text), self._server(server).epoch)
+
+    def _down(self, server: str) -> None:
+        self._server(server).unreachable(self.now)
+
+    def _behind(self, server: str) -> None:
+        self._server(server).timed_out(self.now, 10.0)
+
+    def _full(self, delay: str = "") -> None:
+        """The primary may be given no more, or after so many seconds."""
+        self.topology.fallbacks = _Full(float(delay) if delay else None)
+
+    def _promote(self, server: str) -> None:
+        self.topology.promote(self._server(server))
+
+    def _unknown(self) -> None:
+        self.session.may_have_written()
+
+    def _showed(self, server: str) -> None:
+        """It has shown the session something."""
+        found = self._server(server)
+        self.session.showed(found, found.epoch)
+
+    def _snapshot(self, server: str) -> None:
+        """The session's READ ONLY transaction reads there."""
+        self.session.snapshot = Snapshot(autocommit=True)
+        self.session.snapshot.taken_on(self._server(server))
+        self.session.in_transaction = True
+
+    def _asks_previous(self, server: str) -> None:
+        """The statement before ran there."""
+        self.session.last = self._server(server)
+
+    def _asked(self) -> None:
+        """The question in front was written."""
+        self.read.question()
+
+
+class _Full(RateLimit):
+    def __init__(self, delay: float | None) -> None:
+        super().__init__(1.0)
+        self._delay = delay
+
+    def reserve(self, now: float, most: float) -> float | None:
+        return self._delay if most and self._delay is not None and self._delay <= most else None
+
+
+_SAID = {"yes": True, "no": False, "-": None}
+
+
+def gtids(text: str = "") -> GtidSet:
+    """A set by its intervals."""
+    return GtidSet.parse(f"{UUID}:{text}") if text else EMPTY
+
+
+def told(step: Step) -> str:
+    """A step as a transcript has it."""
+    name = type(step).__name__
+    if isinstance(step, Send):
+        decision = step.decision
+        words = [decision.server.name, decision.reason.value, decision.proof.value]
+        return f"{name}({', '.join([*words, 'confirm'] if decision.confirm else words)})"
+    if isinstance(step, Join | Delay):
+        return f"{name}({step.seconds:g})"
+    if isinstance(step, Open):
+        return f"{name}({step.server.name})"
+    if isinstance(step, Refuse):
+        return f"{name}({step.code.code}, {step.reason.value})"
+    return f"{name}({step.cause})" if isinstance(step, End) else name
+
+
+def noted(note: Note | None) -> str:
+    """What was noted, behind a step."""
+    if note is None:
+        return ""
+    words = []
+    if note.left is not None and note.why is not None:
+        words.append(f"left {note.left.name}: {note.why.value}")
+    if note.proved is not None:
+        words.append(f"proved {_intervals(note.proved)}")
+    if note.crowded is not None:
+        words.append(f"crowded: {note.crowded}")
+    if note.stale:
+        words.append("stale")
+    if note.lost:
+        words.append(f"lost {_intervals(note.lost)}")
+    return "".join(f"; {word}" for word in words)
+
+
+def _intervals(found: GtidSet) -> str:
+    return found.text.removeprefix(f"{UUID}:")
