@@ -42,8 +42,8 @@ ALLOWED_IMPURE = {
 CIRCULAR = {"mysql_mocker", "proxy"}
 """Packages in which files still import each other in a circle."""
 
-FOLDERS_OF_ROUTING = ("servers", "consistency", "sql", "session")
-"""Each may import those before it."""
+FOLDERS_OF_ROUTING = ("servers", "consistency", "sql", "session", "policy", "request")
+"""Each may import those before it; `policy` is a file."""
 
 
 def sources(package: str) -> list[Path]:
@@ -127,7 +127,7 @@ def test_files_import_each_other_in_no_circle(package: str) -> None:
     assert bool(circle(package)) == (package in CIRCULAR), circle(package)
 
 
-@pytest.mark.parametrize("folder", FOLDERS_OF_ROUTING)
+@pytest.mark.parametrize("folder", [one for one in FOLDERS_OF_ROUTING if one != "policy"])
 def test_folders_of_routing_import_one_way(folder: str) -> None:
     known = modules("routing")
     before = FOLDERS_OF_ROUTING[: FOLDERS_OF_ROUTING.index(folder) + 1]
