@@ -208,8 +208,9 @@ def _read(line: Timeline, read: Row) -> _Travel:
         "known": "taken to have",
         "waited": "after a WAIT for",
     }.get(proof, f"proof {proof}")
+    told = what if shown or proof not in ("known", "waited") else f"{what} nothing"
     line.steps.append(Step("read", session, arrived, arrived, "the read arrives"))
-    line.steps.append(Step("read", server, begun, ended, f"{server} answers it, {what}", shown))
+    line.steps.append(Step("read", server, begun, ended, f"{server} answers it, {told}", shown))
     missing = read.text("missing") if read.has("missing") else ""
     without = "the client has its answer" + (", which need not have shown" if missing else "")
     line.steps.append(Step("read", session, ended, ended, without, missing))

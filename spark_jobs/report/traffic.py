@@ -95,7 +95,7 @@ def _minutes(findings: Findings) -> Table:
 def _written(row: Row) -> str:
     schema = f" in {row.text('schema')}" if row.has("schema") else ""
     digest = row.text("digest") or "no digest"
-    return f"{row.number('writes'):,} times {digest}{schema} by {row.text('user')}"
+    return f"{counted(row.number('writes'), 'time')} {digest}{schema} by {row.text('user')}"
 
 
 def _replication(findings: Findings) -> Section:

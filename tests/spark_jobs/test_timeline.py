@@ -64,7 +64,7 @@ def test_a_read_that_waited_asked_or_had_no_server() -> None:
     assert [step.text for step in waited.steps] == [
         "primary:3306 says what it has",
         "the read arrives",
-        "r1:3306 answers it, after a WAIT for",
+        "r1:3306 answers it, after a WAIT for nothing",
         "the client has its answer, which need not have shown",
     ]
     nobody = timeline.draw(read(Finding.UNNAMED_WRITE, server=None, missing=None, proof="none"), [])
