@@ -119,6 +119,7 @@ class Pool:
         try:
             kept = Kept(self, connection, username, now)
         except ChannelClosedError:
+            connection.close()  # nobody is to hear how it ends
             return
         there.append(kept)
         self._metrics.kept(server.name, len(there))

@@ -87,6 +87,24 @@ async def test_no_more_are_kept_than_are_wanted() -> None:
         await eventually(lambda: on.cluster.primary.connections == 2)
 
 
+async def test_a_server_that_ends_as_the_client_leaves() -> None:
+    """Its end is heard by nobody: the session that had the connection is no more."""
+    unhandled: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, told: unhandled.append(told))
+    async with stage() as on:
+        client = await on.session()
+        (session,) = on.proxy.sessions.values()
+        assert session.primary is not None
+        transport = session.primary._transport
+        assert transport is not None
+        transport.close()  # as when the server's end has come, and is told of next
+        session.client_lost()
+        client.abort()
+        await eventually(lambda: on.cluster.primary.connections == 0)
+        assert kept(on) == 0
+    assert unhandled == []
+
+
 async def test_a_client_that_does_not_log_in_takes_none() -> None:
     async with stage() as on:
         await alike(on)
