@@ -35,6 +35,8 @@ from proxy.server.login import Login, open_connection
 from proxy.server.opened import Opened
 from proxy.server.query import Identity
 from proxy.tls import Materials, build, make_key_ring
+from routing.consistency.decision import Reason
+from routing.request.stage import JOINED
 from routing.servers.topology import Server
 from routing.session.session import Session
 from tests.faults.peers import GREETING, OK, err, identity, rows
@@ -264,10 +266,11 @@ class World:
                 self.proxy.topology.replicas[0].down_until = float("inf")
                 session.task = None
                 if not session.connection.closed:
-                    session.route()
+                    reads = session.reads
+                    reads._perform(reads.read.opened(Reason.REPLICA_LOST, self.proxy.now()))
             elif not any(worked):
-                waits = [session.reads.wait for session in self.proxy.sessions.values()]
-                joined = [wait for wait in waits if wait._server is not None]
+                reads_of_all = [session.reads for session in self.proxy.sessions.values()]
+                joined = [reads for reads in reads_of_all if reads.read.stage == JOINED]
                 if not joined:
                     return
                 joined[0]._out_of_time()  # nobody but the victim waits longer than its budget
