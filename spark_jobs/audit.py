@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from spark_jobs.findings import Findings, Row
+from spark_jobs.findings import Findings
+from spark_jobs.row import Row
 from spark_jobs.verdict import Verdict
 
 if TYPE_CHECKING:

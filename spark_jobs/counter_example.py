@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from spark_jobs.findings import Row
 from spark_jobs.markdown import brief, moment, plain, span
+from spark_jobs.row import Row
 
 _HOW: Final = {"wrote": "acknowledged", "saw": "answered", "had": "told by the primary"}
 

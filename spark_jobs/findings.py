@@ -1,12 +1,13 @@
 """All that one audit found, and what it comes to."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from math import floor
 from typing import Final
 
 from spark_jobs.markdown import counted, named
+from spark_jobs.row import Row
 from spark_jobs.verdict import Verdict
 
 CLEAN: Final = 0
@@ -16,47 +17,6 @@ UNDECIDED: Final = 2
 _COUNTED: Final = ("worker", "seq")
 
 OUTSIDE: Final = (Verdict.NO_PROMISE, Verdict.NO_ANSWER)
-
-
-class Row:
-    """One row of a table of `schema`; its columns by name, as the type that they have there."""
-
-    __slots__ = ("_values",)
-
-    def __init__(self, values: Mapping[str, object]) -> None:
-        self._values = values
-
-    def text(self, column: str) -> str:
-        """A column of text."""
-        value = self._values[column]
-        if not isinstance(value, str):
-            raise TypeError(f"{column} is no text: {value!r}")
-        return value
-
-    def number(self, column: str) -> int:
-        """A column of whole numbers."""
-        value = self._values[column]
-        if not isinstance(value, int):
-            raise TypeError(f"{column} is no whole number: {value!r}")
-        return value
-
-    def share(self, column: str) -> float:
-        """A column of fractions."""
-        value = self._values[column]
-        if not isinstance(value, float):
-            raise TypeError(f"{column} is no fraction: {value!r}")
-        return value
-
-    def rows(self, column: str) -> "list[Row]":
-        """A column of arrays of structs."""
-        value = self._values[column]
-        if not isinstance(value, list):
-            raise TypeError(f"{column} is no array: {value!r}")
-        return [Row(item) for item in value]
-
-    def has(self, column: str) -> bool:
-        """Whether the column is not null."""
-        return self._values[column] is not None
 
 
 @dataclass(frozen=True, slots=True)

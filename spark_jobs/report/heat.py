@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from spark_jobs.findings import Row
 from spark_jobs.markdown import moment, span
+from spark_jobs.row import Row
 
 
 class Cell(NamedTuple):

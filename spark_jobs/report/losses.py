@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from spark_jobs.findings import Row
 from spark_jobs.gtid import GtidSet, parse
+from spark_jobs.row import Row
 
 
 def count_lost(rows: Iterable[Row]) -> int:

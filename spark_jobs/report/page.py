@@ -11,12 +11,13 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from spark_jobs.counter_example import counter_example, lost_writes, promise, read_by
-from spark_jobs.findings import CLEAN, VIOLATED, Findings, Row
+from spark_jobs.findings import CLEAN, VIOLATED, Findings
 from spark_jobs.markdown import counted, moment, span
 from spark_jobs.report import coverage, log, timeline, traffic, trend
 from spark_jobs.report.losses import count_lost
 from spark_jobs.report.table import Table
 from spark_jobs.results import Summary
+from spark_jobs.row import Row
 from spark_jobs.verdict import Verdict
 
 if TYPE_CHECKING:

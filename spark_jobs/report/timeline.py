@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
 
-from spark_jobs.findings import Row
 from spark_jobs.markdown import moment, span
+from spark_jobs.row import Row
 
 SOURCES: Final = ("wrote", "saw", "had")
 _MOST: Final = 3

@@ -2,8 +2,9 @@
 
 from dataclasses import fields
 
-from spark_jobs.findings import Findings, Row
+from spark_jobs.findings import Findings
 from spark_jobs.results import Summary
+from spark_jobs.row import Row
 from spark_jobs.verdict import Finding, Verdict
 
 GTID = "168066ae-e53d-11f1-b607-02fc00000001"

@@ -1,7 +1,7 @@
 """What to do about GTID sets that grow."""
 
-from spark_jobs.findings import Row
 from spark_jobs.report.advice import advise
+from spark_jobs.row import Row
 
 
 def grown(what: str = "executed", role: str = "replica", **columns: object) -> Row:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from spark_jobs.findings import Row
+from spark_jobs.row import Row
 from spark_jobs.verdict import Finding, Verdict
 from tests.spark_jobs.found import findings, lost, run, verdict
 

@@ -1,7 +1,7 @@
 """A figure by hour and server."""
 
-from spark_jobs.findings import Row
 from spark_jobs.report.heat import grid
+from spark_jobs.row import Row
 from tests.spark_jobs.routing_log import DAY_US
 
 HOUR_US = 3_600_000_000

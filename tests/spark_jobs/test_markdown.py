@@ -2,8 +2,8 @@
 
 import pytest
 
-from spark_jobs.findings import Row
 from spark_jobs.markdown import brief, code, counted, escaped, moment, plain, span, table
+from spark_jobs.row import Row
 
 
 @pytest.mark.parametrize(

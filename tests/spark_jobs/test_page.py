@@ -5,8 +5,9 @@ from html.parser import HTMLParser
 
 import pytest
 
-from spark_jobs.findings import Findings, Row
+from spark_jobs.findings import Findings
 from spark_jobs.report import page
+from spark_jobs.row import Row
 from spark_jobs.verdict import Finding, Verdict
 from tests.spark_jobs.found import GTID, findings, lost, missed, read, run, scene, summary, verdict
 

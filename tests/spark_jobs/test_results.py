@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from spark_jobs.day import Day
-from spark_jobs.findings import CLEAN, UNDECIDED, VIOLATED, Findings, Row
+from spark_jobs.findings import CLEAN, UNDECIDED, VIOLATED, Findings
 from spark_jobs.results import Results, Summary, read_summary, summarize, told_changes
+from spark_jobs.row import Row
 from spark_jobs.verdict import Finding, Verdict
 
 DAY = Day.parse("2026-11-30")

@@ -6,7 +6,8 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from spark_jobs.findings import VIOLATED, Findings, Row
+from spark_jobs.findings import VIOLATED, Findings
+from spark_jobs.row import Row
 from spark_jobs.run_procedure import ANSWERED, ASKED, CLAIMED, READ, TOLD, Event, Procedure
 from spark_jobs.verdict import Lapse
 from tests.spark_jobs.lapses import lapses, plant

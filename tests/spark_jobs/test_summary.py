@@ -2,8 +2,9 @@
 
 import re
 
-from spark_jobs.findings import Findings, Row
+from spark_jobs.findings import Findings
 from spark_jobs.report import summary
+from spark_jobs.row import Row
 from spark_jobs.verdict import Finding, Verdict
 from tests.spark_jobs.found import GTID, findings, lost, read, run, verdict
 

@@ -1,7 +1,7 @@
 """A counter-example as a picture."""
 
-from spark_jobs.findings import Row
 from spark_jobs.report import timeline
+from spark_jobs.row import Row
 from spark_jobs.verdict import Finding
 from tests.spark_jobs.found import GTID, read, scene
 
