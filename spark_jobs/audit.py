@@ -31,6 +31,7 @@ class Log:
         unknown: files that were not taken for segments.
         day: what is judged; None for all of it.
         notes: sentences for the report.
+        binlogs: a directory of binary logs to compare it with.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Log:
     unknown: Sequence[str] = ()
     day: "Day | None" = None
     notes: Sequence[str] = ()
+    binlogs: Path | None = None
 
 
 def judge(
@@ -62,6 +64,7 @@ def judge(
         stage: is told the name of each stage that begins.
     """
     from spark_jobs import (
+        binlog_findings,
         clocks,
         consistency_audit,
         gtid_growth,
@@ -144,6 +147,11 @@ def judge(
         mix=keep(routing_mix.transform(told), "mix"),
         fallbacks=keep(routing_mix.fallbacks(told), "fallbacks"),
         errors=keep(routing_mix.errors(told), "errors"),
+        binlogs=None
+        if log.binlogs is None
+        else binlog_findings.look(
+            spark, log.binlogs, during(timed, "arrived_us"), out, error_us, clock_error_us
+        ),
     )
     history.past.unpersist()
     numbered.unpersist()

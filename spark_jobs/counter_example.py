@@ -1,4 +1,4 @@
-"""One finding told in full, as text: a read and what it missed, or writes that are lost."""
+"""One finding told in full, as text: what a read missed, what is lost, what a WAIT got wrong."""
 
 from typing import Final
 
@@ -45,6 +45,24 @@ def lost_writes(row: Row) -> str:
         f"{row.number('worker')}, run {row.text('run')}, seq {row.number('seq')})",
         f"  lost      {brief(row.text('gtids'))}",
         *(_source(source, asked) for source in row.rows("writes")),
+    ]
+    return "\n".join(map(plain, lines))
+
+
+def contradiction(row: Row) -> str:
+    """Tell what a WAIT claimed and a binary log contradicts.
+
+    Args:
+        row: `binlog_evidence.CONTRADICTED`.
+    """
+    late = span(row.number("applied_us") - row.number("claimed_us"))
+    lines = [
+        f"{moment(row.number('claimed_us'))}  session {row.number('session')}, a WAIT on "
+        f"{row.text('server')} has ended  ({row.text('proxy')}, worker {row.number('worker')}, "
+        f"run {row.text('run')}, seq {row.number('seq')})",
+        f"  applied   {row.text('gtid')}, at least {late} later",
+        f"  stamped   {moment(row.number('stamp_us'))}, by the replica's clock",
+        f"  found     {row.text('file')} at {row.number('position')}",
     ]
     return "\n".join(map(plain, lines))
 

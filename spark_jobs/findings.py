@@ -6,6 +6,7 @@ from itertools import groupby
 from math import floor
 from typing import Final
 
+from spark_jobs.binlog_findings import BinlogFindings
 from spark_jobs.markdown import counted, named
 from spark_jobs.row import Row
 from spark_jobs.verdict import Verdict
@@ -54,6 +55,7 @@ class Findings:
         pinned: PINNED, by digest and user.
         pinned_users: PINNED, by user.
         lapses: PROCEDURE and `lapses`, the first few of each finding.
+        binlogs: what binary logs say of it; None if none were given.
     """
 
     log: str
@@ -86,6 +88,7 @@ class Findings:
     pinned: Sequence[Row] = ()
     pinned_users: Sequence[Row] = ()
     lapses: Sequence[Row] = ()
+    binlogs: BinlogFindings | None = None
 
     def reads(self, *verdicts: Verdict) -> int:
         """Count the reads under these verdicts; all of them if none is named."""
@@ -105,6 +108,11 @@ class Findings:
         """Share of the promised reads that could be judged; 1 if there is none."""
         promised = self.promised
         return 1 - self.reads(Verdict.NOT_JUDGED) / promised if promised else 1.0
+
+    @property
+    def contradicted(self) -> int:
+        """WAITs that binary logs contradict."""
+        return 0 if self.binlogs is None else self.binlogs.contradicted
 
     def in_runs(self, column: str) -> int:
         """Sum a column of RUNS."""
@@ -162,8 +170,9 @@ class Findings:
 
     @property
     def exit_code(self) -> int:
-        """0 clean; 1 violated, acknowledged and lost, or the procedure not kept; 2 undecided."""
-        if self.reads(Verdict.VIOLATION) or self.lost or self.lapses:
+        """0 clean; 1 violated, lost, the procedure not kept or a WAIT contradicted; 2 undecided."""
+        violated = self.reads(Verdict.VIOLATION) or self.lost or self.lapses
+        if violated or self.contradicted:
             return VIOLATED
         return UNDECIDED if self.obstacles else CLEAN
 
@@ -176,6 +185,8 @@ class Findings:
             told.append("Acknowledged writes are lost.")
         if self.lapses:
             told.append("The procedure was not kept.")
+        if self.contradicted:
+            told.append("Binary logs contradict what was claimed.")
         return " ".join(told) or ("No verdict." if self.obstacles else "Clean.")
 
     @property
@@ -199,4 +210,6 @@ class Findings:
             told.append(f"Given up openly, by the policy `stale`: {given_up:,}.")
         if self.reads(Verdict.NOT_JUDGED) and self.coverage >= self.min_coverage:
             told.append(f"{self._not_judged}.")
+        if self.binlogs is not None:
+            told += self.binlogs.sentences
         return " ".join([*told, *self.obstacles])

@@ -1,18 +1,20 @@
 """The nightly audit: one log in, one verdict out.
 
-Exit codes: 0 every promise was kept; 1 at least one was not, or what had been acknowledged is lost;
-2 nobody can tell (no log, no Java, a log that lacks what the verdict needs).
+Exit codes: 0 every promise was kept; 1 at least one was not, or what had been acknowledged is lost,
+or a replica's binary log contradicts a WAIT; 2 nobody can tell (no log, no Java, a log that lacks
+what the verdict needs).
 """
 
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from spark_jobs import archive, audit, options
-from spark_jobs.counter_example import counter_example, lost_writes
+from spark_jobs.counter_example import contradiction, counter_example, lost_writes
 from spark_jobs.findings import UNDECIDED, Findings
 from spark_jobs.options import Options, UsageError
 from spark_jobs.progress import Progress
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
 
 _LOST: Final = 5
 """Answers of primaries that lacked something that are printed."""
+
+_CONTRADICTED: Final = 5
+"""WAITs that binary logs contradict that are printed."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -77,6 +82,8 @@ def _checked(chosen: Options, spark: "SparkSession | None", judged: list[Finding
     missing = what_is_missing() or page.what_is_missing()
     if missing:
         return _undecided(missing)
+    if chosen.binlogs is not None and find_spec("pyarrow") is None:
+        return _undecided("--binlogs needs PyArrow: pip install 'tidegate[audit]'")
     if not chosen.log.is_dir():
         return _undecided(f"There is no directory {chosen.log}.")
     try:
@@ -141,6 +148,7 @@ def _judge(
         live=len(segments.live),
         unread=segments.unread,
         unknown=segments.unknown,
+        binlogs=chosen.binlogs,
     )
     return audit.judge(
         spark, log, chosen.out, chosen.clock_error_us, chosen.min_coverage, progress.stage
@@ -152,6 +160,9 @@ def _tell(findings: Findings) -> None:
         print(counter_example(read), end="\n\n")
     for row in findings.lost[:_LOST]:
         print(lost_writes(row), end="\n\n")
+    if findings.binlogs is not None:
+        for row in findings.binlogs.first_contradicted[:_CONTRADICTED]:
+            print(contradiction(row), end="\n\n")
     print(findings.verdict, findings.explanation)
 
 

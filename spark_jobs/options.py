@@ -31,6 +31,7 @@ class Options:
         log: the directory that holds ``date=YYYY-MM-DD/*.jsonl``, also as ``.gz`` or ``.zst``.
         out: where the report and the tables go.
         master: Spark's URL of a cluster; None for this machine.
+        binlogs: a directory of binary logs that are compared with the log; None for none.
         min_coverage: share of the promised reads that must have been judged for a verdict, 0 to 1.
         clock_error_us: by how much the clocks of proxies may differ, µs.
         textfile: where metrics go for Prometheus' node exporter; None for nowhere.
@@ -39,6 +40,7 @@ class Options:
     log: Path
     out: Path
     master: str | None = None
+    binlogs: Path | None = None
     min_coverage: float = 1.0
     clock_error_us: int = 0
     textfile: Path | None = None
@@ -68,6 +70,12 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
         help="the Spark that does the work, such as spark://HOST:7077 (this machine)",
     )
     parser.add_argument(
+        "--binlogs",
+        type=_directory,
+        metavar="DIR",
+        help="compare with binary logs: a folder per server, named by server_uuid or HOST:PORT",
+    )
+    parser.add_argument(
         "--min-coverage",
         type=_share,
         default=1.0,
@@ -92,6 +100,7 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
         log=chosen.log,
         out=place(chosen.log, chosen.out),
         master=chosen.master,
+        binlogs=chosen.binlogs,
         min_coverage=chosen.min_coverage,
         clock_error_us=chosen.clock_error,
         textfile=chosen.textfile,

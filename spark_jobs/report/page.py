@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from spark_jobs.counter_example import counter_example, lost_writes, promise, read_by
 from spark_jobs.findings import CLEAN, VIOLATED, Findings
 from spark_jobs.markdown import counted, moment, span
-from spark_jobs.report import coverage, log, timeline, traffic, trend
+from spark_jobs.report import binlogs, coverage, log, timeline, traffic, trend
 from spark_jobs.report.losses import count_lost
-from spark_jobs.report.table import Table
+from spark_jobs.report.table import Section, Table
 from spark_jobs.results import Summary
 from spark_jobs.row import Row
 from spark_jobs.verdict import Verdict
@@ -113,7 +113,7 @@ def render(findings: Findings, nights: Sequence[Summary] = (), duration_s: float
         lost=[lost_writes(row) for row in findings.lost[:_LOST]],
         violations=_kinds(findings.violations, findings.scenes),
         undecided=_kinds(findings.undecided, findings.scenes),
-        sections=[*traffic.sections(findings), log.section(findings)],
+        sections=_sections(findings),
     )
     return "".join(map(_visible, page))
 
@@ -129,6 +129,11 @@ def period(findings: Findings) -> str:
         f"{counted(findings.in_runs('statements'), 'statement')} in "
         f"{counted(len(findings.runs), 'run')}"
     )
+
+
+def _sections(findings: Findings) -> list[Section]:
+    told = [] if findings.binlogs is None else [binlogs.section(findings.binlogs)]
+    return [*told, *traffic.sections(findings), log.section(findings)]
 
 
 def _figures(findings: Findings, duration_s: float) -> list[Figure]:

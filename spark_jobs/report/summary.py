@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from itertools import groupby
 
-from spark_jobs.counter_example import counter_example, lost_writes
+from spark_jobs.counter_example import contradiction, counter_example, lost_writes
 from spark_jobs.findings import Findings
 from spark_jobs.markdown import code, counted, named, table
 from spark_jobs.report import coverage
@@ -61,7 +61,7 @@ def _reads(findings: Findings) -> Iterable[str]:
 
 
 def _examples(findings: Findings) -> Iterable[str]:
-    """The first counter-example of each finding, and the first loss."""
+    """The first counter-example of each finding, the first loss, the first contradiction."""
     totals = {
         it.finding: it.reads for it in coverage.grounds(findings) if it.verdict == Verdict.VIOLATION
     }
@@ -72,6 +72,9 @@ def _examples(findings: Findings) -> Iterable[str]:
     if findings.lost:
         yield f"{_first(len(findings.lost), 'acknowledged and lost')}:"
         yield _block(lost_writes(findings.lost[0]))
+    if findings.binlogs is not None and findings.contradicted:
+        yield f"{_first(findings.contradicted, 'contradicted by a binary log')}:"
+        yield _block(contradiction(findings.binlogs.first_contradicted[0]))
 
 
 def _first(number: int, what: str) -> str:

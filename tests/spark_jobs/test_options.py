@@ -13,9 +13,21 @@ def test_the_log_is_enough() -> None:
 
 
 def test_everything_may_be_said() -> None:
-    said = ["--log=a", "--out=b", "--min-coverage=0.999", "--clock-error=2.5", "--master=yarn"]
+    said = [
+        "--log=a",
+        "--out=b",
+        "--min-coverage=0.999",
+        "--clock-error=2.5",
+        "--master=yarn",
+        "--binlogs=c",
+    ]
     assert parse(said) == Options(
-        log=Path("a"), out=Path("b"), master="yarn", min_coverage=0.999, clock_error_us=2500
+        log=Path("a"),
+        out=Path("b"),
+        master="yarn",
+        binlogs=Path("c"),
+        min_coverage=0.999,
+        clock_error_us=2500,
     )
 
 

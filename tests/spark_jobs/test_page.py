@@ -5,6 +5,7 @@ from html.parser import HTMLParser
 
 import pytest
 
+from spark_jobs.binlog_findings import BinlogFindings
 from spark_jobs.findings import Findings
 from spark_jobs.report import page
 from spark_jobs.row import Row
@@ -81,6 +82,11 @@ def full(name: str = "r1:3306") -> Findings:
         server=name,
         missed=[missed(digest=name)],
     )
+    found_in = {"file": name, "position": 157, "fault": name, "gtid": name, "original_us": 0}
+    contradicted = Row(
+        {"proxy": name, "run": name, "seq": 6, "server": name, "claimed_us": 0, "stamp_us": 50_000}
+        | {"applied_us": 48_000} | found_in
+    )  # fmt: skip
     return findings(
         log=name,
         runs=[run(proxy=name, run=name, missing=1)],
@@ -112,6 +118,9 @@ def full(name: str = "r1:3306") -> Findings:
         unread=(name,),
         unknown=(name,),
         notes=(f"Judged anew: {name}",),
+        binlogs=BinlogFindings(
+            *(9, 1, 30, [Row(found_in)], 30, [Row(found_in)], 30), [contradicted]
+        ),
     )
 
 
@@ -163,6 +172,10 @@ def test_everything_is_told() -> None:
         "They are short: nothing needs to be done.",
         "Server 00 r1:3306 5.00 ms",
         "READ_OWN_WRITES connection unbacked 1",
+        "r1:3306 r1:3306 r1:3306 6 r1:3306 48.0 ms 1970-01-01 00:00:00.050000 r1:3306 157",
+        "1970-01-01 00:00:00.000000 r1:3306 r1:3306 157",
+        "Not read to the end (the first 1 of 30; the table transactions has all): Binary log Fault "
+        "r1:3306 r1:3306",
     ):
         assert told in reader.text, told
     assert "None" not in reader.text

@@ -1,0 +1,106 @@
+"""What binary logs added to an audit."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from spark_jobs.markdown import counted
+from spark_jobs.row import Row
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_SHOWN: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class BinlogFindings:
+    """What they say.
+
+    Attributes:
+        transactions: that were read.
+        files: in which they are.
+        faults: how many of these cannot be read to their end.
+        first_faults: ``file``, ``position`` and ``fault``, the first few.
+        unreported: how many transactions no record names.
+        first_unreported: `binlog_evidence.UNREPORTED`, the first few.
+        contradicted: how many WAITs claimed what was applied later.
+        first_contradicted: `binlog_evidence.CONTRADICTED`, the first few.
+    """
+
+    transactions: int
+    files: int
+    faults: int
+    first_faults: Sequence[Row]
+    unreported: int
+    first_unreported: Sequence[Row]
+    contradicted: int
+    first_contradicted: Sequence[Row]
+
+    @property
+    def sentences(self) -> list[str]:
+        """What a summary says of them."""
+        told = [
+            f"Binary logs: {counted(self.transactions, 'transaction')} in "
+            f"{counted(self.files, 'file')}."
+        ]
+        if self.faults:
+            told.append(f"Not read to the end: {counted(self.faults, 'file')}.")
+        if self.unreported:
+            told.append(f"No record names {counted(self.unreported, 'transaction')} of these.")
+        if self.contradicted:
+            told.append(
+                f"They contradict {counted(self.contradicted, 'WAIT')}: what was waited for was "
+                "applied later."
+            )
+        return told
+
+
+def look(
+    spark: "SparkSession",
+    place: Path,
+    records: "DataFrame",
+    out: Path,
+    clock_error_us: int,
+    vouched_us: int,
+) -> BinlogFindings:
+    """Compare a log with binary logs, and write the tables ``unreported`` and ``contradicted``.
+
+    Args:
+        spark: a session.
+        place: a directory of binary logs.
+        records: NUMBERED, in times that are corrected.
+        out: for the tables.
+        clock_error_us: by which the clocks of proxies may differ, µs.
+        vouched_us: by which all clocks may, as the operator says; 0 if nobody does.
+    """
+    from spark_jobs import binlog_evidence, binlog_source
+
+    def kept(table: "DataFrame", title: str) -> "DataFrame":
+        table.write.mode("overwrite").parquet(str(out / title))
+        return spark.read.parquet(str(out / title))
+
+    def first(table: "DataFrame", *order: str) -> list[Row]:
+        return [Row(row.asDict()) for row in table.orderBy(*order).limit(_SHOWN).collect()]
+
+    binlog_source.register(spark)
+    transactions = kept(spark.read.format(binlog_source.NAME).load(str(place)), "transactions")
+    (counts,) = binlog_evidence.summary(transactions).collect()
+    unreported = kept(
+        binlog_evidence.unreported(records, transactions, clock_error_us), "unreported"
+    )
+    contradicted = kept(
+        binlog_evidence.contradicted(records, transactions, clock_error_us, vouched_us or None),
+        "contradicted",
+    )
+    return BinlogFindings(
+        transactions=counts["transactions"],
+        files=counts["files"],
+        faults=counts["faults"],
+        first_faults=first(binlog_evidence.faults(transactions), "file"),
+        unreported=unreported.count(),
+        first_unreported=first(unreported, "original_us", "gtid"),
+        contradicted=contradicted.count(),
+        first_contradicted=first(contradicted, "claimed_us", "seq"),
+    )

@@ -1,0 +1,53 @@
+"""What the page tells of binary logs."""
+
+from collections.abc import Sequence
+
+from spark_jobs.binlog_findings import BinlogFindings
+from spark_jobs.markdown import moment, span
+from spark_jobs.report.table import Section, Table
+from spark_jobs.row import Row
+
+
+def section(found: BinlogFindings) -> Section:
+    """What they contradict, what no record names, and what cannot be read."""
+    contradicted = Table(
+        ("WAIT ended", "Server", "Proxy", "Run", "Seq", "Applied later", "At least by",
+         "Stamped (replica's clock)", "Binary log", "Position"),
+        (
+            (
+                *(moment(row.number("claimed_us")), row.text("server"), row.text("proxy")),
+                *(row.text("run"), row.number("seq"), row.text("gtid")),
+                span(row.number("applied_us") - row.number("claimed_us")),
+                *(moment(row.number("stamp_us")), row.text("file"), row.number("position")),
+            )
+            for row in found.first_contradicted
+        ),
+        f"WAITs that ended before the replica applied what was waited for"
+        f"{_part(found.first_contradicted, found.contradicted, 'contradicted')}:",
+    )  # fmt: skip
+    unreported = Table(
+        ("First committed", "Transaction", "Binary log", "Position"),
+        (
+            (
+                *(moment(row.number("original_us")), row.text("gtid")),
+                *(row.text("file"), row.number("position")),
+            )
+            for row in found.first_unreported
+        ),
+        f"Transactions that no record names"
+        f"{_part(found.first_unreported, found.unreported, 'unreported')}. Somebody wrote through "
+        "another door, a server did not tell, or the records are missing:",
+    )
+    faults = Table(
+        ("Binary log", "Fault"),
+        ((row.text("file"), row.text("fault")) for row in found.first_faults),
+        f"Not read to the end{_part(found.first_faults, found.faults, 'transactions')}:",
+    )
+    return Section("Binary logs", (" ".join(found.sentences),), (contradicted, unreported, faults))
+
+
+def _part(shown: Sequence[Row], number: int, table: str) -> str:
+    """Where not all are shown: how many there are, and which table has them."""
+    if len(shown) == number:
+        return ""
+    return f" (the first {len(shown):,} of {number:,}; the table {table} has all)"
