@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
+from pyspark.errors import AnalysisException
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
@@ -58,8 +59,14 @@ class BinlogError(ValueError):
 
 
 def register(spark: "SparkSession") -> None:
-    """Make the format known to a session; it needs PyArrow."""
-    spark.dataSource.register(BinlogSource)
+    """Make the format known to a session, if it is not; it needs PyArrow."""
+    # Whether it is known, Spark asks the active session. This is it from here on.
+    spark.createDataFrame([], TRANSACTION)
+    try:
+        spark.dataSource.register(BinlogSource)
+    except AnalysisException as error:
+        if error.getCondition() != "DATA_SOURCE_ALREADY_EXISTS":
+            raise
 
 
 class BinlogSource(DataSource):

@@ -130,7 +130,10 @@ def test_spark_reads_them_side_by_side(spark: "SparkSession", tmp_path: Path) ->
     for number, name in enumerate(names):
         shutil.copy(vector(name), tmp_path / f"binlog.{number:06}")
     (tmp_path / "binlog.000099").write_bytes(binlogs.load("transactions")[:-1])
-    binlog_source.register(spark)
+    other = spark.newSession()
+    binlog_source.register(other)
+    binlog_source.register(other)
+    binlog_source.register(spark)  # though the active session knows it
     table = spark.read.format("mysql_binlog").load(str(tmp_path))
     assert table.rdd.getNumPartitions() == len(names) + 1
     expected: list[Row] = []
