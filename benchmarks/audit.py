@@ -1,8 +1,8 @@
 """What the nightly audit costs: ``python -m benchmarks.audit``.
 
-Logs of 1, 3 and 10 million records are judged from Parquet. Beside that stands what a plain hash of
-all columns takes, of the same Parquet and of the same records as JSON. Figures are processor time
-(of Java and of the Python workers) and elapsed time.
+Logs of 1, 3 and 10 million records are judged from Parquet, by columns and by the judge alone.
+Beside that stands what a plain hash of all columns takes, of the same Parquet and of the same
+records as JSON. Figures are processor time (of Java and of the Python workers) and elapsed time.
 """
 
 import argparse
@@ -72,11 +72,11 @@ class _Bench:
         lines = self._spark.read.schema(RECORD).json(str(self._folder / "json"))
         lines.select(fn.bit_xor(fn.xxhash64(*RECORD.names))).collect()
 
-    def audit(self, numbered: "DataFrame") -> None:
+    def audit(self, numbered: "DataFrame", *, by_judge: bool) -> None:
         """Judge every read, and keep the verdicts."""
         from spark_jobs import consistency_audit, primary_history
 
-        history = primary_history.learn(numbered)
+        history = primary_history.learn(numbered, plainly=not by_judge)
         out = str(self._folder / "reads")
         consistency_audit.transform(numbered, history).write.mode("overwrite").parquet(out)
         history.past.unpersist()
@@ -92,6 +92,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.audit", description=__doc__)
     parser.add_argument("--records", type=int, nargs="+", default=_SIZES, metavar="N")
     parser.add_argument("--shape", choices=SHAPES, nargs="+", default=["connection", "one scope"])
+    parser.add_argument("--only", choices=("columns", "judge"), help="leave out the other")
     parser.add_argument("--no-json", action="store_true", help="leave out the hash of the JSON")
     parser.add_argument("--dir", type=Path, help="where the logs are made (a temporary directory)")
     options = parser.parse_args(arguments)
@@ -120,7 +121,10 @@ def _one(bench: _Bench, shape: str, count: int, options: argparse.Namespace) -> 
     if json:
         bench.measure("hash of the JSON", count, bench.hash_json)
     bench.measure(f"hash of the Parquet, {shape}", count, lambda: bench.hash_parquet(log))
-    bench.measure(f"audit, {shape}", count, lambda: bench.audit(log))
+    if options.only != "judge":
+        bench.measure(f"by columns, {shape}", count, lambda: bench.audit(log, by_judge=False))
+    if options.only != "columns":
+        bench.measure(f"by the judge, {shape}", count, lambda: bench.audit(log, by_judge=True))
 
 
 if __name__ == "__main__":

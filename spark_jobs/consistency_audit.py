@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as fn
 
 from spark_jobs import evidence, groups
+from spark_jobs.columns import settle
 from spark_jobs.judge import Judge
 from spark_jobs.ordered_pass import ordered_pass
 from spark_jobs.primary_history import History
@@ -30,8 +31,22 @@ def transform(records: DataFrame, history: History, clock_error_us: int = 0) -> 
     Returns:
         JUDGED: one row per read.
     """
+    if history.facts is None or clock_error_us:
+        return _by_the_judge(records, history, clock_error_us, None)
+    settled = settle.transform(records, history, history.facts)
+    if settled.left.isEmpty():
+        return settled.reads
+    return settled.reads.unionByName(_by_the_judge(records, history, clock_error_us, settled.left))
+
+
+def _by_the_judge(
+    records: DataFrame, history: History, clock_error_us: int, only: DataFrame | None
+) -> DataFrame:
+    """Go through the groups of these reads (`columns.settle.Settled.left`) record by record."""
     backing = evidence.transform(records, history)
     events = groups.transform(records, backing, history, clock_error_us)
+    if only is not None:
+        events = _of(events, only)
     known = {
         "terms": history.terms,
         "confirmations": history.confirmations,
@@ -41,6 +56,20 @@ def transform(records: DataFrame, history: History, clock_error_us: int = 0) -> 
     }
     handler = type("_JudgeWithHistory", (Judge,), known)
     return ordered_pass(events, groups.GROUP, groups.ORDER, handler, JUDGED)
+
+
+def _of(events: DataFrame, reads: DataFrame) -> DataFrame:
+    """The groups of some reads, and only those reads to be judged."""
+    whose = reads.select("group").distinct()
+    which = reads.select(*RUN, "seq", "group").withColumn("wanted", fn.lit(True))
+    return (
+        events.withColumn("group", groups.hashed(fn.col("key")))
+        .join(whose, "group", "left_semi")
+        .join(which, [*RUN, "seq", "group"], "left")
+        .withColumn("judges", fn.col("judges") & fn.coalesce("wanted", fn.lit(False)))
+        .where(fn.col("judges") | fn.col("learns"))
+        .select(*groups.COLUMNS)
+    )
 
 
 def count(judged: DataFrame) -> DataFrame:

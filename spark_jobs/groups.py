@@ -9,6 +9,7 @@ a time. In all other groups a statement counts from its end on, and a read is ju
 ended when it arrived.
 """
 
+from collections.abc import Collection
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
@@ -16,7 +17,7 @@ from pyspark.sql import functions as fn
 
 from spark_jobs import clusters
 from spark_jobs.primary_history import History
-from spark_jobs.promise import SEEN_LEVELS
+from spark_jobs.promise import SCOPES, SEEN_LEVELS
 from spark_jobs.schema import BACKING, NUMBERED, READ, RUN, SESSION
 
 GROUP: Final = ("kind", "key")
@@ -47,21 +48,14 @@ def transform(
         `learns`: what the record wrote or saw counts there from then on; `maybe`: if clocks differ
         by as much as they may. `turn` puts what ended before what arrived at the same microsecond.
     """
-    placed = (
+    told = (
         records.select(*NUMBERED.names, clusters.column(history.clusters).alias("cluster"))
         .where((fn.col("kind") == "statement") | fn.col("whole").isNotNull())
         .join(backing.select(BACKING.names), [*RUN, "seq"], "left")
-        .withColumn("place", fn.explode(fn.array_compact(fn.array(*_places(clock_error_us)))))
+    )
+    placed = (
+        place(told, clock_error_us=clock_error_us)
         .withColumn("observed", fn.coalesce("whole", "observed"))
-        .withColumn("judged", fn.col("place") == _JUDGED)
-        .withColumn("maybe", fn.col("place") == _MAYBE)
-        .withColumn(
-            "kind",
-            fn.when(fn.col("judged"), fn.col("owed_in"))
-            .when(fn.col("maybe"), "cluster")
-            .otherwise(fn.col("place")),
-        )
-        .withColumns(_order(clock_error_us))
         .join(_wanted(records, history), [*GROUP], "left")
     )
     kind = fn.col("kind")
@@ -77,29 +71,62 @@ def transform(
     )
 
 
+def place(
+    records: DataFrame, kinds: Collection[str] = (*SCOPES, "cluster"), clock_error_us: int = 0
+) -> DataFrame:
+    """Put every record into the groups of these kinds that it may count or be judged in.
+
+    Args:
+        records: columns of NUMBERED, and `cluster`.
+        kinds: of groups.
+        clock_error_us: by how much the clocks of proxies may differ, µs.
+
+    Returns:
+        The records, once for each group, and in their cluster's once more where clocks may differ:
+        `kind` becomes the group's, `key`, `at`, `turn`, `judges`, `learns` and `maybe` are as in
+        COLUMNS, and `judged` is a read's place in a wider group.
+    """
+    return (
+        records.withColumn(
+            "place", fn.explode(fn.array_compact(fn.array(*_places(kinds, clock_error_us))))
+        )
+        .withColumn("judged", fn.col("place") == _JUDGED)
+        .withColumn("maybe", fn.col("place") == _MAYBE)
+        .withColumn(
+            "kind",
+            fn.when(fn.col("judged"), fn.col("owed_in"))
+            .when(fn.col("maybe"), "cluster")
+            .otherwise(fn.col("place")),
+        )
+        .withColumns(_order(clock_error_us))
+    )
+
+
 _JUDGED: Final = "judged"
 """The place of a read in the wider group that it is owed."""
-
 
 _MAYBE: Final = "maybe"
 """The place of a record in its cluster by the clocks' other extreme."""
 
 
-def _places(clock_error_us: int) -> list[Column]:
+def _places(kinds: Collection[str], clock_error_us: int) -> list[Column]:
     """Where a record stands: once for each kind of group, and once more to be judged."""
     statement, is_read = fn.col("kind") == "statement", fn.col("is_read")
     writes = (fn.col("named") != "") | fn.col("is_unnamed")
     tells = statement & (writes | (fn.col("observed") != "") | is_read)
     tells_all = writes | fn.col("whole").isNotNull()
-    return [
-        fn.when(statement, "connection"),
-        fn.when(is_read & (fn.col("owed_in") != "connection"), _JUDGED),
-        fn.when(tells, "user"),
-        fn.when(tells & (fn.col("application") != ""), "application"),
-        fn.when(tells, "proxy"),
-        fn.when(tells_all, "cluster"),
-        *([fn.when(tells_all, _MAYBE)] if clock_error_us else []),
-    ]
+    counts = {
+        "connection": statement,
+        "user": tells,
+        "application": tells & (fn.col("application") != ""),
+        "proxy": tells,
+        "cluster": tells_all,
+    }
+    judged = fn.when(is_read & (fn.col("owed_in") != "connection"), _JUDGED)
+    places = [judged, *(fn.when(told, kind) for kind, told in counts.items() if kind in kinds)]
+    if clock_error_us and "cluster" in kinds:
+        places.append(fn.when(tells_all, _MAYBE))
+    return places
 
 
 def _order(clock_error_us: int) -> dict[str, Column]:
@@ -112,7 +139,7 @@ def _order(clock_error_us: int) -> dict[str, Column]:
     error = fn.when(fn.col("maybe"), -clock_error_us).when(kind == "cluster", clock_error_us)
     ended = fn.col("ended_us") + error.otherwise(0)
     return {
-        "key": _key(),
+        "key": key(),
         "at": fn.when(own, fn.col("seq")).when(judged, arrived).otherwise(ended),
         "turn": fn.when(judged, 1).otherwise(0),
         "judges": judged | (own & fn.col("is_read") & (fn.col("owed_in") == "connection")),
@@ -120,7 +147,12 @@ def _order(clock_error_us: int) -> dict[str, Column]:
     }
 
 
-def _key() -> Column:
+def hashed(key: Column) -> Column:
+    """A number for a group: two have the same once in 2**64."""
+    return fn.xxhash64("kind", key)
+
+
+def key() -> Column:
     """Which group of its kind a record belongs to."""
     kind = fn.col("kind")
     return (
@@ -141,7 +173,7 @@ def _wanted(records: DataFrame, history: History) -> DataFrame:
             clusters.column(history.clusters).alias("cluster"),
             *(*SESSION, "user", "application", "level"),
         )
-        .select("kind", _key().alias("key"), fn.col("level").isin(*SEEN_LEVELS).alias("deep"))
+        .select("kind", key().alias("key"), fn.col("level").isin(*SEEN_LEVELS).alias("deep"))
         .groupBy(*GROUP)
         .agg(fn.bool_or("deep").alias("deep"))
     )

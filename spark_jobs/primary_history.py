@@ -24,6 +24,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
 from spark_jobs import clusters
+from spark_jobs.columns import calm, facts
+from spark_jobs.columns.facts import Facts
 from spark_jobs.ordered_pass import ordered_pass
 from spark_jobs.schema import LOST, PAST, RUN
 from spark_jobs.tides import GAP, OPEN, REIGN, TIDE, WROTE, Event, Tides
@@ -71,6 +73,22 @@ class Gaps:
         place = bisect_right(self._times, time_us)
         return self._marks[place - 1] if place else (False, 0)
 
+    def steps(self, most: int) -> list[tuple[int, bool, int]]:
+        """From when on `before` tells what; of neighbours too many, the later ones' from the first.
+
+        Args:
+            most: steps.
+        """
+        every = zip(self._times, self._marks, strict=True)
+        told: list[tuple[int, bool, int]] = []
+        for time_us, mark in every:
+            if told and told[-1][1:] == mark:
+                continue
+            told.append((time_us, *mark))
+        size = -(-len(told) // most) or 1
+        parts = (told[at : at + size] for at in range(0, len(told), size))
+        return [(part[0][0], *part[-1][1:]) for part in parts]
+
 
 @dataclass(frozen=True)
 class History:
@@ -85,6 +103,7 @@ class History:
         successions: when a run first sent a statement to a primary that was not its first, by
             RUN and server_uuid.
         past: PAST.
+        facts: what columns need; None if the judge is to say it all.
     """
 
     clusters: Mapping[str, str]
@@ -94,17 +113,21 @@ class History:
     gaps: Mapping[tuple[str, str], Gaps]
     successions: Mapping[tuple[object, ...], int]
     past: DataFrame = field(repr=False)
+    facts: Facts | None = None
 
 
-def learn(records: DataFrame, clock_error_us: int = 0) -> History:
+def learn(records: DataFrame, clock_error_us: int = 0, *, plainly: bool = False) -> History:
     """Go through the records; this runs jobs, and keeps what they find (`past.unpersist()`).
 
     Args:
         records: NUMBERED without repeats.
         clock_error_us: by how much the clocks of proxies may differ, µs.
+        plainly: let columns do what they can, which comes to the same. Where clocks may differ
+            they do nothing: then a read may also be owed what counts only by some clocks.
     """
     known, unplaced = clusters.find(records)
-    past = transform(records, known, unplaced, clock_error_us).persist()
+    told = facts.learn(records, known) if plainly and not clock_error_us else None
+    past = transform(records, known, unplaced, clock_error_us, told).persist()
     terms: defaultdict[str, list[Term]] = defaultdict(list)
     confirmations: defaultdict[tuple[str, str | None], list[Confirmation]] = defaultdict(list)
     gaps: defaultdict[tuple[str, str], list[tuple[int, int | None]]] = defaultdict(list)
@@ -132,6 +155,7 @@ def learn(records: DataFrame, clock_error_us: int = 0) -> History:
         gaps={key: Gaps(its) for key, its in gaps.items()},
         successions=successions,
         past=past,
+        facts=told,
     )
 
 
@@ -157,6 +181,7 @@ def transform(
     known: Mapping[str, str],
     unplaced: frozenset[str],
     clock_error_us: int,
+    told: Facts | None = None,
 ) -> DataFrame:
     """Go through each cluster's records in the order of their times.
 
@@ -165,6 +190,7 @@ def transform(
         known: cluster of each proxy.
         unplaced: those that may be any; what their proxies leave open is open in all.
         clock_error_us: by how much the clocks of proxies may differ, µs.
+        told: of the same records, if what tells nothing is to be left out; this then runs jobs.
 
     Returns:
         PAST.
@@ -199,6 +225,8 @@ def transform(
         .withColumn("gtids", fn.when(what == TIDE, fn.col("whole")).otherwise(fn.col("named")))
         .select(*Event._fields)
     )
+    if told is not None:
+        found = calm.thin(found, calm.find(found, told))
     zero, none = fn.lit(0), fn.lit(None)
     reigns = (
         records.where((fn.col("role") == "primary") & (fn.col("outcome") != "lost"))

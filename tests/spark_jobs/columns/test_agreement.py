@@ -1,0 +1,157 @@
+"""Columns say what the judge says, read by read."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_jobs.segments import find_segments
+from tests.spark_jobs.routing_log import UUID, Run, save
+from tests.spark_jobs.simulation import Simulation
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
+
+P = UUID["primary"]
+
+
+def numbered(spark: "SparkSession", tmp_path: Path, *runs: Run) -> "DataFrame":
+    from spark_jobs import ingest
+
+    save(tmp_path / "log", *runs)
+    (tmp_path / "scratch").mkdir()
+    lines = ingest.read(spark, find_segments(tmp_path / "log", tmp_path / "scratch"))
+    ingest.number(ingest.parse(lines)).write.parquet(str(tmp_path / "records"))
+    return spark.read.parquet(str(tmp_path / "records"))
+
+
+def agree(records: "DataFrame") -> dict[tuple[str, int], str | None]:
+    """Judge twice and compare; of each read, what columns found, or None."""
+    from spark_jobs import consistency_audit, primary_history
+    from spark_jobs.columns import settle
+
+    told = primary_history.learn(records, plainly=True)
+    assert told.facts is not None
+    slow = primary_history.learn(records)
+    key = ("run", "seq")
+    assert sorted(map(repr, told.past.collect())) == sorted(map(repr, slow.past.collect()))
+    oracle = consistency_audit.transform(records, slow).collect()
+    plain = consistency_audit.transform(records, told).collect()
+    assert {tuple(row[it] for it in key): row for row in plain} == {
+        tuple(row[it] for it in key): row for row in oracle
+    }
+    assert len(plain) == len(oracle)
+    settled = settle.transform(records, told, told.facts).reads.collect()
+    found = {(row.run, row.seq): row.finding for row in settled}
+    return {(row.run, row.seq): found.get((row.run, row.seq)) for row in oracle}
+
+
+def simulated(*seeds: int, steps: int = 900) -> list[Run]:
+    """Clusters of one log; of an odd seed one that fails over."""
+    runs: list[Run] = []
+    for seed in seeds:
+        simulation = Simulation(seed, sessions=60)
+        simulation.run(steps, failover=seed % 2 == 1)
+        runs += simulation.finish()
+        simulation.spoil(seed % 3)
+        for run in simulation.runs:
+            for record in run.records:
+                for name, value in record.items():
+                    if isinstance(value, str):
+                        record[name] = value.replace("-e53d-", f"-{seed:04x}-")
+    return runs
+
+
+def thin(runs: Sequence[Run], one_in: int) -> None:
+    """Lose some records, the same ones each time."""
+    random = Random(one_in)
+    for run in runs:
+        run.records[:] = [it for it in run.records if random.randrange(one_in)]
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("seeds", [(2, 4, 5)])
+def test_on_simulated_traffic(
+    spark: "SparkSession", tmp_path: Path, seeds: tuple[int, ...]
+) -> None:
+    found = agree(numbered(spark, tmp_path, *simulated(*seeds)))
+    settled = [finding for finding in found.values() if finding]
+    assert {"known", "waited", "primary", "nothing written"} <= set(settled)
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("one_in", [20, 400])
+def test_where_records_are_missing(spark: "SparkSession", tmp_path: Path, one_in: int) -> None:
+    runs = simulated(6, 7)
+    thin(runs, one_in)
+    found = agree(numbered(spark, tmp_path, *runs))
+    assert {"known", "waited"} <= set(found.values())
+
+
+@pytest.mark.deep
+def test_where_clocks_may_differ_the_judge_says_it_all(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    from spark_jobs import consistency_audit, primary_history
+
+    records = numbered(spark, tmp_path, *simulated(8, steps=200))
+    assert primary_history.learn(records, 500, plainly=True).facts is None
+    told = primary_history.learn(records, plainly=True)
+    assert told.facts is not None
+    slow = primary_history.learn(records, 500)
+    oracle = sorted(map(repr, consistency_audit.transform(records, slow, 500).collect()))
+    # A history that columns may use does not make them be used here.
+    same = replace(slow, facts=told.facts)
+    assert sorted(map(repr, consistency_audit.transform(records, same, 500).collect())) == oracle
+
+
+def test_what_is_plain_and_what_is_left(spark: "SparkSession", tmp_path: Path) -> None:
+    run = Run()
+    run.probe("primary", f"{P}:1-10")
+    run.probe("r1", f"{P}:1-10")
+    plain: dict[str, list[object]] = {"nothing written": [], "waited": [], "known": []}
+    left: list[int] = []
+    plain["nothing written"].append(run.known(1, "r1", f"{P}:1-10", required="")["seq"])
+    # Others write in between, so what the session wrote has gaps.
+    own = ""
+    for number in range(11, 41, 2):
+        run.write(1, f"{P}:{number}")
+        run.write(2, f"{P}:{number + 1}")
+        own += f":{number}"
+        wait = run.waited(1, "r1", f"{P}{own}", required=f"{P}{own}")
+        if number < 29:
+            plain["waited"].append(wait["seq"])
+        else:
+            left.append(wait["seq"])  # more writes than the first and those looked at one by one
+    closed = f"{P}:11-33:35:37:39"
+    plain["waited"].append(run.waited(1, "r1", closed, required=closed)["seq"])
+    run.probe("r1", f"{P}:1-40")
+    plain["known"].append(run.known(1, "r1", f"{P}:1-40", required=closed)["seq"])
+    beyond = run.known(1, "r1", f"{P}:1-50", required=closed)
+    short = run.known(1, "r1", f"{P}:1-38", required=closed)
+    understated = run.known(1, "r1", f"{P}:1-40", required=f"{P}:11-37")
+    odd = run.waited(1, "r1", f"{P}:1-40:", required=closed)
+    nobodys = run.known(1, "r1", f"{P}:1-40", required=closed)
+    nobodys["server"] = None
+    left += [it["seq"] for it in (beyond, short, understated, odd, nobodys)]
+    plain["primary"] = [run.read(1, "primary", "primary", required=None)["seq"]]
+    plain["best effort"] = [run.read(1, "r2", "none", level="BEST_EFFORT")["seq"]]
+    # Something was committed that has no name, until the primary is asked.
+    run.unnamed(3)
+    left.append(run.waited(3, "r2", f"{P}:1-40")["seq"])
+    run.probe("primary", f"{P}:1-41")
+    run.probe("primary", f"{P}:1-41")
+    plain["nothing written"].append(run.waited(3, "r2", f"{P}:1-41", required="")["seq"])
+    run.gap(2)
+    left.append(run.waited(2, "r2", f"{P}:1-41", required=f"{P}:12-40")["seq"])
+
+    found = agree(numbered(spark, tmp_path, run))
+    told: dict[str | None, list[object]] = {}
+    for (_, seq), finding in sorted(found.items()):
+        told.setdefault(finding, []).append(seq)
+    assert told == {**plain, None: sorted(left)}
