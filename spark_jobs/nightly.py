@@ -1,8 +1,8 @@
 """The nightly audit: one log in, one verdict out.
 
-Exit codes: 0 every promise was kept; 1 at least one was not, or what had been acknowledged is lost,
-or a replica's binary log contradicts a WAIT; 2 nobody can tell (no log, no Java, a log that lacks
-what the verdict needs).
+Exit codes: 0 every promise was kept; 1 a promise or the procedure was not kept, what had been
+acknowledged is lost, or a replica's binary log contradicts a WAIT; 2 nobody can tell (no log, no
+Java, a log that lacks what the verdict needs).
 """
 
 import sys

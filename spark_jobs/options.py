@@ -10,7 +10,8 @@ from urllib.parse import unquote
 
 _ABOUT: Final = """\
 Tells from a routing log whether every read saw what it had to see. Exit codes: 0 every promise was
-kept; 1 at least one was not, or acknowledged writes are lost; 2 nobody can tell."""
+kept; 1 a promise or the procedure was not kept, acknowledged writes are lost, or a binary log
+contradicts a claim; 2 nobody can tell."""
 
 _EXAMPLES: Final = """\
 examples:

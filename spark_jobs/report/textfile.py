@@ -39,7 +39,7 @@ def write(
 
     tell("last_run_timestamp_seconds", "When the last audit began.", begun_s)
     tell("duration_seconds", "How long the last audit took.", duration_s)
-    tell("exit_code", "0 clean, 1 violated or lost, 2 nobody can tell.", exit_code)
+    tell("exit_code", "0 clean, 1 not kept, lost or contradicted, 2 nobody can tell.", exit_code)
     if findings is not None:
         violations = findings.reads(Verdict.VIOLATION)
         tell("violations", "Reads that were not shown to see what they had to see.", violations)

@@ -17,6 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from pymysql.connections import Connection
 from pymysql.cursors import Cursor
 
+from proxy.supervisor import NOT_SERVING
 from tests.real_mysql.cluster import Cluster
 from tests.real_mysql.server import free_port
 from tests.real_mysql.template import (
@@ -175,7 +176,8 @@ class RunningProxy:
         while True:
             with contextlib.suppress(OSError):
                 socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
-                return
+                if NOT_SERVING not in self.health()[1]:
+                    return
             if not self.running or time.monotonic() > deadline:
                 self.kill()
                 raise RuntimeError(f"the proxy did not start:\n{self.stderr}")

@@ -172,7 +172,7 @@ def test_an_audit_with_binary_logs(
     # Its WAIT was true; only by its own clock was it early.
     for record in other.records:
         for name in ("arrived_us", "dispatched_us", "ended_us"):
-            record[name] = int(str(record[name])) - 10_000_000
+            record[name] = int(str(record[name])) - 1_000_000
     save(tmp_path / "log", run, other)
     folder = tmp_path / "logs" / UUID["r1"]
     folder.mkdir(parents=True)
