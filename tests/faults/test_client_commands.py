@@ -84,7 +84,7 @@ async def test_a_packet_above_the_limit_and_below_what_is_passed_on_in_parts() -
 
 async def test_a_packet_of_many_frames_above_the_limit() -> None:
     """The primary must not run what the client could not say to its end."""
-    async with stage(max_allowed_packet=17 << 20) as on:
+    async with stage(kept_connections=0, max_allowed_packet=17 << 20) as on:
         client = await on.session()
         await client.query("CREATE TABLE t (id INT)")
         client.send_bytes(b"\xff\xff\xff\x00" + b"\x03INSERT INTO t VALUES (1) -- ")
@@ -295,7 +295,7 @@ def _full(on: Stage) -> bool:
 
 
 async def test_quit() -> None:
-    async with stage() as on:
+    async with stage(kept_connections=0) as on:
         client = await on.session()
         await client.query("SELECT 1")
         client.send(b"\x01")
@@ -324,7 +324,7 @@ async def test_a_client_leaves_while_its_read_waits() -> None:
 
 
 async def test_a_client_leaves_while_a_replica_is_connected_to() -> None:
-    async with stage() as on:
+    async with stage(kept_connections=0) as on:
         replica = on.cluster.replicas[0]
         replica.faults.delay_reply(20, matching=b"transaction_read_only")
         client = await on.session()
@@ -341,7 +341,7 @@ async def test_a_client_leaves_while_a_replica_is_connected_to() -> None:
 
 @pytest.mark.parametrize("sent", [0, 100, 1 << 20, 3 << 20])
 async def test_a_client_leaves_in_the_middle_of_a_packet(sent: int) -> None:
-    async with stage() as on:
+    async with stage(kept_connections=0) as on:
         client = await on.session()
         await client.query("CREATE TABLE t (id INT)")
         text = b"INSERT INTO t VALUES (1) /*" + b"x" * (4 << 20) + b"*/"
@@ -354,7 +354,7 @@ async def test_a_client_leaves_in_the_middle_of_a_packet(sent: int) -> None:
 
 
 async def test_a_client_leaves_in_the_middle_of_its_result() -> None:
-    async with stage() as on:
+    async with stage(kept_connections=0) as on:
         for _ in range(3):
             client = await on.session()
             client.send(query("SELECT REPEAT('x', 4000000)") * 1)
@@ -366,7 +366,7 @@ async def test_a_client_leaves_in_the_middle_of_its_result() -> None:
 
 
 async def test_a_client_leaves_in_a_transaction_and_it_rolls_back() -> None:
-    async with stage() as on:
+    async with stage(kept_connections=0) as on:
         client = await on.session()
         await client.query("CREATE TABLE t (id INT)")
         await client.query("BEGIN")
@@ -414,7 +414,7 @@ async def test_change_user_that_fails_ends_the_session(
 
 @pytest.mark.parametrize("case", ["garbage", "short", "leaves", "silent", "primary gone"])
 async def test_change_user_that_breaks_the_dialogue(case: str) -> None:
-    async with stage(handshake_timeout=0.5) as on:
+    async with stage(kept_connections=0, handshake_timeout=0.5) as on:
         client = await on.session()
         if case == "short":
             client.send(b"\x11other")

@@ -243,6 +243,7 @@ async def test_nothing_stays_of_a_client_that(visit: Visit) -> None:
 
 async def nothing_stays(on: Stage) -> None:
     await eventually(lambda: not on.proxy.sessions and not on.proxy.accepting)
+    on.proxy.pool.close()  # what waits for the next client is no garbage
     await eventually(lambda: not garbage.living())
 
 
