@@ -147,6 +147,7 @@ def judge(
         mix=keep(routing_mix.transform(told), "mix"),
         fallbacks=keep(routing_mix.fallbacks(told), "fallbacks"),
         errors=keep(routing_mix.errors(told), "errors"),
+        clock_error_us=error_us,
         binlogs=None
         if log.binlogs is None
         else binlog_findings.look(

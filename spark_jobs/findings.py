@@ -55,6 +55,7 @@ class Findings:
         pinned: PINNED, by digest and user.
         pinned_users: PINNED, by user.
         lapses: PROCEDURE and `lapses`, the first few of each finding.
+        clock_error_us: by how much clocks were held to differ.
         binlogs: what binary logs say of it; None if none were given.
     """
 
@@ -88,6 +89,7 @@ class Findings:
     pinned: Sequence[Row] = ()
     pinned_users: Sequence[Row] = ()
     lapses: Sequence[Row] = ()
+    clock_error_us: int = 0
     binlogs: BinlogFindings | None = None
 
     def reads(self, *verdicts: Verdict) -> int:
@@ -117,6 +119,12 @@ class Findings:
     def in_runs(self, column: str) -> int:
         """Sum a column of RUNS."""
         return sum(row.number(column) for row in self.runs)
+
+    @property
+    def lapsed(self) -> int:
+        """How often the procedure was not kept."""
+        groups = groupby(self.lapses, key=lambda row: row.text("finding"))
+        return sum(next(rows).number("lapses") for _, rows in groups)
 
     @property
     def obstacles(self) -> list[str]:

@@ -5,17 +5,19 @@ acknowledged is lost, or a replica's binary log contradicts a WAIT; 2 nobody can
 Java, a log that lacks what the verdict needs).
 """
 
+import fcntl
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from spark_jobs import archive, audit, options
+from spark_jobs import archive, audit, day_audit, options
 from spark_jobs.counter_example import contradiction, counter_example, lost_writes
-from spark_jobs.findings import UNDECIDED, Findings
+from spark_jobs.findings import UNDECIDED, VIOLATED, Findings
 from spark_jobs.options import Options, UsageError
 from spark_jobs.progress import Progress
 from spark_jobs.report import page, textfile, written
@@ -24,7 +26,7 @@ from spark_jobs.spark_session import is_local, start_spark, what_is_missing
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from spark_jobs.segments import Segments
+    from spark_jobs.segments import Listing
 
 _LOST: Final = 5
 """Answers of primaries that lacked something that are printed."""
@@ -88,8 +90,9 @@ def _checked(chosen: Options, spark: "SparkSession | None", judged: list[Finding
         return _undecided(f"There is no directory {chosen.log}.")
     try:
         chosen.out.mkdir(parents=True, exist_ok=True)
-        written.remove(chosen.out)
-        return _run(chosen, spark, judged)
+        with _alone(chosen.out):
+            written.remove(chosen.out)
+            return _run(chosen, spark, judged)
     except OSError as error:
         return _undecided(f"The audit could not read its log or write its report: {error}")
 
@@ -102,45 +105,67 @@ def _run(chosen: Options, given: "SparkSession | None", judged: list[Findings]) 
 
     log, out = chosen.log, chosen.out
     progress, begun = Progress(), time.monotonic()
+    days: list[day_audit.Judged] = []
     # Where others work, they must see it.
     shared = None if given is None and is_local(chosen.master) else out
-    with tempfile.TemporaryDirectory(prefix="tidegate-audit-", dir=shared) as scratch:
-        segments = files.find_segments(log, Path(scratch), out)
-        if not segments.paths:
-            unread = "".join(f"\nNot read: {name}" for name in segments.unread)
+    with tempfile.TemporaryDirectory(prefix="tidegate-audit-", dir=shared) as folder:
+        scratch = Path(folder)
+        listing = files.list_segments(log, scratch, out)
+        # Of a day, all may have been taken already.
+        if not (listing.closed or listing.live or chosen.day):
+            unread = "".join(f"\nNot read: {name}" for name in listing.unread)
             return _undecided(f"There is no segment date=YYYY-MM-DD/*.jsonl in {log}.{unread}")
-        spark_log = out / "spark.log"
         progress.stage("starting Spark")
         try:
-            if given is not None:
-                own = archive.shipped(given.newSession())
-                own.conf.set("spark.sql.session.timeZone", "UTC")
-                findings = _judge(own, segments, chosen, progress)
-            else:
-                spark = start_spark(spark_log, chosen.master)
-                try:
-                    findings = _judge(spark, segments, chosen, progress)
-                finally:
-                    spark.stop()
+            with _session(chosen, given) as spark:
+                if chosen.day is None:
+                    judged.append(_judge(spark, listing, scratch, chosen, progress))
+                    progress.end()
+                    _tell(judged[-1])
+                else:
+                    stage = progress.stage
+                    for one in day_audit.judge(spark, chosen, chosen.day, listing, scratch, stage):
+                        progress.end()
+                        # At once: it is kept, whatever becomes of the days behind it.
+                        _tell_day(one, is_first=not days)
+                        days.append(one)
         except (PySparkException, Py4JError, RuntimeError) as error:
             # Where the error is Java's, the first line only says what was called.
             told = " ".join(str(error).strip().split("\n")[:2])
-            return _undecided(f"Spark failed, see {spark_log}: {told}")
+            return _undecided(f"Spark failed, see {out / 'spark.log'}: {told}")
         finally:
             progress.end()
-    judged.append(findings)
-    report = written.write(findings, out, written.kept(out), time.monotonic() - begun)
-    _tell(findings)
+    judged += (it.findings for it in days)
+    shown = day_audit.shown(days) if days else judged[-1]
+    report = written.write(shown, out, written.kept(out), time.monotonic() - begun)
     print(f"Report: {report}")
-    return findings.exit_code
+    codes = {findings.exit_code for findings in judged}
+    return VIOLATED if VIOLATED in codes else max(codes)
+
+
+@contextmanager
+def _session(chosen: Options, given: "SparkSession | None") -> Iterator["SparkSession"]:
+    """The session that judges; one of the audit's own is stopped afterwards."""
+    if given is not None:
+        own = archive.shipped(given.newSession())
+        own.conf.set("spark.sql.session.timeZone", "UTC")
+        yield own
+        return
+    spark = start_spark(chosen.out / "spark.log", chosen.master)
+    try:
+        yield spark
+    finally:
+        spark.stop()
 
 
 def _judge(
-    spark: "SparkSession", segments: "Segments", chosen: Options, progress: Progress
+    spark: "SparkSession", listing: "Listing", scratch: Path, chosen: Options, progress: Progress
 ) -> Findings:
     """Judge all that the log holds."""
     from spark_jobs import ingest
+    from spark_jobs import segments as files
 
+    segments = files.make_readable(listing, scratch)
     log = audit.Log(
         name=str(chosen.log),
         parsed=ingest.parse(ingest.read(spark, segments)),
@@ -155,6 +180,21 @@ def _judge(
     )
 
 
+@contextmanager
+def _alone(out: Path) -> Iterator[None]:
+    """See to it that no other audit writes to the same directory.
+
+    Raises:
+        OSError: one does.
+    """
+    with (out / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise OSError(f"another audit is writing to {out}") from error
+        yield
+
+
 def _tell(findings: Findings) -> None:
     for read in findings.violations:
         print(counter_example(read), end="\n\n")
@@ -164,6 +204,15 @@ def _tell(findings: Findings) -> None:
         for row in findings.binlogs.first_contradicted[:_CONTRADICTED]:
             print(contradiction(row), end="\n\n")
     print(findings.verdict, findings.explanation)
+
+
+def _tell_day(judged: day_audit.Judged, *, is_first: bool) -> None:
+    if not is_first:
+        print()
+    _tell(judged.findings)
+    for sentence in judged.told:
+        print(sentence)
+    print(f"Kept: {judged.folder}")
 
 
 def _undecided(why: str) -> int:

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Final, NoReturn
 from urllib.parse import unquote
 
+from spark_jobs.day import Day
+
 _ABOUT: Final = """\
 Tells from a routing log whether every read saw what it had to see. Exit codes: 0 every promise was
 kept; 1 a promise or the procedure was not kept, acknowledged writes are lost, or a binary log
@@ -16,7 +18,7 @@ contradicts a claim; 2 nobody can tell."""
 _EXAMPLES: Final = """\
 examples:
   tidegate audit --log /var/log/tidegate
-  tidegate audit --log /var/log/tidegate --out /srv/audit --min-coverage 0.999
+  tidegate audit --log /var/log/tidegate --date yesterday --min-coverage 0.999
 """
 
 
@@ -31,6 +33,7 @@ class Options:
     Attributes:
         log: the directory that holds ``date=YYYY-MM-DD/*.jsonl``, also as ``.gz`` or ``.zst``.
         out: where the report and the tables go.
+        day: what is judged, and kept; None for all that the log holds, and kept until the next.
         master: Spark's URL of a cluster; None for this machine.
         binlogs: a directory of binary logs that are compared with the log; None for none.
         min_coverage: share of the promised reads that must have been judged for a verdict, 0 to 1.
@@ -40,6 +43,7 @@ class Options:
 
     log: Path
     out: Path
+    day: Day | None = None
     master: str | None = None
     binlogs: Path | None = None
     min_coverage: float = 1.0
@@ -64,6 +68,12 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
     )
     parser.add_argument(
         "--out", type=_directory, metavar="DIR", help="for the report and the tables (LOG/_audit)"
+    )
+    parser.add_argument(
+        "--date",
+        type=_day,
+        metavar="DAY",
+        help="judge this day, YYYY-MM-DD or yesterday (UTC), and keep what was said of it",
     )
     parser.add_argument(
         "--master",
@@ -100,6 +110,7 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
     return Options(
         log=chosen.log,
         out=place(chosen.log, chosen.out),
+        day=chosen.date,
         master=chosen.master,
         binlogs=chosen.binlogs,
         min_coverage=chosen.min_coverage,
@@ -128,6 +139,13 @@ def _directory(text: str) -> Path:
         f"{text} is no directory of this machine: mount it, at the same place on every machine of "
         "the cluster, or copy it to one"
     )
+
+
+def _day(text: str) -> Day:
+    try:
+        return Day.parse(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def _share(text: str) -> float:

@@ -57,6 +57,7 @@ class Summary:
         coverage: share of the promised ones that could be judged, 0 to 1.
         min_coverage: below which there is no verdict.
         lost: answers of primaries that lacked what had been acknowledged.
+        lapses: how often the procedure was not kept.
         clock_error_us: by how much clocks were held to differ.
         verdicts: rows of `schema.VERDICTS`.
     """
@@ -86,6 +87,7 @@ class Summary:
     coverage: float
     min_coverage: float
     lost: int
+    lapses: int
     clock_error_us: int
     verdicts: Sequence[Mapping[str, str | int]]
 
@@ -108,6 +110,7 @@ _COMPARED: Final = {
     "not_judged": "not judged",
     "given_up": "given up",
     "lost": "answers of primaries that lacked acknowledged writes",
+    "lapses": "lapses of the procedure",
     "missing": "missing records",
     "torn": "torn lines",
     "damaged": "damaged lines",
@@ -124,7 +127,6 @@ def summarize(
     judged_us: int,
     duration_s: float,
     take: int,
-    clock_error_us: int,
 ) -> Summary:
     """Put a judgement in figures."""
     faults = dict.fromkeys(("torn", "damaged", "foreign"), 0)
@@ -153,7 +155,8 @@ def summarize(
         coverage=findings.coverage,
         min_coverage=findings.min_coverage,
         lost=len(findings.lost),
-        clock_error_us=clock_error_us,
+        lapses=findings.lapsed,
+        clock_error_us=findings.clock_error_us,
         verdicts=[
             {
                 **{name: row.text(name) for name in ("level", "scope", "verdict", "finding")},
@@ -207,6 +210,10 @@ class Results:
         earlier = self.judgements(day)
         return read_summary(earlier[-1]) if earlier else None
 
+    def place(self, day: Day, number: int) -> Path:
+        """Where a day's judgement goes."""
+        return self._days / f"date={day}" / f"judgement={number}"
+
     def stage(self) -> Path:
         """An empty folder for a judgement; what an audit that died left there is removed."""
         staged = self._days / _STAGED
@@ -224,7 +231,7 @@ class Results:
         (staged / _SUMMARY).write_text(
             json.dumps(asdict(summary), ensure_ascii=False, indent=1) + "\n", encoding="utf-8"
         )
-        place = self._days / f"date={day}" / f"judgement={summary.judgement}"
+        place = self.place(day, summary.judgement)
         place.parent.mkdir(parents=True, exist_ok=True)
         sync_all(staged)
         staged.rename(place)

@@ -14,7 +14,11 @@ SUMMARY: Final = "report.md"
 
 
 def write(
-    findings: Findings, folder: Path, nights: Sequence[Summary] = (), duration_s: float = 0.0
+    findings: Findings,
+    folder: Path,
+    nights: Sequence[Summary] = (),
+    duration_s: float = 0.0,
+    place: Path | None = None,
 ) -> Path:
     """Write the page and the summary; return where the page is.
 
@@ -23,10 +27,11 @@ def write(
         folder: where they go, which is there.
         nights: the newest judgement of each day that was kept, in any order.
         duration_s: how long the audit took, in seconds; 0 if that is not to be told.
+        place: where the folder will be once it is whole; None if it stays.
     """
     report = folder / PAGE
     _write(report, page.render(findings, nights, duration_s))
-    _write(folder / SUMMARY, summary.render(findings, str(report)))
+    _write(folder / SUMMARY, summary.render(findings, str((place or folder) / PAGE)))
     return report
 
 

@@ -320,8 +320,8 @@ def test_a_spark_that_fails(
     from spark_jobs import segments
 
     save(tmp_path, clean())
-    gone = (tmp_path / "gone.jsonl",)
-    monkeypatch.setattr(segments, "find_segments", lambda *_: segments.Segments(gone, ()))
+    gone = segments.Segment("date=2026-11-30/a.jsonl", *(tmp_path / "gone.jsonl",) * 2, 0, 0)
+    monkeypatch.setattr(segments, "list_segments", lambda *_: segments.Listing((gone,), ()))
     reports = [tmp_path / "_audit" / name for name in ("report.html", "report.md")]
     reports[0].parent.mkdir()
     for report in reports:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from spark_jobs.day import Day
 from spark_jobs.options import Options, UsageError, parse
 
 
@@ -20,10 +21,12 @@ def test_everything_may_be_said() -> None:
         "--clock-error=2.5",
         "--master=yarn",
         "--binlogs=c",
+        "--date=2026-11-30",
     ]
     assert parse(said) == Options(
         log=Path("a"),
         out=Path("b"),
+        day=Day.parse("2026-11-30"),
         master="yarn",
         binlogs=Path("c"),
         min_coverage=0.999,
@@ -38,6 +41,7 @@ def test_everything_may_be_said() -> None:
         (["--log=a", "--min-coverage=nan"], "want a number from 0 to 1"),
         (["--log=a", "--min-coverage=-0.1"], "want a number from 0 to 1"),
         (["--log=a", "--min-coverage=most"], "--min-coverage"),
+        (["--log=a", "--date=tomorrow"], "want YYYY-MM-DD, yesterday or today"),
         (["--log=a", "--clock-error=-1"], "want milliseconds"),
         (["--log=a", "--clock-error=inf"], "want milliseconds"),
         (["--log=s3a://logs/tidegate"], "is no directory of this machine: mount it"),

@@ -60,7 +60,6 @@ def summary(of: Findings, judgement: int = 1) -> Summary:
         judged_us=DAY.end_us,
         duration_s=1.5,
         take=3,
-        clock_error_us=0,
     )
 
 
@@ -84,6 +83,18 @@ def test_judgements_of_a_day_stand_side_by_side(tmp_path: Path) -> None:
     assert newest is not None
     assert (newest.judgement, newest.violations) == (2, 1)
     assert read_summary(first).violations == 0
+
+
+def test_lapses_of_the_procedure_are_among_the_figures() -> None:
+    def lapse(finding: str, number: int) -> Row:
+        where = {"proxy": "gate", "worker": 0, "run": "a1", "seq": 7, "lacking": ""}
+        return Row(where | {"finding": finding, "lapses": number})
+
+    lapses = [lapse("not asked", 1200), lapse("not asked", 1200), lapse("holes", 3)]
+    kept = summary(findings(KEPT))
+    lapsed = summary(dataclasses.replace(findings(KEPT), lapses=lapses))
+    assert (kept.lapses, lapsed.lapses) == (0, 1203)
+    assert "lapses of the procedure: 0, now 1,203" in lapsed.changes(kept)
 
 
 def test_the_tenth_judgement_is_newer_than_the_ninth(tmp_path: Path) -> None:

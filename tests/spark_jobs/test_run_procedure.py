@@ -163,8 +163,9 @@ def test_lapses_are_told_beside_the_outcome() -> None:
     names = ("faults", "runs", "verdicts", "lost", "violations", "undecided", "lag", "replication")
     nothing: dict[str, list[Row]] = {name: [] for name in (*names, "mix", "fallbacks", "errors")}
     first = {"proxy": "gate", "worker": 0, "run": "a1", "seq": 7, "finding": Lapse.HOLES.value}
-    lapses = [Row(first | {"lacking": f"{P}:4", "lapses": 1200})]
+    lapses = [Row(first | {"lacking": f"{P}:4", "lapses": 1200})] * 2
     told = Findings("log", 1, 0, understated=0, lapses=lapses, **nothing)
+    assert told.lapsed == 1200
     assert told.exit_code == VIOLATED
     assert told.verdict == "The procedure was not kept."
     lines = f"1,200 lapses, holes; the first is proxy gate, worker 0, run a1, seq 7, lacking {P}:4."

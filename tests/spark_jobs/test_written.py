@@ -13,6 +13,11 @@ def test_a_report_is_two_files(tmp_path: Path) -> None:
     assert page == tmp_path / "report.html"
     assert page.read_text().startswith("<!doctype html>")
     assert str(page) in (tmp_path / "report.md").read_text()
+    place = tmp_path / "later"
+    assert written.write(findings(), tmp_path, place=place) == page
+    told = (tmp_path / "report.md").read_text()
+    assert f"`{place}/report.html`" in told
+    assert str(page) not in told
     written.remove(tmp_path)
     assert not list(tmp_path.iterdir())
     written.remove(tmp_path)

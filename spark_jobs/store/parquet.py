@@ -1,0 +1,162 @@
+"""Segments as Parquet: their records by date and hour, and apart from these what is no record."""
+
+import shutil
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import functions as fn
+from pyspark.sql.types import DateType, IntegerType, LongType, StringType, StructField, StructType
+
+from spark_jobs import ingest
+from spark_jobs.day import DAY_US, HOUR_US
+from spark_jobs.schema import RECORD
+from spark_jobs.segments import Segments
+from spark_jobs.store.store import Counts, Span, Store
+
+PARSED: Final = StructType(
+    [
+        *(StructField(field.name, field.dataType) for field in RECORD),
+        StructField("file", StringType()),
+        StructField("fingerprint", LongType()),
+        StructField("fault", StringType()),
+        StructField("line", StringType()),  # where RECORD does not hold all of it, else null
+    ]
+)
+"""`ingest.parse`'s. Beside it the records have `date` and `hour`, the quarantine has `number`."""
+
+_LAST_DAY: Final = 2_932_896
+"""9999-12-31, in days since the epoch."""
+
+_SMALL_BYTES: Final = 1 << 30
+"""Bytes of segments below which it pays to write one file per hour."""
+
+_NO_DATE: Final = "date=__HIVE_DEFAULT_PARTITION__"
+
+
+def stage(spark: SparkSession, paths: Sequence[Path], folder: Path) -> dict[str, Counts]:
+    """Write segments as Parquet: ``records`` and, if there is any, ``quarantine``.
+
+    Args:
+        spark: a session.
+        paths: the segments, as `segments.readable` gives them.
+        folder: where to.
+
+    Returns:
+        Counts of each segment that has any line, by its name.
+    """
+    records = folder / "records"
+    moment = fn.greatest(fn.col("arrived_us"), fn.lit(0))
+    days = fn.least(fn.floor(moment / DAY_US), fn.lit(_LAST_DAY)).cast("int")
+    whole = fn.col("fault").isNull()
+    more = ~whole | ((fn.col("kind") == "proof") & fn.col("line").contains('"lag"'))
+    rows = (
+        _parsed(spark, paths)
+        .withColumn("line", fn.when(more, fn.col("line")))
+        .withColumn("date", fn.when(whole, fn.date_from_unix_date(days)))
+        .withColumn("hour", fn.when(whole, fn.floor(moment / HOUR_US) % 24).cast("int"))
+    )
+    if sum(path.stat().st_size for path in paths) < _SMALL_BYTES:
+        rows = rows.repartition("date", "hour")
+    rows.write.partitionBy("date", "hour").parquet(str(records), compression="zstd")
+    found: defaultdict[str, Counts] = defaultdict(lambda: Counts({}, {}))
+    kept = _placed(spark, records, [str(records)])
+    for row in kept.groupBy("file", "date", "hour", "fault").count().collect():
+        counts = found[_name(Path(row.file))]
+        if row.fault is None:
+            counts.hours[f"{row.date}T{row.hour:02}"] = row["count"]
+        else:
+            counts.faults[row.fault] = row["count"]
+    if (records / _NO_DATE).exists():
+        shutil.rmtree(records / _NO_DATE)
+        torn = [path for path in paths if found[_name(path)].faults]
+        quarantine(spark, torn).coalesce(1).write.parquet(str(folder / "quarantine"))
+    return {name: counts for name, counts in found.items() if any(counts)}
+
+
+def quarantine(spark: SparkSession, paths: Sequence[Path]) -> DataFrame:
+    """Tell the lines that are no record, and where they stand.
+
+    A scan numbers the lines of all files of a task in one go; what was counted before a piece of a
+    file began is taken off, and what earlier pieces of the same file hold is put on.
+
+    Returns:
+        PARSED, and `number`, from 1 in each file.
+    """
+    lines = spark.read.text(ingest.names(paths), lineSep="\n").select(
+        fn.regexp_extract(fn.col("_metadata.file_path"), "[^/]+/[^/]+$", 0).alias("file"),
+        fn.col("_metadata.file_block_start").alias("piece"),
+        fn.monotonically_increasing_id().alias("place"),
+        fn.col("value").alias("line"),
+    )
+    pieces = (
+        lines.groupBy("file", "piece")
+        .agg(fn.min("place").alias("first"), fn.count("*").alias("lines"))
+        .select("file", "piece", "first", _earlier("lines").alias("earlier"))
+    )
+    number = fn.col("place") - fn.col("first") + fn.col("earlier") + 1
+    return (
+        ingest.parse(lines, "piece", "place")
+        .where("fault is not null")
+        .join(fn.broadcast(pieces), ["file", "piece"])
+        .select(*PARSED.names, number.alias("number"))
+        .orderBy("file", "number")
+    )
+
+
+def read(spark: SparkSession, store: Store, span: Span, live: Sequence[Path]) -> DataFrame:
+    """Read the hours of a log that a day's audit looks at.
+
+    Args:
+        spark: a session.
+        store: what has been taken.
+        span: which hours.
+        live: segments that are not taken, since they are still written.
+
+    Returns:
+        PARSED.
+    """
+    records, others = store.folders(span)
+    day = f"date={span.day}/"
+    parsed = spark.createDataFrame([], PARSED)
+    if records:
+        date, last = fn.col("date"), fn.lit(span.day.after.date)
+        # Of partitions: what is not wanted is not opened.
+        within = (date >= fn.lit(span.day.before.date)) & (date <= last)
+        first_hour = (date < last) | (fn.col("hour") == 0)
+        placed = _placed(spark, store.records, records).where(within & first_hour)
+        parsed = parsed.unionByName(placed.select(PARSED.names))
+    if others:
+        faults = spark.read.schema(PARSED).parquet(*ingest.names(others))
+        parsed = parsed.unionByName(faults.where(fn.col("file").startswith(day)))
+    if live:
+        parsed = parsed.unionByName(_parsed(spark, live))
+    during = (fn.col("arrived_us") >= span.begin_us) & (fn.col("arrived_us") < span.end_us)
+    whole = fn.col("fault").isNull()
+    return parsed.where((whole & during) | (~whole & fn.col("file").startswith(day)))
+
+
+def _placed(spark: SparkSession, base: Path, folders: Sequence[str]) -> DataFrame:
+    """Records in folders below a base: PARSED, `date` and `hour`."""
+    placed = StructType(
+        [*PARSED, StructField("date", DateType()), StructField("hour", IntegerType())]
+    )
+    reader = spark.read.schema(placed).option("basePath", str(base))
+    return reader.parquet(*ingest.names(folders))
+
+
+def _parsed(spark: SparkSession, paths: Sequence[Path]) -> DataFrame:
+    return ingest.parse(ingest.read(spark, Segments(tuple(paths), ())))
+
+
+def _earlier(column: str) -> Column:
+    """What a column comes to in the pieces of a file before this one."""
+    before = Window.partitionBy("file").orderBy("piece").rowsBetween(Window.unboundedPreceding, -1)
+    return fn.coalesce(fn.sum(column).over(before), fn.lit(0))
+
+
+def _name(path: Path) -> str:
+    """Which segment a file is of."""
+    return "/".join(path.parts[-2:]).removesuffix(".gz")

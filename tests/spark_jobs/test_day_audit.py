@@ -1,0 +1,92 @@
+"""Nights: each judges a day, and those before it anew whose segments came late."""
+
+import fcntl
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_jobs import nightly
+from spark_jobs.day import HOUR_US, Day
+from tests.spark_jobs.routing_log import UUID, Clock, Run, save
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+P = UUID["primary"]
+DAY = Day.parse("2026-11-30")
+
+
+@pytest.fixture
+def shared(spark: "SparkSession", monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the audit use the tests' Spark, and leave it running."""
+    monkeypatch.setattr(nightly, "start_spark", lambda *_: spark)
+    monkeypatch.setattr(spark, "stop", lambda: None)
+
+
+def segment(log: Path, run: Run, day: Day, number: int) -> Path:
+    """Write what a run has recorded since the last one as its next segment."""
+    (path,) = save(log, run, day=str(day), suffix=f".{number}")
+    named = path.with_name(f"gate-0-{run.name}-{number}.jsonl")
+    path.rename(named)
+    run.records.clear()
+    return named
+
+
+def night(log: Path, day: Day, *options: str) -> int:
+    return nightly.main(["--log", str(log), "--date", str(day), *options])
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(900)
+@pytest.mark.usefixtures("shared")
+def test_a_night(
+    spark: "SparkSession",
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr("spark_jobs.store.store.BATCH_BYTES", 1)  # a take for each segment
+    log, out = tmp_path / "log", tmp_path / "log" / "_audit"
+    run = Run(clock=Clock(DAY.begin_us - HOUR_US))
+    run.probe("r1", f"{P}:1-5")
+    run.write(7, f"{P}:6")
+    run.known(7, "r1", f"{P}:1-5")  # a violation, of the day before
+    run.write(7, f"{P}:7")
+    segment(log, run, DAY.before, 1)
+    run.clock.now = DAY.begin_us + HOUR_US
+    run.waited(7, "r1", f"{P}:6-7")
+    run.waited(7, "r1", f"{P}:6")  # what was written the day before is still owed
+    segment(log, run, DAY, 2)
+    assert night(log, DAY) == 1
+    kept = out / "days" / f"date={DAY}" / "judgement=1"
+    told = capsys.readouterr()
+    assert told.err == ""
+    assert f"missing   {P}:7\n" in told.out
+    assert told.out.endswith(
+        "\n\n1 violation. Of 2 reads with a promise, 1 met a server not shown to have what it had "
+        f"to see.\nKept: {kept}\nReport: {out}/report.html\n"
+    )
+    report = (kept / "report.md").read_text()
+    newest = (out / "report.md").read_text()
+    assert newest == report.replace(f"`{kept}/report.html`", f"`{out}/report.html`")
+    assert (kept / "report.html").read_text().startswith("<!doctype html>")
+    assert "2026-11-29 was read as a warm-up, and not judged." in report
+    assert "2 statements in 1 run" in report
+    assert len(list((out / "store" / "records").glob("take=*"))) == 2
+    assert spark.read.parquet(str(kept / "reads")).count() == 2
+
+
+def test_two_audits_do_not_write_to_one_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(nightly, "what_is_missing", lambda: None)
+    monkeypatch.setattr(nightly, "start_spark", lambda *_: pytest.fail("Spark was started"))
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "report.md").write_text("of the other one")
+    with (out / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert nightly.run(tmp_path, out) == 2
+    assert f"another audit is writing to {out}" in capsys.readouterr().err
+    assert (out / "report.md").read_text() == "of the other one"

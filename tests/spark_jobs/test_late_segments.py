@@ -1,0 +1,277 @@
+"""Nights in which segments come late: what is judged anew, and what is said of it."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from spark_jobs import audit, nightly
+from spark_jobs.day import Day
+from spark_jobs.findings import Findings, Row
+from spark_jobs.results import read_summary
+from spark_jobs.verdict import Finding, Verdict
+
+if TYPE_CHECKING:
+    from spark_jobs.audit import Log
+
+DAY = Day.parse("2026-11-30")
+
+
+class NoSpark:
+    def stop(self) -> None:
+        pass
+
+
+class Nights:
+    """A log whose segments name hours, and audits that count the segments of a day.
+
+    A day is violated if it has more than two.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.log = folder / "log"
+        self.out = self.log / "_audit"
+        self.judged: list[str] = []
+
+    def write(self, name: str, *hours: str) -> Path:
+        path = self.log / "date=2026-11-30" / f"{name}.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(" ".join(hours))
+        return path
+
+    def audit(self, day: Day, *options: str) -> int:
+        self.judged.clear()
+        return nightly.main(["--log", str(self.log), "--date", str(day), *options])
+
+    def stage(self, _spark: object, paths: list[Path], folder: Path) -> dict[str, object]:
+        from spark_jobs.store.store import Counts
+
+        found: dict[str, object] = {}
+        for path in paths:
+            hours = path.read_text().split()
+            found["/".join(path.parts[-2:])] = Counts(dict.fromkeys(hours, 1), {})
+            for hour in hours:
+                date, _, number = hour.partition("T")
+                where = folder / "records" / f"date={date}" / f"hour={int(number)}"
+                where.mkdir(parents=True, exist_ok=True)
+        return found
+
+    def judge(
+        self,
+        _spark: object,
+        log: "Log",
+        out: Path,
+        clock_error_us: int,
+        min_coverage: float,
+        stage: Callable[[str], None],
+    ) -> Findings:
+        stage("judging reads")
+        assert [*out.iterdir()] == []
+        self.judged.append(str(log.day))
+        verdict, finding = Verdict.OK, Finding.WAITED
+        if log.complete > 2:
+            verdict, finding = Verdict.VIOLATION, Finding.NO_PROOF
+        read = {"level": "STRONG", "scope": "proxy", "verdict": verdict, "finding": finding}
+        run = dict.fromkeys(("from_us", "to_us", "missing", "conflicting", "proofs"), 0)
+        texts = {"proxy": "gate", "run": "a1", "worker": 0, "declared": 0, "repeated": 0}
+        return Findings(
+            log=log.name,
+            complete=log.complete,
+            live=log.live,
+            faults=[],
+            runs=[Row(run | texts | {"statements": log.complete})] if log.complete else [],
+            verdicts=[Row(read | {"reads": log.complete})] if log.complete else [],
+            lost=[],
+            violations=[],
+            undecided=[],
+            understated=0,
+            lag=[],
+            replication=[],
+            mix=[],
+            fallbacks=[],
+            errors=[],
+            min_coverage=min_coverage,
+            notes=[*log.notes, "A clock is wrong."],
+            clock_error_us=clock_error_us + 7,
+        )
+
+
+@pytest.fixture
+def nights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Nights:
+    pytest.importorskip("pyspark")
+    from spark_jobs.store import parquet
+
+    its = Nights(tmp_path)
+    monkeypatch.setattr(nightly, "what_is_missing", lambda: None)
+    monkeypatch.setattr(nightly, "start_spark", lambda *_: NoSpark())
+    monkeypatch.setattr(parquet, "stage", its.stage)
+    monkeypatch.setattr(parquet, "read", lambda *_: None)
+    monkeypatch.setattr(audit, "judge", its.judge)
+    return its
+
+
+def test_a_day_whose_segments_came_late_is_judged_anew(
+    nights: Nights, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nights.write("a", "2026-11-30T04")
+    nights.write("b", "2026-11-30T05")
+    assert nights.audit(DAY) == 0
+    first = nights.out / "days" / f"date={DAY}" / "judgement=1"
+    kept = {path: path.read_bytes() for path in first.rglob("*")}
+    capsys.readouterr()
+
+    nights.write("c", "2026-11-30T06")
+    nights.write("d", "2026-12-01T06")
+    assert nights.audit(DAY.after) == 1
+    assert nights.judged == [str(DAY), str(DAY.after)]
+    second = first.with_name("judgement=2")
+    other = nights.out / "days" / f"date={DAY.after}" / "judgement=1"
+    came = f"Came after {DAY} was judged: `date=2026-11-30/c.jsonl`."
+    changed = (
+        f"{DAY} was judged 1 time before: the verdict was “Clean.” and is “3 violations.”; "
+        "statements: 2, now 3; reads with a promise: 2, now 3; violations: 0, now 3."
+    )
+    assert capsys.readouterr().out == (
+        "3 violations. Of 3 reads with a promise, 3 met a server not shown to have what it had to "
+        f"see.\n{came}\n{changed}\nKept: {second}\n\n"
+        "Clean. Of 1 read with a promise, every one met a server that was shown to have what it "
+        f"had to see.\nKept: {other}\nReport: {nights.out}/report.html\n"
+    )
+    report = (nights.out / "report.md").read_text()
+    anew = f"Judged anew: {came} {changed} 3 violations. `{second}`\n\n"
+    assert anew in report
+    place = f"`{other}/report.html`"
+    assert report.replace(anew, "").replace(f"`{nights.out}/report.html`", place) == (
+        (other / "report.md").read_text()
+    )
+    page = (nights.out / "report.html").read_text()
+    assert f"Judged anew: {came}".replace("`", "") in page.replace("<code>", "").replace(
+        "</code>", ""
+    )
+    told = (second / "report.md").read_text()
+    assert f"The whole report: `{second}/report.html`" in told
+    assert "A clock is wrong." in told
+    assert came in told
+    assert changed in told
+    assert "This is judgement 2 of the day" in told
+    assert {path: path.read_bytes() for path in first.rglob("*")} == kept
+    assert (read_summary(first).exit_code, read_summary(second).exit_code) == (0, 1)
+
+    # The trend has the newest judgement of each day, and on a judgement's page itself.
+    for trend in (page, (other / "report.html").read_text()):
+        assert trend.count("2026-11-30: 3</title>") == 1
+        assert trend.count("2026-12-01: 0</title>") == 2  # violations and losses
+
+    # Nothing more came: the day is left as it is, and what was found there does not count again.
+    assert nights.audit(DAY.after) == 0
+    assert nights.judged == [str(DAY.after)]
+    assert "nothing changed" in capsys.readouterr().out
+
+
+def test_the_day_that_is_asked_for_is_judged_once(nights: Nights) -> None:
+    nights.write("a", "2026-11-30T04")
+    nights.audit(DAY)
+    nights.write("b", "2026-11-30T05")
+    nights.audit(DAY)
+    assert nights.judged == [str(DAY)]
+    assert "Came after 2026-11-30" in (nights.out / "report.md").read_text()
+    # One night is no trend: what was said of the day before is not another one.
+    for report in nights.out.rglob("report.html"):
+        assert "<title>2026-11-30" not in report.read_text()
+
+
+def test_without_a_warm_up_the_report_says_so(nights: Nights) -> None:
+    nights.write("a", "2026-11-30T04", "2026-12-01T04")
+    nights.audit(DAY)
+    assert "Nothing of 2026-11-29 has been taken" in (nights.out / "report.md").read_text()
+    nights.audit(DAY.after)
+    assert "2026-11-30 was read as a warm-up" in (nights.out / "report.md").read_text()
+
+
+def test_what_the_log_says_of_clocks_is_kept(nights: Nights) -> None:
+    nights.write("a", "2026-11-30T04")
+    assert nights.audit(DAY, "--clock-error", "2") == 0
+    kept = nights.out / "days" / f"date={DAY}" / "judgement=1"
+    assert read_summary(kept).clock_error_us == 2007
+
+
+def test_metrics_are_of_the_day_that_was_asked_for(nights: Nights, tmp_path: Path) -> None:
+    metrics = tmp_path / "audit.prom"
+    nights.write("a", "2026-11-30T04")
+    assert nights.audit(DAY, "--textfile", str(metrics)) == 0
+    for name, hour in (("b", "2026-11-30T05"), ("c", "2026-11-30T06"), ("d", "2026-12-01T06")):
+        nights.write(name, hour)
+    assert nights.audit(DAY.after, "--textfile", str(metrics)) == 1
+    told = metrics.read_text()
+    assert f'tidegate_audit_exit_code{{log="{nights.log}"}} 1.0' in told
+    assert f'tidegate_audit_violations{{log="{nights.log}"}} 0.0' in told
+
+
+def test_a_day_that_was_judged_anew_is_told_whatever_becomes_of_the_next(
+    nights: Nights, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nights.write("a", "2026-11-30T04")
+    assert nights.audit(DAY) == 0
+    for name in "bc":
+        nights.write(name, "2026-11-30T05")
+    judge = nights.judge
+
+    def fail(spark: object, log: "Log", *others: Any) -> Findings:
+        if log.day != DAY:
+            raise RuntimeError("no memory")
+        return judge(spark, log, *others)
+
+    monkeypatch.setattr(audit, "judge", fail)
+    capsys.readouterr()
+    assert nights.audit(DAY.after) == 2
+    told = capsys.readouterr()
+    assert told.out.startswith("3 violations.")
+    assert "Spark failed" in told.err
+
+
+def test_a_day_without_a_record_has_no_verdict(
+    nights: Nights, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nights.write("a", "2026-11-30T04")
+    assert nights.audit(DAY.before) == 2
+    assert "The log holds no statement." in capsys.readouterr().out
+
+
+def test_a_finding_outweighs_a_day_without_a_verdict(nights: Nights) -> None:
+    nights.write("a", "2026-11-30T04")
+    assert nights.audit(DAY) == 0
+    nights.write("b", "2026-11-30T05")
+    assert nights.audit(DAY.after) == 2
+    nights.write("c", "2026-11-30T06")
+    assert nights.audit(DAY.after) == 1
+
+
+def test_a_changed_segment_is_an_error_and_judgements_stay(
+    nights: Nights, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = nights.write("a", "2026-11-30T04")
+    assert nights.audit(DAY) == 0
+    path.write_text("2026-11-30T05")
+    assert nights.audit(DAY) == 2
+    assert f"{path} changed after the audit had taken it" in capsys.readouterr().err
+    assert nights.judged == []
+    assert not (nights.out / "report.md").exists()
+    assert [path.name for path in nights.out.glob("days/*/*")] == ["judgement=1"]
+
+
+def test_days_whose_records_were_deleted_are_not_judged(
+    nights: Nights, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nights.write("a", "2026-11-30T04")
+    nights.write("b", "2026-12-01T04")
+    assert nights.audit(DAY) == 0
+    (nights.out / "store/records/take=1/date=2026-11-30/hour=4").rmdir()
+    nights.write("c", "2026-11-30T06", "2026-12-01T06")
+    capsys.readouterr()
+    assert nights.audit(DAY.after.after) == 2
+    assert nights.judged == [str(DAY.after.after)]
+    assert "The day is not judged anew" in capsys.readouterr().out
+    assert "The day is not judged anew" in (nights.out / "report.md").read_text()
+    assert nights.audit(DAY) == 2
+    assert "no longer has its records of 2026-11-30T04" in capsys.readouterr().err
