@@ -97,11 +97,15 @@ def quarantine(spark: SparkSession, paths: Sequence[Path]) -> DataFrame:
         .select("file", "piece", "first", _earlier("lines").alias("earlier"))
     )
     number = fn.col("place") - fn.col("first") + fn.col("earlier") + 1
+    # Before they are parsed: a join above so many columns of one expression took the planner more
+    # than its memory.
+    numbered = lines.join(fn.broadcast(pieces), ["file", "piece"]).select(
+        "file", "line", number.alias("number")
+    )
     return (
-        ingest.parse(lines, "piece", "place")
+        ingest.parse(numbered, "number")
         .where("fault is not null")
-        .join(fn.broadcast(pieces), ["file", "piece"])
-        .select(*PARSED.names, number.alias("number"))
+        .select(*PARSED.names, "number")
         .orderBy("file", "number")
     )
 
