@@ -151,7 +151,7 @@ def judge(
         binlogs=None
         if log.binlogs is None
         else binlog_findings.look(
-            spark, log.binlogs, during(timed, "arrived_us"), out, error_us, clock_error_us
+            spark, log.binlogs, timed, out, error_us, clock_error_us, log.day
         ),
     )
     history.past.unpersist()

@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from spark_jobs.day import Day
 from spark_jobs.markdown import counted
 from spark_jobs.row import Row
+from spark_jobs.store.store import Span
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -64,6 +66,7 @@ def look(
     out: Path,
     clock_error_us: int,
     vouched_us: int,
+    day: Day | None = None,
 ) -> BinlogFindings:
     """Compare a log with binary logs, and write the tables ``unreported`` and ``contradicted``.
 
@@ -74,6 +77,8 @@ def look(
         out: for the tables.
         clock_error_us: by which the clocks of proxies may differ, µs.
         vouched_us: by which all clocks may, as the operator says; 0 if nobody does.
+        day: what is told of; None for all. Of the days beside it, records tell what has a name,
+            when it was sent, and whom a proxy met again.
     """
     from spark_jobs import binlog_evidence, binlog_source
 
@@ -84,16 +89,21 @@ def look(
     def first(table: "DataFrame", *order: str) -> list[Row]:
         return [Row(row.asDict()) for row in table.orderBy(*order).limit(_SHOWN).collect()]
 
+    def during(table: "DataFrame", span: Span | Day | None, *columns: str) -> "DataFrame":
+        if span is None:
+            return table
+        moments = (f"({it} >= {span.begin_us} and {it} < {span.end_us})" for it in columns)
+        return table.where(" or ".join((*moments, f"coalesce({', '.join(columns)}) is null")))
+
     binlog_source.register(spark)
-    transactions = kept(spark.read.format(binlog_source.NAME).load(str(place)), "transactions")
-    (counts,) = binlog_evidence.summary(transactions).collect()
-    unreported = kept(
-        binlog_evidence.unreported(records, transactions, clock_error_us), "unreported"
-    )
-    contradicted = kept(
-        binlog_evidence.contradicted(records, transactions, clock_error_us, vouched_us or None),
-        "contradicted",
-    )
+    stamps = ("original_us", "immediate_us")
+    read = spark.read.format(binlog_source.NAME).load(str(place))
+    transactions = kept(during(read, day and Span(day), *stamps), "transactions")
+    (counts,) = binlog_evidence.summary(during(transactions, day, *stamps)).collect()
+    unnamed = binlog_evidence.unreported(records, transactions, clock_error_us)
+    unreported = kept(during(unnamed, day, "original_us"), "unreported")
+    late = binlog_evidence.contradicted(records, transactions, clock_error_us, vouched_us or None)
+    contradicted = kept(during(late, day, "claimed_us"), "contradicted")
     return BinlogFindings(
         transactions=counts["transactions"],
         files=counts["files"],

@@ -111,6 +111,7 @@ def _judge(
         unread=listing.unread,
         unknown=listing.unknown,
         day=day,
+        binlogs=chosen.binlogs,
     )
     staged = results.stage()
     findings = audit.judge(

@@ -58,6 +58,7 @@ class Summary:
         min_coverage: below which there is no verdict.
         lost: answers of primaries that lacked what had been acknowledged.
         lapses: how often the procedure was not kept.
+        contradicted: WAITs that binary logs contradict; 0 if none were given.
         clock_error_us: by how much clocks were held to differ.
         verdicts: rows of `schema.VERDICTS`.
     """
@@ -88,6 +89,7 @@ class Summary:
     min_coverage: float
     lost: int
     lapses: int
+    contradicted: int
     clock_error_us: int
     verdicts: Sequence[Mapping[str, str | int]]
 
@@ -111,6 +113,7 @@ _COMPARED: Final = {
     "given_up": "given up",
     "lost": "answers of primaries that lacked acknowledged writes",
     "lapses": "lapses of the procedure",
+    "contradicted": "WAITs that binary logs contradict",
     "missing": "missing records",
     "torn": "torn lines",
     "damaged": "damaged lines",
@@ -156,6 +159,7 @@ def summarize(
         min_coverage=findings.min_coverage,
         lost=len(findings.lost),
         lapses=findings.lapsed,
+        contradicted=findings.contradicted,
         clock_error_us=findings.clock_error_us,
         verdicts=[
             {

@@ -6,18 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from protocol.binlog.commit_timestamps import CommitTimestamps
-from protocol.binlog.event import EventType, encode_event
-from protocol.binlog.format_description import FormatDescription
-from protocol.binlog.gtid_event import GtidEvent
-from protocol.binlog.log_reader import MAGIC
-from protocol.gtid import Gtid
 from spark_jobs import nightly
 from spark_jobs.binlog_findings import BinlogFindings
 from spark_jobs.options import Options
 from spark_jobs.report import binlogs as report
 from spark_jobs.report import summary
 from spark_jobs.row import Row
+from tests.spark_jobs.binary_log import binary_log
 from tests.spark_jobs.found import findings
 from tests.spark_jobs.routing_log import DAY_US, UUID, Run, save
 
@@ -130,21 +125,6 @@ def test_without_pyarrow(
     chosen = Options(log=tmp_path, out=tmp_path / "out", binlogs=tmp_path)
     assert nightly.run_with(chosen) == 2
     assert "--binlogs needs PyArrow" in capsys.readouterr().err
-
-
-def binary_log(transactions: list[tuple[int, int, int]]) -> bytes:
-    """A file with transactions of the primary: number, original and immediate timestamps."""
-    data = MAGIC
-    described = FormatDescription("9.7.4").serialise()
-    data += encode_event(
-        EventType.FORMAT_DESCRIPTION, described, timestamp=1, server_id=2, position=len(data)
-    )
-    for number, original, immediate in transactions:
-        said = GtidEvent(Gtid(P, number), timestamps=CommitTimestamps(original, immediate))
-        data += encode_event(
-            EventType.GTID, said.serialise(), timestamp=1, server_id=1, position=len(data)
-        )
-    return data
 
 
 @pytest.mark.spark

@@ -8,6 +8,7 @@ import pytest
 
 from spark_jobs import nightly
 from spark_jobs.day import HOUR_US, Day
+from tests.spark_jobs.binary_log import binary_log
 from tests.spark_jobs.routing_log import UUID, Clock, Run, save
 
 if TYPE_CHECKING:
@@ -46,35 +47,58 @@ def test_a_night(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    pytest.importorskip("pyarrow")
     monkeypatch.setattr("spark_jobs.store.store.BATCH_BYTES", 1)  # a take for each segment
     log, out = tmp_path / "log", tmp_path / "log" / "_audit"
     run = Run(clock=Clock(DAY.begin_us - HOUR_US))
     run.probe("r1", f"{P}:1-5")
-    run.write(7, f"{P}:6")
+    committed = [(3, run.clock.now + 5, run.clock.now + 5)]  # nobody names it, on the day before
+
+    def write(number: int, late_us: int) -> None:
+        sent = int(str(run.write(7, f"{P}:{number}")["dispatched_us"]))
+        committed.append((number, sent + 300, sent + late_us))
+
+    write(6, 2_000)
     run.known(7, "r1", f"{P}:1-5")  # a violation, of the day before
-    run.write(7, f"{P}:7")
+    write(7, 90_000)
+    run.waited(7, "r1", f"{P}:7")  # before it was applied there: of the day before
+    run.clock.now = DAY.begin_us - 200
+    write(8, 2_000)  # arrived the day before, committed on the day
     segment(log, run, DAY.before, 1)
     run.clock.now = DAY.begin_us + HOUR_US
-    run.waited(7, "r1", f"{P}:6-7")
+    run.waited(7, "r1", f"{P}:6-8")
     run.waited(7, "r1", f"{P}:6")  # what was written the day before is still owed
+    write(9, 2_000)
+    write(10, 90_000)
+    committed.append((11, run.clock.now, run.clock.now))  # nobody names it
+    run.waited(7, "r1", f"{P}:6-10")  # before it was applied there
+    run.clock.now += 5_000_000
+    run.waited(7, "r1", f"{P}:6-10")
     segment(log, run, DAY, 2)
-    assert night(log, DAY) == 1
+    place = tmp_path / "binlogs" / UUID["r1"]
+    place.mkdir(parents=True)
+    (place / "binlog.000001").write_bytes(binary_log(committed))
+    assert night(log, DAY, "--binlogs", str(place.parent)) == 1
     kept = out / "days" / f"date={DAY}" / "judgement=1"
     told = capsys.readouterr()
     assert told.err == ""
-    assert f"missing   {P}:7\n" in told.out
+    assert f"missing   {P}:7-8\n" in told.out
+    assert told.out.count("  applied ") == 1
+    assert f"  applied   {P}:10, at least" in told.out
     assert told.out.endswith(
-        "\n\n1 violation. Of 2 reads with a promise, 1 met a server not shown to have what it had "
-        f"to see.\nKept: {kept}\nReport: {out}/report.html\n"
+        "\n\n1 violation. Binary logs contradict what was claimed. Of 4 reads with a promise, 1 "
+        "met a server not shown to have what it had to see. Binary logs: 4 transactions in 1 file. "
+        "No record names 1 transaction of these. They contradict 1 WAIT: what was waited for was "
+        f"applied later.\nKept: {kept}\nReport: {out}/report.html\n"
     )
     report = (kept / "report.md").read_text()
     newest = (out / "report.md").read_text()
     assert newest == report.replace(f"`{kept}/report.html`", f"`{out}/report.html`")
     assert (kept / "report.html").read_text().startswith("<!doctype html>")
     assert "2026-11-29 was read as a warm-up, and not judged." in report
-    assert "2 statements in 1 run" in report
+    assert "6 statements in 1 run" in report
     assert len(list((out / "store" / "records").glob("take=*"))) == 2
-    assert spark.read.parquet(str(kept / "reads")).count() == 2
+    assert spark.read.parquet(str(kept / "reads")).count() == 4
 
 
 def test_two_audits_do_not_write_to_one_directory(

@@ -8,8 +8,9 @@ import pytest
 
 from spark_jobs import audit, nightly
 from spark_jobs.day import Day
-from spark_jobs.findings import Findings, Row
+from spark_jobs.findings import Findings
 from spark_jobs.results import read_summary
+from spark_jobs.row import Row
 from spark_jobs.verdict import Finding, Verdict
 
 if TYPE_CHECKING:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from spark_jobs.binlog_findings import BinlogFindings
 from spark_jobs.day import Day
 from spark_jobs.findings import CLEAN, UNDECIDED, VIOLATED, Findings
 from spark_jobs.results import Results, Summary, read_summary, summarize, told_changes
@@ -95,6 +96,22 @@ def test_lapses_of_the_procedure_are_among_the_figures() -> None:
     lapsed = summary(dataclasses.replace(findings(KEPT), lapses=lapses))
     assert (kept.lapses, lapsed.lapses) == (0, 1203)
     assert "lapses of the procedure: 0, now 1,203" in lapsed.changes(kept)
+
+
+def test_what_binary_logs_contradict_is_among_the_figures() -> None:
+    nothing = {"files": 0, "faults": 0, "unreported": 0}
+    found = BinlogFindings(
+        transactions=0,
+        contradicted=2,
+        first_faults=[],
+        first_unreported=[],
+        first_contradicted=[],
+        **nothing,
+    )
+    kept = summary(findings(KEPT))
+    lied = summary(dataclasses.replace(findings(KEPT), binlogs=found))
+    assert (kept.contradicted, lied.contradicted) == (0, 2)
+    assert "WAITs that binary logs contradict: 0, now 2" in lied.changes(kept)
 
 
 def test_the_tenth_judgement_is_newer_than_the_ninth(tmp_path: Path) -> None:
