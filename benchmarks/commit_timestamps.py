@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Final
 
 from mysql_mocker.server.cluster import Cluster
-from mysql_mocker.server.commit_clock import CommitClock
-from mysql_mocker.server.session import Session
 from mysql_mocker.sql.result import Result
+from mysql_mocker.state.commit_clock import CommitClock
+from mysql_mocker.state.session import Session
+from mysql_mocker.statements.execution import Execution
 from protocol.binlog.commit_timestamps import CommitTimestamps
 
 _NEVER: Final = CommitTimestamps(0, 0)
@@ -38,18 +39,18 @@ async def _ignore(_result: Result, _more: bool) -> None:
     pass
 
 
-async def _round(session: Session, transactions: int) -> float:
+async def _round(execution: Execution, transactions: int) -> float:
     """Processor time for a transaction, µs."""
     before = time.process_time()
     for number in range(transactions):
         sql = f"INSERT INTO t (v) VALUES ({number})"  # noqa: S608 - a number of our own
-        await session.query(sql, _ignore, multi_statements=False)
+        await execution.query(sql, _ignore, multi_statements=False)
     return (time.process_time() - before) / transactions * 1e6
 
 
 async def _measure(rounds: int, transactions: int, folder: Path) -> dict[str, list[float]]:
     async with AsyncExitStack() as stack:
-        sessions: dict[str, Session] = {}
+        sessions: dict[str, Execution] = {}
         for name, logs in (("without", None), ("timestamps", None), ("and files", folder)):
             cluster = await stack.enter_async_context(Cluster(0, binlog_dir=logs))
             if name == "without":
@@ -58,13 +59,14 @@ async def _measure(rounds: int, transactions: int, folder: Path) -> dict[str, li
             stack.callback(session.close)
             session.schema = "test"
             create = "CREATE TABLE t (i INT PRIMARY KEY AUTO_INCREMENT, v INT)"
-            await session.query(create, _ignore, multi_statements=False)
-            await _round(session, transactions)
-            sessions[name] = session
+            execution = Execution(session)
+            await execution.query(create, _ignore, multi_statements=False)
+            await _round(execution, transactions)
+            sessions[name] = execution
         found: dict[str, list[float]] = {name: [] for name in sessions}
         for _ in range(rounds):
-            for name, session in sessions.items():
-                found[name].append(await _round(session, transactions))
+            for name, execution in sessions.items():
+                found[name].append(await _round(execution, transactions))
         return found
 
 

@@ -16,9 +16,9 @@ from typing import Final
 
 from mysql_mocker.replication.binlog import Transaction, Write
 from mysql_mocker.server.cluster import Cluster
-from mysql_mocker.server.gtid_keeper import GtidKeeper, GtidLogging
 from mysql_mocker.server.server import Server
-from mysql_mocker.server.storage import Storage
+from mysql_mocker.state.gtid_keeper import GtidKeeper, GtidLogging
+from mysql_mocker.state.storage import Storage
 from protocol.binlog.commit_timestamps import CommitTimestamps
 from protocol.gtid import GtidSet
 

@@ -1,31 +1,39 @@
 """A cluster for programs and tests that do not run an event loop."""
 
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
-from mysql_mocker.control.control import Promotion
+from mysql_mocker.control.control import Control, Promotion
 from mysql_mocker.control.state import ServerState
 from mysql_mocker.server.background import LoopThread
 from mysql_mocker.server.server import Server
-
-if TYPE_CHECKING:
-    from mysql_mocker.mock_cluster import MockCluster
 
 
 class BlockingCluster:
     """What ``with MockCluster(…) as cluster`` gives: the cluster in a thread, with blocking verbs.
 
     Each verb does, and raises, what that of `Control` does.
+
+    Args:
+        control: changes the cluster.
+        life: what the cluster runs in.
+        url: gives that of the HTTP interface.
     """
 
-    def __init__(self, cluster: "MockCluster") -> None:
-        self._cluster = cluster
+    def __init__(
+        self, control: Control, life: AbstractAsyncContextManager[object], url: Callable[[], str]
+    ) -> None:
+        self._cluster = control
+        self._life = life
+        self._url = url
         self._thread = LoopThread()
 
     def __enter__(self) -> Self:
         self._thread.start()
         try:
-            self._thread.run(self._cluster.__aenter__())
+            self._thread.run(self._enter())
         except BaseException:
             self._thread.stop()
             raise
@@ -38,9 +46,15 @@ class BlockingCluster:
         traceback: TracebackType | None,
     ) -> None:
         try:
-            self._thread.run(self._cluster.__aexit__(kind, error, traceback))
+            self._thread.run(self._leave())
         finally:
             self._thread.stop()
+
+    async def _enter(self) -> None:
+        await self._life.__aenter__()
+
+    async def _leave(self) -> None:
+        await self._life.__aexit__(None, None, None)
 
     @property
     def servers(self) -> list[Server]:
@@ -60,7 +74,7 @@ class BlockingCluster:
     @property
     def url(self) -> str:
         """Of the HTTP interface; empty if there is none."""
-        return self._cluster.url
+        return self._url()
 
     def state(self) -> list[ServerState]:
         """How all servers stand."""

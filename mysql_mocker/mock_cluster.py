@@ -14,9 +14,9 @@ from mysql_mocker.control.procedures import Procedures
 from mysql_mocker.control.values import duration
 from mysql_mocker.error import MySQLError
 from mysql_mocker.server.cluster import Cluster
-from mysql_mocker.server.server import Server
-from mysql_mocker.server.session import Session
 from mysql_mocker.sql.result import Result
+from mysql_mocker.state.session import Session
+from mysql_mocker.statements.execution import Execution
 from mysql_mocker.wire.certificate import self_signed_context
 
 _MOST_REPLICAS = 100
@@ -95,21 +95,6 @@ class MockCluster(Control):
             server.administrators = {user}
 
     @property
-    def servers(self) -> list[Server]:
-        """All, in the order of their making; a server has `name`, `host`, `port`, `address`."""
-        return self.cluster.servers
-
-    @property
-    def primary(self) -> Server:
-        """Who takes writes: another one after a promotion."""
-        return self.cluster.primary
-
-    @property
-    def replicas(self) -> list[Server]:
-        """All the others."""
-        return self.cluster.replicas
-
-    @property
     def url(self) -> str:
         """Of the HTTP interface; empty if there is none."""
         return "" if self._http is None else self._http.url
@@ -146,7 +131,7 @@ class MockCluster(Control):
         await self._ending.aclose()
 
     def __enter__(self) -> BlockingCluster:
-        self._blocking = BlockingCluster(self)
+        self._blocking = BlockingCluster(self, self, lambda: self.url)
         return self._blocking.__enter__()
 
     def __exit__(
@@ -165,7 +150,7 @@ class MockCluster(Control):
         try:
             if self._schemas:
                 session.choose_schema(self._schemas[0])
-            await session.query(self._init, _ignored, multi_statements=True)
+            await Execution(session).query(self._init, _ignored, multi_statements=True)
         except MySQLError as error:
             near = " ".join(session.statement.split())[:_MOST_SHOWN]
             raise ControlError(

@@ -10,8 +10,8 @@ from mysql_mocker.control.faults import Armed
 from mysql_mocker.control.settings import SETTINGS, Setting, Value
 from mysql_mocker.control.state import ServerState, role, state_of
 from mysql_mocker.server.cluster import Cluster, PromotionError
-from mysql_mocker.server.semi_sync import TIMEOUT_SECONDS
 from mysql_mocker.server.server import Server
+from mysql_mocker.state.semi_sync import TIMEOUT_SECONDS
 
 GROUPS = ("replicas", "all")
 
@@ -46,6 +46,21 @@ class Control:
         self._numbers = count(1)
 
     # What there is.
+
+    @property
+    def servers(self) -> list[Server]:
+        """All, in the order of their making; a server has `name`, `host`, `port`, `address`."""
+        return self.cluster.servers
+
+    @property
+    def primary(self) -> Server:
+        """Who takes writes: another one after a promotion."""
+        return self.cluster.primary
+
+    @property
+    def replicas(self) -> list[Server]:
+        """All the others."""
+        return self.cluster.replicas
 
     async def state(self) -> list[ServerState]:
         """How all servers stand, in the order of their making."""

@@ -8,7 +8,7 @@ from typing import Final
 from mysql_mocker.control.error import ControlError, Wrong, unknown_name, wrong_value
 from mysql_mocker.control.values import duration, text, whole_number
 from mysql_mocker.error import MySQLError
-from mysql_mocker.server.faults import Fault
+from mysql_mocker.state.faults import Fault
 
 FIELDS: Final = ("on", "match", "error", "sqlstate", "message", "delay", "drop", "times")
 ALWAYS: Final = "always"

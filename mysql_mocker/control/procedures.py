@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from mysql_mocker.columns.result_columns import made_up
 from mysql_mocker.control.control import Control
 from mysql_mocker.control.error import ControlError, Wrong, wrong_value
 from mysql_mocker.control.faults import FIELDS
@@ -16,7 +17,6 @@ from mysql_mocker.control.values import whole_number
 from mysql_mocker.error import MySQLError
 from mysql_mocker.sql.result import Done, Result, Rows
 from mysql_mocker.sql.value import Row, Value
-from mysql_mocker.wire.columns import made_up
 
 Arguments = Sequence[Value]
 

@@ -6,8 +6,8 @@ from typing import Final
 
 from mysql_mocker.control.error import ControlError, Wrong, wrong_value
 from mysql_mocker.control.values import duration, duration_text, switch
-from mysql_mocker.server.semi_sync import WaitPoint
 from mysql_mocker.server.server import Server
+from mysql_mocker.state.semi_sync import WaitPoint
 
 Value = bool | float | WaitPoint
 Shown = bool | str | None

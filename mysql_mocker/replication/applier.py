@@ -11,8 +11,8 @@ from mysql_mocker.error import MySQLError
 from mysql_mocker.replication.binlog import Binlog, Transaction
 from mysql_mocker.replication.commit_order import STOPPED_BY_OLDER, CommitOrder, Turn
 from mysql_mocker.replication.footprint import Footprint
+from mysql_mocker.replication.gtid_state import GtidState
 from mysql_mocker.replication.row_locks import RowLocks
-from mysql_mocker.server.gtid_state import GtidState
 from protocol.gtid import Gtid
 
 _TRANSIENT: Final = frozenset((1205, 1213))

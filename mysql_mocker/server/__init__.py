@@ -1,1 +1,1 @@
-"""What a server is: its cluster, sessions, storage, variables and GTID state."""
+"""Servers that run: who listens, who is connected, who follows whom."""

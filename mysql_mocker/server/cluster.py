@@ -9,8 +9,8 @@ from types import TracebackType
 from typing import Self
 
 from mysql_mocker.error import MySQLError
-from mysql_mocker.server.gtid_keeper import GtidLogging
 from mysql_mocker.server.server import Server
+from mysql_mocker.state.gtid_keeper import GtidLogging
 
 
 class PromotionError(Exception):

@@ -7,7 +7,7 @@ from sqlglot.dialects.sqlite import SQLite
 from sqlglot.errors import ErrorLevel
 
 from mysql_mocker.error import no_database_selected
-from mysql_mocker.server.catalogue import stored_name
+from mysql_mocker.sql.names import stored_name
 
 _ALIASING = exp.From | exp.Join | exp.Update | exp.Delete
 VirtualTable = Callable[[str, str], exp.Subquery | None]

@@ -1,21 +1,17 @@
 """Statements about the server: KILL, FLUSH, accounts, table maintenance, replication."""
 
-from typing import TYPE_CHECKING
-
+from mysql_mocker.columns.server_columns import server_columns
 from mysql_mocker.error import MySQLError, interrupted, syntax_error, unsupported
-from mysql_mocker.sql.binding import evaluate
+from mysql_mocker.evaluation.binding import evaluate
 from mysql_mocker.sql.result import Done, Rows
 from mysql_mocker.sql.script import Statement
+from mysql_mocker.state.session import Session
 from mysql_mocker.statements import definition
-from mysql_mocker.wire.server_columns import server_columns
-
-if TYPE_CHECKING:
-    from mysql_mocker.server.session import Session
 
 _RECREATED = "Table does not support optimize, doing recreate + analyze instead"
 
 
-async def kill(session: "Session", statement: Statement) -> Done:
+async def kill(session: Session, statement: Statement) -> Done:
     """KILL [CONNECTION | QUERY] id.
 
     Raises:
@@ -27,14 +23,14 @@ async def kill(session: "Session", statement: Statement) -> Done:
     if not isinstance(value, int):
         raise syntax_error(statement.text)
     target = value
-    if not session.server.kill(target, query_only=words[1] == "QUERY"):
+    if not session.server.clients.kill(target, query_only=words[1] == "QUERY"):
         raise MySQLError(1094, "HY000", f"Unknown thread id: {target}")
     if target == session.id:
         raise interrupted()
     return Done()
 
 
-async def binlogged(session: "Session", _statement: Statement) -> Done:
+async def binlogged(session: Session, _statement: Statement) -> Done:
     """A statement that changes nothing here but has a GTID: GRANT, CREATE USER and others.
 
     Raises:
@@ -45,7 +41,7 @@ async def binlogged(session: "Session", _statement: Statement) -> Done:
     return Done()
 
 
-async def flush(session: "Session", statement: Statement) -> Done:
+async def flush(session: Session, statement: Statement) -> Done:
     """FLUSH; on a read-only server it has no GTID.
 
     Raises:
@@ -64,7 +60,7 @@ async def flush(session: "Session", statement: Statement) -> Done:
     return Done()
 
 
-async def maintain(session: "Session", statement: Statement) -> Rows:
+async def maintain(session: Session, statement: Statement) -> Rows:
     """ANALYZE, OPTIMIZE, CHECK, REPAIR TABLE: rows that report that all is well.
 
     Raises:
@@ -100,7 +96,7 @@ async def maintain(session: "Session", statement: Statement) -> Rows:
     return Rows(server_columns("MAINTENANCE", names, rows), rows)
 
 
-async def reset(session: "Session", statement: Statement) -> Done:
+async def reset(session: Session, statement: Statement) -> Done:
     """RESET BINARY LOGS AND GTIDS.
 
     Raises:
@@ -115,7 +111,7 @@ async def reset(session: "Session", statement: Statement) -> Done:
     return Done()
 
 
-async def purge(session: "Session", statement: Statement) -> Done:
+async def purge(session: Session, statement: Statement) -> Done:
     """PURGE BINARY LOGS TO 'name'.
 
     Raises:
@@ -130,7 +126,7 @@ async def purge(session: "Session", statement: Statement) -> Done:
     return Done()
 
 
-async def replica(session: "Session", statement: Statement) -> Done:
+async def replica(session: Session, statement: Statement) -> Done:
     """START REPLICA and STOP REPLICA.
 
     Raises:
@@ -150,7 +146,7 @@ async def replica(session: "Session", statement: Statement) -> Done:
     return Done()
 
 
-async def use(session: "Session", statement: Statement) -> Done:
+async def use(session: Session, statement: Statement) -> Done:
     """USE schema.
 
     Raises:
@@ -160,6 +156,6 @@ async def use(session: "Session", statement: Statement) -> Done:
     return Done()
 
 
-async def nothing(_session: "Session", _statement: Statement) -> Done:
+async def nothing(_session: Session, _statement: Statement) -> Done:
     """A statement that is accepted and does nothing."""
     return Done()

@@ -1,11 +1,16 @@
 """SET: system variables, user variables, NAMES, TRANSACTION."""
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from sqlglot import Token, TokenType
 
 from mysql_mocker.error import MySQLError, syntax_error, wrong_xa_state
-from mysql_mocker.server.variables import (
+from mysql_mocker.evaluation.binding import evaluate
+from mysql_mocker.sql.result import Done
+from mysql_mocker.sql.script import Statement
+from mysql_mocker.sql.value import Value
+from mysql_mocker.state.session import Session
+from mysql_mocker.state.variables import (
     CEILINGS,
     DEFINITIONS,
     Reach,
@@ -13,15 +18,8 @@ from mysql_mocker.server.variables import (
     checked,
     mixes_strictness,
 )
-from mysql_mocker.sql.binding import evaluate
-from mysql_mocker.sql.result import Done
-from mysql_mocker.sql.script import Statement
-from mysql_mocker.sql.value import Value
 from mysql_mocker.statements import definition, gtid_variables
 from protocol.errors import ServerErrorCode
-
-if TYPE_CHECKING:
-    from mysql_mocker.server.session import Session
 
 _SCOPES: Final = {
     "GLOBAL": "global", "PERSIST": "global", "PERSIST_ONLY": "global", "SESSION": "session",
@@ -38,7 +36,7 @@ _MIXED_STRICTNESS: Final = (
 _ISOLATION: Final = ("READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE")
 
 
-async def assign(session: "Session", statement: Statement) -> Done:
+async def assign(session: Session, statement: Statement) -> Done:
     """SET in all its forms.
 
     Raises:
@@ -75,7 +73,7 @@ def _items(statement: Statement) -> list[Statement]:
     return items
 
 
-async def _one(session: "Session", item: Statement) -> None:
+async def _one(session: Session, item: Statement) -> None:
     words = item.words
     if not words:
         raise syntax_error(item.text)
@@ -89,7 +87,7 @@ async def _one(session: "Session", item: Statement) -> None:
         await _system_variable(session, item)
 
 
-def _names(session: "Session", charset: str) -> None:
+def _names(session: Session, charset: str) -> None:
     if charset.upper() == "DEFAULT":
         charset = "utf8mb4"
     for name in ("character_set_client", "character_set_connection", "character_set_results"):
@@ -107,7 +105,7 @@ def _split(item: Statement) -> tuple[list[Token], Statement]:
     raise syntax_error(item.text)
 
 
-async def _value(session: "Session", expression: Statement) -> Value:
+async def _value(session: Session, expression: Statement) -> Value:
     if not expression.tokens:
         raise syntax_error(expression.text)
     only = expression.tokens[0]
@@ -116,14 +114,14 @@ async def _value(session: "Session", expression: Statement) -> Value:
     return await evaluate(session, expression, expression.expressions(0)[0])
 
 
-async def _user_variable(session: "Session", item: Statement) -> None:
+async def _user_variable(session: Session, item: Statement) -> None:
     left, right = _split(item)
     name = "".join(token.text for token in left[1:]).lower()
     session.storage.surroundings.user_variables[name] = await _value(session, right)
     session.trackers.state_set()
 
 
-async def _system_variable(session: "Session", item: Statement) -> None:
+async def _system_variable(session: Session, item: Statement) -> None:
     left, right = _split(item)
     names = [token.text for token in left if token.text not in ("@@", "@", ".")]
     scope = "session"
@@ -143,7 +141,7 @@ async def _system_variable(session: "Session", item: Statement) -> None:
     set_variable(session, scope, name, value)
 
 
-def set_variable(session: "Session", scope: str, name: str, value: Value) -> None:
+def set_variable(session: Session, scope: str, name: str, value: Value) -> None:
     """Assigns one variable, with what follows from it.
 
     Raises:
@@ -189,7 +187,7 @@ def set_variable(session: "Session", scope: str, name: str, value: Value) -> Non
     session.trackers.variable_set(name)
 
 
-def _check_replication_variable(session: "Session") -> None:
+def _check_replication_variable(session: Session) -> None:
     if session.user not in session.server.administrators:
         raise MySQLError.of(
             ServerErrorCode.ER_SPECIFIC_ACCESS_DENIED_ERROR,
@@ -198,7 +196,7 @@ def _check_replication_variable(session: "Session") -> None:
         )
 
 
-def _warn_of_unknown(session: "Session", names: str) -> None:
+def _warn_of_unknown(session: Session, names: str) -> None:
     """What is no variable is kept in the list, and told of."""
     for name in names.split(","):
         if name and name != "*" and name.strip().lower() not in DEFINITIONS:
@@ -206,7 +204,7 @@ def _warn_of_unknown(session: "Session", names: str) -> None:
             session.warn("Warning", 1231, message)
 
 
-def _check_stopped(session: "Session") -> None:
+def _check_stopped(session: Session) -> None:
     applier = session.server.applier
     if applier is not None and applier.running:
         raise MySQLError(
@@ -217,7 +215,7 @@ def _check_stopped(session: "Session") -> None:
         )
 
 
-def _check_moment(session: "Session", name: str, stored: bool | int | float | str) -> None:
+def _check_moment(session: Session, name: str, stored: bool | int | float | str) -> None:
     begun = name == "autocommit" and stored and not session.variables[name]
     if begun and session.transaction.xa_state:
         raise wrong_xa_state(session.transaction.xa_state)
@@ -230,7 +228,7 @@ def _check_moment(session: "Session", name: str, stored: bool | int | float | st
         )
 
 
-def _transaction(session: "Session", statement: Statement, scope: str) -> None:
+def _transaction(session: Session, statement: Statement, scope: str) -> None:
     """SET [scope] TRANSACTION; without a scope it is meant for the next transaction only."""
     text = " ".join(statement.words)
     isolation = next((level for level in _ISOLATION if f"LEVEL {level}" in text), None)

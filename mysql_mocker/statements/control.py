@@ -1,12 +1,10 @@
 """Transaction control: BEGIN, COMMIT, ROLLBACK, savepoints and LOCK TABLES."""
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mysql_mocker.sql.result import Done
 from mysql_mocker.sql.script import Statement
-
-if TYPE_CHECKING:
-    from mysql_mocker.server.session import Session
+from mysql_mocker.state.session import Session
 
 _SNAPSHOT_IGNORED: Final = (
     "InnoDB: WITH CONSISTENT SNAPSHOT was ignored because this phrase can only be used with "
@@ -14,7 +12,7 @@ _SNAPSHOT_IGNORED: Final = (
 )
 
 
-async def begin(session: "Session", statement: Statement) -> Done:
+async def begin(session: Session, statement: Statement) -> Done:
     """BEGIN and START TRANSACTION.
 
     Raises:
@@ -41,7 +39,7 @@ async def begin(session: "Session", statement: Statement) -> Done:
     return Done()
 
 
-async def commit(session: "Session", statement: Statement) -> Done:
+async def commit(session: Session, statement: Statement) -> Done:
     """COMMIT [AND CHAIN].
 
     Raises:
@@ -54,7 +52,7 @@ async def commit(session: "Session", statement: Statement) -> Done:
     return Done()
 
 
-async def rollback(session: "Session", statement: Statement) -> Done:
+async def rollback(session: Session, statement: Statement) -> Done:
     """ROLLBACK [AND CHAIN], and ROLLBACK TO a savepoint.
 
     Raises:
@@ -70,13 +68,13 @@ async def rollback(session: "Session", statement: Statement) -> Done:
     return Done()
 
 
-def _read_only(session: "Session") -> bool:
+def _read_only(session: Session) -> bool:
     """Whether the open transaction, or else the next one, refuses writes."""
     transaction = session.transaction
     return transaction.read_only if transaction.active else transaction.next_read_only
 
 
-def _after(session: "Session", statement: Statement, *, read_only: bool) -> None:
+def _after(session: Session, statement: Statement, *, read_only: bool) -> None:
     if "CHAIN" in statement.words and "NO" not in statement.words:
         # The next one is as this one was.
         session.transaction.begin(read_only=read_only)
@@ -84,13 +82,13 @@ def _after(session: "Session", statement: Statement, *, read_only: bool) -> None
         session.transaction.spend_settings()
 
 
-async def savepoint(session: "Session", statement: Statement) -> Done:
+async def savepoint(session: Session, statement: Statement) -> Done:
     """SAVEPOINT name."""
     session.transaction.savepoint(statement.tokens[1].text)
     return Done()
 
 
-async def release(session: "Session", statement: Statement) -> Done:
+async def release(session: Session, statement: Statement) -> Done:
     """RELEASE SAVEPOINT name.
 
     Raises:
@@ -100,7 +98,7 @@ async def release(session: "Session", statement: Statement) -> Done:
     return Done()
 
 
-async def lock_tables(session: "Session", statement: Statement) -> Done:
+async def lock_tables(session: Session, statement: Statement) -> Done:
     """LOCK TABLES: commits; the locks themselves are only reported, not held.
 
     Raises:
@@ -120,7 +118,7 @@ async def lock_tables(session: "Session", statement: Statement) -> Done:
     return Done()
 
 
-async def unlock_tables(session: "Session", _statement: Statement) -> Done:
+async def unlock_tables(session: Session, _statement: Statement) -> Done:
     """UNLOCK TABLES."""
     if not session.transaction.active:
         session.trackers.transaction_ended()

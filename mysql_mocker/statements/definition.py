@@ -1,16 +1,14 @@
 """Statements that define: CREATE, ALTER, DROP, RENAME, TRUNCATE. Each commits, before and after."""
 
-from typing import TYPE_CHECKING
-
 from sqlglot import exp
 
 from mysql_mocker.error import MySQLError, unknown_database, unsupported
-from mysql_mocker.server.catalogue import quoted
-from mysql_mocker.sql.binding import FunctionError, bind
+from mysql_mocker.evaluation.binding import FunctionError, bind
+from mysql_mocker.sql.names import quoted
 from mysql_mocker.sql.result import Done
 from mysql_mocker.sql.script import Statement
 from mysql_mocker.sql.value import Value
-from mysql_mocker.statements import xa
+from mysql_mocker.state.session import Session
 from mysql_mocker.statements.table_definition import (
     Index,
     TableDefinition,
@@ -19,13 +17,10 @@ from mysql_mocker.statements.table_definition import (
     key_columns,
 )
 
-if TYPE_CHECKING:
-    from mysql_mocker.server.session import Session
-
 _REBUILT = "Records: 0  Duplicates: 0  Warnings: 0"
 
 
-async def begin(session: "Session") -> None:
+async def begin(session: Session) -> None:
     """Commits what was open and waits to be the only writer.
 
     Raises:
@@ -38,7 +33,7 @@ async def begin(session: "Session") -> None:
     await session.transaction.lock(defining=True)
 
 
-def run(session: "Session", sql: str, parameters: dict[str, Value] | None = None) -> int:
+def run(session: Session, sql: str, parameters: dict[str, Value] | None = None) -> int:
     """Runs one statement of a definition and keeps it for the replicas; the rows it changed."""
     write = session.note(sql, parameters or {})
     rows, _ = session.storage.write(write)
@@ -46,7 +41,7 @@ def run(session: "Session", sql: str, parameters: dict[str, Value] | None = None
     return rows
 
 
-def end(session: "Session", *, read: bool = False) -> None:
+def end(session: Session, *, read: bool = False) -> None:
     """Commits; a definition has a GTID even where it changed nothing (fact 2.2).
 
     Args:
@@ -58,13 +53,13 @@ def end(session: "Session", *, read: bool = False) -> None:
     session.transaction.commit(numbered=True)
 
 
-def tell_of_reading(session: "Session") -> None:
+def tell_of_reading(session: Session) -> None:
     """To the tracker what reads tables between two commits is a transaction of its own."""
     session.trackers.transaction_began(implicit=True)
     session.trackers.transaction_ended()
 
 
-async def define(session: "Session", statement: Statement) -> Done:
+async def define(session: Session, statement: Statement) -> Done:
     """CREATE, ALTER, DROP, TRUNCATE and RENAME of tables, views and indexes.
 
     Raises:
@@ -96,14 +91,14 @@ def _is_temporary(tree: exp.Create) -> bool:
     return properties is not None and properties.find(exp.TemporaryProperty) is not None
 
 
-async def _create_table(session: "Session", statement: Statement, tree: exp.Create) -> Done:
+async def _create_table(session: Session, statement: Statement, tree: exp.Create) -> Done:
     table = tree.this.this if isinstance(tree.this, exp.Schema) else tree.this
     stored = session.stored(table.name, table.db)
     temporary = _is_temporary(tree)
     if temporary:
         _check_schema(session, stored)
         session.check_read_write()
-        xa.check_temporary(session)
+        session.check_temporary()
         session.transaction.read(told=False)
         session.trackers.transaction_ended()
         session.trackers.state_set()
@@ -124,7 +119,7 @@ async def _create_table(session: "Session", statement: Statement, tree: exp.Crea
 
 
 async def _fill_table(
-    session: "Session", statement: Statement, tree: exp.Create, stored: str
+    session: Session, statement: Statement, tree: exp.Create, stored: str
 ) -> Done:
     """Makes a table that is not there, with the rows of its SELECT if it has one."""
     temporary = _is_temporary(tree)
@@ -153,18 +148,18 @@ async def _fill_table(
     return Done(len(rows), 0, f"Records: {len(rows)}  Duplicates: 0  Warnings: 0")
 
 
-def _exists(session: "Session", stored: str) -> bool:
+def _exists(session: Session, stored: str) -> bool:
     return session.catalogue.kind(stored) in ("table", "view")
 
 
-def _check_schema(session: "Session", stored: str) -> None:
+def _check_schema(session: Session, stored: str) -> None:
     schema = stored.partition(".")[0]
     if not session.catalogue.has_schema(schema):
         raise unknown_database(schema)
 
 
 def _table_statements(
-    session: "Session", tree: exp.Create, stored: str, *, temporary: bool
+    session: Session, tree: exp.Create, stored: str, *, temporary: bool
 ) -> list[str]:
     """What makes the table; nothing for CREATE TABLE … SELECT without columns."""
     like = tree.find(exp.LikeProperty)
@@ -177,7 +172,7 @@ def _table_statements(
     return definition.create()
 
 
-def _like(session: "Session", like: exp.LikeProperty, stored: str, *, temporary: bool) -> list[str]:
+def _like(session: Session, like: exp.LikeProperty, stored: str, *, temporary: bool) -> list[str]:
     source = session.stored(like.this.name, like.this.db)
     sql = session.storage.value("SELECT sql FROM sqlite_master WHERE name = ?", (source,))
     if sql is None:
@@ -190,7 +185,7 @@ def _like(session: "Session", like: exp.LikeProperty, stored: str, *, temporary:
     return statements
 
 
-async def _create_index(session: "Session", tree: exp.Create) -> Done:
+async def _create_index(session: Session, tree: exp.Create) -> Done:
     table = tree.this.args["table"]
     stored = session.stored(table.name, table.db)
     await begin(session)
@@ -207,7 +202,7 @@ async def _create_index(session: "Session", tree: exp.Create) -> Done:
     return Done(info=_REBUILT)
 
 
-async def _create_view(session: "Session", statement: Statement, tree: exp.Create) -> Done:
+async def _create_view(session: Session, statement: Statement, tree: exp.Create) -> Done:
     view = tree.this
     stored = session.stored(view.name, view.db)
     await begin(session)
@@ -225,7 +220,7 @@ async def _create_view(session: "Session", statement: Statement, tree: exp.Creat
     return Done()
 
 
-async def _drop(session: "Session", tree: exp.Drop) -> Done:
+async def _drop(session: Session, tree: exp.Drop) -> Done:
     targets = [(session.stored(table.name, table.db), table.name) for table in tree.args["tables"]]
     only_temporary = bool(tree.args.get("temporary"))
     kinds = {stored: session.catalogue.kind(stored) for stored, _ in targets}
@@ -256,7 +251,7 @@ async def _drop(session: "Session", tree: exp.Drop) -> Done:
     return Done()
 
 
-async def _drop_index(session: "Session", statement: Statement) -> Done:
+async def _drop_index(session: Session, statement: Statement) -> Done:
     tokens = statement.tokens
     schema, table = name_at(statement, 4)
     await begin(session)
@@ -273,7 +268,7 @@ def name_at(statement: Statement, place: int) -> tuple[str, str]:
     return "", tokens[place].text
 
 
-async def _truncate(session: "Session", tree: exp.TruncateTable) -> Done:
+async def _truncate(session: Session, tree: exp.TruncateTable) -> Done:
     table = tree.expressions[0]
     if not isinstance(table, exp.Table):
         raise unsupported(tree.sql("mysql"))
@@ -289,7 +284,7 @@ async def _truncate(session: "Session", tree: exp.TruncateTable) -> Done:
     return Done()
 
 
-async def _rename(session: "Session", statement: Statement) -> Done:
+async def _rename(session: Session, statement: Statement) -> Done:
     await begin(session)
     place = 2
     while place < len(statement.tokens):
@@ -302,7 +297,7 @@ async def _rename(session: "Session", statement: Statement) -> Done:
     return Done()
 
 
-def _rename_table(session: "Session", old: str, new: str) -> None:
+def _rename_table(session: Session, old: str, new: str) -> None:
     if _exists(session, new):
         raise MySQLError(1050, "42S01", f"Table '{new.partition('.')[2]}' already exists")
     if not _exists(session, old):
@@ -316,7 +311,7 @@ def _rename_table(session: "Session", old: str, new: str) -> None:
         run(session, Index(name, columns, unique).create(new))
 
 
-async def _alter(session: "Session", tree: exp.Alter) -> Done:
+async def _alter(session: Session, tree: exp.Alter) -> Done:
     stored = session.stored(tree.this.name, tree.this.db)
     await begin(session)
     if not _exists(session, stored):
@@ -327,7 +322,7 @@ async def _alter(session: "Session", tree: exp.Alter) -> Done:
     return Done(info=_REBUILT)
 
 
-def _alter_once(session: "Session", stored: str, action: exp.Expr) -> None:
+def _alter_once(session: Session, stored: str, action: exp.Expr) -> None:
     alter = f"ALTER TABLE {quoted(stored)} "
     if isinstance(action, exp.ColumnDef):
         run(session, alter + "ADD COLUMN " + added_column(action))

@@ -1,11 +1,12 @@
 """Which part of the mocker runs a statement: decided by its first words."""
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mysql_mocker.error import syntax_error
 from mysql_mocker.sql.result import Done, Result
 from mysql_mocker.sql.script import Statement
+from mysql_mocker.state.session import Session
 from mysql_mocker.statements import (
     administration,
     assignment,
@@ -21,10 +22,7 @@ from mysql_mocker.statements import (
     xa,
 )
 
-if TYPE_CHECKING:
-    from mysql_mocker.server.session import Session
-
-Handler = Callable[["Session", Statement], Awaitable[Result]]
+Handler = Callable[[Session, Statement], Awaitable[Result]]
 Emit = Callable[[Result], Awaitable[None]]
 
 _HANDLERS: Final[dict[str, Handler]] = {
@@ -94,7 +92,7 @@ def _handler(statement: Statement) -> Handler:
     return handler
 
 
-async def run(session: "Session", statement: Statement, emit: Emit) -> Result:
+async def run(session: Session, statement: Statement, emit: Emit) -> Result:
     """Runs a statement and returns its last result; result sets before it go to `emit`.
 
     Raises:

@@ -1,24 +1,22 @@
 """Duplicate keys: which value, in which key (error 1062)."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from sqlglot import exp
 
 from mysql_mocker.error import MySQLError
-from mysql_mocker.server.catalogue import quoted
 from mysql_mocker.sql import translation
+from mysql_mocker.sql.names import quoted
 from mysql_mocker.sql.value import Row, Value, to_text
-
-if TYPE_CHECKING:
-    from mysql_mocker.server.session import Session
+from mysql_mocker.state.session import Session
 
 _CODE, _SQLSTATE = 1062, "23000"
 _NEW_ROWS: Final = 1000
 """So many rows of a statement are looked at for what it repeats."""
 
 
-def error(session: "Session", stored: str, tree: exp.Expr) -> MySQLError:
+def error(session: Session, stored: str, tree: exp.Expr) -> MySQLError:
     """The error for a statement that SQLite refused for a key."""
     names, rows = _new_rows(session, stored, tree)
     every = _messages(session, stored, names, rows, fresh=isinstance(tree, exp.Insert))
@@ -28,20 +26,20 @@ def error(session: "Session", stored: str, tree: exp.Expr) -> MySQLError:
     return MySQLError(_CODE, _SQLSTATE, found[0] if found else unknown)
 
 
-def warn(session: "Session", found: Sequence[str | None]) -> None:
+def warn(session: Session, found: Sequence[str | None]) -> None:
     """Warnings for the rows that INSERT IGNORE left out, as `expected` told of them."""
     for message in found:
         if message is not None:
             session.warn("Warning", _CODE, message)
 
 
-def expected(session: "Session", stored: str, tree: exp.Expr) -> list[str | None]:
+def expected(session: Session, stored: str, tree: exp.Expr) -> list[str | None]:
     """For each row of an INSERT what it will repeat, if anything; before it runs."""
     names, rows = _new_rows(session, stored, tree)
     return _messages(session, stored, names, rows, fresh=True)
 
 
-def _keys(session: "Session", stored: str) -> list[tuple[str, list[str]]]:
+def _keys(session: Session, stored: str) -> list[tuple[str, list[str]]]:
     """Name and columns of each key that has every value once, the primary one first."""
     table = stored.partition(".")[2]
     primary = [column.name for column in session.catalogue.columns(stored) if column.key == "PRI"]
@@ -53,7 +51,7 @@ def _keys(session: "Session", stored: str) -> list[tuple[str, list[str]]]:
 
 
 def _messages(
-    session: "Session", stored: str, names: list[str], rows: Sequence[Row], *, fresh: bool
+    session: Session, stored: str, names: list[str], rows: Sequence[Row], *, fresh: bool
 ) -> list[str | None]:
     """For each row what it repeats of a key's values, if anything.
 
@@ -89,7 +87,7 @@ def _messages(
 
 
 def _is_there(
-    session: "Session",
+    session: Session,
     stored: str,
     entry: tuple[str, list[str], tuple[Value, ...]],
     seen: set[tuple[str, tuple[Value, ...]]],
@@ -106,7 +104,7 @@ def _folded(values: tuple[Value, ...]) -> tuple[Value, ...]:
     return tuple(value.casefold() if isinstance(value, str) else value for value in values)
 
 
-def _new_rows(session: "Session", stored: str, tree: exp.Expr) -> tuple[list[str], Sequence[Row]]:
+def _new_rows(session: Session, stored: str, tree: exp.Expr) -> tuple[list[str], Sequence[Row]]:
     """Names and values of the columns that a statement writes."""
     if isinstance(tree, exp.Update):
         names = [assignment.this.name.lower() for assignment in tree.expressions]
@@ -130,6 +128,6 @@ def _new_rows(session: "Session", stored: str, tree: exp.Expr) -> tuple[list[str
     return names, _rows(session, source.copy()) if isinstance(source, exp.Query) else []
 
 
-def _rows(session: "Session", query: exp.Query) -> Sequence[Row]:
+def _rows(session: Session, query: exp.Query) -> Sequence[Row]:
     sql = translation.sqlite_sql(translation.functions(query))
     return session.storage.read(sql)[1][:_NEW_ROWS]

@@ -1,17 +1,15 @@
 """What a client may do to `mysql.gtid_executed`: anything, and it is warned (measured on 9.7.4)."""
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from sqlglot import exp
 
 from mysql_mocker.error import unsupported
-from mysql_mocker.server.gtid_table import SCHEMA
-from mysql_mocker.sql.binding import bind
+from mysql_mocker.evaluation.binding import bind
 from mysql_mocker.sql.result import Done
 from mysql_mocker.sql.script import Statement
-
-if TYPE_CHECKING:
-    from mysql_mocker.server.session import Session
+from mysql_mocker.state.gtid_table import SCHEMA
+from mysql_mocker.state.session import Session
 
 _TABLE: Final = "gtid_executed"
 _WARNING: Final = (
@@ -20,20 +18,20 @@ _WARNING: Final = (
 )
 
 
-def _is_it(session: "Session", node: object) -> bool:
+def _is_it(session: Session, node: object) -> bool:
     if not isinstance(node, exp.Table) or node.name.lower() != _TABLE:
         return False
     return (node.db or session.schema or "").lower() == "mysql"
 
 
-def warn_of_lock(session: "Session", tree: exp.Expr) -> None:
+def warn_of_lock(session: Session, tree: exp.Expr) -> None:
     """SELECT … FOR UPDATE."""
     update = any(lock.args.get("update") for lock in tree.find_all(exp.Lock))
     if update and any(_is_it(session, table) for table in tree.find_all(exp.Table)):
         session.warn("Warning", 3129, _WARNING)
 
 
-async def change(session: "Session", statement: Statement) -> Done | None:
+async def change(session: Session, statement: Statement) -> Done | None:
     """INSERT, REPLACE, UPDATE, DELETE and TRUNCATE; None for those of another table.
 
     They are not in the binary log and have no GTID. Here a transaction does not hold them back.

@@ -1,20 +1,17 @@
 """SET of the variables about GTIDs, which are more than values."""
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mysql_mocker.error import MySQLError
-from mysql_mocker.server.gtid_next import check_purgeable
 from mysql_mocker.sql.value import Value
+from mysql_mocker.state.session import Session
 from protocol.errors import MalformedGtidSetError
 from protocol.gtid import GtidSet
-
-if TYPE_CHECKING:
-    from mysql_mocker.server.session import Session
 
 _PURGED: Final = "@@GLOBAL.GTID_PURGED cannot be changed: "
 
 
-async def assign(session: "Session", scope: str, name: str, value: Value) -> bool:
+async def assign(session: Session, scope: str, name: str, value: Value) -> bool:
     """Assigns `gtid_next` or `gtid_purged`; False for every other variable.
 
     Raises:
@@ -42,13 +39,13 @@ def _wrong(name: str, text: str) -> MySQLError:
     return MySQLError(1231, "42000", f"Variable '{name}' can't be set to the value of '{text}'")
 
 
-def _purge(session: "Session", text: str) -> None:
+def _purge(session: Session, text: str) -> None:
     """SET GLOBAL gtid_purged: ``+set`` adds to it, another text replaces it.
 
     What is added counts as executed, and is in the table at once (the worklog: at the next
     rotation).
     """
-    check_purgeable(session)
+    session.gtid_next.check_purgeable()
     server = session.server
     adding = text.lstrip().startswith("+")
     try:

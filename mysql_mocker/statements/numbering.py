@@ -8,16 +8,14 @@ with a rollback or with a row that was refused, and INSERT … SELECT takes numb
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from mysql_mocker.server.catalogue import Column, quoted
+from mysql_mocker.sql.names import quoted
 from mysql_mocker.sql.value import Value
+from mysql_mocker.state.catalogue import Column
+from mysql_mocker.state.session import Session
 from mysql_mocker.statements import definition
-
-if TYPE_CHECKING:
-    from mysql_mocker.server.session import Session
 
 
 @dataclass(slots=True)
@@ -32,7 +30,7 @@ class Numbering:
         last: what the last row of VALUES has.
     """
 
-    session: "Session"
+    session: Session
     stored: str
     key: Column
     temporary: bool
@@ -44,7 +42,7 @@ class Numbering:
 
     @classmethod
     def of(
-        cls, session: "Session", stored: str, columns: list[Column], *, temporary: bool
+        cls, session: Session, stored: str, columns: list[Column], *, temporary: bool
     ) -> "Numbering | None":
         """That of a table; None if it numbers nothing."""
         key = next((column for column in columns if column.auto_increment), None)

@@ -1,19 +1,16 @@
 """PREPARE, EXECUTE and DEALLOCATE in the text protocol."""
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from mysql_mocker.error import MySQLError, no_database_selected, syntax_error, wrong_xa_state
-from mysql_mocker.server.engine import SYSTEM_SCHEMAS
 from mysql_mocker.sql import script
 from mysql_mocker.sql.result import Done, Result
 from mysql_mocker.sql.script import Statement
+from mysql_mocker.state.engine import SYSTEM_SCHEMAS
+from mysql_mocker.state.session import Session
 from mysql_mocker.statements import routines
-
-if TYPE_CHECKING:
-    from mysql_mocker.server.session import Session
 
 _READING_TABLES = frozenset(
     ("SELECT", "WITH", "(", "TABLE", "INSERT", "REPLACE", "UPDATE", "DELETE")
@@ -80,14 +77,14 @@ def one(text: str, sql_mode: str, schema: str | None) -> Statement:
     return statements[0]
 
 
-def resolve(session: "Session", statement: Statement) -> None:
+def resolve(session: Session, statement: Statement) -> None:
     """Looks for the tables of a statement, or its procedure, as the server does to prepare one.
 
     Raises:
         MySQLError: 1064, 1146 for a table and 1305 for a procedure that there is not, or 1399
             behind XA END.
     """
-    if not session.knows(statement):
+    if not session.inner.knows(statement):
         raise syntax_error(statement.text)
     words = statement.words
     if words[0] == "CALL" and not routines.is_own(session, statement):
@@ -112,7 +109,7 @@ def resolve(session: "Session", statement: Statement) -> None:
         raise wrong_xa_state("IDLE")
 
 
-async def prepare(session: "Session", statement: Statement) -> Done:
+async def prepare(session: Session, statement: Statement) -> Done:
     """PREPARE name FROM 'text' or FROM @variable.
 
     Raises:
@@ -134,7 +131,7 @@ async def prepare(session: "Session", statement: Statement) -> Done:
 
 
 async def execute(
-    session: "Session", statement: Statement, emit: Callable[[Result], Awaitable[None]]
+    session: Session, statement: Statement, emit: Callable[[Result], Awaitable[None]]
 ) -> Result:
     """EXECUTE name [USING @a, …].
 
@@ -156,10 +153,10 @@ async def execute(
     if len(values) != inner.parameters:
         raise MySQLError(1210, "HY000", "Incorrect arguments to EXECUTE")
     with session.within(schema):
-        return await session.execute(inner.with_parameters(values), emit)
+        return await session.inner.execute(inner.with_parameters(values), emit)
 
 
-async def deallocate(session: "Session", statement: Statement) -> Done:
+async def deallocate(session: Session, statement: Statement) -> Done:
     """DEALLOCATE PREPARE name.
 
     Raises:

@@ -1,9 +1,7 @@
 """Stored procedures and functions without parameters: statements in a row."""
 
 import re
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
 from sqlglot import Token, TokenType
 
@@ -14,45 +12,19 @@ from mysql_mocker.error import (
     unsupported,
     wrong_xa_state,
 )
+from mysql_mocker.evaluation.binding import evaluate
 from mysql_mocker.sql import script
-from mysql_mocker.sql.binding import evaluate
-from mysql_mocker.sql.result import Done, Result, Rows
+from mysql_mocker.sql.result import Done, Rows
 from mysql_mocker.sql.script import Statement
 from mysql_mocker.sql.value import Value
+from mysql_mocker.state.routine import Routine, find
+from mysql_mocker.state.session import Emit, Session
 from mysql_mocker.statements import definition
-
-if TYPE_CHECKING:
-    from mysql_mocker.server.session import Session
 
 _BODY = re.compile(r"\bBEGIN\b(.*)\bEND\b\s*$", re.S | re.I)
 
 
-@dataclass(frozen=True, slots=True)
-class Routine:
-    """A stored routine.
-
-    Attributes:
-        kind: ``PROCEDURE`` or ``FUNCTION``.
-        body: its statements, between BEGIN and END.
-    """
-
-    kind: str
-    schema: str
-    name: str
-    body: str
-
-
-def find(session: "Session", kind: str, name: str, schema: str = "") -> Routine | None:
-    """A routine of the current schema, or of `schema`."""
-    database = schema or session.schema or ""
-    body = session.storage.value(
-        'SELECT body FROM ".routines" WHERE kind = ? AND schema = ? AND name = ?',
-        (kind, database, name.lower()),
-    )
-    return None if body is None else Routine(kind, database, name, str(body))
-
-
-def _head(statement: Statement, place: int, session: "Session") -> tuple[str, str]:
+def _head(statement: Statement, place: int, session: Session) -> tuple[str, str]:
     """Schema and name at token `place`."""
     tokens = statement.tokens
     if place + 1 < len(tokens) and tokens[place + 1].text == ".":
@@ -62,7 +34,7 @@ def _head(statement: Statement, place: int, session: "Session") -> tuple[str, st
     return session.schema, tokens[place].text.lower()
 
 
-async def create(session: "Session", statement: Statement) -> Done:
+async def create(session: Session, statement: Statement) -> Done:
     """CREATE PROCEDURE and CREATE FUNCTION.
 
     Raises:
@@ -91,7 +63,7 @@ async def create(session: "Session", statement: Statement) -> Done:
     return Done()
 
 
-async def drop(session: "Session", statement: Statement) -> Done:
+async def drop(session: Session, statement: Statement) -> Done:
     """DROP PROCEDURE and DROP FUNCTION.
 
     Raises:
@@ -116,9 +88,7 @@ async def drop(session: "Session", statement: Statement) -> Done:
     return Done()
 
 
-async def call(
-    session: "Session", statement: Statement, emit: Callable[[Result], Awaitable[None]]
-) -> Done:
+async def call(session: Session, statement: Statement, emit: Emit) -> Done:
     """CALL: emits the result sets; the OK at the end is the caller's to send.
 
     Procedures of schema `mock` are the mocker's own, where it has some.
@@ -140,12 +110,10 @@ async def call(
         return await _run(session, routine, emit)
 
 
-async def _run(
-    session: "Session", routine: Routine, emit: Callable[[Result], Awaitable[None]]
-) -> Done:
+async def _run(session: Session, routine: Routine, emit: Emit) -> Done:
     done = Done()
     for inner in script.split(routine.body):
-        result = await session.execute(inner, emit)
+        result = await session.inner.execute(inner, emit)
         session.transaction.end_statement(failed=False)
         if isinstance(result, Rows):
             await emit(result)
@@ -157,7 +125,7 @@ async def _run(
     return Done(done.affected_rows)
 
 
-def called(session: "Session", statement: Statement) -> Routine:
+def called(session: Session, statement: Statement) -> Routine:
     """The procedure that a CALL names.
 
     Raises:
@@ -170,7 +138,7 @@ def called(session: "Session", statement: Statement) -> Routine:
     return routine
 
 
-def is_own(session: "Session", statement: Statement) -> bool:
+def is_own(session: Session, statement: Statement) -> bool:
     """Whether a CALL is of one of the mocker's own procedures.
 
     Raises:
@@ -180,7 +148,7 @@ def is_own(session: "Session", statement: Statement) -> bool:
     return session.server.procedures is not None and schema.lower() == "mock"
 
 
-async def _arguments(session: "Session", statement: Statement) -> list[Value]:
+async def _arguments(session: Session, statement: Statement) -> list[Value]:
     """The values between the parentheses of a CALL."""
     opening = statement.words.index("(") if "(" in statement.words else len(statement.words)
     given = statement.tokens[opening + 1 : -1]
@@ -192,34 +160,7 @@ async def _arguments(session: "Session", statement: Statement) -> list[Value]:
     return [await evaluate(session, listed, tree) for tree in listed.parse().expressions]
 
 
-async def call_function(session: "Session", _arguments: Sequence[Value], routine: Routine) -> Value:
-    """The value of a stored function; what it writes belongs to the calling statement.
-
-    Raises:
-        MySQLError: 1321 for a function that ends without RETURN.
-    """
-    if session.transaction.xa_state == "IDLE":
-        raise wrong_xa_state("IDLE")
-    session.check_write()
-    session.end_limit()
-    session.routine_depth += 1
-    last_insert_id = session.last_insert_id
-    try:
-        for inner in script.split(routine.body):
-            if inner.words[0] == "RETURN":
-                return await evaluate(session, inner, inner.expressions(1)[0])
-            await session.execute(inner, _no_result_sets)
-    finally:
-        session.routine_depth -= 1
-        session.last_insert_id = last_insert_id
-    raise MySQLError(1321, "2F005", f"FUNCTION {routine.name} ended without RETURN")
-
-
-async def _no_result_sets(_result: Result) -> None:
-    raise MySQLError(1415, "0A000", "Not allowed to return a result set from a function")
-
-
-async def signal(_session: "Session", statement: Statement) -> Done:
+async def signal(_session: Session, statement: Statement) -> Done:
     """SIGNAL SQLSTATE 'state' [SET MESSAGE_TEXT = 'text'].
 
     Raises:

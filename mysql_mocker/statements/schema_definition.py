@@ -1,18 +1,14 @@
 """CREATE DATABASE and DROP DATABASE."""
 
-from typing import TYPE_CHECKING
-
 from mysql_mocker.error import MySQLError
-from mysql_mocker.server.catalogue import quoted, stored_name
+from mysql_mocker.sql.names import quoted, stored_name
 from mysql_mocker.sql.result import Done
 from mysql_mocker.sql.script import Statement
+from mysql_mocker.state.session import Session
 from mysql_mocker.statements.definition import begin, end, run
 
-if TYPE_CHECKING:
-    from mysql_mocker.server.session import Session
 
-
-async def create(session: "Session", statement: Statement) -> Done:
+async def create(session: Session, statement: Statement) -> Done:
     """CREATE DATABASE [IF NOT EXISTS] name.
 
     Raises:
@@ -31,7 +27,7 @@ async def create(session: "Session", statement: Statement) -> Done:
     return Done(1)
 
 
-async def drop(session: "Session", statement: Statement) -> Done:
+async def drop(session: Session, statement: Statement) -> Done:
     """DROP DATABASE [IF EXISTS] name, with all that is in it.
 
     Raises:

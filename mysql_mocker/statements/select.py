@@ -1,24 +1,21 @@
 """SELECT and its kin."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from sqlglot import exp
 
+from mysql_mocker.columns import value_type
+from mysql_mocker.columns.result_columns import ResultColumns, integer
 from mysql_mocker.error import unsupported
-from mysql_mocker.sql.binding import Bound, FunctionError, bind, open_tables
+from mysql_mocker.evaluation.binding import Bound, FunctionError, bind, open_tables
 from mysql_mocker.sql.result import Done, Rows
 from mysql_mocker.sql.script import Statement
 from mysql_mocker.sql.value import Row, Value
+from mysql_mocker.state.session import Session
 from mysql_mocker.statements import gtid_executed
-from mysql_mocker.wire import value_type
-from mysql_mocker.wire.columns import ResultColumns, integer
 from protocol.constants import FieldType
 from protocol.resultset import ColumnDefinition41
-
-if TYPE_CHECKING:
-    from mysql_mocker.server.session import Session
-
 
 _FIXED_FORMS: Final = (
     FieldType.MYSQL_TYPE_DOUBLE,
@@ -38,7 +35,7 @@ def _locks(tree: exp.Expr) -> list[exp.Lock]:
     return [lock for select in tree.find_all(exp.Select) for lock in select.args.get("locks") or []]
 
 
-async def select(session: "Session", statement: Statement) -> Rows:
+async def select(session: Session, statement: Statement) -> Rows:
     """SELECT, WITH, VALUES, TABLE.
 
     Raises:
@@ -86,7 +83,7 @@ def _exact(value: float, decimals: int) -> str:
     return text.removeprefix("-") if not text.strip("-0.") else text
 
 
-def _found_rows(session: "Session", bound: Bound, count: int, *, calculating: bool) -> int:
+def _found_rows(session: Session, bound: Bound, count: int, *, calculating: bool) -> int:
     """FOUND_ROWS(): those that LIMIT passed over count, too, and on request all behind it."""
     offset = bound.tree.args.get("offset")
     skipped = offset.expression.name if isinstance(offset, exp.Offset) else "0"
@@ -126,7 +123,7 @@ def _as_declared(definitions: Sequence[ColumnDefinition41], rows: Sequence[Row])
     return [[formed(place, value) for place, value in enumerate(row)] for row in rows]
 
 
-async def do(session: "Session", statement: Statement) -> Done:
+async def do(session: Session, statement: Statement) -> Done:
     """DO: like SELECT, but says nothing.
 
     Raises:

@@ -2,26 +2,23 @@
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from sqlglot import TokenType, exp
 
+from mysql_mocker.columns.result_columns import made_up
+from mysql_mocker.columns.server_columns import server_columns
 from mysql_mocker.error import MySQLError, unknown_database, unsupported
-from mysql_mocker.server import gtid_table
-from mysql_mocker.server.catalogue import Column
-from mysql_mocker.server.engine import SYSTEM_SCHEMAS
-from mysql_mocker.server.variables import shown
-from mysql_mocker.sql.binding import bind, open_tables
+from mysql_mocker.evaluation.binding import bind, open_tables
+from mysql_mocker.evaluation.virtual import rows_as_table
 from mysql_mocker.sql.result import Rows
 from mysql_mocker.sql.script import Statement
 from mysql_mocker.sql.value import Row
-from mysql_mocker.sql.virtual import rows_as_table
+from mysql_mocker.state import gtid_table
+from mysql_mocker.state.catalogue import Column
+from mysql_mocker.state.engine import SYSTEM_SCHEMAS
+from mysql_mocker.state.session import Session
+from mysql_mocker.state.variables import shown
 from mysql_mocker.statements import definition
-from mysql_mocker.wire.columns import made_up
-from mysql_mocker.wire.server_columns import server_columns
-
-if TYPE_CHECKING:
-    from mysql_mocker.server.session import Session
 
 _FIELDS = ("Field", "Type", "Null", "Key", "Default", "Extra")
 _GTID_FIELDS = (
@@ -54,7 +51,7 @@ def like_pattern(pattern: str) -> re.Pattern[str]:
     return re.compile(text, re.I | re.S)
 
 
-async def show(session: "Session", statement: Statement) -> Rows:
+async def show(session: Session, statement: Statement) -> Rows:
     """SHOW in the forms that clients and monitors use.
 
     Raises:
@@ -72,7 +69,7 @@ async def show(session: "Session", statement: Statement) -> Rows:
     return Rows(server_columns(_subject(statement), names, rows), rows)
 
 
-def _read_dictionary(session: "Session") -> None:
+def _read_dictionary(session: Session) -> None:
     """The dictionary's tables are tables of InnoDB: who reads them begins a transaction."""
     session.transaction.read()
     session.trackers.noted(read=True)
@@ -95,13 +92,13 @@ def _with_pattern(statement: Statement, name: str) -> str:
     return f"{name} ({statement.tokens[words.index('LIKE') + 1].text})"
 
 
-def _table(session: "Session", statement: Statement) -> Table:
+def _table(session: Session, statement: Statement) -> Table:
     words = [word for word in statement.words[1:] if word not in _SKIPPED]
     subject = words[0] if words else ""
     match subject:
         case "VARIABLES":
             shared = "GLOBAL" in statement.words
-            pairs = session.server.variables_of(session, shared)
+            pairs = session.values(shared=shared)
             return ("Variable_name", "Value"), [(name, shown(value)) for name, value in pairs]
         case "STATUS":
             return ("Variable_name", "Value"), list(session.server.status().items())
@@ -127,7 +124,7 @@ def _table(session: "Session", statement: Statement) -> Table:
             count = session.variable(f"{kind}_count")
             return (f"@@session.{kind}_count",), [(count,)]
         case "PROCESSLIST":
-            return _PROCESSES, session.server.processes()
+            return _PROCESSES, session.server.clients.processes()
         case "ENGINES":
             return _ENGINE_NAMES, [("InnoDB", "DEFAULT", "SQLite below", "YES", "YES", "YES")]
         case "COLLATION":
@@ -149,7 +146,7 @@ def _table(session: "Session", statement: Statement) -> Table:
 
 
 async def _filtered(
-    session: "Session", statement: Statement, names: Sequence[str], rows: Sequence[Row]
+    session: Session, statement: Statement, names: Sequence[str], rows: Sequence[Row]
 ) -> Sequence[Row]:
     """The rows that LIKE, on the first column, or WHERE let through."""
     words = statement.words
@@ -165,7 +162,7 @@ async def _filtered(
     return session.storage.read(bound.sql, bound.parameters)[1]
 
 
-def _schema(session: "Session", statement: Statement) -> str:
+def _schema(session: Session, statement: Statement) -> str:
     """The schema behind the last FROM or IN, else the current one."""
     words = statement.words
     places = [i for i, word in enumerate(words) if word in ("FROM", "IN")]
@@ -177,7 +174,7 @@ def _schema(session: "Session", statement: Statement) -> str:
     return name
 
 
-def _tables(session: "Session", statement: Statement) -> Table:
+def _tables(session: Session, statement: Statement) -> Table:
     schema = _schema(session, statement)
     if schema not in SYSTEM_SCHEMAS and not session.catalogue.has_schema(schema):
         raise unknown_database(schema)
@@ -187,7 +184,7 @@ def _tables(session: "Session", statement: Statement) -> Table:
     return (f"Tables_in_{schema}",), [(name,) for name, _ in tables]
 
 
-def _named_table(session: "Session", statement: Statement) -> str:
+def _named_table(session: Session, statement: Statement) -> str:
     """Stored name of the table in ``FROM table [FROM schema]`` or ``FROM schema.table``."""
     words = statement.words
     place = next((i for i, word in enumerate(words) if word in ("FROM", "IN")), None)
@@ -211,7 +208,7 @@ def _describe(column: Column) -> Row:
     return (column.name, column.type.lower(), null, column.key, default, extra)
 
 
-def _columns(session: "Session", stored: str) -> Table:
+def _columns(session: Session, stored: str) -> Table:
     if stored == "mysql.gtid_executed":
         return _FIELDS, _GTID_FIELDS
     columns = session.catalogue.columns(stored)
@@ -220,7 +217,7 @@ def _columns(session: "Session", stored: str) -> Table:
     return _FIELDS, [_describe(column) for column in columns]
 
 
-def _indexes(session: "Session", stored: str) -> Table:
+def _indexes(session: Session, stored: str) -> Table:
     columns = session.catalogue.columns(stored)
     if not columns:
         raise session.unknown_table(stored)
@@ -232,7 +229,7 @@ def _indexes(session: "Session", stored: str) -> Table:
     return _KEYS, rows
 
 
-def _create(session: "Session", statement: Statement) -> Table:
+def _create(session: Session, statement: Statement) -> Table:
     words = statement.words
     if words[2] in ("DATABASE", "SCHEMA"):
         name = statement.tokens[-1].text
@@ -268,7 +265,7 @@ def _create(session: "Session", statement: Statement) -> Table:
     return ("Table", "Create Table"), [(table, text)]
 
 
-def _replica(session: "Session") -> Table:
+def _replica(session: Session) -> Table:
     applier = session.server.applier
     names = ("Replica_IO_Running", "Replica_SQL_Running", "Last_SQL_Error",
              "Seconds_Behind_Source", "Executed_Gtid_Set")  # fmt: skip
@@ -281,7 +278,7 @@ def _replica(session: "Session") -> Table:
     return names, [("Yes", running, error, lag, str(session.server.gtids.executed))]
 
 
-async def describe(session: "Session", statement: Statement) -> Rows:
+async def describe(session: Session, statement: Statement) -> Rows:
     """DESCRIBE table.
 
     Raises:
@@ -296,7 +293,7 @@ async def describe(session: "Session", statement: Statement) -> Rows:
     return Rows(server_columns("COLUMNS", names, rows), rows)
 
 
-async def explain(session: "Session", statement: Statement) -> Rows:
+async def explain(session: Session, statement: Statement) -> Rows:
     """EXPLAIN: SQLite's plan, or DESCRIBE.
 
     Raises:

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from mysql_mocker.error import unsupported
-from mysql_mocker.server.catalogue import quoted, stored_name
 from mysql_mocker.sql import translation
+from mysql_mocker.sql.names import quoted, stored_name
 
 _TEXT_TYPES = ("CHAR", "VARCHAR", "TEXT")
 _NO_INDEX = (exp.CommentColumnConstraint, exp.CharacterSetColumnConstraint,

@@ -1,18 +1,14 @@
 """Which rows and tables a statement reads and writes, for replicas that apply in parallel."""
 
-from typing import TYPE_CHECKING
-
 from sqlglot import exp
 
-from mysql_mocker.sql.binding import Bound
-
-if TYPE_CHECKING:
-    from mysql_mocker.server.session import Session
+from mysql_mocker.evaluation.binding import Bound
+from mysql_mocker.state.session import Session
 
 Touches = tuple[tuple[str, int | None], ...]
 
 
-def touched(session: "Session", stored: str, bound: Bound) -> Touches:
+def touched(session: Session, stored: str, bound: Bound) -> Touches:
     """What an INSERT, UPDATE or DELETE of a table touches; empty for what is not known.
 
     One row, if the statement names it by the table's integer primary key and there is nothing
@@ -31,7 +27,7 @@ def touched(session: "Session", stored: str, bound: Bound) -> Touches:
     return ((stored, key),) if key is not None else tuple((table, None) for table in tables)
 
 
-def _key(session: "Session", stored: str, tree: exp.Expr) -> int | None:
+def _key(session: Session, stored: str, tree: exp.Expr) -> int | None:
     """The primary key of the one row that a statement is about."""
     columns = session.catalogue.columns(stored)
     keys = [column.name.lower() for column in columns if column.key]

@@ -4,22 +4,20 @@ import re
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
 from mysql_mocker.error import MySQLError, syntax_error, unsupported
-from mysql_mocker.server.catalogue import Column, quoted
-from mysql_mocker.sql.binding import Bound, FunctionError, bind
+from mysql_mocker.evaluation.binding import Bound, FunctionError, bind
+from mysql_mocker.sql.names import quoted
 from mysql_mocker.sql.result import Done
 from mysql_mocker.sql.script import Statement
 from mysql_mocker.sql.value import Row
+from mysql_mocker.state.catalogue import Column
+from mysql_mocker.state.session import Session
 from mysql_mocker.statements import duplicates
 from mysql_mocker.statements.numbering import Numbering
 from mysql_mocker.statements.touches import Touches, touched
-
-if TYPE_CHECKING:
-    from mysql_mocker.server.session import Session
 
 _VALUES_DEPRECATED = (
     "'VALUES function' is deprecated and will be removed in a future release. Please use an alias "
@@ -28,7 +26,7 @@ _VALUES_DEPRECATED = (
 )
 
 
-def _target(session: "Session", tree: exp.Expr) -> tuple[str, bool]:
+def _target(session: Session, tree: exp.Expr) -> tuple[str, bool]:
     """Stored name of the table that is written, and whether it is temporary.
 
     Raises:
@@ -46,14 +44,14 @@ def _target(session: "Session", tree: exp.Expr) -> tuple[str, bool]:
     return stored, kind == "temporary"
 
 
-async def _bound(session: "Session", statement: Statement, tree: exp.Expr) -> Bound:
+async def _bound(session: Session, statement: Statement, tree: exp.Expr) -> Bound:
     try:
         return await bind(session, statement, tree)
     except FunctionError as failure:
         raise failure.error from failure
 
 
-async def _open(session: "Session", bound: Bound, *, temporary: bool) -> None:
+async def _open(session: Session, bound: Bound, *, temporary: bool) -> None:
     """Takes the write lock, which temporary tables do not need.
 
     Raises:
@@ -67,7 +65,7 @@ async def _open(session: "Session", bound: Bound, *, temporary: bool) -> None:
 
 
 async def _run(
-    session: "Session", bound: Bound, *, touches: Touches, temporary: bool, unsafe: bool
+    session: Session, bound: Bound, *, touches: Touches, temporary: bool, unsafe: bool
 ) -> tuple[int, int]:
     """Runs the statement and keeps it for the replicas if it changed anything."""
     storage = session.storage
@@ -93,11 +91,11 @@ def _without_table(tree: exp.Expr) -> None:
         column.set("table", None)
 
 
-def _count(session: "Session", stored: str) -> int:
+def _count(session: Session, stored: str) -> int:
     return int(session.storage.value(f"SELECT count(*) FROM {quoted(stored)}") or 0)  # noqa: S608 - quoted
 
 
-async def insert(session: "Session", statement: Statement) -> Done:
+async def insert(session: Session, statement: Statement) -> Done:
     """INSERT and REPLACE.
 
     Raises:
@@ -198,12 +196,12 @@ def _named_columns(tree: exp.Insert) -> list[exp.Expr]:
     return list(tree.this.expressions) if isinstance(tree.this, exp.Schema) else []
 
 
-def _is_unique(session: "Session", stored: str) -> bool:
+def _is_unique(session: Session, stored: str) -> bool:
     """Whether keys besides the primary one have every value once."""
     return any(unique for _, unique, _ in session.catalogue.indexes(stored))
 
 
-def _row(session: "Session", stored: str, numbering: Numbering | None) -> Sequence[Row]:
+def _row(session: Session, stored: str, numbering: Numbering | None) -> Sequence[Row]:
     """The row, if there is one, that has the number of the last row of VALUES."""
     if numbering is None:
         return []
@@ -254,7 +252,7 @@ def _default(column: Column) -> exp.Expr:
     return exp.Null()
 
 
-def _upsert(session: "Session", tree: exp.Insert, conflict: exp.OnConflict) -> None:
+def _upsert(session: Session, tree: exp.Insert, conflict: exp.OnConflict) -> None:
     """ON DUPLICATE KEY UPDATE: an update that changes nothing counts for nothing."""
     changes: list[exp.Expr] = []
     for assignment in conflict.expressions:
@@ -278,7 +276,7 @@ def _differs(assignment: exp.Expr) -> exp.Expr:
 
 
 def _constraint(
-    session: "Session", error: sqlite3.IntegrityError, stored: str, tree: exp.Expr, given: list[str]
+    session: Session, error: sqlite3.IntegrityError, stored: str, tree: exp.Expr, given: list[str]
 ) -> Exception:
     text = str(error)
     if text.startswith("UNIQUE"):
@@ -306,7 +304,7 @@ def _chosen_rows(tree: exp.Expr, stored: str) -> None:
     tree.set("where", exp.Where(this=chosen))
 
 
-async def update(session: "Session", statement: Statement) -> Done:
+async def update(session: Session, statement: Statement) -> Done:
     """UPDATE of one table.
 
     Raises:
@@ -343,7 +341,7 @@ async def update(session: "Session", statement: Statement) -> Done:
     return Done(matched if session.found_rows_wanted else changed, 0, info)
 
 
-def _renumber(session: "Session", stored: str, tree: exp.Expr, *, temporary: bool) -> None:
+def _renumber(session: Session, stored: str, tree: exp.Expr, *, temporary: bool) -> None:
     columns = session.catalogue.columns(stored)
     numbering = Numbering.of(session, stored, columns, temporary=temporary)
     names = [assignment.this.name.lower() for assignment in tree.expressions]
@@ -351,7 +349,7 @@ def _renumber(session: "Session", stored: str, tree: exp.Expr, *, temporary: boo
         numbering.changed()
 
 
-async def delete(session: "Session", statement: Statement) -> Done:
+async def delete(session: Session, statement: Statement) -> Done:
     """DELETE from one table.
 
     Raises:

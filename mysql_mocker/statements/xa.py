@@ -1,14 +1,12 @@
 """XA: transactions that are prepared before they are committed."""
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mysql_mocker.error import MySQLError, no_database_selected, syntax_error, wrong_xa_state
 from mysql_mocker.sql.result import Done
 from mysql_mocker.sql.script import Statement
+from mysql_mocker.state.session import Session
 from mysql_mocker.statements import prepare
-
-if TYPE_CHECKING:
-    from mysql_mocker.server.session import Session
 
 _ENDING: Final = frozenset(
     ("BEGIN", "START", "COMMIT", "ROLLBACK", "CHECK", "CREATE", "ALTER", "DROP", "TRUNCATE",
@@ -24,7 +22,7 @@ _WITHOUT_TABLES: Final = frozenset(("WARNINGS", "ERRORS", "COUNT"))
 """What SHOW shows without reading a table of the dictionary; so it does CREATE DATABASE."""
 
 
-def check(session: "Session", statement: Statement) -> None:
+def check(session: Session, statement: Statement) -> None:
     """Whether a statement may run in the state of the session's XA transaction.
 
     Raises:
@@ -43,7 +41,7 @@ def check(session: "Session", statement: Statement) -> None:
         _check_idle(session, statement)
 
 
-def _check_idle(session: "Session", statement: Statement) -> None:
+def _check_idle(session: Session, statement: Statement) -> None:
     words = statement.words
     if words[0] in _READING:
         prepare.resolve(session, statement)
@@ -54,7 +52,7 @@ def _check_idle(session: "Session", statement: Statement) -> None:
         raise wrong_xa_state("IDLE")
 
 
-def check_shown(session: "Session", statement: Statement) -> None:
+def check_shown(session: Session, statement: Statement) -> None:
     """Whether SHOW may answer: it is refused when what it names has been found.
 
     Raises:
@@ -67,22 +65,7 @@ def check_shown(session: "Session", statement: Statement) -> None:
         raise wrong_xa_state("IDLE")
 
 
-def check_temporary(session: "Session") -> None:
-    """Whether a temporary table may be used.
-
-    Raises:
-        MySQLError: 4091.
-    """
-    if session.transaction.xa_state:
-        raise MySQLError(
-            4091,
-            "HY000",
-            "XA: Temporary tables cannot be accessed inside XA transactions when "
-            "xa_detach_on_prepare=ON",
-        )
-
-
-async def run(session: "Session", statement: Statement) -> Done:
+async def run(session: Session, statement: Statement) -> Done:
     """XA START, END, PREPARE, COMMIT [ONE PHASE], ROLLBACK.
 
     Raises:
@@ -108,7 +91,7 @@ async def run(session: "Session", statement: Statement) -> Done:
     return Done()
 
 
-def _start(session: "Session", xid: str, state: str) -> None:
+def _start(session: Session, xid: str, state: str) -> None:
     transaction = session.transaction
     if state:
         raise wrong_xa_state(state)
@@ -122,7 +105,7 @@ def _start(session: "Session", xid: str, state: str) -> None:
     transaction.xid, transaction.xa_state = xid, "ACTIVE"
 
 
-def _go_on(session: "Session", verb: str, xid: str, *, one_phase: bool) -> None:
+def _go_on(session: Session, verb: str, xid: str, *, one_phase: bool) -> None:
     """What follows XA START."""
     transaction = session.transaction
     needed = "ACTIVE" if verb == "END" else "IDLE"

@@ -5,10 +5,12 @@ The answer never ends by itself: events come as they are written, and heartbeats
 
 import asyncio
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mysql_mocker.error import MySQLError
 from mysql_mocker.replication.log_files import LogFile
+from mysql_mocker.state.instance import Instance
+from mysql_mocker.state.session import Session
 from mysql_mocker.wire.channel import Channel
 from protocol.binlog.dump_request import HEARTBEATS_V2, NON_BLOCKING, DumpRequest
 from protocol.binlog.event import (
@@ -22,10 +24,6 @@ from protocol.binlog.event import (
 from protocol.binlog.heartbeat import HeartbeatEvent
 from protocol.binlog.rotate import RotateEvent
 from protocol.gtid import EMPTY, GtidSet
-
-if TYPE_CHECKING:
-    from mysql_mocker.server.server import Server
-    from mysql_mocker.server.session import Session
 
 _LONGEST_WAIT: Final = 30.0
 _LENGTH_AT: Final = 9
@@ -48,7 +46,7 @@ class BinlogDump:
     """
 
     def __init__(
-        self, server: "Server", channel: Channel, session: "Session", command: DumpRequest
+        self, server: Instance, channel: Channel, session: Session, command: DumpRequest
     ) -> None:
         variables = session.storage.surroundings.user_variables
         self._server = server

@@ -4,19 +4,20 @@ import asyncio
 import re
 import sqlite3
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from mysql_mocker.columns.result_columns import declared, type_of
 from mysql_mocker.error import MySQLError, from_sqlite, unknown_database, unknown_table
-from mysql_mocker.server.catalogue import Column
-from mysql_mocker.server.faults import Gate
-from mysql_mocker.server.session import Session
 from mysql_mocker.sql.result import Result
-from mysql_mocker.statements.prepared import PreparedStatements
+from mysql_mocker.state.catalogue import Column
+from mysql_mocker.state.faults import Gate
+from mysql_mocker.state.instance import Instance
+from mysql_mocker.statements.execution import Execution
 from mysql_mocker.wire import binary
 from mysql_mocker.wire.binlog_dump import BinlogDump
 from mysql_mocker.wire.channel import Channel, ConnectionGoneError
-from mysql_mocker.wire.columns import declared, type_of
 from mysql_mocker.wire.login import check_password, new_nonce
+from mysql_mocker.wire.prepared import PreparedStatements
 from mysql_mocker.wire.reply import Reply
 from protocol.binlog.dump_request import DumpRequest
 from protocol.command import ComChangeUser, ComFieldList, ComInitDb, ComQuery, ComSetOption
@@ -33,10 +34,6 @@ from protocol.prepared_statement import (
 from protocol.response import StmtPrepareOk
 from protocol.resultset import ColumnDefinition41
 from protocol.wire import decode_text, lenenc_bytes
-
-if TYPE_CHECKING:
-    from mysql_mocker.server.server import Server
-
 
 _CONTROL: Final = re.compile(r"\s*CALL\s+`?mock`?\s*\.", re.IGNORECASE)
 _FIELD_LIST_DEPRECATED: Final = (
@@ -59,15 +56,16 @@ class Commands:
 
     def __init__(
         self,
-        server: "Server",
+        server: Instance,
         channel: Channel,
-        session: Session,
+        execution: Execution,
         reply: Reply,
         capabilities: Capability,
     ) -> None:
         self._server = server
         self._channel = channel
-        self._session = session
+        self._execution = execution
+        self._session = session = execution.session
         self._reply = reply
         self._capabilities = capabilities
         self._multi_statements = bool(capabilities & Capability.CLIENT_MULTI_STATEMENTS)
@@ -182,7 +180,7 @@ class Commands:
             await self._late()
             await self._reply.result(result, more)
 
-        await self._session.query(text, emit, multi_statements=self._multi_statements)
+        await self._execution.query(text, emit, multi_statements=self._multi_statements)
 
     async def _field_list(self, payload: bytes) -> None:
         table = ComFieldList.parse(payload).table
@@ -273,7 +271,7 @@ class Commands:
             await self._late()
             await self._reply.result(result, more, binary.row)
 
-        await self._session.run(statement, emit, more=False, schema=prepared.schema)
+        await self._execution.run(statement, emit, more=False, schema=prepared.schema)
 
     async def _stmt_send_long_data(self, payload: bytes) -> None:
         self._prepared.add_long_data(ComStmtSendLongData.parse(payload))

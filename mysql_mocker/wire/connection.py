@@ -1,11 +1,13 @@
 """A client's connection: its login, then one command after the other."""
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mysql_mocker.error import MySQLError
-from mysql_mocker.server.session import Session
 from mysql_mocker.sql.value import Row
+from mysql_mocker.state.instance import Instance
+from mysql_mocker.state.session import Session
+from mysql_mocker.statements.execution import Execution
 from mysql_mocker.wire.channel import Channel, ConnectionGoneError
 from mysql_mocker.wire.commands import Commands
 from mysql_mocker.wire.login import Login, log_in
@@ -18,9 +20,6 @@ from protocol.errors import (
     ServerErrorCode,
 )
 from protocol.response import ErrPacket
-
-if TYPE_CHECKING:
-    from mysql_mocker.server.server import Server
 
 _FATAL: Final = (PacketOutOfOrderError, PacketTooLargeError)
 
@@ -40,7 +39,7 @@ class Connection:
         connection_id: CONNECTION_ID() of its session.
     """
 
-    def __init__(self, server: "Server", channel: Channel, connection_id: int) -> None:
+    def __init__(self, server: Instance, channel: Channel, connection_id: int) -> None:
         self.id = connection_id
         self._server = server
         self._channel = channel
@@ -104,7 +103,7 @@ class Connection:
             pass  # The usual end.
         finally:
             self._channel.close()
-            self._server.forget(self)
+            self._server.clients.forget(self)
 
     async def _log_in(self) -> Login | None:
         try:
@@ -119,10 +118,11 @@ class Connection:
 
     async def _serve_session(self, login: Login) -> None:
         session = Session(self._server, self.id, login.user, self._channel.peer)
+        execution = Execution(session)
         session.found_rows_wanted = bool(login.capabilities & Capability.CLIENT_FOUND_ROWS)
         self._session = session
         reply = Reply(self._channel, session, login.capabilities)
-        commands = Commands(self._server, self._channel, session, reply, login.capabilities)
+        commands = Commands(self._server, self._channel, execution, reply, login.capabilities)
         try:
             if not await self._enter_schema(session, reply, login.schema):
                 return

@@ -5,11 +5,12 @@ import hmac
 import secrets
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mysql_mocker.error import MySQLError
-from mysql_mocker.server.faults import Fault
-from mysql_mocker.server.variables import VERSION
+from mysql_mocker.state.faults import Fault
+from mysql_mocker.state.instance import Instance
+from mysql_mocker.state.variables import VERSION
 from mysql_mocker.wire.channel import Channel, ConnectionGoneError
 from protocol.authentication import scramble_caching_sha2
 from protocol.constants import (
@@ -24,9 +25,6 @@ from protocol.handshake import AuthMoreData, HandshakeResponse41, HandshakeV10, 
 from protocol.password_exchange import PasswordExchange
 from protocol.response import ErrPacket
 from protocol.rsa import RsaKey
-
-if TYPE_CHECKING:
-    from mysql_mocker.server.server import Server
 
 _FAST_AUTHENTICATION_OK: Final = AuthMoreData(b"\x03").serialise()
 
@@ -81,7 +79,7 @@ class Login:
     attributes: dict[str, str]
 
 
-async def log_in(server: "Server", channel: Channel, connection_id: int) -> Login:
+async def log_in(server: Instance, channel: Channel, connection_id: int) -> Login:
     """Greets a client and checks its password.
 
     Raises:
@@ -144,7 +142,7 @@ def new_nonce() -> bytes:
 
 
 async def check_password(
-    server: "Server",
+    server: Instance,
     channel: Channel,
     user: str,
     plugin: str | None,

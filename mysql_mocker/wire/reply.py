@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from mysql_mocker.error import MySQLError
-from mysql_mocker.server.session import Session
 from mysql_mocker.sql.result import Done, Result, Rows
 from mysql_mocker.sql.value import Row, to_text
+from mysql_mocker.state.session import Session
 from mysql_mocker.wire.channel import Channel
 from protocol.constants import Capability, ServerStatus
 from protocol.response import EOF_HEADER, OK_HEADER, EofPacket, ErrPacket, OkPacket

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from mysql_mocker.replication.applier import Applier
-from mysql_mocker.server.faults import Gate
 from mysql_mocker.server.server import Server
+from mysql_mocker.state.faults import Gate
 from protocol.gtid import GtidSet
 from proxy.server.probe import PROBE_SQL
 from routing.consistency.decision import Level, LostPolicy, Scope

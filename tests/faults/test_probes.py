@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mysql_mocker.server.faults import Gate
+from mysql_mocker.state.faults import Gate
 from protocol.packet import frame
 from proxy.server.probe import PROBE_SQL
 from routing.consistency.decision import Level, LostPolicy, Scope

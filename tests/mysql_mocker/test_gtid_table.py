@@ -7,8 +7,8 @@ import pytest
 
 from mysql_mocker.server.background import BackgroundCluster
 from mysql_mocker.server.cluster import Cluster
-from mysql_mocker.server.gtid_keeper import SUSPENDED, GtidLogging
 from mysql_mocker.server.server import Server
+from mysql_mocker.state.gtid_keeper import SUSPENDED, GtidLogging
 from protocol.gtid import GtidSet
 from tests.mysql_mocker.gtid_table_matrix import (
     LOGGED,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mysql_mocker.server.gtids_context import GtidsContext
+from mysql_mocker.state.gtids_context import GtidsContext
 from protocol.gtid import GtidSet
 
 U = "11111111-1111-1111-1111-111111111111"

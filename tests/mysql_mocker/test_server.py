@@ -9,8 +9,8 @@ import pytest
 from mysql_mocker.error import MySQLError
 from mysql_mocker.server.background import BackgroundCluster
 from mysql_mocker.server.cluster import Cluster
-from mysql_mocker.server.faults import Fault
 from mysql_mocker.server.server import Server
+from mysql_mocker.state.faults import Fault
 from protocol.constants import ServerStatus
 from protocol.packet import frame
 from protocol.response import OkPacket
@@ -186,7 +186,7 @@ def test_faults_happen_so_often_and_no_more(
 
 
 def test_a_slow_statement_is_stopped(client: RawClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mysql_mocker.server.storage.MAX_STATEMENT_SECONDS", 0.05)
+    monkeypatch.setattr("mysql_mocker.state.storage.MAX_STATEMENT_SECONDS", 0.05)
     endless = (
         "WITH RECURSIVE c AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM c) SELECT SUM(n) FROM c"
     )

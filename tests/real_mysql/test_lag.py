@@ -16,7 +16,7 @@ import pytest
 from pymysql.connections import Connection
 from pymysql.cursors import DictCursor
 
-from mysql_mocker.replication import status
+from mysql_mocker.evaluation import replication_status
 from tests.real_mysql.cluster import Cluster, RealServer, find_mysqld
 from tests.real_mysql.running_proxy import RunningProxy
 from tests.real_mysql.template import (
@@ -319,8 +319,8 @@ def test_an_unknown_original_commit_is_no_lag_of_half_a_century(chain: Chain) ->
 
 def test_the_mockers_tables_have_the_columns_of_these(cluster: Cluster) -> None:
     for table, columns in (
-        ("replication_connection_status", status.CONNECTION),
-        ("replication_applier_status_by_worker", status.WORKER),
+        ("replication_connection_status", replication_status.CONNECTION),
+        ("replication_applier_status_by_worker", replication_status.WORKER),
     ):
         rows = cluster.primary.query(f"SHOW COLUMNS FROM performance_schema.{table}")
         assert tuple(str(row[0]) for row in rows) == columns

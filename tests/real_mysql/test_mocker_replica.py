@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 import pymysql
 import pytest
 
-from mysql_mocker.replication.real_source import RealSource
 from mysql_mocker.server.background import BackgroundCluster
 from mysql_mocker.server.cluster import Cluster
+from mysql_mocker.server.real_source import RealSource
 from protocol.gtid import GtidSet
 from tests.real_mysql.scratch import ScratchFolder
 from tests.real_mysql.server import RealServer

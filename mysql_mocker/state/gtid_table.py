@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Final
 
-from mysql_mocker.server.storage import Storage
 from mysql_mocker.sql.value import Row
+from mysql_mocker.state.storage import Storage
 from protocol.gtid import GtidSet
 
 SCHEMA: Final = "mysql, stored"

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 
 from mysql_mocker.error import MySQLError
-from mysql_mocker.server.catalogue import Column
 from mysql_mocker.sql.script import Statement
 from mysql_mocker.sql.value import Value
+from mysql_mocker.state.catalogue import Column
 from mysql_mocker.statements import prepare
 from protocol.binlog import column, rows
 from protocol.binlog.column import ColumnType

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Final
 
-from mysql_mocker.server.gtids_context import GtidsContext
-from mysql_mocker.server.variables import shown
+from mysql_mocker.state.gtids_context import GtidsContext
+from mysql_mocker.state.variables import shown
 from protocol.constants import SessionTrackType
 from protocol.session_track import TEXT_ENCODING, gtids_entry
 from protocol.wire import lenenc_bytes, lenenc_int

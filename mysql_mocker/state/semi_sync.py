@@ -3,10 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from mysql_mocker.server.server import Server
+from typing import Final, Protocol
 
 TIMEOUT_SECONDS: Final = 10.0
 """`rpl_semi_sync_source_timeout`, as a server has it."""
@@ -20,6 +17,26 @@ class WaitPoint(Enum):
     OFF = "off"
     AFTER_SYNC = "after_sync"
     AFTER_COMMIT = "after_commit"
+
+
+class Replica(Protocol):
+    """What acknowledges.
+
+    Attributes:
+        ack_delay: seconds that it takes.
+    """
+
+    ack_delay: float
+
+    @property
+    def running(self) -> bool:
+        """Whether it does at all."""
+        ...
+
+    @property
+    def frozen(self) -> bool:
+        """Whether it is stopped by a signal."""
+        ...
 
 
 class SemiSync:
@@ -40,7 +57,7 @@ class SemiSync:
     """
 
     def __init__(self) -> None:
-        self.replicas: Callable[[], Sequence[Server]] = tuple
+        self.replicas: Callable[[], Sequence[Replica]] = tuple
         self.point = WaitPoint.OFF
         self.timeout = TIMEOUT_SECONDS
         self.given_up: float | None = None

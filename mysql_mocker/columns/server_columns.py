@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from mysql_mocker.columns import value_type
+from mysql_mocker.columns.result_columns import computed
+from mysql_mocker.columns.value_type import BINARY, NOT_NULL, UNSIGNED, ValueType
 from mysql_mocker.sql.value import Row
-from mysql_mocker.wire import value_type
-from mysql_mocker.wire.columns import computed
-from mysql_mocker.wire.value_type import BINARY, NOT_NULL, UNSIGNED, ValueType
 from protocol.constants import FieldType
 from protocol.resultset import ColumnDefinition41
 

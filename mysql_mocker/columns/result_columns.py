@@ -2,23 +2,22 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import sqlglot
 from sqlglot import TokenType, exp
 
-from mysql_mocker.server.catalogue import Column
+from mysql_mocker.columns import value_type
+from mysql_mocker.columns.expression_type import ExpressionTypes
+from mysql_mocker.columns.parameter_type import TEXT, definitions
+from mysql_mocker.columns.value_type import BINARY, BLOB, NOT_NULL, UNSIGNED, ValueType
 from mysql_mocker.sql.script import Statement
 from mysql_mocker.sql.value import Row, Value
-from mysql_mocker.wire import value_type
-from mysql_mocker.wire.expression_type import ExpressionTypes
-from mysql_mocker.wire.parameter_type import TEXT, definitions
-from mysql_mocker.wire.value_type import BINARY, BLOB, NOT_NULL, UNSIGNED, ValueType
+from mysql_mocker.state.catalogue import Column
+from mysql_mocker.state.routine import find
+from mysql_mocker.state.session import Session
 from protocol.constants import CHARSET_BINARY, CHARSET_UTF8MB4_0900_AI_CI, FieldType
 from protocol.resultset import ColumnDefinition41
-
-if TYPE_CHECKING:
-    from mysql_mocker.server.session import Session
 
 _PRIMARY_KEY, _UNIQUE_KEY, _MULTIPLE_KEY, _AUTO_INCREMENT = 0x2, 0x4, 0x8, 0x200
 _NO_DEFAULT, _PART_KEY = 0x1000, 0x4000
@@ -121,7 +120,7 @@ def _first_select(tree: exp.Expr) -> exp.Select | None:
 class ResultColumns:
     """Finds names and types for what a SELECT returns, before it runs."""
 
-    def __init__(self, session: "Session", statement: Statement) -> None:
+    def __init__(self, session: Session, statement: Statement) -> None:
         tree = statement.parse()
         select = _first_select(tree)
         items = [] if select is None else list(select.expressions)
@@ -168,7 +167,7 @@ Found = ColumnDefinition41 | str
 """A column's definition, or its name alone where its type is not known."""
 
 
-def parameters(session: "Session", statement: Statement) -> list[ColumnDefinition41]:
+def parameters(session: Session, statement: Statement) -> list[ColumnDefinition41]:
     """The definitions of a prepared statement's parameters."""
     plain = [TEXT.definition("?")] * statement.parameters
     if statement.words[0] not in _WITH_TABLES:
@@ -198,7 +197,7 @@ class QueryColumns:
         values: of the statement's markers, see `Statement.values`.
     """
 
-    def __init__(self, session: "Session", values: dict[str, Value]) -> None:
+    def __init__(self, session: Session, values: dict[str, Value]) -> None:
         self._session = session
         self._values = values
         self._common: dict[str, list[Found]] = {}
@@ -234,7 +233,7 @@ class QueryColumns:
                 kind = types.find(source)
                 known = name if kind is None else kind.definition(name)
                 if isinstance(source, exp.Anonymous) and isinstance(known, ColumnDefinition41):
-                    stored = self._session.stored_function(source.name) is not None
+                    stored = find(self._session, "FUNCTION", source.name) is not None
                     plain = replace(known, org_name=name, flags=known.flags & ~BINARY)
                     known = plain if stored else known
             found.append(_through_table(known, source) if grouped else known)

@@ -1,17 +1,42 @@
 """`gtid_next` of one session: the name that its next transaction is given."""
 
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Coroutine
+from typing import Final, Protocol, TypeVar
 
 from mysql_mocker.error import MySQLError
+from mysql_mocker.state.instance import Instance
 from protocol.errors import MalformedGtidSetError
 from protocol.gtid import Gtid, GtidSet
 
-if TYPE_CHECKING:
-    from mysql_mocker.server.session import Session
-
 _AUTOMATIC: Final = re.compile(r"AUTOMATIC(?::\s*([a-z_][a-z0-9_]{0,31})\s*)?", re.I)
 _MAX_NUMBER: Final = 2**63 - 2
+_T = TypeVar("_T")
+
+
+class Owner(Protocol):
+    """What it needs of its session."""
+
+    @property
+    def id(self) -> int:
+        """CONNECTION_ID()."""
+        ...
+
+    @property
+    def server(self) -> Instance:
+        """Where it runs."""
+        ...
+
+    @property
+    def in_transaction(self) -> bool:
+        """SERVER_STATUS_IN_TRANS."""
+        ...
+
+    async def interruptible(
+        self, work: Coroutine[None, None, _T], seconds: float | None = None
+    ) -> _T | None:
+        """What `work` gives, None if it takes longer."""
+        ...
 
 
 class GtidNext:
@@ -25,7 +50,7 @@ class GtidNext:
         named: the GTID that was set, None if it is automatic.
     """
 
-    def __init__(self, session: "Session") -> None:
+    def __init__(self, session: Owner) -> None:
         self._session = session
         self.tag = ""
         self.named: Gtid | None = None
@@ -52,7 +77,7 @@ class GtidNext:
                 1774 for what is no GTID.
         """
         session = self._session
-        if session.transaction.active:
+        if session.in_transaction:
             raise _ongoing("gtid_next")
         if text.upper() == "ANONYMOUS":
             raise MySQLError(
@@ -75,6 +100,22 @@ class GtidNext:
         if named is not None:
             owning = session.server.gtids.own(named, session.id)
             self._owns = bool(await session.interruptible(owning))
+
+    def check_purgeable(self) -> None:
+        """Whether the session may set gtid_purged now.
+
+        Raises:
+            MySQLError: 1766 inside a transaction, 3138 while it owns a GTID.
+        """
+        if self._session.in_transaction:
+            raise _ongoing("gtid_purged")
+        if self.owned is not None:
+            raise MySQLError(
+                3138,
+                "HY000",
+                "Variable gtid_purged cannot be changed by a client that owns a GTID. The client "
+                f"owns {self.owned}. Ownership is released on COMMIT or ROLLBACK.",
+            )
 
     def take(self) -> GtidSet | None:
         """The name of what is committed now; None if the server chooses none.
@@ -106,7 +147,7 @@ class GtidNext:
         """
         if self.named is None:
             return True
-        if implicit_commit and self._session.transaction.active:
+        if implicit_commit and self._session.in_transaction:
             raise MySQLError(
                 1778,
                 "HY000",
@@ -144,24 +185,6 @@ def _parse(text: str) -> Gtid:
     if gtid.number > _MAX_NUMBER or "-" in text.rpartition(":")[2]:
         raise malformed
     return gtid
-
-
-def check_purgeable(session: "Session") -> None:
-    """Whether a session may set gtid_purged now.
-
-    Raises:
-        MySQLError: 1766 inside a transaction, 3138 while it owns a GTID.
-    """
-    if session.transaction.active:
-        raise _ongoing("gtid_purged")
-    owned = session.gtid_next.owned
-    if owned is not None:
-        raise MySQLError(
-            3138,
-            "HY000",
-            "Variable gtid_purged cannot be changed by a client that owns a GTID. The client owns "
-            f"{owned}. Ownership is released on COMMIT or ROLLBACK.",
-        )
 
 
 def _ongoing(name: str) -> MySQLError:

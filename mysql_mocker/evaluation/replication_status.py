@@ -1,14 +1,12 @@
 """What performance_schema tells of a replica's replication, as rows."""
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from mysql_mocker.replication.applier import Applier
+from mysql_mocker.replication.binlog import Transaction
 from mysql_mocker.sql.value import Row, Value
-
-if TYPE_CHECKING:
-    from mysql_mocker.replication.applier import Applier
-    from mysql_mocker.replication.binlog import Transaction
-    from mysql_mocker.server.server import Server
+from mysql_mocker.state.instance import Instance
 
 NO_TIME: Final = "0000-00-00 00:00:00.000000"
 
@@ -52,7 +50,7 @@ WORKER: Final = (
 """Columns of `replication_applier_status_by_worker`."""
 
 
-def connection(server: "Server") -> list[Row]:
+def connection(server: Instance) -> list[Row]:
     """Rows of `replication_connection_status`: what the source has committed, has been received."""
     applier = server.applier
     if applier is None:
@@ -71,7 +69,7 @@ def connection(server: "Server") -> list[Row]:
     return [_row(CONNECTION, found)]
 
 
-def worker(server: "Server") -> list[Row]:
+def worker(server: Instance) -> list[Row]:
     """Rows of `replication_applier_status_by_worker`; the first has the error of any."""
     applier = server.applier
     if applier is None:
@@ -79,7 +77,7 @@ def worker(server: "Server") -> list[Row]:
     return [_worker(server, applier, number) for number in range(applier.settings.workers)]
 
 
-def _worker(server: "Server", applier: "Applier", number: int) -> Row:
+def _worker(server: Instance, applier: Applier, number: int) -> Row:
     error = applier.error if number == 0 else None
     ahead = server.clock.ahead
     found: dict[str, Value] = {
@@ -106,7 +104,7 @@ def _worker(server: "Server", applier: "Applier", number: int) -> Row:
 
 
 def _stamped(
-    name: str, transaction: "Transaction | None", verb: str, began_us: int, ended_us: int = 0
+    name: str, transaction: Transaction | None, verb: str, began_us: int, ended_us: int = 0
 ) -> dict[str, Value]:
     if transaction is None:
         return {}

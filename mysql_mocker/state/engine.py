@@ -5,8 +5,8 @@ import tempfile
 from pathlib import Path
 
 from mysql_mocker.error import lock_wait_timeout
-from mysql_mocker.server.gtid_table import GtidTable
-from mysql_mocker.server.storage import Storage
+from mysql_mocker.state.gtid_table import GtidTable
+from mysql_mocker.state.storage import Storage
 
 SYSTEM_SCHEMAS = ("information_schema", "mysql", "performance_schema", "sys")
 

@@ -3,17 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from mysql_mocker.server.storage import Storage
-
-
-def stored_name(schema: str, table: str) -> str:
-    """The SQLite name of a table."""
-    return f"{schema}.{table}"
-
-
-def quoted(name: str) -> str:
-    """A name as SQLite's SQL has it."""
-    return '"' + name.replace('"', '""') + '"'
+from mysql_mocker.state.storage import Storage
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,20 +2,22 @@
 
 import asyncio
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mysql_mocker.error import MySQLError
-from mysql_mocker.replication import row_statements
 from mysql_mocker.replication.logged_statement import SQL_MODES
-from mysql_mocker.replication.source_connection import (
+from mysql_mocker.server import row_statements
+from mysql_mocker.server.source_connection import (
     SourceConnection,
     SourceError,
     SourceGoneError,
 )
-from mysql_mocker.server.session import Session
 from mysql_mocker.sql.result import Done, Result
 from mysql_mocker.sql.script import Statement
 from mysql_mocker.sql.value import Value
+from mysql_mocker.state.instance import Instance
+from mysql_mocker.state.session import Session
+from mysql_mocker.statements.execution import Execution
 from protocol.binlog.commit_timestamps import UNKNOWN
 from protocol.binlog.decode import decode, known
 from protocol.binlog.event import IGNORABLE, Event, EventType
@@ -32,9 +34,6 @@ from protocol.binlog.table_map import TableMap
 from protocol.binlog.transaction_payload import TransactionPayload
 from protocol.errors import ProtocolError
 from protocol.wire import decode_text
-
-if TYPE_CHECKING:
-    from mysql_mocker.server.server import Server
 
 _RETRY_SECONDS: Final = 0.2
 _HEARTBEAT_SECONDS: Final = 1.0
@@ -62,7 +61,7 @@ class RealSource:
         skipped: how many events of unknown types were skipped by their length.
     """
 
-    def __init__(self, server: "Server", host: str, port: int, user: str, password: str) -> None:
+    def __init__(self, server: Instance, host: str, port: int, user: str, password: str) -> None:
         self.error: Exception | None = None
         self.skipped = 0
         self._server = server
@@ -88,10 +87,11 @@ class RealSource:
         while True:
             connection = SourceConnection()
             session = ApplierSession(self._server, 0, _APPLIER, "")
+            execution = Execution(session)
             session.found_rows_wanted = True  # an UPDATE counts the rows that it finds
             try:
                 await connection.open(*self._address)
-                await self._follow(connection, session)
+                await self._follow(connection, execution)
             except (OSError, TimeoutError, SourceGoneError) as error:
                 self.error = error
             except (MySQLError, ProtocolError, SourceError) as error:
@@ -106,36 +106,37 @@ class RealSource:
                 connection.close()
             await asyncio.sleep(_RETRY_SECONDS)
 
-    async def _follow(self, connection: SourceConnection, session: Session) -> None:
+    async def _follow(self, connection: SourceConnection, execution: Execution) -> None:
         server = self._server
         server_id = int(server.variable("server_id"))
         await connection.prepare(server_id, server.gtids.server_uuid, _HEARTBEAT_SECONDS)
         executed = server.gtids.executed
         async for event in connection.events(server_id, executed):
             self.error = None
-            await self._event(session, event)
+            await self._event(execution, event)
 
-    async def _event(self, session: Session, event: Event) -> None:
+    async def _event(self, execution: Execution, event: Event) -> None:
         if not known(event):
             if event.header.flags & IGNORABLE or event.type not in _NEEDED:
                 self.skipped += 1
                 return
             raise SourceError(f"events of type {event.type} cannot be applied")
         said = decode(event)
+        session = execution.session
         variables = session.variables
         variables["timestamp"] = float(event.header.timestamp)
         match said:
             case GtidEvent():
-                await self._begin(session, said)
+                await self._begin(execution, said)
             case QueryEvent():
-                await self._query(session, said)
+                await self._query(execution, said)
             case TableMap():
                 self._tables[said.table_id] = said
             case RowsEvent():
-                await self._rows(session, said)
+                await self._rows(execution, said)
             case TransactionPayload():
                 for inner in said.events(event.position):
-                    await self._event(session, inner)
+                    await self._event(execution, inner)
             case IntvarEvent():
                 if said.kind == IntvarKind.LAST_INSERT_ID:
                     session.last_insert_id = said.value
@@ -145,7 +146,7 @@ class RealSource:
                 name = said.name.lower()
                 session.storage.surroundings.user_variables[name] = _variable(said)
             case int():
-                await self._commit(session)
+                await self._commit(execution)
             case _ if event.type == EventType.RAND:
                 raise SourceError(
                     "a statement with RAND() cannot be applied: the source shall have "
@@ -154,10 +155,11 @@ class RealSource:
             case _:
                 pass
 
-    async def _begin(self, session: Session, said: GtidEvent) -> None:
+    async def _begin(self, execution: Execution, said: GtidEvent) -> None:
         if said.gtid is None:
             raise SourceError("the source has transactions without GTIDs")
         self._first_id = 0
+        session = execution.session
         await session.gtid_next.assign(str(said.gtid))
         times = said.timestamps
         original = UNKNOWN if times is None else times.original
@@ -165,7 +167,8 @@ class RealSource:
         if said.original_server_version is not None:
             session.variables["original_server_version"] = said.original_server_version
 
-    async def _query(self, session: Session, said: QueryEvent) -> None:
+    async def _query(self, execution: Execution, said: QueryEvent) -> None:
+        session = execution.session
         session.schema = said.schema or None
         modes = int.from_bytes(said.status.get(StatusCode.SQL_MODE, b""), "little")
         session.variables["sql_mode"] = ",".join(
@@ -175,9 +178,9 @@ class RealSource:
         session.variables["timestamp"] = seconds + said.microseconds / 1_000_000
         word = said.sql.strip().upper()
         if word == b"COMMIT":
-            await self._commit(session)
+            await self._commit(execution)
             return
-        await session.query(decode_text(said.sql), _ignore, multi_statements=False)
+        await execution.query(decode_text(said.sql), _ignore, multi_statements=False)
         if self._first_id and session.last_insert_id != self._first_id:
             raise SourceError(
                 f"a statement gave out id {session.last_insert_id} where the source gave out "
@@ -185,37 +188,38 @@ class RealSource:
             )
         self._first_id = 0
         if word != b"BEGIN" and not session.transaction.active:
-            await self._complete(session)
+            await self._complete(execution)
 
-    async def _rows(self, session: Session, said: RowsEvent) -> None:
+    async def _rows(self, execution: Execution, said: RowsEvent) -> None:
         table = self._tables.get(said.table_id)
         if table is None:
             raise SourceError(f"rows of table {said.table_id} come without its map")
+        session = execution.session
         stored = session.stored(table.table, table.schema)
         columns = session.catalogue.columns(stored)
         for statement in row_statements.statements(table, said, columns):
-            done = await self._execute(session, statement)
+            done = await self._execute(execution, statement)
             if not (isinstance(done, Done) and done.affected_rows):
                 raise MySQLError(1032, "HY000", f"Can't find record in '{table.table}'")
 
-    async def _execute(self, session: Session, statement: Statement) -> Result | None:
+    async def _execute(self, execution: Execution, statement: Statement) -> Result | None:
         results: list[Result] = []
 
         async def keep(result: Result, more: bool) -> None:
             results.append(result)
 
-        await session.run(statement, keep, more=False, schema=session.schema)
+        await execution.run(statement, keep, more=False, schema=execution.session.schema)
         return results[-1] if results else None
 
-    async def _commit(self, session: Session) -> None:
-        await session.query("COMMIT", _ignore, multi_statements=False)
-        await self._complete(session)
+    async def _commit(self, execution: Execution) -> None:
+        await execution.query("COMMIT", _ignore, multi_statements=False)
+        await self._complete(execution)
 
-    async def _complete(self, session: Session) -> None:
+    async def _complete(self, execution: Execution) -> None:
         """A transaction that changed nothing here is committed all the same."""
-        if session.gtid_next.owned is not None:
+        if execution.session.gtid_next.owned is not None:
             for word in ("BEGIN", "COMMIT"):
-                await session.query(word, _ignore, multi_statements=False)
+                await execution.query(word, _ignore, multi_statements=False)
 
 
 _NEEDED: Final = frozenset({EventType.XA_PREPARE, 39})

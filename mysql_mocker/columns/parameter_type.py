@@ -1,22 +1,27 @@
 """Which types the server gives the parameters of a prepared statement: those of what they meet."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from sqlglot import exp
 
-from mysql_mocker.wire import value_type
-from mysql_mocker.wire.value_type import ValueType
+from mysql_mocker.columns import value_type
+from mysql_mocker.columns.value_type import ValueType
 from protocol.constants import FieldType
 from protocol.resultset import ColumnDefinition41
-
-if TYPE_CHECKING:
-    from mysql_mocker.wire.expression_type import ExpressionTypes
 
 TEXT: Final = value_type.text(65532)
 _ARITHMETIC: Final = exp.Add | exp.Sub | exp.Mul | exp.Div | exp.IntDiv | exp.Mod | exp.Neg
 _CONDITIONS: Final = exp.Where | exp.Having | exp.And | exp.Or | exp.Not | exp.If
 _LONGEST: Final = 2**32 - 1
+
+
+class Types(Protocol):
+    """Knows the types of what parameters meet."""
+
+    def find(self, node: exp.Expr) -> ValueType | None:
+        """The type of an expression; None where nobody knows."""
+        ...
 
 
 def widened(kind: ValueType) -> ValueType:
@@ -48,7 +53,7 @@ def _has_parameter(part: exp.Expr) -> bool:
     return any(is_parameter(node) for node in part.walk())
 
 
-def parameter_type(node: exp.Expr, types: "ExpressionTypes") -> ValueType:
+def parameter_type(node: exp.Expr, types: Types) -> ValueType:
     """The type of one parameter."""
     parent: exp.Expr | None = node.parent
     while isinstance(parent, exp.Paren):
@@ -70,7 +75,7 @@ def parameter_type(node: exp.Expr, types: "ExpressionTypes") -> ValueType:
 
 
 def definitions(
-    tree: exp.Expr, types: "ExpressionTypes", inserted: list[ColumnDefinition41]
+    tree: exp.Expr, types: Types, inserted: list[ColumnDefinition41]
 ) -> list[ColumnDefinition41]:
     """The definitions of a statement's parameters, in their order.
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from mysql_mocker.replication.binlog import Binlog
-from mysql_mocker.server.engine import Engine
-from mysql_mocker.server.storage import Storage
+from mysql_mocker.state.engine import Engine
+from mysql_mocker.state.storage import Storage
 from protocol.gtid import GtidSet
 
 FLUSH_SECONDS: Final = 0.1

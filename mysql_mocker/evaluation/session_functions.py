@@ -2,19 +2,17 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mysql_mocker.error import MySQLError, malformed_gtid_set
-from mysql_mocker.server.variables import VERSION
 from mysql_mocker.sql.value import Value
+from mysql_mocker.state.session import Session
+from mysql_mocker.state.variables import VERSION
 from protocol.errors import MalformedGtidSetError, ServerErrorCode
 from protocol.gtid import GtidSet
 
-if TYPE_CHECKING:
-    from mysql_mocker.server.session import Session
-
 Arguments = Sequence[Value]
-Function = Callable[["Session", Arguments], Awaitable[Value]]
+Function = Callable[[Session, Arguments], Awaitable[Value]]
 
 
 def _wrong_arguments(name: str) -> MySQLError:
@@ -48,7 +46,7 @@ def _seconds(value: Value) -> float:
         return 0.0
 
 
-async def _wait_for_executed_gtid_set(session: "Session", arguments: Arguments) -> Value:
+async def _wait_for_executed_gtid_set(session: Session, arguments: Arguments) -> Value:
     if len(arguments) not in (1, 2):
         raise _wrong_count("WAIT_FOR_EXECUTED_GTID_SET")
     if arguments[0] is None:
@@ -63,7 +61,7 @@ async def _wait_for_executed_gtid_set(session: "Session", arguments: Arguments) 
     return int(not executed)
 
 
-async def _gtid_subset(_session: "Session", arguments: Arguments) -> Value:
+async def _gtid_subset(_session: Session, arguments: Arguments) -> Value:
     if len(arguments) != 2:
         raise _wrong_count("GTID_SUBSET")
     if None in arguments:
@@ -71,7 +69,7 @@ async def _gtid_subset(_session: "Session", arguments: Arguments) -> Value:
     return int(_gtid_set(arguments[0]) <= _gtid_set(arguments[1]))
 
 
-async def _gtid_subtract(_session: "Session", arguments: Arguments) -> Value:
+async def _gtid_subtract(_session: Session, arguments: Arguments) -> Value:
     if len(arguments) != 2:
         raise _wrong_count("GTID_SUBTRACT")
     if None in arguments:
@@ -79,7 +77,7 @@ async def _gtid_subtract(_session: "Session", arguments: Arguments) -> Value:
     return str(_gtid_set(arguments[0]) - _gtid_set(arguments[1]))
 
 
-async def _sleep(session: "Session", arguments: Arguments) -> Value:
+async def _sleep(session: Session, arguments: Arguments) -> Value:
     if len(arguments) != 1:
         raise _wrong_count("SLEEP")
     seconds = _seconds(arguments[0])
@@ -95,7 +93,7 @@ async def _sleep(session: "Session", arguments: Arguments) -> Value:
     return 0
 
 
-async def _get_lock(session: "Session", arguments: Arguments) -> Value:
+async def _get_lock(session: Session, arguments: Arguments) -> Value:
     if len(arguments) != 2:
         raise _wrong_count("GET_LOCK")
     seconds = _seconds(arguments[1])
@@ -104,57 +102,57 @@ async def _get_lock(session: "Session", arguments: Arguments) -> Value:
     return int(bool(got))
 
 
-async def _release_lock(session: "Session", arguments: Arguments) -> Value:
+async def _release_lock(session: Session, arguments: Arguments) -> Value:
     return session.server.locks.release(str(arguments[0]), session.id)
 
 
-async def _release_all_locks(session: "Session", _arguments: Arguments) -> Value:
+async def _release_all_locks(session: Session, _arguments: Arguments) -> Value:
     return session.server.locks.release_all(session.id)
 
 
-async def _is_free_lock(session: "Session", arguments: Arguments) -> Value:
+async def _is_free_lock(session: Session, arguments: Arguments) -> Value:
     return int(session.server.locks.holder(str(arguments[0])) is None)
 
 
-async def _is_used_lock(session: "Session", arguments: Arguments) -> Value:
+async def _is_used_lock(session: Session, arguments: Arguments) -> Value:
     return session.server.locks.holder(str(arguments[0]))
 
 
-async def _connection_id(session: "Session", _arguments: Arguments) -> Value:
+async def _connection_id(session: Session, _arguments: Arguments) -> Value:
     return session.id
 
 
-async def _database(session: "Session", _arguments: Arguments) -> Value:
+async def _database(session: Session, _arguments: Arguments) -> Value:
     return session.schema
 
 
-async def _user(session: "Session", _arguments: Arguments) -> Value:
+async def _user(session: Session, _arguments: Arguments) -> Value:
     return f"{session.user}@localhost"
 
 
-async def _current_user(session: "Session", _arguments: Arguments) -> Value:
+async def _current_user(session: Session, _arguments: Arguments) -> Value:
     return f"{session.user}@%"
 
 
-async def _current_role(_session: "Session", _arguments: Arguments) -> Value:
+async def _current_role(_session: Session, _arguments: Arguments) -> Value:
     return "NONE"
 
 
-async def _version(_session: "Session", _arguments: Arguments) -> Value:
+async def _version(_session: Session, _arguments: Arguments) -> Value:
     return VERSION
 
 
-async def _last_insert_id(session: "Session", arguments: Arguments) -> Value:
+async def _last_insert_id(session: Session, arguments: Arguments) -> Value:
     if arguments:
         session.last_insert_id = int(_seconds(arguments[0]))
     return session.last_insert_id
 
 
-async def _row_count(session: "Session", _arguments: Arguments) -> Value:
+async def _row_count(session: Session, _arguments: Arguments) -> Value:
     return session.row_count
 
 
-async def _found_rows(session: "Session", _arguments: Arguments) -> Value:
+async def _found_rows(session: Session, _arguments: Arguments) -> Value:
     session.warn(
         "Warning",
         1287,

@@ -1,19 +1,20 @@
 """Puts values into a statement: parameters, variables, and functions that SQLite cannot answer."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from functools import partial
 
 from sqlglot import exp
 
-from mysql_mocker.error import MySQLError, unsupported
-from mysql_mocker.sql import translation, virtual
-from mysql_mocker.sql.script import Statement, literal
-from mysql_mocker.sql.session_functions import FUNCTIONS
+from mysql_mocker.error import MySQLError, unsupported, wrong_xa_state
+from mysql_mocker.evaluation import virtual
+from mysql_mocker.evaluation.session_functions import FUNCTIONS
+from mysql_mocker.sql import translation
+from mysql_mocker.sql.result import Result
+from mysql_mocker.sql.script import Statement, literal, split
 from mysql_mocker.sql.value import Value
-
-if TYPE_CHECKING:
-    from mysql_mocker.server.session import Session
+from mysql_mocker.state.routine import Routine, find
+from mysql_mocker.state.session import Session
 
 _LONG = 512
 _BEFORE_ROWS = frozenset((1290, 1399, 1792))
@@ -56,7 +57,7 @@ class Bound:
         return translation.sqlite_sql(translation.functions(self.tree))
 
 
-async def bind(session: "Session", statement: Statement, tree: exp.Expr) -> Bound:
+async def bind(session: Session, statement: Statement, tree: exp.Expr) -> Bound:
     """Binds a whole statement.
 
     Raises:
@@ -81,7 +82,7 @@ async def bind(session: "Session", statement: Statement, tree: exp.Expr) -> Boun
     return bound
 
 
-async def evaluate(session: "Session", statement: Statement, tree: exp.Expr) -> Value:
+async def evaluate(session: Session, statement: Statement, tree: exp.Expr) -> Value:
     """The value of an expression.
 
     Raises:
@@ -95,7 +96,7 @@ async def evaluate(session: "Session", statement: Statement, tree: exp.Expr) -> 
     return session.storage.value(bound.sql, bound.parameters)
 
 
-def open_tables(session: "Session", bound: Bound, *, updating: bool = False) -> None:
+def open_tables(session: Session, bound: Bound, *, updating: bool = False) -> None:
     """A statement is about to read the tables that it names, if there are any.
 
     It begins a transaction only if all its names are known. With `updating` it locks rows.
@@ -128,7 +129,7 @@ def _bind_values(statement: Statement, root: exp.Expr, bound: Bound) -> None:
             node.replace(literal(value))
 
 
-def _bind_user_variables(session: "Session", root: exp.Expr) -> None:
+def _bind_user_variables(session: Session, root: exp.Expr) -> None:
     assignments = list(root.find_all(exp.PropertyEQ))
     for user in list(root.find_all(exp.Parameter)):
         name = user.name.lower()
@@ -152,7 +153,7 @@ def _in_order(node: exp.Expr) -> Iterator[exp.Expr]:
     yield node
 
 
-async def _bind_functions(session: "Session", root: exp.Expr) -> None:
+async def _bind_functions(session: Session, root: exp.Expr) -> None:
     """Put in what system variables and functions give, one after the other as a server does."""
     for node in list(_in_order(root)):
         if isinstance(node, exp.SessionParameter):
@@ -165,7 +166,8 @@ async def _bind_functions(session: "Session", root: exp.Expr) -> None:
             name = node.name.upper()
         function = FUNCTIONS.get(name)
         if function is None and isinstance(node, exp.Anonymous):
-            function = session.stored_function(node.name)
+            routine = find(session, "FUNCTION", node.name)
+            function = None if routine is None else partial(_call, routine=routine)
         if function is None:
             continue
         if any(argument.find(exp.Column) for argument in node.expressions):
@@ -183,8 +185,35 @@ async def _bind_functions(session: "Session", root: exp.Expr) -> None:
         node.replace(literal(value))
 
 
-def _constant(session: "Session", expression: exp.Expr) -> Value:
+def _constant(session: Session, expression: exp.Expr) -> Value:
     if isinstance(expression, exp.Literal) and expression.is_string:
         return expression.name
     tree = translation.functions(exp.select(expression.copy()))
     return session.storage.value(translation.sqlite_sql(tree))
+
+
+async def _call(session: Session, _arguments: Sequence[Value], routine: Routine) -> Value:
+    """The value of a stored function; what it writes belongs to the calling statement.
+
+    Raises:
+        MySQLError: 1321 for a function that ends without RETURN.
+    """
+    if session.transaction.xa_state == "IDLE":
+        raise wrong_xa_state("IDLE")
+    session.check_write()
+    session.end_limit()
+    session.routine_depth += 1
+    last_insert_id = session.last_insert_id
+    try:
+        for inner in split(routine.body):
+            if inner.words[0] == "RETURN":
+                return await evaluate(session, inner, inner.expressions(1)[0])
+            await session.inner.execute(inner, _no_result_sets)
+    finally:
+        session.routine_depth -= 1
+        session.last_insert_id = last_insert_id
+    raise MySQLError(1321, "2F005", f"FUNCTION {routine.name} ended without RETURN")
+
+
+async def _no_result_sets(_result: Result) -> None:
+    raise MySQLError(1415, "0A000", "Not allowed to return a result set from a function")

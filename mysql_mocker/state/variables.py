@@ -11,6 +11,9 @@ from protocol.binlog.commit_timestamps import UNDEFINED
 
 VERSION: Final = "9.7.4"
 VERSION_ID: Final = 90704
+Setting = bool | int | float | str
+"""A value as it is stored."""
+
 UNDEFINED_VERSION: Final = 999999
 """Default of ``original_server_version``: the server's own."""
 

@@ -3,52 +3,57 @@
 import asyncio
 import contextlib
 import itertools
-import re
-import sqlite3
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
-from functools import partial
-from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
+from typing import Final, NoReturn, Protocol, TypeVar
 
 from mysql_mocker.error import (
     MySQLError,
     execution_time_exceeded,
-    from_sqlite,
     interrupted,
     no_database_selected,
     read_only_server,
     read_only_transaction,
-    syntax_error,
     unknown_database,
     unknown_table,
 )
 from mysql_mocker.replication import logged_statement
 from mysql_mocker.replication.binlog import Write
 from mysql_mocker.replication.logged_statement import LoggedStatement
-from mysql_mocker.server.catalogue import Catalogue, stored_name
-from mysql_mocker.server.engine import SYSTEM_SCHEMAS
-from mysql_mocker.server.gtid_next import GtidNext
-from mysql_mocker.server.trackers import Trackers
-from mysql_mocker.server.transaction import Transaction
-from mysql_mocker.server.variables import DEFINITIONS, Reach, canonical, selected
-from mysql_mocker.sql import clauses, script
-from mysql_mocker.sql.result import Diagnostic, Done, Result, Rows
+from mysql_mocker.sql.names import stored_name
+from mysql_mocker.sql.result import Diagnostic, Result
 from mysql_mocker.sql.script import Statement
-from mysql_mocker.sql.session_functions import Function
 from mysql_mocker.sql.value import Value
-from mysql_mocker.statements import dispatch, routines
+from mysql_mocker.state.catalogue import Catalogue
+from mysql_mocker.state.engine import SYSTEM_SCHEMAS
+from mysql_mocker.state.gtid_next import GtidNext
+from mysql_mocker.state.instance import Instance
+from mysql_mocker.state.trackers import Trackers
+from mysql_mocker.state.transaction import Transaction
+from mysql_mocker.state.variables import DEFINITIONS, Reach, Setting, canonical, selected
 
-if TYPE_CHECKING:
-    from mysql_mocker.server.server import Server
+Emit = Callable[[Result], Awaitable[None]]
+"""Sends a result set that a statement gives before its last result."""
 
-Emit = Callable[[Result, bool], Awaitable[None]]
-"""Sends a result; True if more results follow."""
-
-EmitInner = Callable[[Result], Awaitable[None]]
 _T = TypeVar("_T")
 _MAX_DIAGNOSTICS: Final = 1024
 _DEADLOCK: Final = 1213
-_NO_DATABASE: Final = 1046
+
+
+class Inner(Protocol):
+    """Runs statements that stand inside others: in routines, functions and EXECUTE."""
+
+    def knows(self, statement: Statement) -> bool:
+        """Whether there is such a statement at all."""
+        ...
+
+    async def execute(self, statement: Statement, emit: Emit) -> Result:
+        """Runs one in the session, without what surrounds a client's own statement.
+
+        Raises:
+            MySQLError: it failed.
+        """
+        ...
 
 
 class Session:
@@ -57,6 +62,7 @@ class Session:
     Attributes:
         applies: it does what a source did, and no server refuses that.
         server: where it runs.
+        inner: runs statements inside statements; whoever executes the session's sets it.
         id: CONNECTION_ID().
         user: account name.
         host: where the client comes from, ``address:port``.
@@ -76,7 +82,9 @@ class Session:
 
     applies = False
 
-    def __init__(self, server: "Server", session_id: int, user: str, host: str) -> None:
+    inner: Inner
+
+    def __init__(self, server: Instance, session_id: int, user: str, host: str) -> None:
         self.server = server
         self.id = session_id
         self.user = user
@@ -128,32 +136,13 @@ class Session:
 
     # Statements.
 
-    async def query(self, text: str, emit: Emit, *, multi_statements: bool) -> None:
-        """A COM_QUERY: every statement in turn, until one fails.
+    def begin(self, statement: Statement, *, clears: bool) -> None:
+        """A client's statement is about to run.
 
-        Raises:
-            MySQLError: the statement failed; it and all after it have emitted nothing.
+        Args:
+            statement: which.
+            clears: it clears the list of warnings.
         """
-        try:
-            statements = script.split(text, str(self.variables["sql_mode"]))
-            if len(statements) > 1 and not multi_statements:
-                raise syntax_error(statements[1].text)
-        except MySQLError as error:
-            self.diagnostics = []
-            self._failed(error)
-            raise
-        if not statements:
-            self.diagnostics, self.warning_count, self.row_count = [], 0, 0
-            self.transaction.end_statement(failed=False)
-            await emit(Done(), False)
-        for place, statement in enumerate(statements):
-            more = place + 1 < len(statements)
-            await self.run(statement, emit, more=more, schema=self.schema)
-
-    async def run(
-        self, statement: Statement, emit: Emit, *, more: bool, schema: str | None
-    ) -> None:
-        """One statement, in `schema`: its result sets, then its last result."""
         self.statement = statement.text
         self.trackers.statement_began(self.server.questions)
         fixed = float(self.variables["timestamp"])
@@ -161,50 +150,16 @@ class Session:
         self._deadline = None
         self.noted = self.diagnostics
         self.warning_count = 0
-        if not dispatch.is_diagnostic(statement):
+        if clears:
             self.diagnostics = []
 
-        async def emit_inner(result: Result) -> None:
-            await emit(result, True)
-
-        commits = not dispatch.is_rollback(statement) and not self.routine_depth
-        try:
-            with self.within(schema):
-                result = await self.execute(statement, emit_inner)
-            if commits and not self.transaction.active:
-                await self.transaction.before_commit()
-        except MySQLError as error:
-            self._failed(error)
-            await self.transaction.acknowledged()
-            raise
-        if commits:
-            self.transaction.end_statement(failed=False)
-        await self.transaction.acknowledged()
-        self.row_count = result.affected_rows if isinstance(result, Done) else -1
-        self.warning_count = 0 if dispatch.is_diagnostic(statement) else len(self.diagnostics)
-        if isinstance(result, Rows):
-            self.trackers.noted(rows=True)
-        await emit(result, more)
-
-    async def execute(self, statement: Statement, emit: EmitInner) -> Result:
-        """Runs a statement without what `run` does around it: for statements inside others.
-
-        Raises:
-            MySQLError: it failed.
-        """
+    @contextlib.contextmanager
+    def running(self, statement: Statement) -> Iterator[None]:
+        """A statement runs, maybe inside another one: it is what is logged meanwhile."""
         around = self._running, self._logged
         self._running, self._logged = statement, None
         try:
-            return await dispatch.run(self, statement, emit)
-        except (sqlite3.Error, UnicodeEncodeError) as error:
-            missing = re.search(r"no such table: (?:temp\.|main\.)?(.+)", str(error))
-            if missing is not None:
-                raise self.unknown_table(missing[1]) from error
-            known = from_sqlite(error, self.schema, clauses.of_unknown(statement, error))
-            if known.code == _NO_DATABASE:
-                # A stored function's name is looked for twice, and missed twice.
-                self.warn("Error", known.code, known.message)
-            raise known from error
+            yield
         finally:
             self._running, self._logged = around
 
@@ -227,10 +182,6 @@ class Session:
         """What the running statement is about to write."""
         return self.storage.note(sql, parameters, self.now(), self.logged)
 
-    def knows(self, statement: Statement) -> bool:
-        """Whether there is such a statement at all."""
-        return dispatch.knows(statement)
-
     def complain(self, error: MySQLError) -> None:
         """What SHOW ERRORS and ROW_COUNT() tell behind a command that failed."""
         if self._complained is error:
@@ -240,7 +191,8 @@ class Session:
         self.row_count = -1
         self.warning_count = 1
 
-    def _failed(self, error: MySQLError) -> None:
+    def failed(self, error: MySQLError) -> None:
+        """A statement ended in an error, and its transaction where that is the statement."""
         self.complain(error)
         self.transaction.end_statement(failed=True)
 
@@ -253,7 +205,7 @@ class Session:
         if error.code == _DEADLOCK:
             self.transaction.rollback()
         self._complained, self.diagnostics = None, []  # a fault has the same error every time
-        self._failed(error)
+        self.failed(error)
         raise error
 
     def now(self) -> float:
@@ -393,9 +345,9 @@ class Session:
             raise MySQLError(1238, "HY000", f"Variable '{known}' is a GLOBAL variable")
         return selected(self.value_of(known, shared=scope == "global"))
 
-    def value_of(self, name: str, *, shared: bool) -> bool | int | float | str:
+    def value_of(self, name: str, *, shared: bool) -> Setting:
         """A variable's stored value; `name` is canonical."""
-        live: Mapping[str, Callable[[], bool | int | float | str]] = {
+        live: Mapping[str, Callable[[], Setting]] = {
             "last_insert_id": lambda: self.last_insert_id,
             "identity": lambda: self.last_insert_id,
             "warning_count": lambda: len(self.noted),
@@ -410,10 +362,16 @@ class Session:
             return self.variables[name]
         return self.server.variable(name)
 
-    def stored_function(self, name: str) -> Function | None:
-        """The stored function of this name in the current schema."""
-        routine = routines.find(self, "FUNCTION", name)
-        return None if routine is None else partial(routines.call_function, routine=routine)
+    def values(self, *, shared: bool) -> Iterator[tuple[str, Setting]]:
+        """All variables in alphabetical order, as the session or the whole server has them."""
+        for name in sorted(DEFINITIONS):
+            if not (shared and DEFINITIONS[name].reach is Reach.SESSION):
+                yield name, self.value_of(name, shared=shared)
+
+    @property
+    def in_transaction(self) -> bool:
+        """SERVER_STATUS_IN_TRANS."""
+        return self.transaction.active
 
     # Rights to write.
 
@@ -439,6 +397,20 @@ class Session:
             return
         self.check_server()
         self.check_read_write()
+
+    def check_temporary(self) -> None:
+        """Whether a temporary table may be used.
+
+        Raises:
+            MySQLError: 4091.
+        """
+        if self.transaction.xa_state:
+            raise MySQLError(
+                4091,
+                "HY000",
+                "XA: Temporary tables cannot be accessed inside XA transactions when "
+                "xa_detach_on_prepare=ON",
+            )
 
     def check_read_write(self) -> None:
         """Whether the transaction takes writes.

@@ -1,20 +1,18 @@
 """Tables that the server makes up when they are read: information_schema, performance_schema."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from sqlglot import exp
 
 from mysql_mocker.error import unknown_table
-from mysql_mocker.replication import status
-from mysql_mocker.server.engine import SYSTEM_SCHEMAS
-from mysql_mocker.server.gtid_table import COLUMNS as _GTIDS
-from mysql_mocker.server.variables import shown
+from mysql_mocker.evaluation import replication_status
 from mysql_mocker.sql.script import literal
 from mysql_mocker.sql.value import Row
-
-if TYPE_CHECKING:
-    from mysql_mocker.server.session import Session
+from mysql_mocker.state.engine import SYSTEM_SCHEMAS
+from mysql_mocker.state.gtid_table import COLUMNS as _GTIDS
+from mysql_mocker.state.session import Session
+from mysql_mocker.state.variables import shown
 
 _VARIABLES: Final = ("VARIABLE_NAME", "VARIABLE_VALUE")
 _APPLIER_FILTERS: Final = ("CHANNEL_NAME", "FILTER_NAME", "FILTER_RULE")
@@ -44,16 +42,16 @@ def rows_as_table(columns: Sequence[str], rows: Sequence[Row]) -> exp.Subquery:
     return exp.select(*picked).from_(values).subquery()
 
 
-def _variables(session: "Session", *, shared: bool) -> list[Row]:
-    return [(name, shown(value)) for name, value in session.server.variables_of(session, shared)]
+def _variables(session: Session, *, shared: bool) -> list[Row]:
+    return [(name, shown(value)) for name, value in session.values(shared=shared)]
 
 
-def _schemata(session: "Session") -> list[Row]:
+def _schemata(session: Session) -> list[Row]:
     names = sorted((*SYSTEM_SCHEMAS, *session.catalogue.schemas()))
     return [("def", name, "utf8mb4", "utf8mb4_0900_ai_ci", None, "NO") for name in names]
 
 
-def _tables(session: "Session") -> list[Row]:
+def _tables(session: Session) -> list[Row]:
     return [
         ("def", schema, name, kind, "InnoDB" if kind == "BASE TABLE" else None)
         for schema in session.catalogue.schemas()
@@ -61,7 +59,7 @@ def _tables(session: "Session") -> list[Row]:
     ]
 
 
-def _columns(session: "Session") -> list[Row]:
+def _columns(session: Session) -> list[Row]:
     found: list[Row] = []
     for schema in session.catalogue.schemas():
         for table, _ in session.catalogue.tables(schema):
@@ -75,7 +73,7 @@ def _columns(session: "Session") -> list[Row]:
     return found
 
 
-def table(session: "Session", schema: str, name: str) -> exp.Subquery | None:
+def table(session: Session, schema: str, name: str) -> exp.Subquery | None:
     """The table as a subquery; None where the schema is not the server's own.
 
     Raises:
@@ -92,7 +90,7 @@ def table(session: "Session", schema: str, name: str) -> exp.Subquery | None:
         case "performance_schema.session_variables":
             found = _VARIABLES, _variables(session, shared=False)
         case "performance_schema.processlist" | "information_schema.processlist":
-            found = _PROCESSES, session.server.processes()
+            found = _PROCESSES, session.server.clients.processes()
         case "mysql.gtid_executed":
             found = _GTIDS, session.server.engine.gtid_table.rows()
         case "performance_schema.threads":
@@ -100,9 +98,9 @@ def table(session: "Session", schema: str, name: str) -> exp.Subquery | None:
         case "performance_schema.replication_applier_filters":
             found = _APPLIER_FILTERS, []
         case "performance_schema.replication_connection_status":
-            found = status.CONNECTION, status.connection(session.server)
+            found = replication_status.CONNECTION, replication_status.connection(session.server)
         case "performance_schema.replication_applier_status_by_worker":
-            found = status.WORKER, status.worker(session.server)
+            found = replication_status.WORKER, replication_status.worker(session.server)
         case "information_schema.schemata":
             found = _SCHEMATA, _schemata(session)
         case "information_schema.tables":

@@ -6,20 +6,19 @@ by what is in it.
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from sqlglot import exp
 
+from mysql_mocker.columns import value_type
+from mysql_mocker.columns.parameter_type import TEXT, is_parameter, parameter_type
+from mysql_mocker.columns.value_type import ValueType
 from mysql_mocker.error import MySQLError
-from mysql_mocker.server.variables import VERSION, canonical
 from mysql_mocker.sql.value import Value
-from mysql_mocker.wire import value_type
-from mysql_mocker.wire.parameter_type import TEXT, is_parameter, parameter_type
-from mysql_mocker.wire.value_type import ValueType
+from mysql_mocker.state.routine import find
+from mysql_mocker.state.session import Session
+from mysql_mocker.state.variables import VERSION, canonical
 from protocol.constants import FieldType
-
-if TYPE_CHECKING:
-    from mysql_mocker.server.session import Session
 
 ColumnType = Callable[[exp.Column], ValueType | None]
 QueryType = Callable[[exp.Expr], ValueType | None]
@@ -90,7 +89,7 @@ class ExpressionTypes:
 
     def __init__(
         self,
-        session: "Session",
+        session: Session,
         values: dict[str, Value],
         column: ColumnType,
         query: QueryType,
@@ -260,7 +259,7 @@ class ExpressionTypes:
         if name in _NOW:
             return value_type.datetime(_digits(node.expressions[0] if node.expressions else None))
         known = _FUNCTIONS.get(name)
-        if known is not None or self._session.stored_function(node.name) is None:
+        if known is not None or find(self._session, "FUNCTION", node.name) is None:
             return known
         # What RETURNS says is not kept: most return a number.
         return ValueType(FieldType.MYSQL_TYPE_LONG, 11, nullable=True)

@@ -1,34 +1,76 @@
 """The transaction of one session: when it starts, what it wrote, how it ends."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Protocol, TypeVar
 
 from mysql_mocker.error import MySQLError, lock_wait_timeout
 from mysql_mocker.replication.binlog import Write
-from mysql_mocker.server.semi_sync import WaitPoint
-from mysql_mocker.server.storage import Storage
-from mysql_mocker.server.variables import DEFINITIONS
+from mysql_mocker.state.detached import Detached
+from mysql_mocker.state.gtid_next import GtidNext
+from mysql_mocker.state.instance import Instance
+from mysql_mocker.state.semi_sync import WaitPoint
+from mysql_mocker.state.storage import Storage
+from mysql_mocker.state.trackers import Trackers
+from mysql_mocker.state.variables import DEFINITIONS, Setting
 from protocol.gtid import GtidSet
 
-if TYPE_CHECKING:
-    from mysql_mocker.server.session import Session
+_T = TypeVar("_T")
 
 
-@dataclass(slots=True)
-class Detached:
-    """A transaction after XA PREPARE: it belongs to no session (and keeps the write lock).
+class Owner(Protocol):
+    """What a transaction needs of its session.
 
     Attributes:
-        storage: the connection with the open SQLite transaction.
-        writes: what it did.
-        locked: whether it holds the engine's write lock.
+        storage: its connection to the data; XA PREPARE gives it another one.
+        next_read_only: what SET TRANSACTION said of the next transaction, if it did.
+        next_isolation: the same of its isolation.
     """
 
     storage: Storage
-    writes: list[Write]
-    locked: bool
+    next_read_only: bool | None
+    next_isolation: str | None
+
+    @property
+    def applies(self) -> bool:
+        """Whether it does what a source did, which no server refuses."""
+        ...
+
+    @property
+    def id(self) -> int:
+        """CONNECTION_ID()."""
+        ...
+
+    @property
+    def server(self) -> Instance:
+        """Where it runs."""
+        ...
+
+    @property
+    def variables(self) -> dict[str, Setting]:
+        """Its system variables."""
+        ...
+
+    @property
+    def trackers(self) -> Trackers:
+        """What its client is told of."""
+        ...
+
+    @property
+    def gtid_next(self) -> GtidNext:
+        """What names its next transaction."""
+        ...
+
+    def check_write(self) -> None:
+        """Raises 1290 or 1792 where nothing may be written."""
+        ...
+
+    async def interruptible(
+        self, work: Coroutine[None, None, _T], seconds: float | None = None
+    ) -> _T | None:
+        """What `work` gives, None if it takes longer."""
+        ...
 
 
 @dataclass(slots=True)
@@ -50,7 +92,7 @@ class Transaction:
         xa_state: ``ACTIVE`` behind XA START, ``IDLE`` behind XA END, else empty.
     """
 
-    session: "Session"
+    session: Owner
     explicit: bool = False
     implicit: bool = False
     read_only: bool = False

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from mysql_mocker.columns.result_columns import ResultColumns, computed, parameters
 from mysql_mocker.error import MySQLError
-from mysql_mocker.server.session import Session
 from mysql_mocker.sql.script import Statement
+from mysql_mocker.state.session import Session
 from mysql_mocker.statements import prepare
 from mysql_mocker.wire import binary
-from mysql_mocker.wire.columns import ResultColumns, computed, parameters
 from protocol.errors import ServerErrorCode
 from protocol.parameter import ParameterType, QueryAttribute
 from protocol.prepared_statement import ComStmtExecute, ComStmtSendLongData

@@ -1,0 +1,1 @@
+"""What expressions of a session are worth: variables, functions, tables that are made up."""

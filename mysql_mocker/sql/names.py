@@ -1,0 +1,11 @@
+"""How names are written in SQLite's SQL."""
+
+
+def stored_name(schema: str, table: str) -> str:
+    """The SQLite name of a table."""
+    return f"{schema}.{table}"
+
+
+def quoted(name: str) -> str:
+    """A name as SQLite's SQL has it."""
+    return '"' + name.replace('"', '""') + '"'
