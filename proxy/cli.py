@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from proxy.config import Config, ConfigError, load
-from proxy.options import OPTIONS, did_you_mean
+from proxy.config.options import OPTIONS, did_you_mean
 from proxy.version import description
 
 USAGE_ERROR: Final = 2

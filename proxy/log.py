@@ -8,7 +8,7 @@ import logging
 import time
 from typing import Final
 
-from proxy.options import LogLevel
+from proxy.config.words import LogLevel
 
 _FORMAT: Final = "%(asctime)s.%(msecs)03dZ %(levelname)s {worker}%(name)s: %(message)s"
 

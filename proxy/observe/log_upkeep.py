@@ -23,7 +23,7 @@ from typing import Final
 
 import zstandard
 
-from proxy.log_keep import LogKeep
+from proxy.config.log_keep import LogKeep
 from proxy.observe.metrics import LogTask, Metrics
 
 LOOK_INTERVAL_S = 60.0

@@ -5,7 +5,7 @@ import pytest
 from protocol.constants import Capability
 from protocol.response import ErrPacket
 from proxy.address import Address
-from proxy.tables import Table
+from proxy.config.tables import Table
 from routing.consistency.decision import Level, Scope
 from routing.consistency.rules import Adjustment
 from tests.faults.client import (

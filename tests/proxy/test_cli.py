@@ -10,7 +10,7 @@ import pytest
 import protocol
 from proxy import cli, workers
 from proxy.config import Config, load
-from proxy.options import OPTIONS
+from proxy.config.options import OPTIONS
 from proxy.version import VERSION
 
 ROOT = Path(__file__).parents[2]

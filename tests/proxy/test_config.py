@@ -7,12 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy import tables
 from proxy.address import Address
-from proxy.config import Config, ConfigError, load
-from proxy.log_keep import LogKeep
-from proxy.options import OPTIONS
-from proxy.values import consistency
+from proxy.config import Config, ConfigError, load, tables
+from proxy.config.log_keep import LogKeep
+from proxy.config.options import OPTIONS
+from proxy.config.values import consistency
 from routing.consistency.decision import Level, LostPolicy, Scope, TimeoutPolicy
 from routing.consistency.rules import MAX_STALENESS, Rules, written_level
 

@@ -16,9 +16,9 @@ import pytest
 from proxy.address import Address
 from proxy.client import listener
 from proxy.config import Config
+from proxy.config.tables import Table
 from proxy.observe.metrics import Metrics
 from proxy.proxy import serve
-from proxy.tables import Table
 from proxy.tls import build, make_key_ring
 from routing.consistency.rules import NO_ADJUSTMENT
 from tests.real_mysql.server import free_port

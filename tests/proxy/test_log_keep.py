@@ -1,6 +1,6 @@
 import pytest
 
-from proxy.log_keep import LogKeep
+from proxy.config.log_keep import LogKeep
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from proxy.log_keep import LogKeep
+from proxy.config.log_keep import LogKeep
 from proxy.observe import log_upkeep
 from proxy.observe.log_upkeep import LogUpkeep
 from proxy.observe.metrics import Metrics

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.config import ConfigError, load
-from proxy.secret_files import read_keys
+from proxy.config.secret_files import read_keys
 from routing.consistency.causal_token import MIN_KEY
 
 

@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy import tables
 from proxy.address import Address
-from proxy.config import Config, ConfigError, load
-from proxy.tables import Table
-from proxy.values import consistency
+from proxy.config import Config, ConfigError, load, tables
+from proxy.config.tables import Table
+from proxy.config.values import consistency
 from routing.consistency.decision import Level, Scope, TimeoutPolicy
 from routing.consistency.rules import NO_ADJUSTMENT, Adjustment, Rules
 

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from protocol.rsa import encrypt_password
 from proxy.address import Address
 from proxy.config import Config, ConfigError
-from proxy.options import ServerTls
+from proxy.config.words import ServerTls
 from proxy.server import tls
 from proxy.server.tls import ServerContext
 from proxy.tls import KeyRing, build, make_key_ring, self_signed

@@ -1,20 +1,14 @@
 """What one option says of another."""
 
-from __future__ import annotations
+from collections.abc import Callable
 
-from typing import TYPE_CHECKING
-
-from proxy import toml_text
+from proxy.address import Address
+from proxy.config import toml_text
+from proxy.config.config import Config
 from routing.consistency.decision import Scope
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from proxy.address import Address
-    from proxy.config import Config
-
-    Fail = Callable[[str, str], Exception]
-    """Makes the error of an option (its name, what is wrong); it says where that was given."""
+Fail = Callable[[str, str], Exception]
+"""Makes the error of an option (its name, what is wrong); it says where that was given."""
 
 
 def check(config: Config, fail: Fail) -> None:

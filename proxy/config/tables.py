@@ -4,9 +4,9 @@ import difflib
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Final, TypeVar
 
-from proxy import toml_text, values
 from proxy.address import Address
-from proxy.options import BY_NAME
+from proxy.config import toml_text, values
+from proxy.config.options import BY_NAME
 from routing.consistency.rules import NO_ADJUSTMENT, Adjustment, written_level
 
 K = TypeVar("K", bound=Hashable)

@@ -1,0 +1,77 @@
+"""Options of how clients connect."""
+
+from typing import Final
+
+from proxy.config import values
+from proxy.config.option import Option
+from proxy.config.words import ClientTls
+
+_GROUP: Final = "clients"
+
+OPTIONS: Final = (
+    Option(
+        "listen",
+        values.address("0.0.0.0", 6446, 0),
+        "[HOST]:PORT",
+        "where clients connect; without HOST: every IPv4 interface (default 127.0.0.1:6446)",
+        _GROUP,
+    ),
+    Option(
+        "client-tls",
+        values.choice(values.words(ClientTls)),
+        "MODE",
+        "TLS between client and proxy (default preferred)",
+        _GROUP,
+        choices=values.words(ClientTls),
+    ),
+    Option(
+        "client-tls-cert",
+        values.path,
+        "FILE",
+        "PEM certificate chain shown to clients (default: self-signed, new at each start)",
+        _GROUP,
+    ),
+    Option("client-tls-key", values.path, "FILE", "PEM private key of that certificate", _GROUP),
+    Option(
+        "rsa-key",
+        values.path,
+        "FILE",
+        "PEM RSA private key for passwords sent without TLS (default: new at each start)",
+        _GROUP,
+    ),
+    Option(
+        "client-compression",
+        values.algorithms,
+        "ALGORITHM[,…]",
+        "what clients may choose (default zlib,zstd,uncompressed)",
+        _GROUP,
+    ),
+    Option(
+        "max-connections",
+        values.integer(1, 1_000_000),
+        "N",
+        "clients per worker; further ones get error 1040 (default 10000)",
+        _GROUP,
+    ),
+    Option(
+        "handshake-timeout",
+        values.duration(600),
+        "TIME",
+        "time a client has to log in (default 10s)",
+        _GROUP,
+    ),
+    Option(
+        "max-allowed-packet",
+        values.size(1024, 1 << 30),
+        "SIZE",
+        "largest packet taken from a client or a server, such as 64M (default 64M)",
+        _GROUP,
+    ),
+    Option(
+        "max-prepared-statements",
+        values.integer(1, 1 << 20),
+        "N",
+        "most prepared statements of one client at a time (default 4096)",
+        _GROUP,
+    ),
+)

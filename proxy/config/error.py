@@ -1,0 +1,5 @@
+"""What is raised where a configuration cannot be used."""
+
+
+class ConfigError(Exception):
+    """The configuration cannot be used; the message says where, what, and what is allowed."""

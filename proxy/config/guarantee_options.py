@@ -1,0 +1,143 @@
+"""Options of what a read must see, and what is done where it cannot."""
+
+from typing import Final
+
+from proxy.config import values
+from proxy.config.option import Option
+from proxy.config.words import Explain, Failover, FilteredReplicas, Place
+from routing.consistency.decision import Level, LostPolicy, Scope, TimeoutPolicy
+
+_GROUP: Final = "the guarantee"
+_WEEK: Final = 7 * 86_400.0
+
+OPTIONS: Final = (
+    Option(
+        "consistency",
+        values.consistency,
+        "LEVEL",
+        "what a read must see (default READ_OWN_WRITES)",
+        _GROUP,
+        choices=tuple(
+            f"{level}(TIME)" if level is Level.BOUNDED_STALENESS else level for level in Level
+        ),
+    ),
+    Option(
+        "scope",
+        values.scope,
+        "SCOPE",
+        "whose writes count as a session's own (default connection)",
+        _GROUP,
+        choices=tuple(Scope),
+    ),
+    Option(
+        "wait-budget",
+        values.wait_budget,
+        "TIME",
+        "how long a read may wait for a replica, such as 250ms or 1s (default 250ms)",
+        _GROUP,
+    ),
+    Option(
+        "on-timeout",
+        values.timeout_policy,
+        "POLICY",
+        "what a read gets whose wait budget ran out (default primary)",
+        _GROUP,
+        choices=tuple(TimeoutPolicy),
+    ),
+    Option(
+        "scope-limit",
+        values.integer(1, 10_000_000),
+        "N",
+        "scopes wider than a connection that are kept per worker (default 10000)",
+        _GROUP,
+    ),
+    Option(
+        "scope-age",
+        values.duration(_WEEK),
+        "TIME",
+        "time after which one that nobody uses is dropped (default 1h)",
+        _GROUP,
+    ),
+    Option(
+        "view-age",
+        values.duration_or_0(_WEEK),
+        "TIME",
+        "how long it is taken for known which views are plain; 0 for ever plain (default 60s)",
+        _GROUP,
+    ),
+    Option(
+        "token-key-file",
+        values.path,
+        "FILE",
+        "file of the keys of tokens, one per line; the first signs",
+        _GROUP,
+    ),
+    Option(
+        "token-lifetime",
+        values.duration(_WEEK),
+        "TIME",
+        "how long a token is taken (default 1h)",
+        _GROUP,
+    ),
+    Option(
+        "primary-fallback-rate",
+        values.number(0.001, 1_000_000),
+        "RATE",
+        "reads per second and worker that may leave late replicas for the primary (default 2000)",
+        _GROUP,
+    ),
+    Option(
+        "on-lost-writes",
+        values.lost_policy,
+        "POLICY",
+        "what a read gets after acknowledged writes are gone from the primary (default error)",
+        _GROUP,
+        choices=tuple(LostPolicy),
+    ),
+    Option(
+        "failover",
+        values.choice(values.words(Failover)),
+        "MODE",
+        "whom the proxy takes for the primary when it has failed (default off)",
+        _GROUP,
+        choices=values.words(Failover),
+    ),
+    Option(
+        "proof-max-age",
+        values.duration(_WEEK, zero=True),
+        "TIME",
+        "how long a replica counts as what it was without being asked; 0 is never (default 1s)",
+        _GROUP,
+    ),
+    Option(
+        "filtered-replicas",
+        values.choice(values.words(FilteredReplicas)),
+        "MODE",
+        "whether replicas that leave out writes may answer guarded reads (default refuse)",
+        _GROUP,
+        choices=values.words(FilteredReplicas),
+    ),
+    Option(
+        "metadata-reads",
+        values.choice(values.words(Place)),
+        "PLACE",
+        "who answers SHOW and reads of information_schema: primary or replica (default primary)",
+        _GROUP,
+        choices=values.words(Place),
+    ),
+    Option(
+        "explain",
+        values.choice(values.words(Explain)),
+        "PLACE",
+        "who explains: whoever the statement would go to, or the primary (default statement)",
+        _GROUP,
+        choices=values.words(Explain),
+    ),
+    Option(
+        "self-audit",
+        values.number(0, 1),
+        "SHARE",
+        "share of the replicas' reads that are checked while they run (default 0.001)",
+        _GROUP,
+    ),
+)

@@ -1,0 +1,78 @@
+"""Options of processes, metrics, logs and state."""
+
+from typing import Final
+
+from proxy.config import values
+from proxy.config.log_keep import LogKeep
+from proxy.config.option import Option
+from proxy.config.words import LogCompression, LogLevel
+
+_GROUP: Final = "operation"
+
+OPTIONS: Final = (
+    Option(
+        "workers",
+        values.integer(1, 256),
+        "N",
+        "processes that share the port (default 1)",
+        _GROUP,
+    ),
+    Option(
+        "metrics",
+        values.address("0.0.0.0", None, 0),
+        "[HOST]:PORT",
+        "serve Prometheus metrics at http://HOST:PORT/metrics",
+        _GROUP,
+    ),
+    Option(
+        "routing-log",
+        values.path,
+        "DIR",
+        "write one record per statement below this directory",
+        _GROUP,
+    ),
+    Option(
+        "routing-log-keep",
+        LogKeep.read,
+        "AGE[,SIZE]",
+        "age and size of what is kept of it, such as 30d or 30d,100G (default all)",
+        _GROUP,
+    ),
+    Option(
+        "routing-log-compression",
+        values.choice(values.words(LogCompression)),
+        "ALGORITHM",
+        "how closed files of it are compressed (default zstd)",
+        _GROUP,
+        choices=values.words(LogCompression),
+    ),
+    Option(
+        "routing-log-sync",
+        values.duration_or_0(3600),
+        "TIME",
+        "how often it is brought to the disk; 0 only with complete files (default 1s)",
+        _GROUP,
+    ),
+    Option(
+        "state-dir",
+        values.path,
+        "DIR",
+        "keep who the primary is (failover = read_only) and scopes (one worker) in this directory",
+        _GROUP,
+    ),
+    Option(
+        "proxy-name",
+        values.name,
+        "NAME",
+        "this proxy's name in the routing log (default: the host name)",
+        _GROUP,
+    ),
+    Option(
+        "log-level",
+        values.choice(values.words(LogLevel)),
+        "LEVEL",
+        "least severe message written to stderr (default info)",
+        _GROUP,
+        choices=values.words(LogLevel),
+    ),
+)

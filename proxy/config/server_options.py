@@ -1,0 +1,99 @@
+"""Options of how servers are reached and watched."""
+
+from typing import Final
+
+from proxy.config import values
+from proxy.config.option import Option
+from proxy.config.words import ServerTls, Switch
+
+_GROUP: Final = "the way to the servers"
+
+OPTIONS: Final = (
+    Option(
+        "connect-timeout",
+        values.duration(600),
+        "TIME",
+        "time a server has to accept and log in (default 5s)",
+        _GROUP,
+    ),
+    Option(
+        "kept-connections",
+        values.integer(0, 10_000),
+        "N",
+        "connections to each server kept for later logins, per worker; 0 is off (default 32)",
+        _GROUP,
+    ),
+    Option(
+        "kept-connection-age",
+        values.duration(3600),
+        "TIME",
+        "how long such a connection waits for a login (default 5s)",
+        _GROUP,
+    ),
+    Option(
+        "login-age",
+        values.duration_or_0(3600),
+        "TIME",
+        "how long a server's word on a login holds for logins like it; 0 asks each time (default"
+        " 5s)",
+        _GROUP,
+    ),
+    Option(
+        "server-tls",
+        values.choice(values.words(ServerTls)),
+        "MODE",
+        "TLS between proxy and servers (default preferred)",
+        _GROUP,
+        choices=values.words(ServerTls),
+    ),
+    Option(
+        "server-tls-ca",
+        values.path,
+        "FILE",
+        "PEM certificates of the CAs that verify_* trusts",
+        _GROUP,
+    ),
+    Option(
+        "server-compression",
+        values.algorithms_or_off,
+        "ALGORITHM[,…]",
+        "zlib, zstd, uncompressed or several in order of preference, or off (default off)",
+        _GROUP,
+    ),
+    Option(
+        "monitor-user",
+        values.user,
+        "USER",
+        "account with which the servers are watched; it needs no privilege",
+        _GROUP,
+    ),
+    Option(
+        "monitor-password-file",
+        values.path,
+        "FILE",
+        "file that holds that account's password",
+        _GROUP,
+    ),
+    Option(
+        "monitor-interval",
+        values.duration(60),
+        "TIME",
+        "time between two looks (default 1s)",
+        _GROUP,
+    ),
+    Option(
+        "heartbeat-table",
+        values.table,
+        "SCHEMA.TABLE",
+        "pt-heartbeat's table: measures lag where the monitor may read nothing better",
+        _GROUP,
+    ),
+    Option(
+        "binlog-lag",
+        values.choice(values.words(Switch)),
+        "MODE",
+        "read replicas' binary logs for the lag of every transaction (default off)",
+        _GROUP,
+        choices=values.words(Switch),
+    ),
+)

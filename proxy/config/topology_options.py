@@ -1,0 +1,26 @@
+"""Options that name the servers."""
+
+from typing import Final
+
+from proxy.config import values
+from proxy.config.option import Option
+
+_GROUP: Final = "the servers"
+
+OPTIONS: Final = (
+    Option(
+        "primary",
+        values.server,
+        "HOST:PORT",
+        "the server that takes writes (default port 3306); required",
+        _GROUP,
+    ),
+    Option(
+        "replicas",
+        values.servers,
+        "HOST:PORT[,…]",
+        "servers that replicate from the primary by GTID; may be given several times",
+        _GROUP,
+        repeatable=True,
+    ),
+)

@@ -1,0 +1,13 @@
+"""Options that take one of a few words, and which."""
+
+from typing import Literal
+
+ClientTls = Literal["preferred", "disabled", "required"]
+ServerTls = Literal["disabled", "preferred", "required", "verify_ca", "verify_identity"]
+LogLevel = Literal["debug", "info", "warning", "error"]
+Failover = Literal["off", "read_only"]
+Switch = Literal["off", "on"]
+FilteredReplicas = Literal["refuse", "allow"]
+Place = Literal["primary", "replica"]
+Explain = Literal["statement", "primary"]
+LogCompression = Literal["zstd", "off"]
