@@ -13,8 +13,9 @@ from proxy.channel import ChannelClosedError, PacketChannel
 from proxy.server.account import Requirement
 from proxy.server.errors import ServerRefusedError, ServerUnreachableError
 from proxy.server.kept import Kept
-from proxy.server.opened import Lent, Opened, Settings
+from proxy.server.opened import Lent, Opened
 from proxy.server.relogin import change_user
+from proxy.server.settings import Settings
 from routing.servers.topology import Role
 
 if TYPE_CHECKING:

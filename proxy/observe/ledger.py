@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from proxy.client.session import ClientSession
     from proxy.observe.metrics import Metrics
     from proxy.observe.routing_log import RoutingLog
-    from proxy.server.query import Identity
+    from proxy.server.identity import Identity
     from routing.consistency.rules import Rules
     from routing.consistency.scope import ScopeState
     from routing.servers.lag import Look, Transaction

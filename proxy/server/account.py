@@ -7,25 +7,13 @@ from __future__ import annotations
 
 import re
 from enum import Enum
-from typing import TYPE_CHECKING, Final
-
-from proxy.server.errors import ServerRefusedError
-from proxy.server.query import answer, query
-
-if TYPE_CHECKING:
-    from proxy.channel import PacketChannel
-    from proxy.server.connection import ServerConnection
+from typing import Final
 
 SHOW: Final = b"SHOW CREATE USER CURRENT_USER()"
 """Everybody may ask it of the own account; of a proxy user's it is the proxied one, whose clause a
 server holds, too."""
-_COMMIT: Final = b"COMMIT AND NO CHAIN NO RELEASE"
 _CLAUSE: Final = re.compile(rb" REQUIRE (NONE|SSL|X509|SUBJECT|ISSUER|CIPHER)\b")
 _LIMIT: Final = re.compile(rb" MAX_[A-Z_]+ [0-9]")
-_UNREADABLE: Final = b"?"
-_NO_ACCOUNTS: Final = 1290
-"""ER_OPTION_PREVENTS_STATEMENT: the server runs without accounts (--skip-grant-tables)."""
-_IN_TRANS: Final = 0x0001
 
 
 class Requirement(Enum):
@@ -56,23 +44,3 @@ def is_limited(text: bytes) -> bool:
     A name, a hash or a comment that looks like a limit counts as one.
     """
     return _LIMIT.search(text) is not None
-
-
-async def account_of(channel: PacketChannel, connection: ServerConnection) -> bytes:
-    """The account that has logged in, as a server tells it that was asked to `SHOW` it.
-
-    Empty where the server runs without accounts.
-
-    Raises:
-        ServerRefusedError, ChannelClosedError, ProtocolError: as `query`.
-    """
-    try:
-        row = await answer(channel, connection)
-    except ServerRefusedError as error:
-        if error.error.code == _NO_ACCOUNTS:
-            return b""
-        raise
-    if connection.stream.status & _IN_TRANS:
-        # Without autocommit it began a transaction, which would hold a lock on the accounts.
-        await query(channel, connection, _COMMIT)
-    return (row[0] if row else b"") or _UNREADABLE

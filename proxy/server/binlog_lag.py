@@ -18,7 +18,7 @@ from protocol.errors import ProtocolError, ServerErrorCode
 from proxy import tasks
 from proxy.channel import ChannelClosedError
 from proxy.server.errors import ServerRefusedError, ServerUnreachableError
-from proxy.server.login import open_connection
+from proxy.server.opening import open_connection
 from proxy.server.query import query
 from routing.servers.lag import between
 from routing.servers.topology import Role

@@ -33,10 +33,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from proxy.server.account import Requirement
-    from proxy.server.connection import ServerConnection
+    from proxy.server.identity import Identity
     from proxy.server.login import Login
-    from proxy.server.opened import Settings
-    from proxy.server.query import Identity
+    from proxy.server.settings import Settings
 
 _SHOWN: Final = (
     b"@@character_set_client,@@character_set_results,@@collation_connection,IFNULL(@@proxy_user,''),"
@@ -104,26 +103,30 @@ def question(role: Role) -> bytes:
     return _QUESTION_WITH_SCHEMA if role is Role.PRIMARY else _QUESTION
 
 
-def preface(connection: ServerConnection, judged: Judged, own: Mapping[str, str]) -> list[bytes]:
+def preface(
+    role: Role, judged: Judged, own: Mapping[str, str], has_attributes: bool
+) -> list[bytes]:
     """Packets for the first write of the session that a connection is lent to.
 
     They tell a server's operator whose it is, and have the server look up again what the account
     may do, which a session keeps while it has no role.
 
     Args:
-        connection: it.
+        role: of the server that it leads to.
         judged: the login that it was opened by.
         own: Tidegate's attributes of the session.
+        has_attributes: queries on it have attributes.
     """
     statements = [attributes.told(own)]
-    if connection.server.role is Role.PRIMARY and not judged.identity.has_roles:
+    if role is Role.PRIMARY and not judged.identity.has_roles:
         statements.append(b"SET ROLE NONE")
-    return [frame(com_query(sql, connection.query_attributes), 0) for sql in statements]
+    return [frame(com_query(sql, has_attributes), 0) for sql in statements]
 
 
 def judged(
-    connection: ServerConnection,
     settings: Settings,
+    made: bytes,
+    has_attributes: bool,
     identity: Identity,
     requirement: Requirement,
     row: bytes | None,
@@ -132,8 +135,9 @@ def judged(
     """A login as it ended; None if its connection is never to be lent.
 
     Args:
-        connection: to the server.
-        settings: those that were made on it.
+        settings: what its connection is for.
+        made: the statement that made them.
+        has_attributes: queries on it have attributes.
         identity: what the server said of itself.
         requirement: what its client's connection must be.
         row: the answer to `question`, as it came.
@@ -148,10 +152,9 @@ def judged(
     names = [value or b"" for value in values[:3]]
     if not all(_NAME.fullmatch(name) for name in names):
         return None
-    restoring = connection.settings + (
+    restoring = made + (
         b",character_set_client=%b,character_set_results=%b,collation_connection=%b" % tuple(names)
     )
-    has_attributes = connection.query_attributes
     packets = [RESET, frame(com_query(ROLLBACK, has_attributes), 0)]
     if login.database is not None:
         schema = login.database.encode("utf-8", "surrogateescape")

@@ -9,7 +9,7 @@ is given what its login gave (`proxy.server.judged`).
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 from protocol.command import com_query
 from protocol.packet import frame
@@ -17,12 +17,23 @@ from proxy.server.connection import DEFAULTS, PREPARE, Purpose, ServerConnection
 from proxy.server.judged import RESET, ROLLBACK
 
 if TYPE_CHECKING:
-    from proxy.server.pool import Pool
     from routing.servers.topology import Server
 
 _CLEAN_UP: Final = tuple(
     RESET + frame(com_query(ROLLBACK, attributes), 0) for attributes in (False, True)
 )
+
+
+class Keeper(Protocol):
+    """Who has them all."""
+
+    def give_back(self, kept: Kept) -> None:
+        """Nobody was greeted with its id after all."""
+        ...
+
+    def drop(self, kept: Kept, cause: Literal["refused", "lost"]) -> None:
+        """It cannot be used any more."""
+        ...
 
 
 class Kept:
@@ -43,7 +54,7 @@ class Kept:
     )
 
     def __init__(
-        self, pool: Pool, connection: ServerConnection, username: str, since: float
+        self, pool: Keeper, connection: ServerConnection, username: str, since: float
     ) -> None:
         """Take a connection over, which is used up; ChannelClosedError if it is gone."""
         self.clean = self.as_judged = connection.unused

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from protocol.errors import ProtocolError
 from proxy.channel import ChannelClosedError
 from proxy.server.errors import ServerRefusedError, ServerUnreachableError
-from proxy.server.login import open_connection
+from proxy.server.opening import open_connection
 from proxy.server.query import query
 
 if TYPE_CHECKING:

@@ -28,10 +28,11 @@ from proxy.server.errors import ServerRefusedError, ServerUnreachableError
 from proxy.server.greeting import Greeted
 from proxy.server.judged import preface
 from proxy.server.kept import Kept
-from proxy.server.login import open_session
-from proxy.server.opened import Lent, Opened, Sandbox, Settings
+from proxy.server.opened import Lent, Opened, Sandbox
+from proxy.server.opening import open_session
 from proxy.server.pool import OF_LINK
 from proxy.server.relogin import change_user
+from proxy.server.settings import Settings
 from routing.servers.topology import Role
 
 if TYPE_CHECKING:
@@ -110,7 +111,10 @@ class Logins:
             connection.tracks_all = tracking == "ALL_GTIDS"
             connection.begin_with(
                 IMITATE if server.role is Role.PRIMARY else PREPARE,
-                *preface(connection, judged, login.own_attributes),
+                *preface(
+                    *(server.role, judged, login.own_attributes),
+                    connection.query_attributes,
+                ),
             )
             return Lent(connection, judged.identity, judged.requirement)
         return None

@@ -14,7 +14,8 @@ from proxy.server.binlog_lag import BinlogLag
 from proxy.server.errors import ServerRefusedError, ServerUnreachableError
 from proxy.server.filters import RIGHTS, left_out_by_applier, left_out_of_binary_log
 from proxy.server.lag import LagWatch
-from proxy.server.login import Login, open_connection
+from proxy.server.login import Login
+from proxy.server.opening import open_connection
 from proxy.server.query import identify
 from proxy.server.sources import sources
 from proxy.server.succession import Succession

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from protocol.constants import ServerStatus
 from protocol.errors import ServerErrorCode
 from proxy.channel import ChannelClosedError
-from proxy.server.account import SHOW, Requirement, account_of, read_requirement
+from proxy.server.account import SHOW, Requirement, read_requirement
 from proxy.server.errors import PacketLimitLoweredError, ServerRefusedError
 from proxy.server.judged import judged, question
-from proxy.server.query import answer, ask, identify
-from proxy.server.settings import ROOM, primary_settings
+from proxy.server.query import answer, ask, identify, query
+from proxy.server.settings import ROOM, Settings, primary_settings
 from routing.servers.topology import Role
 
 if TYPE_CHECKING:
     from protocol.response import ErrPacket
     from proxy.channel import PacketChannel
     from proxy.server.connection import Owner, ServerConnection
-    from proxy.server.login import Login
-    from proxy.server.query import Identity
+    from proxy.server.identity import Identity
+
+
+_COMMIT: Final = b"COMMIT AND NO CHAIN NO RELEASE"
+_UNREADABLE: Final = b"?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,25 +103,6 @@ class Sandbox:
         return outcome if isinstance(outcome, Opened) else None
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """How a connection is made fit for its purpose.
-
-    Attributes:
-        role: what it is for; the server may get another role before it is made.
-        tracking: its session_track_gtids.
-        schema: its default schema.
-        login: whose login it is, if what the server makes of it is to be remembered (`Judged`).
-        at: when that was sent, monotonic s.
-    """
-
-    role: Role
-    tracking: str
-    schema: str
-    login: Login | None = None
-    at: float = 0.0
-
-
 async def settle(
     connection: ServerConnection,
     channel: PacketChannel,
@@ -164,7 +149,7 @@ async def settle(
         if SHOW in behind:
             awaited -= 1
             try:
-                account = await account_of(channel, connection)
+                account = await _account_of(channel, connection)
             except ServerRefusedError as error:
                 if requires or _is_expired(error):
                     raise
@@ -180,7 +165,15 @@ async def settle(
     connection.tracks_all = settings.tracking == "ALL_GTIDS"
     requirement = read_requirement(account) if account and requires else Requirement.NOTHING
     if settings.login is not None:
-        connection.judged = judged(connection, settings, identity, requirement, row, account)
+        connection.judged = judged(
+            settings=settings,
+            made=connection.settings,
+            has_attributes=connection.query_attributes,
+            identity=identity,
+            requirement=requirement,
+            row=row,
+            account=account,
+        )
     return Opened(connection, channel, identity, requirement)
 
 
@@ -233,3 +226,23 @@ async def _defaults(channel: PacketChannel, connection: ServerConnection) -> byt
 def _is_expired(error: ServerRefusedError) -> bool:
     """Whether a server refused a statement for the password's sake."""
     return error.error.code == ServerErrorCode.ER_MUST_CHANGE_PASSWORD.code
+
+
+async def _account_of(channel: PacketChannel, connection: ServerConnection) -> bytes:
+    """The account that has logged in, as a server tells it that was asked to `SHOW` it.
+
+    Empty where the server runs without accounts.
+
+    Raises:
+        ServerRefusedError, ChannelClosedError, ProtocolError: as `query`.
+    """
+    try:
+        row = await answer(channel, connection)
+    except ServerRefusedError as error:
+        if error.error.code == ServerErrorCode.ER_OPTION_PREVENTS_STATEMENT.code:
+            return b""
+        raise
+    if connection.stream.status & ServerStatus.SERVER_STATUS_IN_TRANS:
+        # Without autocommit it began a transaction, which would hold a lock on the accounts.
+        await query(channel, connection, _COMMIT)
+    return (row[0] if row else b"") or _UNREADABLE

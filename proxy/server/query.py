@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from protocol.command import com_query
@@ -18,6 +17,7 @@ from protocol.response_stream import RESULTS
 from protocol.resultset import ColumnDefinition41, parse_text_row
 from proxy.channel import ChannelClosedError
 from proxy.server.errors import ServerRefusedError
+from proxy.server.identity import Identity
 from routing.servers.topology import Role
 
 if TYPE_CHECKING:
@@ -41,49 +41,6 @@ _PRESENT: Final = _IDENTITY % b"0"
 """Where the process is known: to look its Uptime up takes it as long as all the rest."""
 _IDENTITY_COLUMNS: Final = 15
 _NUMBER: Final = re.compile(rb"[0-9]{1,10}")
-
-
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """What a server said of itself, and when.
-
-    Attributes:
-        executed: `@@GLOBAL.gtid_executed`.
-        owned: what it is committing; replicas may have some of it already.
-        sql_mode: of the session that asked.
-        autocommit: likewise; the status flags do not tell of a server's default (they say on).
-        character_set: its character_set_client.
-        max_allowed_packet: likewise; the server refuses a packet of so many bytes.
-        has_roles: roles are active in it.
-        read_only: `@@GLOBAL.read_only`.
-        counted: the account may have so many connections at a time; 0 is any number.
-        init_connect: statements run at the begin of each connection.
-        asked_us: UTC µs when the question was sent.
-        answered_us: UTC µs when the answer was there.
-        grew: the server's applied set became larger by it, or began anew.
-    """
-
-    executed: GtidSet
-    owned: GtidSet
-    sql_mode: str
-    autocommit: bool
-    character_set: str
-    max_allowed_packet: int
-    has_roles: bool
-    read_only: bool
-    counted: int
-    init_connect: bool
-    asked_us: int
-    answered_us: int
-    grew: bool
-
-    @property
-    def keepable(self) -> bool:
-        """Whether COM_CHANGE_USER can make of the connection what a new one would be.
-
-        It runs no init_connect; and while nobody has the connection it counts for the account.
-        """
-        return not self.counted and not self.init_connect
 
 
 async def query(

@@ -19,14 +19,15 @@ from proxy.server import attributes
 from proxy.server.connection import ServerConnection
 from proxy.server.errors import ServerUnreachableError
 from proxy.server.greeting import LOGIN_PACKET_LIMIT
-from proxy.server.login import converse
 from proxy.server.opened import settle
+from proxy.server.opening import converse
 from proxy.server.settings import replica_settings
 from routing.servers.topology import Role
 
 if TYPE_CHECKING:
     from proxy.server.login import Login
-    from proxy.server.opened import Opened, Sandbox, Settings
+    from proxy.server.opened import Opened, Sandbox
+    from proxy.server.settings import Settings
 
 _NO_NONCE = bytes(20)
 """The server sends the one that counts with its AuthSwitchRequest."""

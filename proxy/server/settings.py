@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from routing.session.variables import SHOWN_BY_DEFAULT, followed
+
+if TYPE_CHECKING:
+    from proxy.server.login import Login
+    from routing.servers.topology import Role
 
 _TRACKER_SETTINGS: Final = (
     b"SET SESSION session_track_schema=ON,session_track_state_change=ON"
@@ -24,6 +29,25 @@ _REPLICA_SETTINGS: Final = b"SET SESSION autocommit=1,transaction_read_only=1"
 """No read leaves a snapshot open for the next one, whatever the server's own default is; and a
 statement that writes after all is refused (1792), also to those who may write there."""
 _SQL_MODE: Final = re.compile("[A-Z0-9_,]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a connection is made fit for its purpose.
+
+    Attributes:
+        role: what it is for; the server may get another role before it is made.
+        tracking: its session_track_gtids.
+        schema: its default schema.
+        login: whose login it is, if what the server makes of it is to be remembered (`Judged`).
+        at: when that was sent, monotonic s.
+    """
+
+    role: Role
+    tracking: str
+    schema: str
+    login: Login | None = None
+    at: float = 0.0
 
 
 @lru_cache(maxsize=64)

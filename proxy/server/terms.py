@@ -26,15 +26,15 @@ from protocol.errors import ProtocolError
 from protocol.gtid import EMPTY
 from proxy.channel import ChannelClosedError
 from proxy.server.errors import ServerRefusedError, ServerUnreachableError
-from proxy.server.login import open_connection
+from proxy.server.opening import open_connection
 from proxy.server.query import identify
 
 if TYPE_CHECKING:
     from protocol.gtid import GtidSet
     from proxy.proxy import Proxy
+    from proxy.server.identity import Identity
     from proxy.server.login import Login
     from proxy.server.opened import Opened
-    from proxy.server.query import Identity
     from routing.servers.topology import Held, Server
 
 _log = logging.getLogger(__name__)

@@ -206,7 +206,7 @@ async def test_everybody_leaves() -> None:
 async def test_the_leaders_primary_connection_breaks() -> None:
     async with two_wait() as (on, (leader, other), gate):
         (lead,) = [s for s in sessions(on) if s.connection is not None and _leads(on, s)]
-        assert on.cluster.primary.kill(lead.primary_thread_id, query_only=False)
+        assert on.cluster.primary.clients.kill(lead.primary_thread_id, query_only=False)
         error = await leader.last_error()
         assert error.code == 2013
         assert (await other.answer()).value == b"1"

@@ -31,9 +31,10 @@ from proxy.proxy import Proxy
 from proxy.server import greeting as server_greeting
 from proxy.server.connection import ServerConnection
 from proxy.server.errors import ServerRefusedError, ServerUnreachableError
-from proxy.server.login import Login, open_connection
+from proxy.server.identity import Identity
+from proxy.server.login import Login
 from proxy.server.opened import Opened
-from proxy.server.query import Identity
+from proxy.server.opening import open_connection
 from proxy.tls import Materials, build, make_key_ring
 from routing.consistency.decision import Reason
 from routing.request.stage import JOINED

@@ -4,17 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from protocol.constants import Capability
 from protocol.gtid import EMPTY
 from proxy.server import attributes
 from proxy.server.account import Requirement
-from proxy.server.connection import ServerConnection
+from proxy.server.identity import Identity
 from proxy.server.judged import Judged, judged, preface
 from proxy.server.lending import Lending
 from proxy.server.login import Login
-from proxy.server.opened import Settings
-from proxy.server.query import Identity
-from routing.servers.topology import Role, Server
+from proxy.server.settings import Settings
+from routing.servers.topology import Role
 
 IDENTITY = Identity(
     executed=EMPTY,
@@ -34,6 +32,8 @@ IDENTITY = Identity(
 LOGIN = Login("app", b"secret", database="test", attributes={"a": "1", "_pid": "7"})
 ACCOUNT = b"CREATE USER `app`@`%` REQUIRE NONE PASSWORD EXPIRE DEFAULT"
 
+MADE = b"SET SESSION autocommit=1"
+
 
 def row(*values: bytes) -> bytes:
     return b"".join(bytes((len(value),)) + value for value in values)
@@ -42,12 +42,6 @@ def row(*values: bytes) -> bytes:
 NAMES = (b"utf8mb4", b"utf8mb4", b"utf8mb4_0900_ai_ci")
 REST = (b"NONE", b"", b"1", b"67108864", b"0", b"", b"test")
 ROW = row(*NAMES, b"", *REST)
-
-
-def connection(role: Role = Role.PRIMARY) -> ServerConnection:
-    found = ServerConnection(Server("db:1", role), Capability(0), 5)
-    found.settings = b"SET SESSION autocommit=1"
-    return found
 
 
 def judge(
@@ -59,7 +53,7 @@ def judge(
     role: Role = Role.PRIMARY,
 ) -> Judged | None:
     settings = Settings(role, "OWN_GTID", "test", login, 100.0)
-    return judged(connection(role), settings, identity, Requirement.NOTHING, shown, text)
+    return judged(settings, MADE, False, identity, Requirement.NOTHING, shown, text)
 
 
 def known() -> Judged:
@@ -180,8 +174,8 @@ def test_what_is_told_with_the_first_statement() -> None:
     own = {"tidegate_client": "[fe80::1%eth0]:33", "tidegate_session": "it's\\me/5"}
     told = b"SET @tidegate_client=_latin1'[fe80::1%eth0]:33',@tidegate_session=_latin1'it?s?me/5'"
     assert attributes.told(own) == told
-    packets = preface(connection(), known(), own)
+    packets = preface(Role.PRIMARY, known(), own, False)
     assert [packet[5:] for packet in packets] == [told, b"SET ROLE NONE"]
     roles = replace(known(), identity=replace(IDENTITY, has_roles=True))
-    assert len(preface(connection(), roles, own)) == 1
-    assert len(preface(connection(Role.REPLICA), known(), own)) == 1
+    assert len(preface(Role.PRIMARY, roles, own, False)) == 1
+    assert len(preface(Role.REPLICA, known(), own, False)) == 1
