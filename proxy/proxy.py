@@ -119,23 +119,23 @@ class Proxy:
             )
         self.terms = Terms(self)
         self.probes = Probes(self)
-        self.waits = Waits()
+        self.waits: Waits = Waits()
         self.pool = Pool(config, metrics, asyncio.get_running_loop())
         self.logins = Logins(config, materials, metrics, self.pool)
         self.habits = Habits()
         self.audit_credit = 0.0
         self.known_passwords = KnownPasswords()
-        self.classifier = Classifier()
-        self.catalogues = Catalogues(self)
+        self.classifier: Classifier = Classifier()
+        self.catalogues: Catalogues = Catalogues(self)
         self.sessions: dict[int, ClientSession] = {}
         self.accepting = 0
         self.refusals = Refusals(metrics, asyncio.get_running_loop().time)
         self.server_version = _ASSUMED_VERSION
-        self.server_capabilities = ~Capability(0)
+        self.server_capabilities: Capability = ~Capability(0)
         self.tasks = tasks
         loop = asyncio.get_running_loop()
-        self.now = loop.time
-        self.call_later = loop.call_later
+        self.now: Callable[[], float] = loop.time
+        self.call_later: Callable[..., asyncio.TimerHandle] = loop.call_later
         self._session_base = _FIRST_SESSION_ID + worker * 0x0100_0000
         self._session_count = secrets.randbelow(0x0001_0000)
 

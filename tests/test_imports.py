@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -39,8 +40,8 @@ ALLOWED_IMPURE = {
     "protocol/_implementation.py": {"os", "sys"},
 }
 
-CIRCULAR = {"proxy"}
-"""Packages in which files still import each other in a circle."""
+CIRCULAR = ("proxy.client.",)
+"""Modules whose circles are not forbidden yet, by the beginnings of their names."""
 
 FOLDERS = {
     "routing": ("word", "servers", "consistency", "sql", "session", "policy", "request"),
@@ -56,9 +57,14 @@ def sources(package: str) -> list[Path]:
     return sorted((ROOT / package).rglob("*.py"))
 
 
+@cache
+def parsed(text: bytes) -> ast.Module:
+    return ast.parse(text)
+
+
 def imports(source: Path) -> Iterator[tuple[str, int]]:
     """Top-level names that a file imports, wherever in the file, with their lines."""
-    for node in ast.walk(ast.parse(source.read_bytes(), source)):
+    for node in ast.walk(parsed(source.read_bytes())):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield alias.name.split(".")[0], node.lineno
@@ -77,7 +83,7 @@ def modules(package: str) -> dict[str, Path]:
 def imported(source: Path, known: dict[str, Path]) -> set[str]:
     """The modules among `known` that a file imports, wherever in the file and for whatever."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(source.read_bytes(), source)):
+    for node in ast.walk(parsed(source.read_bytes())):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -87,9 +93,13 @@ def imported(source: Path, known: dict[str, Path]) -> set[str]:
     return found & known.keys()
 
 
-def circle(package: str) -> list[str]:
-    """Modules of a package of which each imports the next, and the last is the first."""
+def circle(package: str, *, beside: tuple[str, ...] = ()) -> list[str]:
+    """Modules of a package of which each imports the next, and the last is the first.
+
+    What is `beside` is left out.
+    """
     known = modules(package)
+    known = {name: at for name, at in known.items() if not name.startswith(beside)}
     graph = {name: imported(source, known) - {name} for name, source in known.items()}
     try:
         TopologicalSorter(graph).prepare()
@@ -130,7 +140,12 @@ def test_protocol_and_routing_are_pure(package: str) -> None:
 
 @pytest.mark.parametrize("package", MAY_IMPORT)
 def test_files_import_each_other_in_no_circle(package: str) -> None:
-    assert bool(circle(package)) == (package in CIRCULAR), circle(package)
+    assert circle(package, beside=CIRCULAR) == []
+
+
+def test_exceptions_are_circles() -> None:
+    for name in CIRCULAR:
+        assert circle(name.partition(".")[0]), f"{name} need not be named any more"
 
 
 @pytest.mark.parametrize(

@@ -26,9 +26,9 @@ from routing.servers.topology import Role
 if TYPE_CHECKING:
     from protocol.binlog.gtid_event import GtidEvent
     from proxy.observe.metrics import StreamEnd
-    from proxy.proxy import Proxy
     from proxy.server.login import Login
     from proxy.server.opened import Opened
+    from proxy.server.worker import Worker
     from routing.servers.topology import Server
 
 _log = logging.getLogger(__name__)
@@ -96,7 +96,7 @@ class _Stream:
 class BinlogLag:
     """A connection to each replica, if `binlog-lag` is on; the first worker's do for all."""
 
-    def __init__(self, proxy: Proxy, login: Login) -> None:
+    def __init__(self, proxy: Worker, login: Login) -> None:
         self._proxy = proxy
         self._login = login
         self._wanted = proxy.config.binlog_lag == "on"

@@ -21,10 +21,10 @@ from routing.servers.topology import Role
 if TYPE_CHECKING:
     from proxy.channel import PacketChannel
     from proxy.observe.metrics import Hop, LagMeans
-    from proxy.proxy import Proxy
     from proxy.server.binlog_lag import BinlogLag
     from proxy.server.connection import ServerConnection
     from proxy.server.opened import Opened
+    from proxy.server.worker import Worker
     from routing.servers.lag import Lag, Span, Transaction
     from routing.servers.topology import Server
 
@@ -133,7 +133,7 @@ def _now_us() -> int:
 class LagWatch:
     """Asks on the monitor's connections; enters lag into topology, metrics and log."""
 
-    def __init__(self, proxy: Proxy, username: str, binlog: BinlogLag) -> None:
+    def __init__(self, proxy: Worker, username: str, binlog: BinlogLag) -> None:
         self._proxy = proxy
         self._username = username
         self._binlog = binlog

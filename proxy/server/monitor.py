@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from protocol.constants import Capability
 from protocol.errors import ProtocolError, ServerErrorCode
@@ -19,18 +19,29 @@ from proxy.server.opening import open_connection
 from proxy.server.query import identify
 from proxy.server.sources import sources
 from proxy.server.succession import Succession
+from proxy.server.worker import Worker
 from routing.servers.gaps import gaps
 from routing.servers.topology import Sight
 
 if TYPE_CHECKING:
-    from proxy.proxy import Proxy
     from proxy.server.opened import Opened
+    from proxy.server.terms import Terms
     from routing.servers.topology import Server
 
 _log = logging.getLogger(__name__)
 
 _ACCOUNT_ERRORS: Final = frozenset({1044, 1045, 1142, 1226, 1227, 1698, 1820, 1862, 3118})
 """They speak of the monitor's account alone; clients may well be served there."""
+
+
+class Watched(Worker, Protocol):
+    """The worker whose servers are watched.
+
+    Attributes:
+        terms: begins those of primaries.
+    """
+
+    terms: Terms
 
 
 class Monitor:
@@ -40,7 +51,7 @@ class Monitor:
     contain: it needs no privilege and no agreement of clocks, and is as fine as the interval.
     """
 
-    def __init__(self, proxy: Proxy) -> None:
+    def __init__(self, proxy: Watched) -> None:
         self._proxy = proxy
         self._login = Login(
             username=proxy.config.monitor_user or "",

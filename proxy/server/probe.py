@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from protocol.errors import MalformedGtidSetError
 from protocol.gtid import GtidSet
@@ -16,14 +16,14 @@ from protocol.gtid_owned import parse_owned
 from protocol.resultset import parse_text_row
 from proxy.client.preparation import statement_packet
 from proxy.server.connection import GATHER
+from proxy.server.worker import Worker
 from routing.servers.gathering import Gathering
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Callable
 
     from protocol.response_stream import ResponseStream
-    from proxy.client.session import ClientSession
-    from proxy.proxy import Proxy
     from proxy.server.connection import ServerConnection
 
 _log = logging.getLogger(__name__)
@@ -50,22 +50,57 @@ class Answer(NamedTuple):
     names: bool = True
 
 
+class Probed(Protocol):
+    """The read that waits for an answer."""
+
+    def probed(self, answer: Answer | None) -> None:
+        """What the primary said; None if it said nothing of use."""
+        ...
+
+
+class Reader(Protocol):
+    """A session whose read waits."""
+
+    @property
+    def reads(self) -> Probed:
+        """Its read."""
+        ...
+
+    def primary_for_probe(self) -> ServerConnection | None:
+        """Its connection to the primary, if the question can go over it."""
+        ...
+
+    def leave_primary(self) -> None:
+        """Its primary is not the one any more, or not as it was."""
+        ...
+
+
+class Asking(Worker, Protocol):
+    """The worker whose sessions ask.
+
+    Attributes:
+        call_later: of its event loop.
+    """
+
+    call_later: Callable[..., asyncio.TimerHandle]
+
+
 class Probes:
     """The shared probes of one primary: at most one is in flight (`routing.servers.gathering`)."""
 
-    def __init__(self, proxy: Proxy) -> None:
+    def __init__(self, proxy: Asking) -> None:
         self._proxy = proxy
-        self._gathering: Gathering[ClientSession] = Gathering()
+        self._gathering: Gathering[Reader] = Gathering()
         self._asked_at = 0.0
         self._asked_us = 0
         self._deadline: asyncio.TimerHandle | None = None
 
-    def ask(self, session: ClientSession) -> None:
+    def ask(self, session: Reader) -> None:
         """Let a session's read have the answer to a question that is sent from now on."""
         self._gathering.arrive(session)
         self._begin()
 
-    def leave(self, session: ClientSession) -> None:
+    def leave(self, session: Reader) -> None:
         """A session ends."""
         if self._gathering.leave(session):
             self._in_time()
@@ -85,7 +120,7 @@ class Probes:
                 return
             self._fail(asked[0])
 
-    def _fail(self, leader: ClientSession) -> None:
+    def _fail(self, leader: Reader) -> None:
         """Let the others ask over another connection: what a client set may be in the way here."""
         self._gathering.leave(leader)
         leader.leave_primary()  # with its session, if it was another primary's
@@ -125,7 +160,7 @@ class Probes:
         self._end(None, self._gathering.end())
         self._begin()
 
-    def _end(self, answer: Answer | None, sessions: list[ClientSession]) -> None:
+    def _end(self, answer: Answer | None, sessions: list[Reader]) -> None:
         self._in_time()
         for session in sessions:
             session.reads.probed(answer)

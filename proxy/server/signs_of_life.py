@@ -24,8 +24,8 @@ from proxy.server.greeting import be_greeted_on, connect
 from routing.servers.silence import QUIET_S, Silence
 
 if TYPE_CHECKING:
-    from proxy.proxy import Proxy
     from proxy.server.connection import ServerConnection
+    from proxy.server.worker import Worker
     from routing.servers.topology import Server
 
 _log = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ _OURS: Final = frozenset({EMFILE, ENFILE, ENOBUFS, ENOMEM, EADDRNOTAVAIL})
 class SignsOfLife:
     """Those of all replicas of one worker."""
 
-    def __init__(self, proxy: Proxy) -> None:
+    def __init__(self, proxy: Worker) -> None:
         self._proxy = proxy
         self._task: asyncio.Task[None] | None = None
         self._silences: dict[Server, Silence] = {}

@@ -15,7 +15,7 @@ from routing.servers.failover import REOPEN, Election
 from routing.servers.topology import Sight
 
 if TYPE_CHECKING:
-    from proxy.proxy import Proxy
+    from proxy.server.worker import Worker
     from routing.servers.topology import Server
 
 _log = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ class Succession:
     other workers find it there before they judge. So each look is followed by a look into the file.
     """
 
-    def __init__(self, proxy: Proxy) -> None:
+    def __init__(self, proxy: Worker) -> None:
         self._proxy = proxy
         self._election: Election | None = None
         if proxy.config.failover == "read_only":

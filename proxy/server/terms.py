@@ -20,7 +20,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from protocol.errors import ProtocolError
 from protocol.gtid import EMPTY
@@ -28,10 +28,11 @@ from proxy.channel import ChannelClosedError
 from proxy.server.errors import ServerRefusedError, ServerUnreachableError
 from proxy.server.opening import open_connection
 from proxy.server.query import identify
+from proxy.server.worker import Worker
 
 if TYPE_CHECKING:
     from protocol.gtid import GtidSet
-    from proxy.proxy import Proxy
+    from proxy.kept_scopes import KeptScopes
     from proxy.server.identity import Identity
     from proxy.server.login import Login
     from proxy.server.opened import Opened
@@ -43,10 +44,20 @@ _REPLICA_S: Final = 1.0
 """How long a replica may take to say what it has; then what it is known to have must do."""
 
 
+class Keeping(Worker, Protocol):
+    """The worker whose primary's terms they are.
+
+    Attributes:
+        kept_scopes: keeps scopes for the next start; None if nobody does.
+    """
+
+    kept_scopes: KeptScopes | None
+
+
 class Terms:
     """Those of one worker, one after the other."""
 
-    def __init__(self, proxy: Proxy) -> None:
+    def __init__(self, proxy: Keeping) -> None:
         self._proxy = proxy
         self._begun: int | None = None  # the term in which all was compared
         self._comparing = asyncio.Lock()
