@@ -17,7 +17,6 @@ from proxy.client.known_passwords import KnownPasswords
 from proxy.client.listener import Listener
 from proxy.client.refusals import Refusals
 from proxy.client.views import Catalogues
-from proxy.kept_scopes import KeptScopes
 from proxy.observe.ledger import Ledger
 from proxy.server.errors import ServerUnreachableError
 from proxy.server.greeting import greet
@@ -27,6 +26,7 @@ from proxy.server.pool import Pool
 from proxy.server.probe import Probes
 from proxy.server.signs_of_life import SignsOfLife
 from proxy.server.terms import Terms
+from proxy.state.kept_scopes import KeptScopes
 from routing.consistency.scope import Scopes
 from routing.servers.topology import Topology
 from routing.servers.waits import Waits

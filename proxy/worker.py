@@ -15,7 +15,7 @@ from proxy.config import Config
 from proxy.observe.log_upkeep import LogUpkeep
 from proxy.observe.metrics import Metrics, Snapshot
 from proxy.observe.routing_log import RoutingLog
-from proxy.sqlite_file import StateError
+from proxy.state.sqlite_file import StateError
 from proxy.tls import KeyRing, Materials, build
 
 Serve = Callable[

@@ -18,9 +18,9 @@ from proxy.config import Config
 from proxy.observe.metrics import Metrics, Snapshot
 from proxy.observe.metrics_server import MetricsServer, WorkersCollector
 from proxy.proxy import serve as serve_clients
-from proxy.scope_marks import disown
-from proxy.sqlite_file import StateError
-from proxy.state_file import StateFile
+from proxy.state.scope_marks import disown
+from proxy.state.sqlite_file import StateError
+from proxy.state.state_file import StateFile
 from proxy.supervisor import NOT_SERVING, Supervisor
 from proxy.tls import KeyRing, Materials, build, make_key_ring
 from proxy.version import VERSION

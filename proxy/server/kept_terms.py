@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from proxy.sqlite_file import StateError
-from proxy.state_file import PrimaryTerm, StateFile
+from proxy.state.sqlite_file import StateError
+from proxy.state.state_file import PrimaryTerm, StateFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from protocol.gtid import EMPTY
 from proxy.server.kept_terms import KeptTerms
-from proxy.sqlite_file import StateError
-from proxy.state_file import PrimaryTerm
+from proxy.state.sqlite_file import StateError
+from proxy.state.state_file import PrimaryTerm
 from routing.servers.failover import REOPEN, Election
 from routing.servers.topology import Sight
 
@@ -26,8 +26,9 @@ class Succession:
 
     Without `failover` nobody is followed; whether the primary takes writes is told in any case.
 
-    A promotion counts once it is kept (`proxy.state_file`): whoever keeps it first has decided, and
-    other workers find it there before they judge. So each look is followed by a look into the file.
+    A promotion counts once it is kept (`proxy.state.state_file`): whoever keeps it first has
+    decided, and other workers find it there before they judge. So each look is followed by a look
+    into the file.
     """
 
     def __init__(self, proxy: Worker) -> None:

@@ -32,10 +32,10 @@ from proxy.server.worker import Worker
 
 if TYPE_CHECKING:
     from protocol.gtid import GtidSet
-    from proxy.kept_scopes import KeptScopes
     from proxy.server.identity import Identity
     from proxy.server.login import Login
     from proxy.server.opened import Opened
+    from proxy.state.kept_scopes import KeptScopes
     from routing.servers.topology import Held, Server
 
 _log = logging.getLogger(__name__)

@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 
 from mysql_mocker.server.cluster import Cluster
-from proxy import kept_scopes
 from proxy.proxy import Proxy
-from proxy.scope_file import FILE_NAME, Change, ScopeFile
-from proxy.scope_marks import FILE_NAME as MARKS_NAME
-from proxy.scope_marks import Marks
-from proxy.sqlite_file import StateError
+from proxy.state import kept_scopes
+from proxy.state.scope_file import FILE_NAME, ScopeFile
+from proxy.state.scope_marks import FILE_NAME as MARKS_NAME
+from proxy.state.scope_marks import Marks
+from proxy.state.scope_rows import Change
+from proxy.state.sqlite_file import StateError
 from routing.consistency.decision import Level, Scope
 from tests.faults.client import Client
 from tests.faults.stage import ACCOUNTS, Stage, before, eventually

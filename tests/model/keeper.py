@@ -1,4 +1,4 @@
-"""How the simulated proxy keeps its scopes for the next start, as `proxy.kept_scopes` does.
+"""How the simulated proxy keeps its scopes for the next start, as `proxy.state.kept_scopes` does.
 
 A write to the file has three moments: something is taken, the file has it, the proxy knows that.
 A kill can come between any two.

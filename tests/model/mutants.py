@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from protocol.gtid import EMPTY, GtidSet
-from proxy.state_file import PrimaryTerm, StateFile
+from proxy.state.state_file import PrimaryTerm, StateFile
 from routing import policy
 from routing.consistency.decision import Decision, Level, Proof, Reason, Scope
 from routing.consistency.scope import KeptScope, ScopeState

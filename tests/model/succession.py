@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from protocol.gtid import EMPTY, GtidSet
-from proxy.state_file import PrimaryTerm, StateFile
+from proxy.state.state_file import PrimaryTerm, StateFile
 from routing.servers.failover import Election
 from routing.servers.topology import Server, Sight, Topology
 

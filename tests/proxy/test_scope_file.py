@@ -15,11 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocol.gtid import EMPTY, GtidSet
-from proxy import scope_file
-from proxy.scope_file import FILE_NAME, Change, ScopeFile
-from proxy.scope_marks import FILE_NAME as MARKS_NAME
-from proxy.scope_marks import disown
-from proxy.sqlite_file import StateError
+from proxy.state import scope_file, scope_rows
+from proxy.state.scope_file import FILE_NAME, ScopeFile
+from proxy.state.scope_marks import FILE_NAME as MARKS_NAME
+from proxy.state.scope_marks import disown
+from proxy.state.scope_rows import Change
+from proxy.state.sqlite_file import StateError
 from routing.consistency.decision import Scope
 from routing.consistency.scope import KeptScope
 
@@ -165,10 +166,10 @@ def test_rows_in_a_file_are_sets(
 ) -> None:
     """Whatever is added to scopes and taken away, and however rows are compressed."""
     expected: dict[str, KeptScope] = {}
-    before = scope_file._COMPRESS_ABOVE
+    before = scope_rows._COMPRESS_ABOVE
     with TemporaryDirectory() as folder:
         try:
-            scope_file._COMPRESS_ABOVE = above  # type: ignore[misc]
+            scope_rows._COMPRESS_ABOVE = above  # type: ignore[misc]
             with closing(ScopeFile(Path(folder), COUNT)) as file:
                 for number, act, sets in steps:
                     key = str(number)
@@ -188,7 +189,7 @@ def test_rows_in_a_file_are_sets(
                     keep(file, number, expected[key])
             assert found(Path(folder)) == expected
         finally:
-            scope_file._COMPRESS_ABOVE = before  # type: ignore[misc]
+            scope_rows._COMPRESS_ABOVE = before  # type: ignore[misc]
 
 
 def test_rows_are_compressed_when_they_are_many(tmp_path: Path) -> None:
@@ -198,7 +199,7 @@ def test_rows_are_compressed_when_they_are_many(tmp_path: Path) -> None:
             keep(file, 1, scope(f"{U}:1-{number}"))
             most = max(most, rows_of(tmp_path))
         keep(file, 2, scope(f"{U}:1", key="bob"))
-    assert 2 < most <= scope_file._COMPRESS_ABOVE + 2
+    assert 2 < most <= scope_rows._COMPRESS_ABOVE + 2
     assert found(tmp_path)["ann"] == scope(f"{U}:1-500")
 
 
@@ -211,7 +212,7 @@ def test_only_some_scopes_are_compressed_at_once(tmp_path: Path) -> None:
             ).compressed
             for end in range(1, 50)
         ]
-    at_once = scope_file._COMPRESSED_AT_ONCE * (scope_file._COMPRESS_ABOVE + 20)
+    at_once = scope_rows._COMPRESSED_AT_ONCE * (scope_rows._COMPRESS_ABOVE + 20)
     assert 0 < max(compressed) <= at_once
     assert set(found(tmp_path)) == {str(one) for one in numbers}
 
@@ -281,7 +282,7 @@ def test_a_mark_survives_a_process_that_is_killed(tmp_path: Path) -> None:
         keep(file, 1, scope(f"{U}:1-3"))
         keep(file, 2, scope(f"{U}:1-3", key="bob"))
     code = (
-        "import os, sys\nfrom pathlib import Path\nfrom proxy.scope_file import ScopeFile\n"
+        "import os, sys\nfrom pathlib import Path\nfrom proxy.state.scope_file import ScopeFile\n"
         f"file = ScopeFile(Path(sys.argv[1]), {COUNT})\nfile.marks.set(1)\n"
         "os.kill(os.getpid(), 9)"
     )

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from proxy.server.kept_terms import KeptTerms
-from proxy.sqlite_file import StateError
-from proxy.state_file import FILE_NAME, PrimaryTerm, StateFile
+from proxy.state.sqlite_file import StateError
+from proxy.state.state_file import FILE_NAME, PrimaryTerm, StateFile
 
 A, B = "11111111-1111-1111-1111-111111111111", "22222222-2222-2222-2222-222222222222"
 FIRST = PrimaryTerm(1, "a:3306", A, 1_000_000)
@@ -136,7 +136,7 @@ def test_a_disk_that_takes_no_more(tmp_path: Path, file: StateFile) -> None:
 def test_a_file_that_another_keeps_locked(
     tmp_path: Path, file: StateFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("proxy.state_file.BUSY_S", 0.0)
+    monkeypatch.setattr("proxy.state.state_file.BUSY_S", 0.0)
     with (
         closing(StateFile(tmp_path)) as impatient,
         closing(sqlite3.connect(tmp_path / FILE_NAME, isolation_level=None)) as other,

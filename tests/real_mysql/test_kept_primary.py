@@ -12,7 +12,7 @@ import pytest
 from pymysql.connections import Connection
 from pymysql.cursors import Cursor
 
-from proxy.state_file import FILE_NAME, PrimaryTerm, StateFile
+from proxy.state.state_file import FILE_NAME, PrimaryTerm, StateFile
 from tests.real_mysql.cluster import Cluster
 from tests.real_mysql.conftest import StartProxy
 from tests.real_mysql.running_proxy import RunningProxy

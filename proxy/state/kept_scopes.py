@@ -1,4 +1,4 @@
-"""Keeps the wide scopes of a worker across a restart: the event loop's side of `proxy.scope_file`.
+"""Keeps the wide scopes of a worker for its next start: the event loop's side of the scope file.
 
 And which servers have diverged, which no comparison finds any more once names were given again.
 
@@ -13,14 +13,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from proxy import tasks
-from proxy.scope_file import Change, ScopeFile
-from proxy.sqlite_file import StateError
+from proxy.state.scope_file import ScopeFile
+from proxy.state.scope_numbers import ScopeNumbers
+from proxy.state.scope_rows import Change
+from proxy.state.sqlite_file import StateError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,13 +76,10 @@ class KeptScopes:
         self._strayed: dict[str, GtidSet] | None = {}  # as it is kept; None: nobody knows
         self._metrics = metrics
         self._now = now
-        self._count = 2 * limit + _AT_ONCE  # scopes that are gone have a number for a while
         self._thread = ThreadPoolExecutor(1, "scope file")
         self._opening: asyncio.Future[ScopeFile] | None = None
         self._file: ScopeFile | None = None
-        self._numbers: dict[ScopeKey, int] = {}
-        self._free: deque[int] = deque()
-        self._fresh = 1  # no number from here on was ever given
+        self._numbers = ScopeNumbers(2 * limit + _AT_ONCE)  # those gone have one for a while
         self._changed: dict[ScopeKey, ScopeState] = {}
         self._gone: list[int] = []  # numbers of scopes that are to be forgotten
         self._something = asyncio.Event()
@@ -108,9 +106,9 @@ class KeptScopes:
                     await self._task
                 if self._file is not None and not self._changed and not self._gone:
                     used = [
-                        (self._wall_us(scope.used_at), self._numbers[scope.kind, scope.key])
+                        (self._wall_us(scope.used_at), number)
                         for scope in self._scopes.states()
-                        if (scope.kind, scope.key) in self._numbers
+                        if (number := self._numbers.of((scope.kind, scope.key))) is not None
                     ]
                     await self._call(lambda file: file.end(used))
         except TimeoutError:
@@ -131,7 +129,7 @@ class KeptScopes:
 
     def ahead(self, scope: ScopeState) -> None:
         """Mark it, if anything is kept of it."""
-        number = self._numbers.get((scope.kind, scope.key))
+        number = self._numbers.of((scope.kind, scope.key))
         if number is not None:
             self._mark(number)
 
@@ -144,7 +142,7 @@ class KeptScopes:
         """Forget it; until then its mark says that it is too small."""
         key = scope.kind, scope.key
         self._changed.pop(key, None)
-        number = self._numbers.pop(key, None)
+        number = self._numbers.take_away(key)
         if number is not None:
             self._mark(number)
             self._gone.append(number)
@@ -230,7 +228,7 @@ class KeptScopes:
                     file.marks.clear(change.number)
                 except OSError as error:
                     raise StateError(f"{self._folder}: {error.strerror}") from error
-        self._free.extend(gone)
+        self._numbers.free(gone)
         self._metrics.scopes_written(time.monotonic() - began, written.inserted, written.compressed)
         self._works()
 
@@ -238,13 +236,12 @@ class KeptScopes:
         scopes: list[ScopeState] = []
         changes: list[Change] = []
         for key in list(self._changed)[:_AT_ONCE]:
-            number = self._numbers.get(key)
+            number = self._numbers.of(key)
             if number is None:
-                number = self._new_number()
+                number = self._numbers.give(key)
                 if number is None:
                     break  # until those that are gone are forgotten
                 self._mark(number)
-                self._numbers[key] = number
             scope = self._changed.pop(key)
             kept = scope.to_keep()
             scopes.append(scope)
@@ -257,20 +254,12 @@ class KeptScopes:
             raise StateError("the scope file is closed")
         return await asyncio.get_running_loop().run_in_executor(self._thread, call, file)
 
-    def _new_number(self) -> int | None:
-        if self._free:
-            return self._free.popleft()
-        if self._fresh > self._count:
-            return None
-        self._fresh += 1
-        return self._fresh - 1
-
     # Opening, and faults
 
     async def _open(self) -> ScopeFile:
         if self._opening is None:
             self._opening = asyncio.get_running_loop().run_in_executor(
-                self._thread, ScopeFile, self._folder, self._count
+                self._thread, ScopeFile, self._folder, self._numbers.count
             )
         opening = self._opening
         try:
@@ -292,10 +281,7 @@ class KeptScopes:
     def _restore(self, file: ScopeFile) -> None:
         """Go on with what a file has."""
         self._file = file
-        self._numbers = {(one.kept.kind, one.kept.key): one.number for one in file.scopes}
-        used = set(self._numbers.values())
-        self._fresh = max(used, default=0) + 1
-        self._free = deque(number for number in range(1, self._fresh) if number not in used)
+        self._numbers.restore({(one.kept.kind, one.kept.key): one.number for one in file.scopes})
         now, wall_us = self._now(), time.time_ns() // 1000
         self._scopes.restore(
             [
@@ -358,9 +344,7 @@ class KeptScopes:
             )
 
     def _forget_numbers(self) -> None:
-        self._numbers.clear()
-        self._free.clear()
-        self._fresh = 1
+        self._numbers.restore({})
         self._changed.clear()
         self._gone.clear()
 

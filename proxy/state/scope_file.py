@@ -22,19 +22,20 @@ from __future__ import annotations
 import os
 import sqlite3
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from protocol.errors import MalformedGtidSetError
-from protocol.gtid import EMPTY, GtidSet
+from protocol.gtid import GtidSet
 from protocol.wire import decode_text, encode_text
-from proxy.scope_marks import FILE_NAME as MARKS_NAME
-from proxy.scope_marks import Marks, MarksHeldError, disown
-from proxy.sqlite_file import BUSY_S, StateError, Transaction, advice, make_folder
+from proxy.state.scope_marks import FILE_NAME as MARKS_NAME
+from proxy.state.scope_marks import Marks, MarksHeldError, disown
+from proxy.state.scope_rows import Change, Found, ScopeRows, Written
+from proxy.state.scope_schema import SCHEMA
+from proxy.state.sqlite_file import BUSY_S, StateError, Transaction, advice, make_folder
 from routing.consistency.decision import Scope
 from routing.consistency.gtid_rows import GtidRow, from_rows, rows
-from routing.consistency.scope import KeptScope, ScopeKey
+from routing.consistency.scope import ScopeKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -46,106 +47,10 @@ FILE_NAME: Final = "tidegate-scopes.sqlite"
 _VERSION: Final = 1
 """`user_version` of the file; 0 is a file that nobody has written yet."""
 
-_SCHEMA: Final = (
-    """
-    CREATE TABLE scopes (
-      number INTEGER PRIMARY KEY,
-      kind TEXT NOT NULL,
-      name BLOB NOT NULL,
-      is_unknown INTEGER NOT NULL,
-      lost_untold INTEGER NOT NULL,
-      used_us INTEGER NOT NULL,
-      UNIQUE (kind, name)
-    )
-    """,
-    """
-    CREATE TABLE scope_gtids (
-      number INTEGER NOT NULL,
-      purpose TEXT NOT NULL,
-      source_uuid TEXT NOT NULL,
-      gtid_tag TEXT NOT NULL,
-      interval_start INTEGER NOT NULL,
-      interval_end INTEGER NOT NULL,
-      PRIMARY KEY (number, purpose, source_uuid, gtid_tag, interval_start)
-    ) WITHOUT ROWID
-    """,
-    """
-    CREATE TABLE unlogged_scopes (
-      kind TEXT NOT NULL,
-      name BLOB NOT NULL,
-      PRIMARY KEY (kind, name)
-    ) WITHOUT ROWID
-    """,
-    """
-    CREATE TABLE strayed_gtids (
-      server_uuid TEXT NOT NULL,
-      source_uuid TEXT NOT NULL,
-      gtid_tag TEXT NOT NULL,
-      interval_start INTEGER NOT NULL,
-      interval_end INTEGER NOT NULL,
-      PRIMARY KEY (server_uuid, source_uuid, gtid_tag, interval_start)
-    ) WITHOUT ROWID
-    """,
-    "CREATE TABLE last_run (boot_id TEXT NOT NULL, ended_well INTEGER NOT NULL)",
-    "INSERT INTO last_run VALUES ('', 0)",
-)
-_PURPOSES: Final = ("own", "observed", "lost")
 _ANY_SCOPE: Final = ""
 """The kind of the row in `unlogged_scopes` that stands for all scopes."""
 
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
-_COMPRESS_ABOVE: Final = 32
-"""Rows of a scope beyond what its sets need."""
-_COMPRESSED_AT_ONCE: Final = 16
-_MOST_ROWS: Final = 1_000_000
-"""That are read at a start; scopes that were used longer ago are not alive then."""
-
-
-class Change(NamedTuple):
-    """A scope to keep.
-
-    Attributes:
-        number: its own, from 1.
-        kept: what to keep.
-        used_us: `kept.used_at` as UTC µs.
-    """
-
-    number: int
-    kept: KeptScope
-    used_us: int
-
-
-class Found(NamedTuple):
-    """A scope that was kept; `kept.used_at` is 0.
-
-    Attributes:
-        number: its own.
-        kept: what was kept of it; unknown if there may be more.
-        used_us: when it was used last, UTC µs.
-    """
-
-    number: int
-    kept: KeptScope
-    used_us: int
-
-
-class Written(NamedTuple):
-    """What a `ScopeFile.write` did: rows that it inserted, and rows that it compressed away."""
-
-    inserted: int
-    compressed: int
-
-
-@dataclass(slots=True)
-class _Held:
-    """What the file has of a scope: its sets by purpose, and in how many rows."""
-
-    sets: list[GtidSet] = field(default_factory=lambda: [EMPTY, EMPTY, EMPTY])
-    rows: int = 0
-
-    @property
-    def needed(self) -> int:
-        return sum([gtids.interval_count for gtids in self.sets])
 
 
 class ScopeFile:
@@ -173,8 +78,6 @@ class ScopeFile:
         self.scopes: list[Found] = []
         self.unlogged: frozenset[ScopeKey] | None = frozenset()
         self.strayed: dict[str, GtidSet] = {}
-        self._held: dict[int, _Held] = {}
-        self._long: dict[int, None] = {}  # scopes with many rows, in order
         self._connections: list[sqlite3.Connection] = []
         make_folder(folder)
         try:
@@ -205,11 +108,13 @@ class ScopeFile:
 
     def discard(self) -> None:
         """Keep nothing of what was found but what has no name: it was not read at the start."""
-        self._attempt(self._discard)
+        self._attempt(self._rows.discard)
+        self.scopes = []
+        self._attempt(self.marks.clear_foreign)
 
     def write(self, changes: Sequence[Change], gone: Sequence[int]) -> Written:
         """Keep scopes, and forget those of these numbers, which others may have then."""
-        return self._attempt(lambda: self._write(changes, gone))
+        return self._attempt(lambda: self._rows.write(changes, gone))
 
     def add_unlogged(self, keys: Sequence[ScopeKey]) -> None:
         """Something without a name was written in these; none of them: in any.
@@ -257,9 +162,10 @@ class ScopeFile:
         self._urgent = self._connect("FULL")
         if version == 0:
             with Transaction(self._connection):
-                for statement in _SCHEMA:
+                for statement in SCHEMA:
                     self._connection.execute(statement)
                 self._connection.execute(f"PRAGMA user_version = {_VERSION}")
+        self._rows = ScopeRows(self._connection)
         boot_id = _BOOT_ID.read_text().strip() if _BOOT_ID.exists() else ""
         self._read(boot_id, count)
         # From here on only marks tell what is missing.
@@ -291,32 +197,9 @@ class ScopeFile:
             self.doubt = "another process has served clients meanwhile"
         elif not ended_well and not (boot_id and boot_id == boot_id_then):
             self.doubt = "the machine went down with the last process"
-        left = _MOST_ROWS
-        rows_of = self._read_rows()
-        forgotten = []
-        for number, kind, name, unknown, untold, used_us in self._connection.execute(
-            "SELECT number, kind, name, is_unknown, lost_untold, used_us FROM scopes"
-            " ORDER BY used_us DESC"
-        ).fetchall():
-            found = rows_of.get(number, {})
-            held = _Held(rows=sum(map(len, found.values())))
-            left -= held.rows
-            if left < 0 or not 1 <= number <= count:
-                forgotten.append(number)
-                continue
-            held.sets = [from_rows(found.get(purpose, ())) for purpose in _PURPOSES]
-            self._held[number] = held
-            marked = bool(self.doubt) or self.marks.is_set(number)
-            own, observed, lost = held.sets
-            is_unknown = bool(unknown) or marked
-            kept = KeptScope(
-                *(Scope(kind), decode_text(bytes(name)), own, observed, lost),
-                lost_untold=bool(untold),
-                unknown=is_unknown,
-                used_at=0.0,
-            )
-            self.scopes.append(Found(number, kept, int(used_us)))
-        self._forget(forgotten)
+        self.scopes = self._rows.read(
+            count, lambda number: bool(self.doubt) or self.marks.is_set(number)
+        )
         keys = self._connection.execute("SELECT kind, name FROM unlogged_scopes").fetchall()
         if (_ANY_SCOPE, b"") in keys:
             self.unlogged = None
@@ -333,110 +216,7 @@ class ScopeFile:
             strayed.setdefault(server_uuid, []).append((uuid, tag, start, end))
         self.strayed = {uuid: from_rows(found) for uuid, found in strayed.items()}
 
-    def _read_rows(self) -> dict[int, dict[str, list[GtidRow]]]:
-        """By number and purpose."""
-        found: dict[int, dict[str, list[GtidRow]]] = {}
-        for number, purpose, uuid, tag, start, end in self._connection.execute(
-            "SELECT number, purpose, source_uuid, gtid_tag, interval_start, interval_end"
-            " FROM scope_gtids"
-        ):
-            of_scope = found.setdefault(number, {})
-            of_scope.setdefault(purpose, []).append((uuid, tag, start, end))
-        return found
-
     # Writing
-
-    def _discard(self) -> None:
-        with Transaction(self._connection):
-            self._connection.execute("DELETE FROM scopes")
-            self._connection.execute("DELETE FROM scope_gtids")
-        self._held.clear()
-        self._long.clear()
-        self.scopes = []
-        self.marks.clear_foreign()
-
-    def _write(self, changes: Sequence[Change], gone: Sequence[int]) -> Written:
-        written: dict[int, _Held] = {}
-        new: list[tuple[int, str, str, str, int, int]] = []
-        with Transaction(self._connection):
-            self._forget(gone)
-            for number, kept, _ in changes:
-                written[number] = self._change(number, kept, new)
-            self._connection.executemany(
-                # What failed to be written may have been, in part or as a whole.
-                "INSERT OR REPLACE INTO scope_gtids VALUES (?, ?, ?, ?, ?, ?)",
-                new,
-            )
-            self._connection.executemany(
-                "INSERT INTO scopes VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (number) DO UPDATE SET"
-                " is_unknown = excluded.is_unknown, lost_untold = excluded.lost_untold,"
-                " used_us = excluded.used_us",
-                [
-                    (
-                        *(number, kept.kind.value, encode_text(kept.key)),
-                        *(kept.unknown, kept.lost_untold, used_us),
-                    )
-                    for number, kept, used_us in changes
-                ],
-            )
-        for number in gone:
-            self._held.pop(number, None)
-            self._long.pop(number, None)
-        self._held.update(written)
-        for number, held in written.items():
-            if held.rows > held.needed + _COMPRESS_ABOVE:
-                self._long[number] = None
-        return Written(len(new), self._compress())
-
-    def _change(
-        self, number: int, kept: KeptScope, new: list[tuple[int, str, str, str, int, int]]
-    ) -> _Held:
-        """Note the rows that a scope's sets need beyond what the file has, and what it has then."""
-        before = self._held.get(number) or _Held()
-        after = _Held([kept.own, kept.observed, kept.lost], before.rows)
-        for purpose, had, has in zip(_PURPOSES, before.sets, after.sets, strict=True):
-            if had is has:
-                continue
-            added = has - had
-            if not had <= has:
-                after.rows -= self._connection.execute(
-                    "DELETE FROM scope_gtids WHERE number = ? AND purpose = ?", (number, purpose)
-                ).rowcount
-                added = has
-            added_rows = rows(added)
-            after.rows += len(added_rows)
-            new += [(number, purpose, *row) for row in added_rows]
-        return after
-
-    def _compress(self) -> int:
-        """Merge the rows of some scopes with many; return how many rows there are less."""
-        numbers = list(self._long)[:_COMPRESSED_AT_ONCE]
-        if not numbers:
-            return 0
-        less = 0
-        with Transaction(self._connection):
-            for number in numbers:
-                held = self._held[number]
-                self._connection.execute("DELETE FROM scope_gtids WHERE number = ?", (number,))
-                self._connection.executemany(
-                    "INSERT INTO scope_gtids VALUES (?, ?, ?, ?, ?, ?)",
-                    [
-                        (number, purpose, *row)
-                        for purpose, gtids in zip(_PURPOSES, held.sets, strict=True)
-                        for row in rows(gtids)
-                    ],
-                )
-        for number in numbers:
-            held = self._held[number]
-            less += held.rows - held.needed
-            held.rows = held.needed
-            del self._long[number]
-        return less
-
-    def _forget(self, numbers: Sequence[int]) -> None:
-        named = [(number,) for number in numbers]
-        self._connection.executemany("DELETE FROM scopes WHERE number = ?", named)
-        self._connection.executemany("DELETE FROM scope_gtids WHERE number = ?", named)
 
     def _keep_strayed(self, strayed: Mapping[str, GtidSet]) -> None:
         with Transaction(self._urgent):

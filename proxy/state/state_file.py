@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from proxy.sqlite_file import BUSY_S, StateError, Transaction, advice, make_folder
+from proxy.state.sqlite_file import BUSY_S, StateError, Transaction, advice, make_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable

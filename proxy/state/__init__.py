@@ -1,0 +1,1 @@
+"""What outlives a process: who the primary is, and what wide scopes require."""
