@@ -5,9 +5,15 @@ from typing import Final
 
 from mysql_mocker.state.gtids_context import GtidsContext
 from mysql_mocker.state.variables import shown
-from protocol.constants import SessionTrackType
-from protocol.session_track import TEXT_ENCODING, gtids_entry
-from protocol.wire import lenenc_bytes, lenenc_int
+from protocol.session_track import (
+    TEXT_ENCODING,
+    gtids_entry,
+    schema_entry,
+    state_change_entry,
+    system_variable_entry,
+    transaction_characteristics_entry,
+    transaction_state_entry,
+)
 
 _IDLE: Final = "________"
 _READ_OTHERS: Final = 1
@@ -16,10 +22,6 @@ _WRITE: Final = 4
 _UNSAFE: Final = 5
 _RESULT_SET: Final = 6
 _LOCKED: Final = 7
-
-
-def _entry(kind: SessionTrackType, entity: bytes) -> bytes:
-    return lenenc_int(kind) + lenenc_bytes(entity)
 
 
 class Trackers:
@@ -223,22 +225,17 @@ class Trackers:
         found = []
         for name in sorted(self._changed_variables):
             value = self._statement_id if name == "statement_id" else self._variables[name]
-            pair = lenenc_bytes(name.encode()) + lenenc_bytes(shown(value).encode())
-            found.append(_entry(SessionTrackType.SESSION_TRACK_SYSTEM_VARIABLES, pair))
+            found.append(system_variable_entry(name, shown(value)))
         if self._schema_changed and self._variables["session_track_schema"]:
-            entity = lenenc_bytes((schema or "").encode())
-            found.append(_entry(SessionTrackType.SESSION_TRACK_SCHEMA, entity))
+            found.append(schema_entry(schema or ""))
         if self._state_changed:
-            found.append(_entry(SessionTrackType.SESSION_TRACK_STATE_CHANGE, b"1"))
+            found.append(state_change_entry(True))
         if self._gtids_changed and self.gtids.gtids:
             found.append(gtids_entry(self.gtids.gtids, self.gtid_encoding))
         if self._state != self._reported_state:
-            entity = lenenc_bytes(self._state.encode())
-            found.append(_entry(SessionTrackType.SESSION_TRACK_TRANSACTION_STATE, entity))
+            found.append(transaction_state_entry(self._state))
         if self._characteristics_changed and self._info == "CHARACTERISTICS":
-            entity = lenenc_bytes(self._characteristics.encode())
-            kind = SessionTrackType.SESSION_TRACK_TRANSACTION_CHARACTERISTICS
-            found.append(_entry(kind, entity))
+            found.append(transaction_characteristics_entry(self._characteristics))
         self._reported_state = self._state
         self._changed_variables.clear()
         self._variables_changed = False

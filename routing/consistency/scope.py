@@ -183,12 +183,6 @@ class ScopeState:
         elif self.seen_on is not server or self.seen_epoch != epoch:
             self.unseen = True
 
-    def may_have_seen(self) -> None:
-        """Something was shown, and nobody knows by which server."""
-        self._doubts += 1
-        self._shown = self._doubts
-        self.unseen = True
-
     def settled(self, primary: Server, epoch: int) -> None:
         """The primary waited for all that it had begun to commit: it shows whatever was seen."""
         self.seen_on = primary

@@ -32,8 +32,6 @@ TABLE: Final = 2048
 METADATA: Final = 8192
 """Reads from the replicated dictionary, by way of information_schema."""
 
-IN_SESSION: Final = USER_VARIABLE | SYSTEM_VARIABLE | SESSION_FUNCTION | SERVER_STATE
-
 _EFFECTS: Final[dict[bytes, int]] = {
     b"GET_LOCK": LOCK_FUNCTION,
     # Loadable functions of the locking service; their locks live as long as the session.

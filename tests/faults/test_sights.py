@@ -17,6 +17,7 @@ from tests.faults.client import Client, query
 from tests.faults.peers import OK, err, rows
 from tests.faults.stage import Stage, asked, eventually
 from tests.faults.table import COUNT, count, does, table
+from tests.support.doubts import may_have_seen
 
 LEVELS = ("MONOTONIC_READS", "READ_ALL_WRITES")
 SETTLE = b"REGEXP_REPLACE(@@GLOBAL.gtid_owned"
@@ -39,7 +40,7 @@ async def seen(**options: Any) -> AsyncIterator[tuple[Stage, Client]]:
         assert await count(client) == 0
         await does(client, "SELECT GET_LOCK('here', 1)")
         (session,) = on.proxy.sessions.values()
-        session.state.own_scope.may_have_seen()
+        may_have_seen(session.state.own_scope)
         yield on, client
 
 
@@ -102,7 +103,7 @@ async def test_a_read_goes_where_what_was_seen_has_arrived_meanwhile() -> None:
         await does(door, "INSERT INTO t VALUES (1)")
         (replica,) = on.proxy.topology.replicas
         replica.timed_out(on.proxy.now() + 1000)
-        session.state.own_scope.may_have_seen()
+        may_have_seen(session.state.own_scope)
         executed = on.cluster.primary.gtids.executed
         told = rows([f"{OTHER}:99#5".encode(), executed.text.encode(), b"ON"], columns=3)
         on.cluster.primary.faults.raw_reply(told, matching=PROBE_SQL)
@@ -164,7 +165,7 @@ async def test_the_primary_finishes_what_a_probe_saw_it_committing(level: str) -
         client = await on.session()
         assert await count(client) == 0
         (session,) = on.proxy.sessions.values()
-        session.state.own_scope.may_have_seen()
+        may_have_seen(session.state.own_scope)
         owned = f"{OTHER}:99#5".encode()
         executed = on.cluster.primary.gtids.executed.text.encode()
         on.cluster.primary.faults.raw_reply(

@@ -13,6 +13,7 @@ from routing.servers.topology import Server, Topology
 from routing.session.session import Session
 from routing.sql.holds import PinReason
 from routing.sql.statement import Statement, StatementClass, Touch
+from tests.support.doubts import may_have_seen
 
 U = "11111111-1111-1111-1111-111111111111"
 V = "22222222-2222-2222-2222-222222222222"
@@ -455,7 +456,7 @@ def test_what_was_observed_is_required(level: Level) -> None:
     assert choose_read(session, topology).proof is Proof.KNOWN
     session.saw(gtids(f"{U}:1-6"), topology.replicas[0])
     assert choose_read(session, topology).proof_set == gtids(f"{U}:1-6")
-    session.own_scope.may_have_seen()
+    may_have_seen(session.own_scope)
     assert choose_read(session, topology).proof is Proof.PROBED
     assert choose(session, READ, topology, NOW, rules_at(Level.READ_OWN_WRITES)).proof is (
         Proof.KNOWN

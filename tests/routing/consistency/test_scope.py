@@ -16,6 +16,7 @@ from routing.servers.topology import Role, Server, Topology
 from routing.session.session import Session
 from routing.sql.statement import Statement, StatementClass, Touch
 from tests.model.keeper import Keeper
+from tests.support.doubts import may_have_seen
 
 U = "11111111-1111-1111-1111-111111111111"
 V = "22222222-2222-2222-2222-222222222222"
@@ -64,7 +65,7 @@ def test_what_each_level_requires(scope: ScopeState, level: Level) -> None:
 @pytest.mark.parametrize("level", list(Level))
 def test_which_doubt_matters_to_which_level(scope: ScopeState, level: Level) -> None:
     assert scope.is_known(level)
-    scope.may_have_seen()
+    may_have_seen(scope)
     assert scope.is_known(level) is (level not in OBSERVING)
     scope.unseen = False
     scope.may_have_written()
@@ -83,7 +84,7 @@ def test_a_new_wide_scope_is_unknown_and_never_empty() -> None:
     assert state.required(Level.MONOTONIC_READS) == gtids(f"{U}:1-9")
 
 
-@pytest.mark.parametrize("doubt", [ScopeState.may_have_written, ScopeState.may_have_seen])
+@pytest.mark.parametrize("doubt", [ScopeState.may_have_written, may_have_seen])
 def test_a_probe_ends_only_the_doubts_from_before_it_began(
     scope: ScopeState, doubt: Callable[[ScopeState], None]
 ) -> None:
@@ -100,7 +101,7 @@ def test_a_probe_ends_only_the_doubts_from_before_it_began(
 
 def test_what_was_only_shown_becomes_no_own_write(scope: ScopeState) -> None:
     scope.wrote(gtids(f"{U}:2:4"), EMPTY)
-    scope.may_have_seen()
+    may_have_seen(scope)
     scope.probed(gtids(f"{U}:1-9"), scope.doubts)
     assert scope.required(Level.READ_OWN_WRITES) == gtids(f"{U}:2-4")
     assert scope.required(Level.MONOTONIC_READS) == gtids(f"{U}:1-9")
@@ -254,7 +255,7 @@ class _Truth:
             if kind == 3:
                 scope.saw(shown, 1.0)
             else:
-                scope.may_have_seen()
+                may_have_seen(scope)
         elif kind == 5:
             self.asked.append((self.executed, scope.doubts))
         elif kind == 6 and self.asked:
