@@ -7,7 +7,7 @@ from typing import Self
 
 from mysql_mocker.control.control import Control, Promotion
 from mysql_mocker.control.state import ServerState
-from mysql_mocker.server.background import LoopThread
+from mysql_mocker.server.loop_thread import LoopThread
 from mysql_mocker.server.server import Server
 
 

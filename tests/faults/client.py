@@ -11,10 +11,11 @@ from protocol.authentication import ClientAuthentication
 from protocol.command import ComChangeUser, ComQuery, QueryAttribute, com_query
 from protocol.constants import CACHING_SHA2, Capability, Command, FieldType
 from protocol.handshake import HandshakeResponse41, HandshakeV10, SSLRequest
-from protocol.packet import PacketReader, frame
+from protocol.packet import frame
 from protocol.response import ErrPacket, OkPacket
 from protocol.response_stream import RESULTS, ResponseStream
 from protocol.resultset import parse_text_row
+from tests.support.packet_reader import PacketReader
 
 PASSWORD = "secret"
 

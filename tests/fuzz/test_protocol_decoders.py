@@ -18,7 +18,6 @@ from protocol.authentication import (
 from protocol.binlog.event import EventType
 from protocol.constants import Capability
 from protocol.errors import MalformedBinlogError, ProtocolError
-from protocol.packet import PacketReader
 from tests.fuzz.decoders import DECODERS, EVENT_DECODERS
 from tests.support import binlogs, vectors
 from tests.support.codecs import CODECS
@@ -114,21 +113,6 @@ def test_what_was_read_is_written_in_one_way(kind: str, data: st.DataObject) -> 
     written = codec.serialise(value, capabilities)
     again = codec.parse(written, capabilities)
     assert codec.serialise(again, capabilities) == written
-
-
-@given(st.lists(st.sampled_from(PACKETS), max_size=4), st.randoms(use_true_random=False))
-def test_a_packet_reader_raises_nothing_but_protocol_errors(
-    packets: list[vectors.Packet], randomness: random.Random
-) -> None:
-    stream = mutated(b"".join(packet.data for packet in packets), randomness)
-    reader = PacketReader(max_payload=1000)
-    with suppress(ProtocolError):
-        while stream:
-            size = randomness.randint(1, len(stream))
-            reader.receive_data(stream[:size])
-            stream = stream[size:]
-            while (payload := reader.next_packet()) is not None:
-                assert len(payload) <= 1000
 
 
 @given(

@@ -16,7 +16,7 @@ from protocol.authentication import CACHING_SHA2
 from protocol.constants import Capability
 from protocol.gtid import EMPTY, GtidSet
 from protocol.handshake import HandshakeResponse41
-from protocol.packet import PacketReader, frame
+from protocol.packet import frame
 from protocol.response import ErrPacket, OkPacket
 from protocol.session_track import gtids_entry, schema_entry, state_change_entry
 from proxy.address import Address
@@ -41,6 +41,7 @@ from routing.request.stage import JOINED
 from routing.servers.topology import Server
 from routing.session.session import Session
 from tests.faults.peers import GREETING, OK, err, identity, rows
+from tests.support.packet_reader import PacketReader
 from tests.support.transports import FakeTransport
 
 UUID = "11111111-1111-1111-1111-111111111111"

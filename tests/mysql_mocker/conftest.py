@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from mysql_mocker.server.background import BackgroundCluster
 from mysql_mocker.server.cluster import Cluster
 from mysql_mocker.server.server import Server
 from tests.mysql_mocker.raw_client import RawClient
+from tests.support.background_cluster import BackgroundCluster
 
 ACCOUNTS = {"demo": "demo", "nobody": ""}
 

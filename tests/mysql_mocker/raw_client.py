@@ -10,9 +10,10 @@ from protocol.authentication import ClientAuthentication
 from protocol.constants import MAX_PACKET_PAYLOAD, Capability, ServerStatus
 from protocol.gtid import GtidSet
 from protocol.handshake import HandshakeResponse41, HandshakeV10
-from protocol.packet import PacketReader, frame
+from protocol.packet import frame
 from protocol.response import EofPacket, ErrPacket, OkPacket
 from protocol.resultset import ColumnDefinition41, parse_text_row
+from tests.support.packet_reader import PacketReader
 
 TRACKING = Capability.CLIENT_SESSION_TRACK | Capability.CLIENT_DEPRECATE_EOF
 LOGIN = (

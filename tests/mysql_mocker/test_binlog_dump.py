@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 import pytest
 
-from mysql_mocker.server.background import BackgroundCluster
 from mysql_mocker.server.server import Server
 from protocol.binlog.decode import decode
 from protocol.binlog.dump_request import HEARTBEATS_V2, NON_BLOCKING, DumpRequest, register_replica
@@ -16,6 +15,7 @@ from protocol.binlog.rotate import RotateEvent
 from protocol.gtid import EMPTY, GtidSet
 from protocol.response import ErrPacket
 from tests.mysql_mocker.raw_client import RawClient
+from tests.support.background_cluster import BackgroundCluster
 
 Connect = Callable[..., RawClient]
 

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from mysql_mocker.server.background import BackgroundCluster
 from mysql_mocker.server.cluster import Cluster
 from protocol.binlog.decode import decode
 from protocol.binlog.event import EventType
@@ -14,6 +13,7 @@ from protocol.gtid import GtidSet
 from tests.mysql_mocker.raw_client import RawClient
 from tests.mysql_mocker.waiting import until
 from tests.support import binlogs
+from tests.support.background_cluster import BackgroundCluster
 
 ACCOUNTS = {"demo": "demo"}
 

@@ -5,7 +5,6 @@ from contextlib import contextmanager
 
 import pytest
 
-from mysql_mocker.server.background import BackgroundCluster
 from mysql_mocker.server.cluster import Cluster
 from tests.mysql_mocker.commit_order_matrix import (
     CHECKS,
@@ -20,6 +19,7 @@ from tests.mysql_mocker.commit_order_matrix import (
 )
 from tests.mysql_mocker.raw_client import RawClient
 from tests.mysql_mocker.waiting import until
+from tests.support.background_cluster import BackgroundCluster
 
 
 class MockPair:

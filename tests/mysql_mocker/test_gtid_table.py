@@ -5,7 +5,6 @@ from contextlib import contextmanager
 
 import pytest
 
-from mysql_mocker.server.background import BackgroundCluster
 from mysql_mocker.server.cluster import Cluster
 from mysql_mocker.server.server import Server
 from mysql_mocker.state.gtid_keeper import SUSPENDED, GtidLogging
@@ -28,6 +27,7 @@ from tests.mysql_mocker.gtid_table_matrix import (
 )
 from tests.mysql_mocker.raw_client import RawClient
 from tests.mysql_mocker.waiting import until
+from tests.support.background_cluster import BackgroundCluster
 
 
 class MockPeer:

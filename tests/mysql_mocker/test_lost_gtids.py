@@ -4,13 +4,13 @@ from collections.abc import Callable
 
 import pytest
 
-from mysql_mocker.server.background import BackgroundCluster
 from mysql_mocker.server.server import Server
 from protocol.constants import Capability
 from protocol.gtid import GtidSet
 from protocol.response import EofPacket
 from tests.mysql_mocker.gtid_matrix import INSERT, lay_out
 from tests.mysql_mocker.raw_client import TRACKING, RawClient
+from tests.support.background_cluster import BackgroundCluster
 
 Connect = Callable[..., RawClient]
 

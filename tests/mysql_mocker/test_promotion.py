@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from mysql_mocker.server.background import BackgroundCluster
 from mysql_mocker.server.cluster import Cluster, PromotionError
 from mysql_mocker.server.server import Server
 from tests.mysql_mocker.conftest import ACCOUNTS
 from tests.mysql_mocker.raw_client import RawClient
 from tests.mysql_mocker.waiting import until
+from tests.support.background_cluster import BackgroundCluster
 
 Connect = Callable[..., RawClient]
 

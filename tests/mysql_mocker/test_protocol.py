@@ -7,7 +7,6 @@ from pathlib import Path
 import pymysql
 import pytest
 
-from mysql_mocker.server.background import BackgroundCluster
 from mysql_mocker.server.cluster import Cluster
 from mysql_mocker.server.server import Server
 from protocol.command import ComQuery
@@ -17,6 +16,7 @@ from protocol.parameter import QueryAttribute
 from protocol.response import EofPacket
 from tests.mysql_mocker.raw_client import TRACKING, RawClient
 from tests.real_mysql.certificates import write_certificates
+from tests.support.background_cluster import BackgroundCluster
 
 Connect = Callable[..., RawClient]
 ERROR_UNKNOWN_COMMAND = 1047

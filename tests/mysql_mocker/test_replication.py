@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 
-from mysql_mocker.server.background import BackgroundCluster
 from mysql_mocker.server.server import Server
 from protocol.gtid import GtidSet
 from tests.mysql_mocker.raw_client import RawClient
 from tests.mysql_mocker.waiting import until
+from tests.support.background_cluster import BackgroundCluster
 
 Connect = Callable[..., RawClient]
 

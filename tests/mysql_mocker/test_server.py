@@ -7,7 +7,6 @@ from collections.abc import Callable
 import pytest
 
 from mysql_mocker.error import MySQLError
-from mysql_mocker.server.background import BackgroundCluster
 from mysql_mocker.server.cluster import Cluster
 from mysql_mocker.server.server import Server
 from mysql_mocker.state.faults import Fault
@@ -16,6 +15,7 @@ from protocol.packet import frame
 from protocol.response import OkPacket
 from tests.mysql_mocker.raw_client import RawClient
 from tests.mysql_mocker.waiting import until
+from tests.support.background_cluster import BackgroundCluster
 
 Connect = Callable[..., RawClient]
 

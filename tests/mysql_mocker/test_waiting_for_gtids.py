@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 import pytest
 
-from mysql_mocker.server.background import BackgroundCluster
 from mysql_mocker.server.server import Server
 from tests.mysql_mocker.raw_client import RawClient, Reply
 from tests.mysql_mocker.waiting import until
+from tests.support.background_cluster import BackgroundCluster
 
 FOREIGN = "aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa"
 Connect = Callable[..., RawClient]

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from protocol.constants import MAX_PACKET_PAYLOAD
 from protocol.errors import PacketOutOfOrderError, PacketTooLargeError
-from protocol.packet import PacketReader, frame
+from protocol.packet import frame
+from tests.support.packet_reader import PacketReader
 
 
 def frames(data: bytes) -> list[tuple[int, int]]:

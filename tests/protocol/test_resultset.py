@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from protocol.constants import Capability, FieldType
 from protocol.errors import MalformedPacketError
-from protocol.packet import PacketReader, frame
+from protocol.packet import frame
 from protocol.response import OkPacket
 from protocol.resultset import (
     ColumnCount,
@@ -16,6 +16,7 @@ from protocol.resultset import (
     text_row,
 )
 from tests.support import vectors
+from tests.support.packet_reader import PacketReader
 
 MODERN = (
     Capability.CLIENT_PROTOCOL_41

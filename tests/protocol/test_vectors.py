@@ -3,9 +3,10 @@
 import pytest
 
 from protocol.errors import MalformedPacketError
-from protocol.packet import PacketReader, frame
+from protocol.packet import frame
 from tests.support import vectors
 from tests.support.codecs import CODECS
+from tests.support.packet_reader import PacketReader
 
 # What may stand behind the fields that are known is ignored, or belongs to the last field.
 OPEN_ENDED = {

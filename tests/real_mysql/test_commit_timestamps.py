@@ -10,10 +10,10 @@ import pytest
 from pymysql.connections import Connection
 from pymysql.cursors import Cursor
 
-from mysql_mocker.server.background import BackgroundCluster
 from mysql_mocker.server.cluster import Cluster
 from tests.real_mysql.cluster import Cluster as RealCluster
 from tests.real_mysql.template import APP_PASSWORD, APP_USER
+from tests.support.background_cluster import BackgroundCluster
 
 UUID = "11111111-2222-3333-4444-555555555555"
 VALUES = [

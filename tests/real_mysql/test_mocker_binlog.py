@@ -11,7 +11,6 @@ import pymysql
 import pytest
 from pymysql.cursors import Cursor
 
-from mysql_mocker.server.background import BackgroundCluster
 from mysql_mocker.server.cluster import Cluster
 from mysql_mocker.server.server import Server
 from protocol.gtid import GtidSet
@@ -19,6 +18,7 @@ from tests.real_mysql.scratch import ScratchFolder
 from tests.real_mysql.server import RealServer
 from tests.real_mysql.template import data_template, find_mysqld
 from tests.support import binlogs
+from tests.support.background_cluster import BackgroundCluster
 
 TAGGED = "11111111-2222-3333-4444-555555555555:tag:1"
 TOLD = 1_600_000_000_123_456

@@ -6,9 +6,7 @@ from collections.abc import Callable, Iterator
 import pymysql
 import pytest
 
-from mysql_mocker.server.background import BackgroundCluster
 from mysql_mocker.server.cluster import Cluster
-from mysql_mocker.server.real_source import RealSource
 from protocol.gtid import GtidSet
 from tests.real_mysql.scratch import ScratchFolder
 from tests.real_mysql.server import RealServer
@@ -19,6 +17,8 @@ from tests.real_mysql.template import (
     find_mysqld,
 )
 from tests.support import binlogs
+from tests.support.background_cluster import BackgroundCluster
+from tests.support.real_source import RealSource
 
 TOLD = 1_600_000_000_123_456
 CHANGES = [

@@ -7,11 +7,11 @@ import pymysql
 import pytest
 
 from mysql_mocker import BlockingCluster
-from mysql_mocker.server.background import BackgroundCluster
 from mysql_mocker.server.cluster import Cluster
 from tests.mysql_mocker.control.conftest import Connect, comes_to, count, run
 from tests.mysql_mocker.raw_client import RawClient
 from tests.mysql_mocker.waiting import until
+from tests.support.background_cluster import BackgroundCluster
 
 
 def column(connection: "pymysql.Connection[pymysql.cursors.Cursor]", name: str) -> list[object]:

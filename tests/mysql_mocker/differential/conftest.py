@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from mysql_mocker.server.background import BackgroundCluster
 from mysql_mocker.server.cluster import Cluster
 from tests.mysql_mocker.differential.arena import Arena
 from tests.mysql_mocker.differential.normalising import Peer
@@ -12,6 +11,7 @@ from tests.mysql_mocker.differential.schema import ACCOUNT, GLOBALS, PASSWORD, U
 from tests.real_mysql.cluster import RealServer, find_mysqld
 from tests.real_mysql.scratch import ScratchFolder
 from tests.real_mysql.template import data_template
+from tests.support.background_cluster import BackgroundCluster
 
 _FORGETFUL = ("--innodb-flush-method=nosync", "--innodb-doublewrite=OFF")
 """Definitions are made anew for many sessions, and none has to outlive the machine."""

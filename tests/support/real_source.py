@@ -6,12 +6,6 @@ from typing import Final
 
 from mysql_mocker.error import MySQLError
 from mysql_mocker.replication.logged_statement import SQL_MODES
-from mysql_mocker.server import row_statements
-from mysql_mocker.server.source_connection import (
-    SourceConnection,
-    SourceError,
-    SourceGoneError,
-)
 from mysql_mocker.sql.result import Done, Result
 from mysql_mocker.sql.script import Statement
 from mysql_mocker.sql.value import Value
@@ -34,6 +28,12 @@ from protocol.binlog.table_map import TableMap
 from protocol.binlog.transaction_payload import TransactionPayload
 from protocol.errors import ProtocolError
 from protocol.wire import decode_text
+from tests.support import row_statements
+from tests.support.source_connection import (
+    SourceConnection,
+    SourceError,
+    SourceGoneError,
+)
 
 _RETRY_SECONDS: Final = 0.2
 _HEARTBEAT_SECONDS: Final = 1.0

@@ -13,8 +13,9 @@ from protocol.constants import Capability
 from protocol.errors import MalformedBinlogError, ProtocolError, ServerErrorCode
 from protocol.gtid import GtidSet
 from protocol.handshake import HandshakeResponse41, HandshakeV10
-from protocol.packet import PacketReader, frame
+from protocol.packet import frame
 from protocol.response import ERR_HEADER, OK_HEADER, ErrPacket
+from tests.support.packet_reader import PacketReader
 
 _CAPABILITIES: Final = (
     Capability.CLIENT_LONG_PASSWORD
