@@ -15,7 +15,11 @@ from timeit import Timer
 from typing import Final
 
 from protocol import compiled, session_track
-from protocol.constants import Capability
+from protocol.constants import (
+    AUTOCOMMIT,
+    SESSION_STATE_CHANGED,
+    Capability,
+)
 from protocol.gtid import GtidSet
 from protocol.packet import frame
 from protocol.response import OkPacket
@@ -41,8 +45,6 @@ _MODERN: Final = (
     | Capability.CLIENT_DEPRECATE_EOF
     | Capability.CLIENT_SESSION_TRACK
 )
-_AUTOCOMMIT: Final = 0x0002
-_STATE_CHANGED: Final = 0x4000
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,14 +117,14 @@ def _responses() -> Iterator[Case]:
     column = ColumnDefinition41(schema="bench", table="sbtest1", name="c", org_name="c")
     row = [b"68487932199-96439406143-93774651418-41631865787-96406072701-20604855487-25459966574"]
     for name, capabilities in (("", _MODERN), (", EOF packets", Capability.CLIENT_PROTOCOL_41)):
-        answer = text_resultset([column], [row], capabilities, _AUTOCOMMIT)
+        answer = text_resultset([column], [row], capabilities, AUTOCOMMIT)
         stream = ResponseStream(
             bool(capabilities & Capability.CLIENT_DEPRECATE_EOF), session_track=True
         )
         yield Case(f"ResponseStream, point select{name}", _fed(stream, RESULTS, answer))
     block = session_track.gtids_entry(GtidSet.parse(f"{_UUIDS[0]}:81724"))
     tracked = frame(
-        OkPacket(1, 0, _AUTOCOMMIT | _STATE_CHANGED, 0, b"", block).serialise(_MODERN), 1
+        OkPacket(1, 0, AUTOCOMMIT | SESSION_STATE_CHANGED, 0, b"", block).serialise(_MODERN), 1
     )
     stream = ResponseStream(deprecate_eof=True, session_track=True)
     yield Case("ResponseStream, OK with a GTID", _fed(stream, SIMPLE, tracked))
@@ -137,7 +139,7 @@ def _responses() -> Iterator[Case]:
     yield Case("session_track.gtids, 1 GTID", lambda: session_track.gtids(block))
 
     rows = [[b"%d" % number, b"%d" % (number * 7919)] for number in range(10_000)]
-    table = text_resultset([column, column], rows, _MODERN, _AUTOCOMMIT)
+    table = text_resultset([column, column], rows, _MODERN, AUTOCOMMIT)
     chunks = [table[at : at + 65536] for at in range(0, len(table), 65536)]
     stream = ResponseStream(deprecate_eof=True, session_track=True)
 

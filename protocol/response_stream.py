@@ -27,7 +27,14 @@ allocated by a number that the network sent.
 
 from typing import Final
 
-from protocol.constants import MAX_PACKET_PAYLOAD
+from protocol.constants import (
+    AUTOCOMMIT,
+    CURSOR_EXISTS,
+    MAX_PACKET_PAYLOAD,
+    MORE_RESULTS,
+    OUT_PARAMETERS,
+    SESSION_STATE_CHANGED,
+)
 from protocol.errors import MalformedPacketError
 from protocol.session_track import names_gtids
 from protocol.wire import Reader
@@ -52,11 +59,6 @@ _DEFINITIONS_EOF: Final = 2
 _ROWS: Final = 3
 _INFILE: Final = 4
 _END: Final = 5
-
-_MORE_RESULTS: Final = 0x0008
-_CURSOR_EXISTS: Final = 0x0040
-_OUT_PARAMETERS: Final = 0x1000
-_SESSION_STATE_CHANGED: Final = 0x4000
 
 
 class ResponseStream:
@@ -129,7 +131,7 @@ class ResponseStream:
         self._deprecate_eof = deprecate_eof
         self._session_track = session_track
         self._metadata_flag = optional_metadata
-        self.status = 0x0002
+        self.status = AUTOCOMMIT
         self.warnings = 0
         self.sequence_id = 0
         self.told: list[tuple[int, int]] = []
@@ -315,7 +317,7 @@ class ResponseStream:
             if first != 0xFE or len(payload) != 5:
                 raise MalformedPacketError("no EOF packet after the column definitions")
             self.status = payload[3] | payload[4] << 8
-            self._owed = self.status & _OUT_PARAMETERS != 0
+            self._owed = self.status & OUT_PARAMETERS != 0
             if self._cursor_opened():
                 self.cursor = self.untold = True
                 self._finish()
@@ -343,9 +345,7 @@ class ResponseStream:
         It tells as well of one that a stored program of the statement had open, so that what did
         not ask for any has none, nor has a procedure, behind whose results there is always more.
         """
-        return (
-            self._asks_cursor and self.status & (_CURSOR_EXISTS | _MORE_RESULTS) == _CURSOR_EXISTS
-        )
+        return self._asks_cursor and self.status & (CURSOR_EXISTS | MORE_RESULTS) == CURSOR_EXISTS
 
     def _terminator(self, payload: bytes) -> None:
         """OK or EOF: the end of one result."""
@@ -364,7 +364,7 @@ class ResponseStream:
             self._ok(payload)
         if self._state == _ROWS and self._deprecate_eof and self.rows == 0:
             self.cursor = self._cursor_opened()
-        if (self.status & _MORE_RESULTS or self._owed) and self._shape == RESULTS:
+        if (self.status & MORE_RESULTS or self._owed) and self._shape == RESULTS:
             self._owed = False
             self._state = _FIRST
         else:
@@ -379,7 +379,7 @@ class ResponseStream:
         self.warnings = reader.u16()
         info = b""
         block = b""
-        changed = self.status & _SESSION_STATE_CHANGED
+        changed = self.status & SESSION_STATE_CHANGED
         if self._session_track and (changed or affected) and reader.remaining:
             info = reader.lenenc_bytes()
             if changed:

@@ -5,14 +5,10 @@ CLIENT_SESSION_TRACK there for clients that have not. They must not see what the
 everything else passes as it came.
 """
 
-from typing import Final
-
-from protocol.constants import Capability
+from protocol.constants import SESSION_STATE_CHANGED, Capability
 from protocol.response_stream import ResponseStream
 from protocol.session_track import retain
 from protocol.wire import Reader, lenenc_bytes
-
-_SESSION_STATE_CHANGED: Final = 0x4000
 
 
 class TrackerView:
@@ -76,5 +72,5 @@ class TrackerView:
             if kept == block:
                 return payload
             return payload[: place + 4] + lenenc_bytes(info) + lenenc_bytes(kept)
-        plain = (status & ~_SESSION_STATE_CHANGED).to_bytes(2, "little")
+        plain = (status & ~SESSION_STATE_CHANGED).to_bytes(2, "little")
         return payload[:place] + plain + warnings + (lenenc_bytes(info) if info else b"")

@@ -141,10 +141,10 @@ class Commands:
     def _statement(self, payload: bytes) -> str | None:
         """The text that a command runs; None if it runs none, or none that can be read."""
         try:
-            match payload[:1]:
-                case b"\x03":
+            match payload[0] if payload else -1:
+                case Command.COM_QUERY:
                     return decode_text(ComQuery.parse(payload, self._attributes).sql)
-                case b"\x17":
+                case Command.COM_STMT_EXECUTE:
                     number = int.from_bytes(payload[1:5], "little")
                     return self._prepared.find(number).statement.text
         except (MySQLError, ProtocolError):

@@ -16,6 +16,7 @@ from protocol.authentication import scramble_caching_sha2
 from protocol.constants import (
     CACHING_SHA2,
     CHARSET_UTF8MB4_0900_AI_CI,
+    FAST_AUTH_SUCCESS,
     NATIVE,
     Capability,
     ServerStatus,
@@ -26,7 +27,7 @@ from protocol.password_exchange import PasswordExchange
 from protocol.response import ErrPacket
 from protocol.rsa import RsaKey
 
-_FAST_AUTHENTICATION_OK: Final = AuthMoreData(b"\x03").serialise()
+_FAST_AUTHENTICATION_OK: Final = AuthMoreData(FAST_AUTH_SUCCESS).serialise()
 
 OFFERED: Final = (
     Capability.CLIENT_LONG_PASSWORD

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from protocol.errors import ServerErrorCode
 from proxy.server.errors import ServerRefusedError
 from proxy.server.query import query
 
@@ -23,7 +24,6 @@ _APPLIER: Final = (
 """A filter that was taken away stays in the table, without a rule."""
 _BINARY_LOG: Final = (b"SHOW BINARY LOG STATUS", b"SHOW MASTER STATUS")
 """The second one is its name before MySQL 8.2."""
-_SYNTAX_ERROR: Final = 1064
 
 
 async def left_out_by_applier(channel: PacketChannel, connection: ServerConnection) -> str:
@@ -45,7 +45,7 @@ async def left_out_of_binary_log(channel: PacketChannel, connection: ServerConne
     try:
         row = await query(channel, connection, _BINARY_LOG[0])
     except ServerRefusedError as error:
-        if error.error.code != _SYNTAX_ERROR:
+        if error.error.code != ServerErrorCode.ER_PARSE_ERROR.code:
             raise
         row = await query(channel, connection, _BINARY_LOG[1])
     rules = zip(("binlog_do_db", "binlog_ignore_db"), row[2:4], strict=False)  # no log: no row

@@ -6,7 +6,7 @@ import logging
 import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from protocol.errors import MalformedGtidSetError, MalformedPacketError
+from protocol.errors import MalformedGtidSetError, MalformedPacketError, ServerErrorCode
 from protocol.gtid import GtidSet
 from proxy.server import heartbeat
 from proxy.server.errors import ServerRefusedError
@@ -36,7 +36,14 @@ TABLES: Final = (
 )
 """What an account must be allowed to SELECT from."""
 
-_DENIED: Final = frozenset({1044, 1142, 1227})
+_DENIED: Final = frozenset(
+    error.code
+    for error in (
+        ServerErrorCode.ER_DBACCESS_DENIED_ERROR,
+        ServerErrorCode.ER_TABLEACCESS_DENIED_ERROR,
+        ServerErrorCode.ER_SPECIFIC_ACCESS_DENIED_ERROR,
+    )
+)
 _CLOCK: Final = b"SELECT UTC_TIMESTAMP(6)"
 _RECEIVERS: Final = (
     b"SELECT CHANNEL_NAME,SOURCE_UUID,SERVICE_STATE,RECEIVED_TRANSACTION_SET,"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
+from protocol.errors import ServerErrorCode
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -12,9 +14,17 @@ if TYPE_CHECKING:
 
 _MOST: Final = 1024
 
-OF_ACCOUNT: Final = frozenset({1045, 1698, 1862, 3118, 3955})
-"""What a server refuses a login with for its account's sake: not with this password, or without
-one; the password expired; locked; blocked."""
+OF_ACCOUNT: Final = frozenset(
+    error.code
+    for error in (
+        ServerErrorCode.ER_ACCESS_DENIED_ERROR,
+        ServerErrorCode.ER_ACCESS_DENIED_NO_PASSWORD_ERROR,
+        ServerErrorCode.ER_MUST_CHANGE_PASSWORD_LOGIN,
+        ServerErrorCode.ER_ACCOUNT_HAS_BEEN_LOCKED,
+        ServerErrorCode.ER_ACCOUNT_BLOCKED_BY_PASSWORD_LOCK,
+    )
+)
+"""What a server refuses a login with for its account's sake."""
 
 
 class Lending:

@@ -28,6 +28,7 @@ from proxy.server.errors import ServerRefusedError, ServerUnreachableError
 from proxy.server.greeting import Greeted
 from proxy.server.judged import preface
 from proxy.server.kept import Kept
+from proxy.server.lending import OF_ACCOUNT
 from proxy.server.opened import Lent, Opened, Sandbox
 from proxy.server.opening import open_session
 from proxy.server.pool import OF_LINK
@@ -51,15 +52,19 @@ _CLEANED_S: Final = 0.1
 _PAUSES_S: Final = (0.01, 0.02, 0.04, 0.08, 0.16)
 """Until a server that is full has taken note that connections were closed."""
 
-_VERDICTS: Final = frozenset(
-    {
-        *(1044, 1045, 1698),  # no access to the schema; with this password; without one
-        *(1049, 1862, 3118, 3955),  # no such schema; the password expired; locked; blocked
-    }
-)
+_VERDICTS: Final = OF_ACCOUNT | {
+    ServerErrorCode.ER_DBACCESS_DENIED_ERROR.code,
+    ServerErrorCode.ER_BAD_DB_ERROR.code,
+}
 """Errors that a login to this account ends in, whatever the connection."""
 _TOO_MANY: Final = ServerErrorCode.ER_CON_COUNT_ERROR.code
-_FULL: Final = frozenset({_TOO_MANY, 1203, 1226})
+_FULL: Final = frozenset(
+    {
+        _TOO_MANY,
+        ServerErrorCode.ER_TOO_MANY_USER_CONNECTIONS.code,
+        ServerErrorCode.ER_USER_LIMIT_REACHED.code,
+    }
+)
 """There are too many connections, all told or of the account."""
 
 

@@ -30,7 +30,20 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_ACCOUNT_ERRORS: Final = frozenset({1044, 1045, 1142, 1226, 1227, 1698, 1820, 1862, 3118})
+_ACCOUNT_ERRORS: Final = frozenset(
+    error.code
+    for error in (
+        ServerErrorCode.ER_DBACCESS_DENIED_ERROR,
+        ServerErrorCode.ER_ACCESS_DENIED_ERROR,
+        ServerErrorCode.ER_TABLEACCESS_DENIED_ERROR,
+        ServerErrorCode.ER_USER_LIMIT_REACHED,
+        ServerErrorCode.ER_SPECIFIC_ACCESS_DENIED_ERROR,
+        ServerErrorCode.ER_ACCESS_DENIED_NO_PASSWORD_ERROR,
+        ServerErrorCode.ER_MUST_CHANGE_PASSWORD,
+        ServerErrorCode.ER_MUST_CHANGE_PASSWORD_LOGIN,
+        ServerErrorCode.ER_ACCOUNT_HAS_BEEN_LOCKED,
+    )
+)
 """They speak of the monitor's account alone; clients may well be served there."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from protocol.constants import ServerStatus
+from protocol.constants import IN_TRANS
 from protocol.errors import ServerErrorCode
 from proxy.channel import ChannelClosedError
 from proxy.server.account import SHOW, Requirement, read_requirement
@@ -242,7 +242,7 @@ async def _account_of(channel: PacketChannel, connection: ServerConnection) -> b
         if error.error.code == ServerErrorCode.ER_OPTION_PREVENTS_STATEMENT.code:
             return b""
         raise
-    if connection.stream.status & ServerStatus.SERVER_STATUS_IN_TRANS:
+    if connection.stream.status & IN_TRANS:
         # Without autocommit it began a transaction, which would hold a lock on the accounts.
         await query(channel, connection, _COMMIT)
     return (row[0] if row else b"") or _UNREADABLE

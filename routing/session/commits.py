@@ -9,10 +9,10 @@ that was committed and not named; and so may the answer to a program, unless tra
 
 from typing import Final
 
+from protocol.constants import IN_TRANS
 from routing.sql.statement import Statement, StatementClass, Touch
 
 _DEFINITIONS: Final = (Touch.DEFINITION, Touch.ACCOUNT)
-_IN_TRANS: Final = 0x0001
 _UPDATED: Final = b"Rows matched: "
 _NO_ROW: Final = b"  Changed: 0  "
 """In the text of an UPDATE's OK: where a client asks for found rows, these count as affected."""
@@ -65,7 +65,7 @@ class Commits:
         for status, text in changes:
             if text.startswith(_UPDATED) and _NO_ROW in text:
                 continue
-            if status & _IN_TRANS:
+            if status & IN_TRANS:
                 self._open = True
             elif several or not named:
                 unnamed = True

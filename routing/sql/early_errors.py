@@ -12,19 +12,26 @@ alone and may stand behind events that it has committed. Each entry was asked of
 import re
 from typing import Final
 
+from protocol.errors import ServerErrorCode
 from routing.sql.statement import Statement, Touch
 from routing.sql.token_patterns import BLANK
 
-PARSING: Final = 1064
-"""ER_PARSE_ERROR."""
-READ_ONLY: Final = 1792
-"""ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION."""
-IN_PROGRESS: Final = 1568
-"""ER_CANT_CHANGE_TX_CHARACTERISTICS: SET TRANSACTION inside a transaction."""
-EMPTY: Final = 1065
-"""ER_EMPTY_QUERY."""
-LOOKING_UP: Final = frozenset({1046, 1052, 1054, 1142, 1143, 1146})
-"""No schema chosen; ambiguous or unknown column; table or column denied; unknown table."""
+PARSING: Final = ServerErrorCode.ER_PARSE_ERROR.code
+READ_ONLY: Final = ServerErrorCode.ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION.code
+IN_PROGRESS: Final = ServerErrorCode.ER_CANT_CHANGE_TX_CHARACTERISTICS.code
+"""SET TRANSACTION inside a transaction."""
+EMPTY: Final = ServerErrorCode.ER_EMPTY_QUERY.code
+LOOKING_UP: Final = frozenset(
+    error.code
+    for error in (
+        ServerErrorCode.ER_NO_DB_ERROR,
+        ServerErrorCode.ER_NON_UNIQ_ERROR,
+        ServerErrorCode.ER_BAD_FIELD_ERROR,
+        ServerErrorCode.ER_TABLEACCESS_DENIED_ERROR,
+        ServerErrorCode.ER_COLUMNACCESS_DENIED_ERROR,
+        ServerErrorCode.ER_NO_SUCH_TABLE,
+    )
+)
 
 QUERIES: Final = frozenset(
     {
