@@ -188,10 +188,8 @@ def _parser() -> argparse.ArgumentParser:
         "--output", type=Path, metavar="PATH", help="file, or Parquet's directory (default: stdout)"
     )
     demo = _command(commands, "demo", "show it at work on a MySQL cluster in this process")
-    demo.add_argument("--once", action="store_true", help="show it once and end")
-    demo.add_argument(
-        "--no-audit", action="store_true", help="without the audit, which needs Spark"
-    )
+    demo.add_argument("--once", action="store_true", help="run it once and exit")
+    demo.add_argument("--no-audit", action="store_true", help="skip the audit, which needs Spark")
     mock = _command(
         commands, "mock", "run a MySQL cluster in this process, for tests", _MOCK_EXAMPLES
     )
@@ -201,18 +199,28 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_mock_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--port", type=int, default=0, help="the primary's, the replicas' follow (default: any)")
-    add("--replicas", type=int, default=2, metavar="N", help="how many (default: 2)")
-    add("--lag", default="0s", metavar="TIME", help="of the replicas (default: 0s)")
-    add("--user", default="root", help="the account of clients (default: root)")
+    add(
+        "--port",
+        type=int,
+        default=0,
+        help="the primary's; replicas get the next ones (default: any)",
+    )
+    add("--replicas", type=int, default=2, metavar="N", help="how many replicas (default: 2)")
+    add("--lag", default="0s", metavar="TIME", help="how far replicas lag (default: 0s)")
+    add("--user", default="root", help="account for clients (default: root)")
     add("--password", default="", help="its password (default: none)")
-    add("--schema", action="append", metavar="NAME", help="made at the start (default: test)")
-    add("--init", type=Path, metavar="FILE.sql", help="runs on the primary before anyone connects")
-    add("--host", default="127.0.0.1", metavar="ADDRESS", help="to listen on (default: 127.0.0.1)")
-    add("--http", metavar="[HOST:]PORT", help="the HTTP interface, on 127.0.0.1 (default: none)")
-    add("--binlog-dir", type=Path, metavar="DIR", help="write binary logs there (default: nowhere)")
+    add("--schema", action="append", metavar="NAME", help="schema to create (default: test)")
+    add("--init", type=Path, metavar="FILE.sql", help="SQL to run on the primary first")
+    add(
+        "--host",
+        default="127.0.0.1",
+        metavar="ADDRESS",
+        help="address to listen on (default: 127.0.0.1)",
+    )
+    add("--http", metavar="[HOST:]PORT", help="serve the HTTP interface (default: no)")
+    add("--binlog-dir", type=Path, metavar="DIR", help="write binary logs here (default: do not)")
     add("--tls", action="store_true", help="let clients use TLS")
-    add("--ready-file", type=Path, metavar="FILE", help="gets the addresses as JSON, while it runs")
+    add("--ready-file", type=Path, metavar="FILE", help="write the addresses here as JSON")
 
 
 def _command(

@@ -43,7 +43,7 @@ OPTIONS: Final = (
         "client-compression",
         values.algorithms,
         "ALGORITHM[,…]",
-        "what clients may choose (default zlib,zstd,uncompressed)",
+        "compression that clients may choose (default zlib,zstd,uncompressed)",
         _GROUP,
     ),
     Option(

@@ -6,7 +6,7 @@ from proxy.config import values
 from proxy.config.option import Option
 from proxy.config.words import ServerTls, Switch
 
-_GROUP: Final = "the way to the servers"
+_GROUP: Final = "connections to the servers"
 
 OPTIONS: Final = (
     Option(
@@ -27,15 +27,14 @@ OPTIONS: Final = (
         "kept-connection-age",
         values.duration(3600),
         "TIME",
-        "how long such a connection waits for a login (default 5s)",
+        "how long a kept connection waits for a login (default 5s)",
         _GROUP,
     ),
     Option(
         "login-age",
         values.duration_or_0(3600),
         "TIME",
-        "how long a server's word on a login holds for logins like it; 0 asks each time (default"
-        " 5s)",
+        "how long an accepted login is reused for the same login; 0 asks each time (default 5s)",
         _GROUP,
     ),
     Option(
@@ -64,7 +63,7 @@ OPTIONS: Final = (
         "monitor-user",
         values.user,
         "USER",
-        "account with which the servers are watched; it needs no privilege",
+        "account that watches the servers; it needs no privilege",
         _GROUP,
     ),
     Option(
@@ -78,7 +77,7 @@ OPTIONS: Final = (
         "monitor-interval",
         values.duration(60),
         "TIME",
-        "time between two looks (default 1s)",
+        "time between two checks of a server (default 1s)",
         _GROUP,
     ),
     Option(
