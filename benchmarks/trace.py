@@ -24,7 +24,8 @@ from proxy.address import Address
 from proxy.client.listener import Listener
 from proxy.config import Config
 from proxy.observe.metrics import Metrics
-from proxy.proxy import Proxy
+from proxy.serve import build as build_shared
+from proxy.serve import drain
 from proxy.server.monitor import Monitor
 from proxy.tls import build, make_key_ring
 
@@ -156,17 +157,17 @@ async def _run() -> dict[str, Trace]:
             proof_max_age=3600.0,
         )
         materials = build(config, make_key_ring(config))
-        proxy = Proxy(config, materials, Metrics(), None, 0)
+        proxy = build_shared(config, materials, Metrics(), None, 0)
         monitor = Monitor(proxy)
         await monitor.start()
-        await proxy.meet_primary()
+        await proxy.offer.learn(proxy.topology.primary, config, proxy.metrics)
         listener = Listener(proxy)
         try:
             return await _traces(await listener.start(reuse_port=False))
         finally:
             listener.stop()
             await monitor.stop()
-            await proxy.drain()
+            await drain(proxy)
             proxy.pool.close()
 
 

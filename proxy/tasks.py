@@ -2,10 +2,25 @@
 
 import asyncio
 import logging
-from collections.abc import Coroutine
-from typing import TypeVar
+from collections.abc import Callable, Coroutine
+from typing import Protocol, TypeVar
 
 _T = TypeVar("_T")
+
+Start = Callable[[Coroutine[object, object, None], str], asyncio.Task[None]]
+"""`start`, as those are given it whose tasks give back nothing."""
+
+
+class CallLater(Protocol):
+    """`asyncio.AbstractEventLoop.call_later`."""
+
+    def __call__(
+        self, delay: float, callback: Callable[..., object], *args: object
+    ) -> asyncio.TimerHandle:
+        """Have something called after `delay`, s."""
+        ...
+
+
 _log = logging.getLogger(__name__)
 
 # The event loop keeps only weak references to its tasks.

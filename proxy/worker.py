@@ -22,7 +22,7 @@ Serve = Callable[
     [Config, Materials, Metrics, RoutingLog | None, int, asyncio.Event, Callable[[int], None]],
     Coroutine[object, object, None],
 ]
-"""``serve(config, materials, metrics, routing_log, worker, stop, ready)``, see `proxy.proxy`."""
+"""``serve(config, materials, metrics, routing_log, worker, stop, ready)``, see `proxy.serve`."""
 
 SNAPSHOT: Final = "snapshot"
 STOP: Final = "stop"

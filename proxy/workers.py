@@ -17,7 +17,7 @@ from proxy.address import Address
 from proxy.config import Config
 from proxy.observe.metrics import Metrics, Snapshot
 from proxy.observe.metrics_server import MetricsServer, WorkersCollector
-from proxy.proxy import serve as serve_clients
+from proxy.serve import serve as serve_clients
 from proxy.state.scope_marks import disown
 from proxy.state.sqlite_file import StateError
 from proxy.state.state_file import StateFile

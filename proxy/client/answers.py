@@ -13,24 +13,26 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from protocol.command import query_text_offset
-from protocol.constants import Capability, Command
+from protocol.constants import Capability
+from protocol.constants import Command as Code
 from protocol.errors import MalformedPacketError
 from protocol.frame_numbers import FrameNumbers
 from protocol.packet import frame
 from protocol.response import ErrPacket
 from protocol.statement_execution import with_statement_id
-from proxy.client import effects, preparation
+from proxy.client import preparation
 from proxy.server.connection import Purpose, ServerConnection
 from proxy.server.probe import parsed
 from routing.consistency.decision import Outcome, Reason
+from routing.request import effects, traits
+from routing.request.trackers import take_trackers
 from routing.session.snapshot import Snapshot, begins_anew, ends_transaction, reads_data
 from routing.sql.early_errors import did_nothing
 
 if TYPE_CHECKING:
     from protocol.response_stream import ResponseStream
-    from proxy.client.request import Request
     from proxy.client.session import ClientSession
-    from proxy.proxy import Proxy
+    from proxy.shared import Shared
     from routing.servers.topology import Server
 
 _log = logging.getLogger(__name__)
@@ -70,8 +72,8 @@ _PASSING: Final = _FAREWELLS | {1205, 1213, 1317, _QUERY_TIMEOUT}
 class Answers:
     """The owner of one session's server connections (`proxy.server.connection.Owner`)."""
 
-    def __init__(self, proxy: Proxy, session: ClientSession) -> None:
-        self._proxy = proxy
+    def __init__(self, shared: Shared, session: ClientSession) -> None:
+        self._shared = shared
         self._session = session
         self._pins = session.state.pins.reasons  # as the metrics have them
 
@@ -83,42 +85,44 @@ class Answers:
             if connection.drained > _DRAIN_LIMIT:
                 session.replicas.give_up(connection)
             return
-        request = session.request
+        command = session.command
+        trail = session.trail
+        answer = session.answer
         stream = connection.stream
-        request.received += received
+        trail.received += received
         if stream.session_states:
             self.take_trackers(connection)
-        if not request.started and (
-            connection is not session.primary or request.number or request.prepared is not None
+        if not answer.started and (
+            connection is not session.primary or command.number or command.prepared is not None
         ):
-            data = request.held + data
-            request.held = b""
-            if len(data) < 9 if request.number else len(data) < 5:
-                request.held = data
+            data = answer.held + data
+            answer.held = b""
+            if len(data) < 9 if command.number else len(data) < 5:
+                answer.held = data
                 return
             if data[4] == 0xFF:
                 if not stream.done:
-                    request.held = data
+                    answer.held = data
                     return
                 if stream.error is not None:
                     if self._does_not_count(connection, stream.error):
                         return
                     data = self._as_the_client_knows_it(connection, data)
-            elif request.number:
-                data = with_statement_id(data, request.number)
+            elif command.number:
+                data = with_statement_id(data, command.number)
         if stream.infile and not self._may_want_file(connection):
             raise MalformedPacketError(
                 "it asked for a local file of a client that has offered none"
             )
         if stream.done:
             if session.untold.behind(connection, stream):
-                request.ending = data
+                answer.ending = data
                 self._take_over(connection, stream)
                 return
             self.finish(connection, stream)
         if data:
-            if not request.started:
-                request.started = True
+            if not answer.started:
+                answer.started = True
                 session.read.first_byte()
             session.connection.write(data)
         if stream.infile:
@@ -135,19 +139,19 @@ class Answers:
         Some clients send whichever file a server names.
         """
         session = self._session
-        request = session.request
+        command = session.command
         if (
             connection is not session.primary
             or not session.connection.capabilities & Capability.CLIENT_LOCAL_FILES
-            or request.command != Command.COM_QUERY
+            or command.code != Code.COM_QUERY
         ):
             return False
-        text = request.packet.upper()
+        text = command.packet.upper()
         return not text or (b"LOAD" in text and b"LOCAL" in text and b"INFILE" in text)
 
     def _as_the_client_knows_it(self, connection: ServerConnection, data: bytes) -> bytes:
         """An ERR that names a prepared statement, by the client's id of it."""
-        prepared = self._session.request.prepared
+        prepared = self._session.command.prepared
         handle = None if prepared is None else connection.statements.get(prepared.number)
         if prepared is None or handle is None or _code(data[4:]) not in _NAMING:
             return data
@@ -157,21 +161,22 @@ class Answers:
     def _does_not_count(self, connection: ServerConnection, error: bytes) -> bool:
         """Whether a server's error is not for the client: the command runs again, or elsewhere."""
         session = self._session
-        request = session.request
+        command = session.command
+        answer = session.answer
         code = _code(error)
-        prepared = request.prepared
+        prepared = command.prepared
         if code in _FORGOTTEN and prepared is not None and prepared.moves:
-            if not request.prepared_anew and request.packet:
-                request.prepared_anew = True
+            if not answer.prepared_anew and command.packet:
+                answer.prepared_anew = True
                 connection.statements.pop(prepared.number, None)
                 connection.write(session.dispatch.own_packet(connection))
                 return True
         elif connection is session.primary or session.read.bound:
             return False
         elif code in _REFUSALS or (code == _QUERY_TIMEOUT and self._unlimited()):
-            statement = request.statement
+            statement = command.statement
             if code in _WRITES and statement is not None:
-                self._proxy.topology.refusals.add(statement.digest, self._proxy.now())
+                self._shared.topology.refusals.add(statement.digest, self._shared.now())
             session.reads.refused(connection, Reason.REPLICA_REFUSED)
             return True
         elif code in _DENIALS:
@@ -186,7 +191,7 @@ class Answers:
 
     def _unlimited(self) -> bool:
         """Whether a limit of execution time is the replica's own, and none that the client set."""
-        hinted = b"MAX_EXECUTION_TIME" in self._session.request.text.upper()
+        hinted = b"MAX_EXECUTION_TIME" in self._session.command.text.upper()
         return "max_execution_time" not in self._session.state.variables and not hinted
 
     def aside(self, connection: ServerConnection, purpose: Purpose) -> None:
@@ -205,9 +210,9 @@ class Answers:
         elif purpose is Purpose.GATHER:
             if session.state.suspect and not connection.silent:
                 self.take_trackers(connection)  # of what failed before it
-                if effects.told_late(session.request, session.state):
+                if effects.told_late(session.command, session.trail, session.state):
                     session.primary_settings.restore()
-            self._proxy.probes.answered(connection, stream)
+            self._shared.probes.answered(connection, stream)
         elif purpose is Purpose.IMITATE or purpose is Purpose.SETTLE:
             if session.state.suspect:
                 self.take_trackers(connection)  # of what failed before it
@@ -230,8 +235,8 @@ class Answers:
                 session.primary_settings.restored(stream)
         elif purpose is Purpose.RESTORE:
             connection.close()
-            if session.request.may_write:
-                session.state.may_have_written(session.request.rules)  # it stands right behind
+            if session.trail.may_write:
+                session.state.may_have_written(session.command.rules)  # it stands right behind
             session.replies.lose_client(
                 "the primary did not take the settings that consistency needs: "
                 f"{ErrPacket.parse(stream.error)}"
@@ -257,7 +262,7 @@ class Answers:
         pause = 0.0
         if active and _code(error) not in _PASSING:
             state = self._session.state
-            now = self._proxy.now()
+            now = self._shared.now()
             pause = state.objections.add(connection.server, cause, state.told, now)
         _log.info(
             "replica %s could not be prepared, and is left alone for %g s by session %d: %s",
@@ -270,11 +275,11 @@ class Answers:
     def _told_late(self, connection: ServerConnection, stream: ResponseStream) -> None:
         """What trackers could not tell before is known: the answer that waited for it may end."""
         session = self._session
-        ending = session.request.ending
+        ending = session.answer.ending
         session.untold.told(connection, stream, behind=ending is not None)
         self._follow_rules()
         if ending is not None:
-            session.request.ending = None
+            session.answer.ending = None
             self._end(connection)
             session.connection.write(ending)
 
@@ -294,14 +299,14 @@ class Answers:
             return
         executed = answer.executed
         if not answer.names:
-            self._proxy.stopped_naming(connection.server)
+            self._shared.sessions.stopped_naming(connection.server)
         self._session.state.probed(executed, answer.owned)
         connection.server.proved(executed, connection.epoch)
-        self._proxy.ledger.proved(
+        self._shared.ledger.proved(
             connection.server,
             "probed",
             executed,
-            self._session.request.dispatched_us,
+            self._session.trail.dispatched_us,
             time.time_ns() // 1000,
         )
 
@@ -314,17 +319,24 @@ class Answers:
         stream = connection.stream
         if connection is not self._session.primary and not connection.tracks_all:
             return
-        proxy = self._proxy
+        shared = self._shared
         schema = self._session.state.schema
-        effects.take_trackers(
+        session = self._session
+        tracked, unread = take_trackers(
             stream.session_states,
-            self._session.request,
-            self._session.state,
-            connection,
-            proxy.metrics,
-            proxy.now(),
-            connection is self._session.primary and self._session.primary_settings.untracked,
+            session.command,
+            session.trail,
+            session.state,
+            connection.server,
+            connection.epoch,
+            connection.tracks_all,
+            shared.now(),
+            connection is session.primary and session.primary_settings.untracked,
         )
+        if tracked:
+            shared.metrics.gtids_tracked(tracked)
+        for _ in range(unread):
+            shared.metrics.unknown_gtid_encoding()
         stream.session_states.clear()
         if self._session.state.schema != schema:
             self._follow_schema()
@@ -339,7 +351,6 @@ class Answers:
 
     def _follow_schema(self) -> None:
         session = self._session
-        session.log_fragment = ""
         if session.rules.by_schema:
             session.state.initial_rules = session.rules.initial(session.state.schema)
             session.new_rules = True
@@ -351,14 +362,16 @@ class Answers:
 
     def _take_over(self, connection: ServerConnection, stream: ResponseStream) -> None:
         session = self._session
-        request = session.request
+        command = session.command
+        trail = session.trail
+        answer = session.answer
         state = session.state
-        request.error = 0 if stream.error is None else _code(stream.error)
-        request.rows = stream.rows
-        request.unnamed = stream.unnamed
+        trail.error = 0 if stream.error is None else _code(stream.error)
+        trail.rows = stream.rows
+        trail.unnamed = stream.unnamed
         if connection is session.primary:
             logged = state.logs
-            nothing = stream.error is not None and self._did_nothing(request)
+            nothing = stream.error is not None and self._did_nothing()
             if stream.error is None:
                 session.status_flags = status = stream.status
                 state.in_transaction = status & 0x0001 != 0
@@ -366,80 +379,81 @@ class Answers:
                 self._follow_snapshot(connection, status)
                 if state.status_tells:
                     state.autocommit = status & 0x0002 != 0
-                if state.modes.waiting and effects.began_transaction(request):
+                if state.modes.waiting and traits.began_transaction(command):
                     state.modes.spent()
-                elif state.modes.waiting and not effects.keeps_modes(request):
+                elif state.modes.waiting and not traits.keeps_modes(command, trail):
                     state.modes.doubt()
                 settings = session.primary_settings
-                if settings.untracked and (request.may_write or request.is_read):
-                    state.may_have_written(request.rules)
-                if effects.stays(request):
+                if settings.untracked and (trail.may_write or command.is_read):
+                    state.may_have_written(command.rules)
+                if traits.stays(command, trail):
                     connection.keepable = False
-                if effects.succeeded(request, state, stream.row, settings.undone):
+                if effects.succeeded(command, trail, state, stream.row, settings.undone):
                     settings.restore()
-                if request.ending is None:
+                if answer.ending is None:
                     self.judge_names(connection, doubted=False)
             elif not nothing:
                 state.modes.doubt()
-                if request.may_write or not state.modes_known:
+                if trail.may_write or not state.modes_known:
                     # It may have committed before it failed, and opened a transaction, too.
-                    state.may_have_written(request.rules)
+                    state.may_have_written(command.rules)
                     state.in_transaction = state.unsure = True
-                    self._proxy.metrics.required_unknown("error")
+                    self._shared.metrics.required_unknown("error")
                 elif not state.autocommit:
                     state.in_transaction = state.unsure = True  # by the first table that it came to
-                if effects.failed(request, state, session.primary_settings.undone):
+                if effects.failed(command, trail, state, session.primary_settings.undone):
                     session.primary_settings.restore()
             if not nothing:
                 self._note_unlogged(connection.server, logged)
-                if request.statement is not None and request.statement.changes_views:
-                    self._proxy.catalogues.forget()
+                if command.statement is not None and command.statement.changes_views:
+                    self._shared.catalogues.forget()
         elif state.snapshot is not None and state.snapshot.implied and not state.in_transaction:
             self._follow_implied(connection, stream)
-        if stream.error is None and effects.changes_passwords(request):
-            self._proxy.known_passwords.clear()
-        if effects.changes_logins(request):
-            self._proxy.pool.lending.changed()
-        if request.effect is not None and stream.error is None:
-            request.effect(connection)
-        if request.prepared is not None:
-            request.prepared.ended(request.command, connection)
-        shows = effects.shown(request, state, connection, stream.rows)
-        if request.unsettled and (shows or state.in_transaction):
+        if stream.error is None and traits.changes_passwords(command):
+            self._shared.known_passwords.clear()
+        if traits.changes_logins(command, trail):
+            self._shared.pool.lending.changed()
+        if session.effect is not None and stream.error is None:
+            session.effect(connection)
+        if command.prepared is not None:
+            session.prepared.ended(command.prepared, command.code, connection)
+        shows = effects.shown(command, trail, state, connection.server, connection.epoch)
+        if trail.unsettled and (shows or state.in_transaction):
             session.reads.shown_unsettled()
         self._follow_rules()
-        if stream.error is None and effects.counts_rows(request, stream.rows):
+        if stream.error is None and traits.counts_rows(command, trail):
             state.found_on = connection.server
-        if request.command in effects.ZEROING_ROW_COUNT and stream.error is None:
+        if command.code in traits.ZEROING_ROW_COUNT and stream.error is None:
             session.previous.zeroed = True
-        elif request.command not in effects.KEEPING_ROW_COUNT:
+        elif command.code not in traits.KEEPING_ROW_COUNT:
             session.previous.zeroed = False
-        if request.reason is not Reason.DIAGNOSTIC and (
-            stream.error is not None or request.command not in effects.KEEPING_DIAGNOSTICS
+        if trail.reason is not Reason.DIAGNOSTIC and (
+            stream.error is not None or command.code not in traits.KEEPING_DIAGNOSTICS
         ):
             state.last = connection.server
             if connection is not session.primary:
-                session.previous.ended(request, stream)
+                session.previous.ended(command, stream)
 
     def _note_unlogged(self, primary: Server, logged: bool) -> None:
         """Remember it if the request may have written what no GTID stands for."""
         session = self._session
-        if effects.wrote_unlogged(session.request, primary, logged):
-            session.state.wrote_unlogged(session.request.rules)
-            self._proxy.metrics.wrote_unlogged()
+        if effects.wrote_unlogged(session.command, session.trail, primary, logged):
+            session.state.wrote_unlogged(session.command.rules)
+            self._shared.metrics.wrote_unlogged()
 
-    def _did_nothing(self, request: Request) -> bool:
+    def _did_nothing(self) -> bool:
         """Whether the primary's error says that the statement has changed nothing."""
         session = self._session
+        command = session.command
         state = session.state
-        statement = request.statement
-        if statement is None or request.command != Command.COM_QUERY or not state.modes_known:
+        statement = command.statement
+        if statement is None or command.code != Code.COM_QUERY or not state.modes_known:
             return False
-        text = request.packet[4 + query_text_offset(request.packet[4:], session.query_attributes) :]
+        text = command.packet[4 + query_text_offset(command.packet[4:], session.query_attributes) :]
         return did_nothing(
             statement,
             text,
-            request.error,
+            session.trail.error,
             state.in_transaction,
             state.snapshot is not None and not state.unsure,
         )
@@ -452,19 +466,23 @@ class Answers:
         session = self._session
         state = session.state
         server = connection.server
-        if effects.committed_unnamed(session.request, state, server, doubted=doubted):
-            self._proxy.metrics.required_unknown("unnamed")
+        if effects.committed_unnamed(
+            session.command, session.trail, state, server, doubted=doubted
+        ):
+            self._shared.metrics.required_unknown("unnamed")
             session.primary_settings.restore()
 
     def _end(self, connection: ServerConnection) -> None:
         """Count and log what the client is told the end of."""
         session = self._session
-        request = session.request
+        trail = session.trail
         session.answered = True
         session.read.ended()
         self.count_pins()
-        outcome = Outcome.ERROR if request.error else Outcome.OK
-        self._proxy.ledger.enter(session, connection.server, outcome, request.error, request.rows)
+        outcome = Outcome.ERROR if trail.error else Outcome.OK
+        session.account.enter(
+            session.command, trail, connection.server, outcome, trail.error, trail.rows
+        )
 
     def _follow_rules(self) -> None:
         """Let the rules of another default schema count."""
@@ -477,29 +495,30 @@ class Answers:
         """Let the metrics know why the session is pinned, if that has changed."""
         reasons = self._session.state.pins.reasons
         if reasons is not self._pins:
-            self._proxy.metrics.pins(self._pins, reasons)
+            self._shared.metrics.pins(self._pins, reasons)
             self._pins = reasons
 
     def _follow_snapshot(self, primary: ServerConnection, status: int) -> None:
         """See whether a READ ONLY transaction has begun or ended, or reads from the primary."""
         session = self._session
         state = session.state
-        request = session.request
-        statement = request.statement
+        command = session.command
+        trail = session.trail
+        statement = command.statement
         snapshot = state.snapshot
-        if request.command == Command.COM_STMT_PREPARE:
+        if command.code == Code.COM_STMT_PREPARE:
             return  # nothing ran
         still_open = status & _IN_TRANS_READONLY == _IN_TRANS_READONLY
-        ended = snapshot if ends_transaction(statement, request.may_write, still_open) else None
+        ended = snapshot if ends_transaction(statement, trail.may_write, still_open) else None
         if ended is not None:
             state.snapshot = snapshot = None
             session.replicas.end_transactions()
         if not still_open:
             return
-        reads = reads_data(statement, request.may_write, request.text)
+        reads = reads_data(statement, trail.may_write, command.text)
         if snapshot is None:
             state.snapshot = snapshot = Snapshot(autocommit=status & 0x0002 != 0)
-            text = request.text.upper()
+            text = command.text.upper()
             modes = state.modes
             if (
                 reads
@@ -512,11 +531,11 @@ class Answers:
             ):
                 snapshot.taken_on(primary.server)
                 if ended is not None and ended.is_replicas and not begins_anew(statement):
-                    self._proxy.metrics.snapshot_split()  # it may be the same transaction
+                    self._shared.metrics.snapshot_split()  # it may be the same transaction
         elif snapshot.server is None and reads:
             snapshot.taken_on(primary.server)
         elif snapshot.is_replicas and reads:
-            self._proxy.metrics.snapshot_split()
+            self._shared.metrics.snapshot_split()
 
     def _follow_implied(self, replica: ServerConnection, stream: ResponseStream) -> None:
         """See whether the first read without autocommit has begun a transaction on its replica.
@@ -537,9 +556,9 @@ class Answers:
     def server_lost(self, connection: ServerConnection, cause: str, error: bytes | None) -> None:
         """Run the statement elsewhere if that is safe, else end the session as a server would."""
         session = self._session
-        proxy = self._proxy
+        shared = self._shared
         server = connection.server
-        proxy.metrics.server_disconnected(server.name)
+        shared.metrics.server_disconnected(server.name)
         session.connection.resume_reading()  # it may have been this one that took no more
         active = connection is session.active and not session.answered
         if connection is not session.primary:
@@ -553,7 +572,7 @@ class Answers:
             if session.dispatch.reset_is_done():
                 return
             self.showed_in_part(connection)
-            self._proxy.ledger.enter(session, server, Outcome.LOST, 0, None)
+            session.account.enter(session.command, session.trail, server, Outcome.LOST)
             session.replies.end_lost(cause)
             return
         session.primary = None
@@ -562,11 +581,11 @@ class Answers:
         if pending or (session.active is not None and not session.answered):
             if active:
                 self.showed_in_part(connection)
-            if active and session.request.may_write:
-                session.state.may_have_written(session.request.rules)
-                proxy.metrics.required_unknown("lost")
+            if active and session.trail.may_write:
+                session.state.may_have_written(session.command.rules)
+                shared.metrics.required_unknown("lost")
                 self._note_unlogged(server, session.state.logs)
-            self._proxy.ledger.enter(session, server, Outcome.LOST, 0, None)
+            session.account.enter(session.command, session.trail, server, Outcome.LOST)
             session.replies.end_lost(cause)
         elif error is not None:
             session.connection.write(frame(error, 0))
@@ -577,8 +596,8 @@ class Answers:
     def showed_in_part(self, connection: ServerConnection) -> None:
         """Some of an answer that will not be complete has reached the client."""
         session = self._session
-        if session.request.started:
-            session.state.showed(connection.server, connection.epoch, session.request.rules)
+        if session.answer.started:
+            session.state.showed(connection.server, connection.epoch, session.command.rules)
 
     def server_paused(self, connection: ServerConnection) -> None:
         """The server reads slower than the client sends: let the client wait."""

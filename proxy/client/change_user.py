@@ -28,10 +28,10 @@ from routing.consistency.rules import SettingError
 
 if TYPE_CHECKING:
     from proxy.client.session import ClientSession
-    from proxy.proxy import Proxy
+    from proxy.shared import Shared
 
 
-async def change_user(proxy: Proxy, session: ClientSession, packet: bytes) -> None:
+async def change_user(shared: Shared, session: ClientSession, packet: bytes) -> None:
     """Learn the new user's password and log in at the primary anew; failing ends the session."""
     connection = session.connection
     lent = connection.lend()
@@ -41,25 +41,25 @@ async def change_user(proxy: Proxy, session: ClientSession, packet: bytes) -> No
     channel = PacketChannel(LOGIN_PACKET_LIMIT)
     channel.adopt(transport, 1, secure=secure)
     try:
-        async with asyncio.timeout(proxy.config.handshake_timeout) as limit:
-            if await _change(proxy, session, channel, packet, limit):
+        async with asyncio.timeout(shared.config.handshake_timeout) as limit:
+            if await _change(shared, session, channel, packet, limit):
                 channel.hand_over(connection)
                 connection.ready()
                 return
     except TimeoutError:
-        timed_out(proxy, channel)
+        timed_out(shared, channel)
     except ChannelClosedError as error:
-        proxy.refusals.failed(channel, f"could not change its user: {error}")
+        shared.refusals.failed(channel, f"could not change its user: {error}")
         refuse(channel, ServerErrorCode.CR_SERVER_LOST, f"Lost connection to MySQL server: {error}")
     except ProtocolError as error:
-        proxy.metrics.protocol_error("client")
-        proxy.refusals.failed(channel, f"broke its change of user off: {error}")
+        shared.metrics.protocol_error("client")
+        shared.refusals.failed(channel, f"broke its change of user off: {error}")
         refuse(channel, handshake_error(error), f"Bad handshake: {error}")
     session.client_lost()
 
 
 async def _change(
-    proxy: Proxy,
+    shared: Shared,
     session: ClientSession,
     channel: PacketChannel,
     packet: bytes,
@@ -78,7 +78,7 @@ async def _change(
     channel.write_packet(AuthSwitchRequest(CACHING_SHA2, nonce).serialise())
     response = await channel.read_packet()
     authentication = Authentication(
-        channel, command.username, nonce, proxy.materials.rsa_key, proxy.known_passwords
+        channel, command.username, nonce, shared.materials.rsa_key, shared.known_passwords
     )
     password = await authentication.learn(CACHING_SHA2, response)
     login = Login(
@@ -93,14 +93,14 @@ async def _change(
     try:
         rules = session.rules.of_user(login.username, login.attributes)
     except SettingError as error:
-        proxy.refusals.add("attribute", channel, str(error))
+        shared.refusals.add("attribute", channel, str(error))
         refuse(channel, ServerErrorCode.ER_WRONG_VALUE_FOR_VAR, f"Tidegate: {error}")
         return False
     tracking = rules.initial(login.database or "").tracking
     primary = session.primary
     if primary is not None and (primary.busy or primary.lost):
         primary = None  # it still answers a question of the proxy's own
-    entered = await open_primary(proxy, channel, login, authentication, tracking, current=primary)
+    entered = await open_primary(shared, channel, login, authentication, tracking, current=primary)
     if entered is None:
         return False
     login = entered.login
@@ -108,15 +108,15 @@ async def _change(
         channel.write_packet(login_ok(login, capabilities, entered.opened))
         limit.reschedule(None)
         session.abandon()  # what the user before had must not wait for the new password
-        opened = await leave_sandbox(proxy, channel, login, entered.opened, capabilities)
+        opened = await leave_sandbox(shared, channel, login, entered.opened, capabilities)
         channel.sequence_id = 0
-        if opened is None or not may_enter(proxy, channel, login, opened):
+        if opened is None or not may_enter(shared, channel, login, opened):
             return False
-        await proxy.catalogues.learn(opened, login.username)
+        await shared.catalogues.learn(opened, login.username)
         session.changed_user(login, opened, rules)
         session.state.may_have_written()  # a new password, before GTIDs were tracked
         return True
-    await proxy.catalogues.learn(entered.opened, login.username)
+    await shared.catalogues.learn(entered.opened, login.username)
     session.changed_user(login, entered.opened, rules)
     channel.write_packet(login_ok(login, capabilities, entered.opened))
     return True

@@ -185,7 +185,7 @@ class ClientConnection:
                 length = data[0] | data[1] << 8 | data[2] << 16
                 if length + 4 == size and length <= self._most_at_once and data[3] == 0:
                     self._begin_command()
-                    session.command(data)
+                    session.serve(data)
                     return
         self._buffer += data
         self._pump()
@@ -280,7 +280,7 @@ class ClientConnection:
             self._begin_command()
             packet = bytes(buffer[: length + 4])
             del buffer[: length + 4]
-            session.command(packet)
+            session.serve(packet)
         else:
             self._streaming = True
             self._begin_command()

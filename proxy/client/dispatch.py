@@ -9,57 +9,58 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from protocol.constants import Command
+from protocol.constants import Command as Code
 from protocol.errors import ServerErrorCode
 from protocol.gtid import EMPTY
 from protocol.packet import frame
 from protocol.response_stream import RESULTS
 from proxy.client import preparation
 from proxy.client.confirmation import beside_wait, columns
-from proxy.client.prepared import READING, prepare_on
+from proxy.client.prepared import prepare_on
 from proxy.client.previous import begun_on
 from proxy.server.connection import (
     FORWARD,
     FORWARD_CURSOR,
     FORWARD_ROW,
     PROBE,
-    PreparedHandle,
     ServerConnection,
 )
 from proxy.server.probe import PROBE_SQL
 from routing.consistency.decision import Decision, Level, Proof, Reason
 from routing.consistency.rules import REMEMBERING
 from routing.policy import on_primary, shows_less
+from routing.session.prepared import READING, PreparedHandle
 from routing.session.snapshot import Snapshot
 from routing.sql.statement import StatementClass, Touch
 
 if TYPE_CHECKING:
     from protocol.response_stream import ResponseStream
-    from proxy.client.prepared import PreparedStatement
     from proxy.client.session import ClientSession
-    from proxy.proxy import Proxy
+    from proxy.shared import Shared
     from routing.consistency.rules import Rules
     from routing.servers.topology import Server
+    from routing.session.prepared import PreparedStatement
     from routing.sql.statement import Statement
 
 
 class Dispatch:
     """That of one session; there is one request at a time."""
 
-    def __init__(self, proxy: Proxy, session: ClientSession) -> None:
-        self._proxy = proxy
+    def __init__(self, shared: Shared, session: ClientSession) -> None:
+        self._shared = shared
         self._session = session
 
     def to_primary(self, reason: Reason) -> None:
         """Dispatch the request to the primary."""
-        self.to(on_primary(self._proxy.topology, reason))
+        self.to(on_primary(self._shared.topology, reason))
 
     def to_connection(self, connection: ServerConnection, reason: Reason) -> None:
         """Send the request where something of the session's is, that no other server has."""
         session = self._session
-        request = session.request
+        command = session.command
+        trail = session.trail
         if connection is session.primary:
-            self.bind(on_primary(self._proxy.topology, reason))
+            self.bind(on_primary(self._shared.topology, reason))
         elif connection.lost and self.reset_is_done():
             pass
         elif connection.lost or connection.owes_answer:
@@ -67,26 +68,26 @@ class Dispatch:
             session.replies.end_lost("it held an open cursor")
         else:
             decision = Decision(connection.server, reason, Proof.NONE)
-            session.read.bind(decision, request.rules, self._proxy.now())
-            request.reason = reason
-            request.proof = Proof.NONE
-            request.decision = decision
+            session.read.bind(decision, command.rules, self._shared.now())
+            trail.reason = reason
+            trail.proof = Proof.NONE
+            trail.decision = decision
             self.activate(connection)
             connection.write(self.own_packet(connection))
 
     def bind(self, decision: Decision) -> None:
         """Dispatch the request to where alone it can run."""
         session = self._session
-        session.read.bind(decision, session.request.rules, self._proxy.now())
+        session.read.bind(decision, session.command.rules, self._shared.now())
         self.to(decision)
 
     def reset_is_done(self) -> bool:
         """Answer COM_STMT_RESET to a replica that is gone: so is all that it would drop."""
         session = self._session
-        request = session.request
-        if request.command is not Command.COM_STMT_RESET or request.prepared is None:
+        command = session.command
+        if command.code is not Code.COM_STMT_RESET or command.prepared is None:
             return False
-        request.prepared.cursor = None
+        session.prepared.close_cursor(command.prepared)
         session.active = None
         session.answered = True
         session.previous.zeroed = True
@@ -96,19 +97,20 @@ class Dispatch:
     def to(self, decision: Decision) -> None:
         """Write the request to the server that was decided on."""
         session = self._session
-        request = session.request
+        command = session.command
+        trail = session.trail
         state = session.state
-        request.decision = decision
-        request.reason = decision.reason
-        request.proof = decision.proof
-        if decision.server is self._proxy.topology.primary:
+        trail.decision = decision
+        trail.reason = decision.reason
+        trail.proof = decision.proof
+        if decision.server is self._shared.topology.primary:
             primary = session.primary
             if primary is None or primary.lost:
                 session.replies.lose_client("Lost connection to MySQL server during query")
                 return
-            if self._proxy.topology.rivals and self._is_withheld():
+            if self._shared.topology.rivals and self._is_withheld():
                 return
-            if request.prepared is not None and not self._can_know(primary):
+            if command.prepared is not None and not self._can_know(primary):
                 session.replies.refuse(
                     ServerErrorCode.ER_UNKNOWN_STMT_HANDLER,
                     "Unknown prepared statement handler: sql_mode or character set have changed"
@@ -120,9 +122,9 @@ class Dispatch:
             settles = not session.read.is_settled and self._older_than_seen()
             if settles and self._asks_about(primary):
                 settles = False  # it would be told of the WAIT
-                request.unsettled = True
+                trail.unsettled = True
             if settles and self._can_wait():
-                if not request.packet:
+                if not command.packet:
                     session.long_command.hold()
                 primary.write(preparation.settle(primary, self.rules().wait_budget))
                 return  # `Reads.settled` goes on
@@ -138,7 +140,7 @@ class Dispatch:
             # And in no transaction, where reads stay here anyway: it would take its trackers.
             if (
                 state.wants_probe
-                and request.is_read
+                and command.is_read
                 and not session.status_flags & 0x0001
                 and self._guarded()
             ):
@@ -148,7 +150,7 @@ class Dispatch:
             data += session.untold.along(primary)
             if data:
                 primary.write(data)
-            if not request.packet and self._knows(primary):
+            if not command.packet and self._knows(primary):
                 self._pass_parts(primary)
             return
         replica = session.replicas.get(decision.server)
@@ -163,7 +165,7 @@ class Dispatch:
             session.reads.absent()
         elif replica.is_late:
             session.reads.unfit(Reason.REPLICA_BEHIND)  # it still drains what came too late
-        elif request.prepared is not None and not self._can_know(replica):
+        elif command.prepared is not None and not self._can_know(replica):
             session.reads.unfit(Reason.PREPARED)
         else:
             self._to_replica(replica, decision)
@@ -171,7 +173,7 @@ class Dispatch:
     def _imitate(self, primary: ServerConnection) -> bytes:
         """What lets the primary answer a question about a statement that it has not run."""
         session = self._session
-        statement = session.request.statement
+        statement = session.command.statement
         if statement is None or not statement.asks_previous:
             return b""
         last = self._asked_about(statement)
@@ -188,7 +190,7 @@ class Dispatch:
 
     def _asks_about(self, primary: ServerConnection) -> bool:
         """Whether the request asks about a statement that the primary ran."""
-        statement = self._session.request.statement
+        statement = self._session.command.statement
         if statement is None or not statement.asks_previous:
             return False
         return self._asked_about(statement) is primary.server
@@ -199,21 +201,22 @@ class Dispatch:
         A COMMIT that a server refuses is rolled back; so the session ends here.
         """
         session = self._session
-        request = session.request
-        statement = request.statement
-        if not request.may_write:
+        command = session.command
+        trail = session.trail
+        statement = command.statement
+        if not trail.may_write:
             return False
         inside = session.state.in_transaction
         ends = statement is not None and statement.kind is StatementClass.TRANSACTION
-        if ends and not inside and b"XA" not in request.text.upper():
+        if ends and not inside and b"XA" not in command.text.upper():
             return False  # it begins a transaction, or ends none
-        names = " and ".join(server.name for server in self._proxy.topology.rivals)
+        names = " and ".join(server.name for server in self._shared.topology.rivals)
         message = (
             "The MySQL server is running with the --read-only option so it cannot execute this"
             f" statement (Tidegate: {names} take writes, and it is not clear which is the primary)"
         )
         code = ServerErrorCode.ER_OPTION_PREVENTS_STATEMENT
-        if (ends and inside) or not request.packet:
+        if (ends and inside) or not command.packet:
             session.replies.lose_client(message, code)
         else:
             session.replies.refuse(code, message, reason=Reason.WRITE)
@@ -228,11 +231,12 @@ class Dispatch:
 
     def _to_replica(self, replica: ServerConnection, decision: Decision) -> None:
         session = self._session
-        request = session.request
+        command = session.command
+        trail = session.trail
         state = session.state
         self.activate(replica)
         read = session.read
-        request.sent_at = read.sent_at
+        trail.sent_at = read.sent_at
         data = b""
         waits = decision.proof is Proof.WAITED and decision.proof_set is not None
         # What is asked about the statement before needs no rights, and would lose it.
@@ -255,27 +259,27 @@ class Dispatch:
             parts = preparation.prepare(replica, state)
             if waits and decision.proof_set is not None:
                 budget = read.budget
-                request.dispatched_us = time.time_ns() // 1000
+                trail.dispatched_us = time.time_ns() // 1000
                 further = beside_wait(read, confirm=decision.confirm)
                 parts += preparation.wait(replica, state, decision.proof_set, budget, further)
                 session.reads.wait_sent(replica, decision.proof_set, budget)
             elif decision.confirm:
                 parts += preparation.confirm(replica, state, columns(read.question()))
-            if audits and request.required is not None:
-                parts += preparation.audit(replica, state, request.required)
+            if audits and trail.required is not None:
+                parts += preparation.audit(replica, state, trail.required)
             if rights:
                 parts += preparation.rights(replica, state, refreshed=bool(parts))
             if schema:
                 parts += preparation.choose_schema(replica, schema)
             data = parts
         snapshot = state.snapshot
-        if snapshot is None and state.opens_read_only and request.is_read:
+        if snapshot is None and state.opens_read_only and command.is_read:
             snapshot = state.snapshot = Snapshot(autocommit=False, implied=True)
         if snapshot is not None and replica.snapshot is not snapshot:
             data += preparation.begin_transaction(replica, snapshot)
             snapshot.taken_on(replica.server, decision.proof_set or EMPTY)
-        if request.statement is not None and request.statement.user_variables:
-            names = request.statement.user_variables
+        if command.statement is not None and command.statement.user_variables:
+            names = command.statement.user_variables
             data += preparation.assign_user_variables(replica, state, names)
         if asks:
             data += self._session.previous.zero_on(replica)
@@ -287,26 +291,26 @@ class Dispatch:
         Where the server must be told of a prepared statement first, that is all for now.
         """
         session = self._session
-        request = session.request
-        prepared = request.prepared
-        locks = request.statement is not None and request.statement.is_one_lock
-        expected = FORWARD_ROW if locks else FORWARD[request.shape]
+        command = session.command
+        prepared = command.prepared
+        locks = command.statement is not None and command.statement.is_one_lock
+        expected = FORWARD_ROW if locks else FORWARD[command.shape]
         if prepared is None:
             connection.expect(expected)
-            return request.packet
-        if prepared.asks_cursor and request.command is Command.COM_STMT_EXECUTE:
+            return command.packet
+        if prepared.asks_cursor and command.code is Code.COM_STMT_EXECUTE:
             expected = FORWARD_CURSOR
         handle = connection.statements.get(prepared.number)
         if handle is None:
             if connection is session.primary:
                 connection.schema = session.state.schema
-            if not request.packet:
+            if not command.packet:
                 session.long_command.hold()
             return prepare_on(connection, prepared, session.state.schema)
         connection.expect(expected)
-        if not request.packet:
+        if not command.packet:
             return b""  # its parts follow
-        packet = prepared.command(request.packet, handle, session.query_attributes)
+        packet = prepared.command(command.packet, handle, session.query_attributes)
         return prepared.long_data_for(handle) + packet if prepared.long_data else packet
 
     def prepared_there(
@@ -317,7 +321,7 @@ class Dispatch:
         number = connection.preparing.popleft()
         if stream.head is not None:
             connection.statements[number] = PreparedHandle.of(stream.head)
-        prepared = session.request.prepared
+        prepared = session.command.prepared
         if not active or session.answered or prepared is None or prepared.number != number:
             return
         if stream.error is None:
@@ -333,7 +337,7 @@ class Dispatch:
 
     def _can_know(self, connection: ServerConnection) -> bool:
         """As `_knows`, or it can be told."""
-        prepared = self._session.request.prepared
+        prepared = self._session.command.prepared
         return (
             self._knows(connection)
             or prepared is None
@@ -342,8 +346,9 @@ class Dispatch:
 
     def holder(self, prepared: PreparedStatement) -> ServerConnection | None:
         """A server that knows the statement: where its cursor is open, if it has one."""
-        if prepared.cursor is not None:
-            return prepared.cursor
+        cursor = self._session.prepared.cursor(prepared)
+        if cursor is not None:
+            return cursor
         for connection in self._session.connections:
             if prepared.number in connection.statements and not connection.busy:
                 return connection
@@ -352,7 +357,7 @@ class Dispatch:
     def _prepare_before(self, primary: ServerConnection) -> bytes:
         """What must be prepared before the request changes how statements are read."""
         session = self._session
-        statement = session.request.statement
+        statement = session.command.statement
         if not len(session.prepared) or statement is None:
             return b""
         variables = session.state.variables
@@ -372,14 +377,14 @@ class Dispatch:
 
     def _knows(self, connection: ServerConnection) -> bool:
         """Whether the server knows the prepared statement that the request is about, if it is."""
-        prepared = self._session.request.prepared
+        prepared = self._session.command.prepared
         return prepared is None or prepared.number in connection.statements
 
     def _pass_parts(self, connection: ServerConnection) -> None:
         """Let the parts of a long command go to the server that has been told what they are of."""
         session = self._session
-        request = session.request
-        prepared = request.prepared
+        command = session.command
+        prepared = command.prepared
         if prepared is None:
             session.long_command.give(connection.write)
             return
@@ -391,7 +396,7 @@ class Dispatch:
 
     def rules(self) -> Rules:
         """What the request asks for."""
-        return self._session.request.rules or self._session.state.rules
+        return self._session.command.rules
 
     def _guarded(self) -> bool:
         return self.rules().level is not Level.BEST_EFFORT
@@ -404,34 +409,34 @@ class Dispatch:
         nothing can be waited for.
         """
         session = self._session
-        rules = session.request.rules or session.state.rules
+        rules = session.command.rules
         state = session.state
         if rules.level not in REMEMBERING or session.status_flags & 0x0001:
             return False
-        primary = self._proxy.topology.primary
-        if session.request.shape != RESULTS or not primary.gtids or not self._may_show():
+        primary = self._shared.topology.primary
+        if session.command.shape != RESULTS or not primary.gtids or not self._may_show():
             return False
-        scope = state.reading(rules, self._proxy.topology.term, self._proxy.now())
+        scope = state.reading(rules, self._shared.topology.term, self._shared.now())
         return shows_less(scope, primary)
 
     def _may_show(self) -> bool:
         """Whether the answer may show data, or take a snapshot that later ones show."""
-        request = self._session.request
-        statement = request.statement
+        command = self._session.command
+        statement = command.statement
         if statement is None or statement.kind is StatementClass.READ:
             return True
         if statement.kind is StatementClass.TRANSACTION:
             return statement.begins
         if statement.kind is StatementClass.DIAGNOSTIC:
             return False
-        return statement.may_write or b"FROM" in request.text.upper()
+        return statement.may_write or b"FROM" in command.text.upper()
 
     def _can_wait(self) -> bool:
         """Whether the statement can be kept until the primary shows what was seen, or refused.
 
         What may write runs in any case.
         """
-        statement = self._session.request.statement
+        statement = self._session.command.statement
         return statement is not None and (not statement.may_write or statement.begins)
 
 

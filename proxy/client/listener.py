@@ -49,10 +49,10 @@ from routing.session.session import Session
 
 if TYPE_CHECKING:
     from proxy.address import Address
-    from proxy.proxy import Proxy
     from proxy.server.greeting import Greeted
     from proxy.server.kept import Kept
     from proxy.server.opened import Lent, Opened
+    from proxy.shared import Shared
 
 PASSED_ON: Final = (
     Capability.CLIENT_FOUND_ROWS
@@ -101,10 +101,10 @@ class Listener:
         address: where, as the configuration names it.
     """
 
-    def __init__(self, proxy: Proxy, address: Address | None = None) -> None:
+    def __init__(self, shared: Shared, address: Address | None = None) -> None:
         """Without an address it is that of the option `listen`."""
-        self.address = proxy.config.listen if address is None else address
-        self._proxy = proxy
+        self.address = shared.config.listen if address is None else address
+        self._shared = shared
         self._acceptor = Acceptor(self.address, self._take)
 
     async def start(self, *, reuse_port: bool) -> int:
@@ -131,33 +131,33 @@ class Listener:
         await self._welcome(channel)
 
     async def _welcome(self, channel: PacketChannel) -> None:
-        proxy = self._proxy
-        if len(proxy.sessions) + proxy.accepting >= proxy.config.max_connections:
+        shared = self._shared
+        if len(shared.sessions) + shared.sessions.accepting >= shared.config.max_connections:
             why = (
                 "Too many connections (Tidegate's max-connections is"
-                f" {proxy.config.max_connections})"
+                f" {shared.config.max_connections})"
             )
-            proxy.refusals.add("max_connections", channel, why)
+            shared.refusals.add("max_connections", channel, why)
             refuse(channel, ServerErrorCode.ER_CON_COUNT_ERROR, why, capabilities=Capability(0))
             return
-        proxy.accepting += 1
+        shared.sessions.accepting += 1
         try:
-            async with asyncio.timeout(proxy.config.handshake_timeout) as limit:
-                await Welcome(proxy, channel, self.address, limit).run()
+            async with asyncio.timeout(shared.config.handshake_timeout) as limit:
+                await Welcome(shared, channel, self.address, limit).run()
         except TimeoutError:
-            timed_out(proxy, channel)
+            timed_out(shared, channel)
         except ChannelClosedError:
-            proxy.refusals.add("closed", channel, "")
+            shared.refusals.add("closed", channel, "")
             channel.abort()
         except (ProtocolError, ssl.SSLError, OSError) as error:
-            proxy.refusals.add("protocol", channel, f"Bad handshake: {error}")
-            proxy.metrics.protocol_error("client")
+            shared.refusals.add("protocol", channel, f"Bad handshake: {error}")
+            shared.metrics.protocol_error("client")
             refuse(channel, handshake_error(error), f"Bad handshake: {error}")
         except BaseException:
             channel.abort()  # so that the client does not wait for what will not come
             raise
         finally:
-            proxy.accepting -= 1
+            shared.sessions.accepting -= 1
 
 
 class Welcome:
@@ -168,20 +168,20 @@ class Welcome:
     """
 
     def __init__(
-        self, proxy: Proxy, channel: PacketChannel, listener: Address, limit: asyncio.Timeout
+        self, shared: Shared, channel: PacketChannel, listener: Address, limit: asyncio.Timeout
     ) -> None:
         """`limit` is the time that the login may take."""
         self.listener = listener
-        self._proxy = proxy
+        self._shared = shared
         self._channel = channel
         self._nonce = bytes(byte % 127 + 1 for byte in secrets.token_bytes(20))
-        self._session_id = self._connection_id = proxy.next_session_id()
+        self._session_id = self._connection_id = shared.sessions.next_id()
         self._greeted: Greeted | Kept | None = None
         self._where = f"{listener} {channel.peer.rpartition(':')[0]}"
-        self._offered = _OFFERED & proxy.server_capabilities
-        if proxy.materials.client_ssl is not None:
+        self._offered = _OFFERED & shared.offer.capabilities
+        if shared.materials.client_ssl is not None:
             self._offered |= Capability.CLIENT_SSL
-        for algorithm in proxy.config.client_compression:
+        for algorithm in shared.config.client_compression:
             self._offered |= CAPABILITY[algorithm]
         self._compression: Compression | None = None
         self._limit = limit
@@ -196,7 +196,7 @@ class Welcome:
                 self._greeted.leave()
 
     async def _run(self) -> None:
-        proxy = self._proxy
+        shared = self._shared
         channel = self._channel
         response = await self._hello()
         if response is None:
@@ -206,8 +206,8 @@ class Welcome:
             channel,
             response.username,
             self._nonce,
-            proxy.materials.rsa_key,
-            proxy.known_passwords,
+            shared.materials.rsa_key,
+            shared.known_passwords,
         )
         password = await authentication.learn(response.auth_plugin, response.auth_response)
         login = Login(
@@ -217,18 +217,20 @@ class Welcome:
             character_set=response.character_set,
             database=response.database or None,
             attributes=response.attributes,
-            own_attributes=of_session(channel.transport, proxy.config.proxy_name, self._session_id),
+            own_attributes=of_session(
+                channel.transport, shared.config.proxy_name, self._session_id
+            ),
         )
         try:
-            rules = SessionRules(proxy.config, self.listener, login.username, login.attributes)
+            rules = SessionRules(shared.config, self.listener, login.username, login.attributes)
         except SettingError as error:
-            proxy.refusals.add("attribute", channel, str(error))
+            shared.refusals.add("attribute", channel, str(error))
             refuse(channel, ServerErrorCode.ER_WRONG_VALUE_FOR_VAR, f"Tidegate: {error}")
             return
         tracking = rules.initial(login.database or "").tracking
-        proxy.habits.saw(self._where, login.capabilities, login.username)
+        shared.habits.saw(self._where, login.capabilities, login.username)
         greeted, self._greeted = self._greeted, None
-        entered = await open_primary(proxy, channel, login, authentication, tracking, greeted)
+        entered = await open_primary(shared, channel, login, authentication, tracking, greeted)
         if entered is None:
             return
         login = entered.login
@@ -239,7 +241,7 @@ class Welcome:
             opened = entered.opened
         if opened is None:
             return
-        await proxy.catalogues.learn(opened, login.username)
+        await shared.catalogues.learn(opened, login.username)
         self._serve(login, opened, capabilities, rules)
 
     async def _in_sandbox(
@@ -249,9 +251,9 @@ class Welcome:
         self._answer(login_ok(login, capabilities, sandbox))
         self._limit.reschedule(None)
         try:
-            opened = await leave_sandbox(self._proxy, self._channel, login, sandbox, capabilities)
+            opened = await leave_sandbox(self._shared, self._channel, login, sandbox, capabilities)
             self._channel.sequence_id = 0
-            if opened is None or not may_enter(self._proxy, self._channel, login, opened):
+            if opened is None or not may_enter(self._shared, self._channel, login, opened):
                 return None
             return opened  # noqa: TRY300 what is refused is told before
         except ProtocolError as error:
@@ -276,11 +278,11 @@ class Welcome:
 
     async def _hello(self) -> HandshakeResponse41 | None:
         """Greet, go over to TLS if the client wants it, and return its response."""
-        proxy = self._proxy
+        shared = self._shared
         channel = self._channel
         await self._be_greeted()
         greeting = HandshakeV10(
-            server_version=proxy.server_version,
+            server_version=shared.offer.version,
             thread_id=self._connection_id,
             nonce=self._nonce,
             capabilities=self._offered,
@@ -290,23 +292,23 @@ class Welcome:
         )
         channel.write_packet(greeting.serialise())
         payload = await channel.read_packet()
-        if is_ssl_request(payload) and proxy.materials.client_ssl is not None:
+        if is_ssl_request(payload) and shared.materials.client_ssl is not None:
             SSLRequest.parse(payload)
             await channel.start_tls(
-                proxy.materials.client_ssl,
+                shared.materials.client_ssl,
                 server_side=True,
                 hostname=None,
-                within=proxy.config.handshake_timeout,
+                within=shared.config.handshake_timeout,
             )
             payload = await channel.read_packet()
         response = HandshakeResponse41.parse(payload)
         channel.user = response.username
-        if proxy.config.client_tls == "required" and not channel.secure:
+        if shared.config.client_tls == "required" and not channel.secure:
             why = (
                 "Connections using insecure transport are prohibited (Tidegate's client-tls is"
                 " required)"
             )
-            proxy.refusals.add("no_tls", channel, why)
+            shared.refusals.add("no_tls", channel, why)
             refuse(channel, ServerErrorCode.ER_SECURE_TRANSPORT_REQUIRED, why)
             return None
         return response if self._agree_on_compression(response) else None
@@ -315,7 +317,7 @@ class Welcome:
         """Choose the algorithm; False if none can be, of which the client was told."""
         algorithm = agreed(response.capabilities & self._offered)
         level = ZLIB_LEVEL
-        if algorithm not in self._proxy.config.client_compression:
+        if algorithm not in self._shared.config.client_compression:
             self._refuse_compression(
                 ServerErrorCode.ER_WRONG_COMPRESSION_ALGORITHM_CLIENT,
                 f"Invalid compression algorithm '{algorithm}'.",
@@ -334,7 +336,7 @@ class Welcome:
         return True
 
     def _refuse_compression(self, code: ServerErrorCode, why: str) -> None:
-        self._proxy.refusals.add("compression", self._channel, why)
+        self._shared.refusals.add("compression", self._channel, why)
         refuse(self._channel, code, why)
 
     async def _be_greeted(self) -> None:
@@ -344,19 +346,19 @@ class Welcome:
         mean what they mean at a server. A connection that was kept has said hello long ago; it will
         do if the client logs in as those of its host do.
         """
-        proxy = self._proxy
-        primary = proxy.topology.primary
-        if proxy.accepting > _GREETED_AT_ONCE or proxy.now() < primary.down_until:
+        shared = self._shared
+        primary = shared.topology.primary
+        if shared.sessions.accepting > _GREETED_AT_ONCE or shared.now() < primary.down_until:
             return
-        usual = proxy.habits.expected(self._where)
+        usual = shared.habits.expected(self._where)
         if usual is not None:
-            kept = proxy.logins.reserve(primary, *usual)
+            kept = shared.logins.reserve(primary, *usual)
             if kept is not None:
                 self._greeted = kept
                 self._connection_id = kept.connection.thread_id
                 return
         try:
-            self._greeted = await be_greeted(primary, proxy.config)
+            self._greeted = await be_greeted(primary, shared.config)
             self._connection_id = self._greeted.greeting.thread_id
         except (ServerUnreachableError, ServerRefusedError):
             return  # it is asked again, and the client told, when the client is known
@@ -369,22 +371,22 @@ class Welcome:
         Raises:
             ChannelClosedError: the client left.
         """
-        proxy = self._proxy
+        shared = self._shared
         state = Session(
             rules.initial(login.database or ""),
-            self._session_id % max(1, len(proxy.topology.replicas)),
-            proxy.scopes,
+            self._session_id % max(1, len(shared.topology.replicas)),
+            shared.scopes,
             login.username,
-            proxy.topology.term,
+            shared.topology.term,
         )
         if self._answered:
             state.may_have_written()  # a new password, before GTIDs were tracked
-        connection = ClientConnection(capabilities, proxy.config.max_allowed_packet)
+        connection = ClientConnection(capabilities, shared.config.max_allowed_packet)
         connection.compressed = self._compression is not None
-        if proxy.config.server_compression:
+        if shared.config.server_compression:
             connection.numbers = FrameNumbers(1)
         session = ClientSession(
-            proxy, connection, login, self._session_id, self._connection_id, state, rules
+            shared, connection, login, self._session_id, self._connection_id, state, rules
         )
         try:
             session.take_primary(opened)
@@ -402,7 +404,7 @@ class Welcome:
         except ChannelClosedError:
             session.client_lost()
             raise
-        proxy.add(session)
+        shared.sessions.add(session)
 
     def _broken(self) -> None:
-        self._proxy.metrics.protocol_error("client")
+        self._shared.metrics.protocol_error("client")

@@ -20,11 +20,11 @@ from routing.servers.topology import Role
 
 if TYPE_CHECKING:
     from proxy.client.authentication import Authentication
-    from proxy.proxy import Proxy
     from proxy.server.connection import ServerConnection
     from proxy.server.greeting import Greeted
     from proxy.server.login import Login
     from proxy.server.opened import Sandbox
+    from proxy.shared import Shared
     from routing.servers.topology import Server
 
 LOGIN_PACKET_LIMIT: Final = 1 << 18
@@ -49,7 +49,7 @@ class LoggedIn(NamedTuple):
 
 
 async def open_primary(
-    proxy: Proxy,
+    shared: Shared,
     channel: PacketChannel,
     login: Login,
     authentication: Authentication,
@@ -60,7 +60,7 @@ async def open_primary(
     """Log in at the primary; a refusal goes to the client as it is, and closes its connection.
 
     Args:
-        proxy: whose primary.
+        shared: whose primary.
         channel: to the client.
         login: as whom.
         authentication: how the client's password was learned.
@@ -71,63 +71,63 @@ async def open_primary(
     Raises:
         ChannelClosedError, ProtocolError: the client left, or broke the protocol.
     """
-    primary = proxy.topology.primary
+    primary = shared.topology.primary
     if greeted is not None and (greeted.server is not primary or greeted.closed):
         greeted.leave()
         greeted = None
-    lent = None if current is not None else await _lend(proxy, primary, login, tracking, greeted)
+    lent = None if current is not None else await _lend(shared, primary, login, tracking, greeted)
     if lent is not None:
         authentication.accepted()
-        return LoggedIn(login, lent) if may_enter(proxy, channel, login, lent) else None
+        return LoggedIn(login, lent) if may_enter(shared, channel, login, lent) else None
     while True:
         try:
             if current is not None:
                 settings = Settings(Role.PRIMARY, tracking, login.database or "")
-                limit = proxy.config.connect_timeout
+                limit = shared.config.connect_timeout
                 opened = await change_user(current, login, settings, 0, limit)
             else:
-                opened = await proxy.logins.log_in(primary, login, tracking, greeted)
+                opened = await shared.logins.log_in(primary, login, tracking, greeted)
             if isinstance(opened, Opened):
-                await proxy.terms.begin(opened, login)
+                await shared.terms.begin(opened, login)
             break
         except ServerRefusedError as error:
-            proxy.pool.lending.refused(login.username, error.error.code)
+            shared.pool.lending.refused(login.username, error.error.code)
             if error.error.code == ServerErrorCode.ER_ACCESS_DENIED_ERROR.code:
                 password = await authentication.learn_anew()
                 if password is not None:
                     login = replace(login, password=password)
                     current = greeted = None  # used up
                     continue
-            proxy.refusals.add("login", channel, str(error))
-            proxy.metrics.error("server", error.error.code)
+            shared.refusals.add("login", channel, str(error))
+            shared.metrics.error("server", error.error.code)
             channel.write_packet(error.error.serialise(Capability.CLIENT_PROTOCOL_41))
             channel.close()
             return None
         except ServerUnreachableError as error:
-            _unreachable(proxy, channel, primary, error)
+            _unreachable(shared, channel, primary, error)
             return None
     primary.reached()
-    proxy.metrics.server_up(primary.name, True)
-    proxy.server_version = primary.version
+    shared.metrics.server_up(primary.name, True)
+    shared.offer.version = primary.version
     authentication.accepted()
-    if isinstance(opened, Opened) and not may_enter(proxy, channel, login, opened):
+    if isinstance(opened, Opened) and not may_enter(shared, channel, login, opened):
         return None
     return LoggedIn(login, opened)
 
 
 async def _lend(
-    proxy: Proxy, primary: Server, login: Login, tracking: str, greeted: Greeted | Kept | None
+    shared: Shared, primary: Server, login: Login, tracking: str, greeted: Greeted | Kept | None
 ) -> Lent | None:
     """A connection on which the primary has let the same login in a moment ago."""
     met = greeted if isinstance(greeted, Kept) else None
     if met is not None:
-        await proxy.logins.cleaned(met)
-    if (greeted is not None and met is None) or not proxy.terms.has_begun():
+        await shared.logins.cleaned(met)
+    if (greeted is not None and met is None) or not shared.terms.has_begun():
         return None
-    return proxy.logins.lend(primary, login, tracking, login.database or "", met)
+    return shared.logins.lend(primary, login, tracking, login.database or "", met)
 
 
-def may_enter(proxy: Proxy, channel: PacketChannel, login: Login, opened: Opened | Lent) -> bool:
+def may_enter(shared: Shared, channel: PacketChannel, login: Login, opened: Opened | Lent) -> bool:
     """Hold the client's connection to its account's REQUIRE clause; who is refused is told."""
     if opened.requirement is Requirement.NOTHING:
         return True
@@ -141,19 +141,19 @@ def may_enter(proxy: Proxy, channel: PacketChannel, login: Login, opened: Opened
         + ("is not" if opened.requirement is Requirement.TLS else "cannot show to the server")
     )
     cause = "no_tls" if opened.requirement is Requirement.TLS else "login"
-    proxy.refusals.add(cause, channel, why)
+    shared.refusals.add(cause, channel, why)
     refuse(channel, ServerErrorCode.ER_ACCESS_DENIED_ERROR, why)
     return False
 
 
 def _unreachable(
-    proxy: Proxy, channel: PacketChannel, primary: Server, error: ServerUnreachableError
+    shared: Shared, channel: PacketChannel, primary: Server, error: ServerUnreachableError
 ) -> None:
-    primary.unreachable(proxy.now())
+    primary.unreachable(shared.now())
     why = f"the primary {primary.name} cannot be reached: {error}"
-    proxy.refusals.add("primary_unreachable", channel, why)
-    proxy.metrics.server_connect_failed(primary.name, "unreachable")
-    proxy.metrics.server_up(primary.name, False)
+    shared.refusals.add("primary_unreachable", channel, why)
+    shared.metrics.server_connect_failed(primary.name, "unreachable")
+    shared.metrics.server_up(primary.name, False)
     refuse(
         channel,
         ServerErrorCode.CR_CONN_HOST_ERROR,
@@ -188,13 +188,13 @@ def handshake_error(error: Exception) -> ServerErrorCode:
     return ServerErrorCode.ER_HANDSHAKE_ERROR
 
 
-def timed_out(proxy: Proxy, channel: PacketChannel) -> None:
+def timed_out(shared: Shared, channel: PacketChannel) -> None:
     """The client took too long to log in."""
     why = (
         "Got timeout reading communication packets: the login took longer than"
-        f" {proxy.config.handshake_timeout:g} s (Tidegate's handshake-timeout)"
+        f" {shared.config.handshake_timeout:g} s (Tidegate's handshake-timeout)"
     )
-    proxy.refusals.add("timeout", channel, why)
+    shared.refusals.add("timeout", channel, why)
     refuse(channel, ServerErrorCode.ER_NET_READ_INTERRUPTED, why)
 
 

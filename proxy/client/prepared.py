@@ -20,163 +20,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from protocol.constants import Command
+from protocol.constants import Command as Code
 from protocol.packet import frame
-from protocol.statement_execution import (
-    bound_types,
-    statement_id,
-    with_statement_id,
-    with_types,
-)
+from protocol.statement_execution import statement_id
 from proxy.client import preparation
-from proxy.server.connection import STATEMENT, PreparedHandle
-from routing.sql.statement import StatementClass
+from proxy.server.connection import STATEMENT
 
 if TYPE_CHECKING:
     from proxy.server.connection import ServerConnection
-    from routing.session.session import Session
-    from routing.sql.statement import Statement
-
-_READING: Final = (
-    *("names", "character set", "character_set_client", "character_set_connection"),
-    *("collation_connection", "sql_mode"),
-)
-"""Variables by which a server reads a statement's text."""
-
-READING: Final = frozenset(_READING)
+    from routing.session.prepared import PreparedStatement
 
 _LAST_ROW_SENT: Final = 0x0080
 
 _COM_STMT_CLOSE: Final = b"\x05\x00\x00\x00\x19"
-
-
-class PreparedStatement:
-    """One statement.
-
-    Attributes:
-        number: the client's id of it.
-        statement: what it is; None if it was too long to look at.
-        sql: its text if it is a read, else empty.
-        schema: the default schema when it was prepared.
-        read_under: the values of `_READING` when it was prepared.
-        parameters: how many it has.
-        types: those of the last execution that brought them, as they came.
-        types_count: how many these are.
-        long_data: COM_STMT_SEND_LONG_DATA packets for the next execution, each in parts.
-        spoilt: its long data was more than may be kept.
-        asks_cursor: whether its newest execution asked for a cursor.
-        cursor: where its cursor is open.
-    """
-
-    __slots__ = (
-        "asks_cursor",
-        "cursor",
-        "long_data",
-        "number",
-        "parameters",
-        "read_under",
-        "schema",
-        "spoilt",
-        "sql",
-        "statement",
-        "types",
-        "types_count",
-    )
-
-    def __init__(
-        self, number: int, statement: Statement | None, sql: bytes, state: Session
-    ) -> None:
-        self.number = number
-        self.statement = statement
-        self.sql = sql if statement is not None and statement.kind in _MOVING else b""
-        self.schema = state.schema
-        self.read_under = _read_under(state)
-        self.parameters = 0
-        self.types = b""
-        self.types_count = 0
-        self.long_data: list[list[bytes]] = []
-        self.spoilt = False
-        self.asks_cursor = False
-        self.cursor: ServerConnection | None = None
-
-    @property
-    def moves(self) -> bool:
-        """Whether it may run on other servers than the primary."""
-        return bool(self.sql)
-
-    def is_read_alike(self, state: Session) -> bool:
-        """Whether a server would read its text today as it did when it was prepared."""
-        return self.read_under == _read_under(state)
-
-    def command(self, packet: bytes, handle: PreparedHandle, query_attributes: bool) -> bytes:
-        """A framed command about it, or the beginning of one, for the server of this handle."""
-        if packet[4] == 0x17:  # COM_STMT_EXECUTE
-            bound = bound_types(packet, self.parameters, query_attributes)
-            if bound is not None:
-                if bound.types:
-                    self.types = handle.types = bound.types
-                    self.types_count = bound.values
-                elif handle.types is not self.types and bound.values == self.types_count:
-                    packet = with_types(packet, bound, self.types)
-                    handle.types = self.types
-        if handle.server_id != self.number:
-            packet = with_statement_id(packet, handle.server_id)
-        return packet
-
-    def long_data_for(self, handle: PreparedHandle) -> bytes:
-        """The packets of its long data for the server of this handle."""
-        return b"".join(
-            [with_statement_id(b"".join(parts), handle.server_id) for parts in self.long_data]
-        )
-
-    @property
-    def long_parameters(self) -> frozenset[int]:
-        """Positions of the parameters whose values are long data."""
-        return frozenset([parts[0][9] | parts[0][10] << 8 for parts in self.long_data if parts])
-
-    @property
-    def long_size(self) -> int:
-        """Bytes of long data that are kept."""
-        return sum([len(part) for parts in self.long_data for part in parts])
-
-    def new_long_data(self) -> list[bytes]:
-        """One more packet of long data, to be filled."""
-        parts: list[bytes] = []
-        self.long_data.append(parts)
-        return parts
-
-    def spoil_long_data(self) -> None:
-        """It is too much: keep none, and remember that for the next execution."""
-        self.forget_long_data()
-        self.spoilt = True
-
-    def forget_long_data(self) -> None:
-        """It was executed, or reset."""
-        self.long_data = []
-        self.spoilt = False
-
-    def ended(self, command: Command, connection: ServerConnection) -> None:
-        """A server answered a command about it."""
-        stream = connection.stream
-        if command is Command.COM_STMT_EXECUTE:
-            self.forget_long_data()
-            if self.cursor is not None and self.cursor is not connection:
-                close_on(self.cursor, self)
-            self.cursor = connection if stream.cursor else None
-        elif (
-            command is Command.COM_STMT_RESET
-            or stream.error is not None
-            or stream.status & _LAST_ROW_SENT
-        ):
-            self.cursor = None
-
-
-_MOVING: Final = (StatementClass.READ, StatementClass.DIAGNOSTIC)
-"""Classes of statements that run on other servers than the primary."""
-
-
-def _read_under(state: Session) -> tuple[str | None, ...]:
-    return tuple([state.variables.get(name) for name in _READING])
 
 
 class PreparedStatements:
@@ -184,6 +40,7 @@ class PreparedStatements:
 
     def __init__(self) -> None:
         self._statements: dict[int, PreparedStatement] = {}
+        self._cursors: dict[int, ServerConnection] = {}
         self._last = 0
 
     def __len__(self) -> int:
@@ -197,7 +54,7 @@ class PreparedStatements:
     @property
     def cursors(self) -> int:
         """How many cursors are open."""
-        return sum([statement.cursor is not None for statement in self._statements.values()])
+        return len(self._cursors)
 
     def number(self) -> int:
         """An id; like a server's, it is spent even if the PREPARE fails."""
@@ -219,10 +76,37 @@ class PreparedStatements:
     def close(self, prepared: PreparedStatement) -> None:
         """Forget it."""
         del self._statements[prepared.number]
+        self._cursors.pop(prepared.number, None)
 
     def clear(self) -> None:
         """The session was reset; ids go on."""
         self._statements.clear()
+        self._cursors.clear()
+
+    def cursor(self, prepared: PreparedStatement) -> ServerConnection | None:
+        """Where its cursor is open, or None."""
+        return self._cursors.get(prepared.number)
+
+    def close_cursor(self, prepared: PreparedStatement) -> None:
+        """Its cursor is gone."""
+        self._cursors.pop(prepared.number, None)
+
+    def ended(self, prepared: PreparedStatement, code: Code, connection: ServerConnection) -> None:
+        """A server answered a command about it."""
+        stream = connection.stream
+        if code is Code.COM_STMT_EXECUTE:
+            prepared.forget_long_data()
+            before = self._cursors.pop(prepared.number, None)
+            if before is not None and before is not connection:
+                close_on(before, prepared)
+            if stream.cursor:
+                self._cursors[prepared.number] = connection
+        elif (
+            code is Code.COM_STMT_RESET
+            or stream.error is not None
+            or stream.status & _LAST_ROW_SENT
+        ):
+            self._cursors.pop(prepared.number, None)
 
     def missing_on(self, connection: ServerConnection) -> list[PreparedStatement]:
         """Those that may move and are not known to this server."""

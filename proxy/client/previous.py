@@ -20,8 +20,8 @@ from proxy.server.connection import IMITATE
 
 if TYPE_CHECKING:
     from protocol.response_stream import ResponseStream
-    from proxy.client.request import Request
     from proxy.server.connection import ServerConnection
+    from routing.request.command import Command
 
 _MOST_ROWS: Final = 100_000
 """More rows are not made up: the statement itself is run again."""
@@ -43,15 +43,15 @@ class Previous:
         self._rows = 0
         self._alike = False
 
-    def ended(self, request: Request, stream: ResponseStream) -> None:
+    def ended(self, command: Command, stream: ResponseStream) -> None:
         """A read ended on a replica."""
         self._rows = stream.rows
-        text = request.text.upper()
-        prepared = request.prepared is not None
+        text = command.text.upper()
+        prepared = command.prepared is not None
         counted = not prepared and (b"SQL_CALC_FOUND_ROWS" in text or b"LIMIT" in text)
         few = stream.rows <= _MOST_ROWS
         self._alike = stream.error is None and not stream.warnings and not counted and few
-        self._packet = b"" if prepared or self._alike else request.packet
+        self._packet = b"" if prepared or self._alike else command.packet
 
     def zero_on(self, connection: ServerConnection) -> bytes:
         """What sets ROW_COUNT() to 0 there, if a command has; registers the answer."""

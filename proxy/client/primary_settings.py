@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from proxy.client import effects, preparation
+from proxy.client import preparation
 from proxy.server.connection import IMITATE, RESTORE
 from proxy.server.settings import primary_settings
+from routing.request import effects, traits
 from routing.session.variables import is_wide
 
 if TYPE_CHECKING:
@@ -59,17 +60,18 @@ class PrimarySettings:
     def in_front(self, primary: ServerConnection) -> bytes:
         """What the request needs to have set in front of it; registers the answer."""
         session = self._session
-        request = session.request
+        command = session.command
+        trail = session.trail
         state = session.state
-        statement = request.statement
+        statement = command.statement
         shows = statement is not None and statement.shows_tracking
-        doubtful = request.may_write and state.commits.wants_tracking(statement)
+        doubtful = trail.may_write and state.commits.wants_tracking(statement)
         lacking = self.undone or ((self.untracked or doubtful) and not state.in_transaction)
-        if not (shows or lacking) or effects.may_ask_previous(request):
+        if not (shows or lacking) or traits.may_ask_previous(command):
             return b""
         if state.suspect:
             # What failed before would be told with what is set here.
-            effects.mistrust(request, state)
+            effects.mistrust(command, state)
         # Inside a transaction GTID tracking stays as it is, and the proxy's value shows.
         changes = not state.in_transaction
         if shows:

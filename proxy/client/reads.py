@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from protocol.response_stream import ResponseStream
     from proxy.client.confirmation import Said
     from proxy.client.session import ClientSession
-    from proxy.proxy import Proxy
     from proxy.server.connection import ServerConnection
     from proxy.server.probe import Answer
-    from routing.request.read import WaitResult
+    from proxy.shared import Shared
+    from routing.request.judgement import WaitResult
     from routing.servers.topology import Server
     from routing.servers.waits import Wait
 
@@ -55,66 +55,66 @@ class Reads:
         read: the machine that knows what is next.
     """
 
-    def __init__(self, proxy: Proxy, session: ClientSession) -> None:
-        self._proxy = proxy
+    def __init__(self, shared: Shared, session: ClientSession) -> None:
+        self._shared = shared
         self._session = session
-        self.read = Read(session.state, proxy.topology, proxy.waits, proxy.config.on_lost_writes)
+        self.read = Read(session.state, shared.topology, shared.waits, shared.config.on_lost_writes)
         self._timer: asyncio.TimerHandle | None = None  # of the one thing that it waits for
         self._wait: Wait | None = None  # in flight in front of it
         self._joined: Wait | None = None  # another read's
 
     def route(self) -> None:
         """Let the policy decide about the request's statement, and go on."""
-        request = self._session.request
-        statement = request.statement
+        command = self._session.command
+        statement = command.statement
         if statement is None:
             return
         read = self.read
-        step = read.begin(statement, request.rules, self._proxy.now())
+        step = read.begin(statement, command.rules, self._shared.now())
         if isinstance(step, Send) and read.note is None:
-            request.required = read.required
+            self._session.trail.required = read.required
             self._session.dispatch.to(step.decision)
         else:
             self._perform(step)
 
     def ask(self, resume: Callable[[], None]) -> None:
         """Have the primary asked what it has (`Read.probed`); `resume` follows."""
-        self._session.request.resume = resume
-        self._perform(self.read.ask(self._proxy.now()))
+        self._session.resume = resume
+        self._perform(self.read.ask(self._shared.now()))
 
     # Steps
 
     def _perform(self, step: Step) -> None:
         session = self._session
-        request = session.request
+        trail = session.trail
         read = self.read
-        request.required = read.required
+        trail.required = read.required
         if read.note is not None:
             self._count(read.note)
             read.note = None
         if isinstance(step, Send):
-            request.dispatched_us = time.time_ns() // 1000
+            trail.dispatched_us = time.time_ns() // 1000
             session.dispatch.to(step.decision)
         elif isinstance(step, Ask):
-            self._proxy.probes.ask(session)
+            self._shared.probes.ask(session)
         elif isinstance(step, Join):
             self._joined = step.wait
             step.wait.joined.append(self)
-            self._timer = self._proxy.call_later(step.seconds, self._out_of_time)
+            self._timer = self._shared.call_later(step.seconds, self._out_of_time)
         elif isinstance(step, Open):
             session.start(self._open(step.server), "open replica")
         elif isinstance(step, Delay):
-            self._timer = self._proxy.call_later(step.seconds, self._turn_came)
+            self._timer = self._shared.call_later(step.seconds, self._turn_came)
         elif isinstance(step, Refuse):
             self._refuse(step)
         elif isinstance(step, End):
             session.replies.end_lost(step.cause)
-        elif isinstance(step, Known) and request.resume is not None:
-            request.resume()
+        elif isinstance(step, Known) and session.resume is not None:
+            session.resume()
 
     def _refuse(self, step: Refuse) -> None:
         session = self._session
-        if session.request.packet:
+        if session.command.packet:
             session.replies.refuse(step.code, step.message, reason=step.reason)
         else:  # when it has come whole
             session.long_command.give(
@@ -124,22 +124,22 @@ class Reads:
 
     def _count(self, note: Note) -> None:
         """Count and log what an event brought."""
-        metrics = self._proxy.metrics
+        metrics = self._shared.metrics
         if note.left is not None and note.why is not None:
             said = f"{note.left.name}:{note.why.value}"
-            request = self._session.request
-            request.fallbacks += f",{said}" if request.fallbacks else said
+            trail = self._session.trail
+            trail.fallbacks += f",{said}" if trail.fallbacks else said
             metrics.fallback(note.left.name, note.why.value)
             if note.proved is not None:
-                sent_us = request.dispatched_us
-                answered_us = sent_us + request.wait_us
-                self._proxy.ledger.proved(note.left, "waited", note.proved, sent_us, answered_us)
+                sent_us = trail.dispatched_us
+                answered_us = sent_us + trail.wait_us
+                self._shared.ledger.proved(note.left, "waited", note.proved, sent_us, answered_us)
         if note.crowded is not None:
             metrics.crowded(note.crowded)
         if note.stale:
             metrics.stale_given()
         if note.scope is not None:
-            self._proxy.ledger.lost(note.scope, note.lost)
+            self._shared.ledger.lost(note.scope, note.lost)
 
     def _in_time(self) -> None:
         if self._timer is not None:
@@ -155,28 +155,28 @@ class Reads:
 
     def probed(self, answer: Answer | None) -> None:
         """What the primary has, by a question that was sent after `Ask`; None if it cannot say."""
-        self._session.request.dispatched_us = time.time_ns() // 1000
+        self._session.trail.dispatched_us = time.time_ns() // 1000
         executed = None if answer is None else answer.executed
         owned = EMPTY if answer is None else answer.owned
-        self._perform(self.read.probe_answered(executed, owned, self._proxy.now()))
+        self._perform(self.read.probe_answered(executed, owned, self._shared.now()))
 
     def released(self) -> None:
         """The WAIT that was joined has ended, well or not."""
         if self._joined is not None:
             self._part("shared")
-        self._perform(self.read.released(self._proxy.now()))
+        self._perform(self.read.released(self._shared.now()))
 
     def _out_of_time(self) -> None:
         self._part("timeout")
-        self._perform(self.read.out_of_time(self._proxy.now()))
+        self._perform(self.read.out_of_time(self._shared.now()))
 
     def _part(self, result: Literal["shared", "timeout"]) -> None:
         """Rely on the joined WAIT no more."""
         self._leave_joined()
-        waited_us = round((self._proxy.now() - self.read.joined_at) * 1e6)
-        self._session.request.wait_us += waited_us
+        waited_us = round((self._shared.now() - self.read.joined_at) * 1e6)
+        self._session.trail.wait_us += waited_us
         if self.read.decision is not None:
-            self._proxy.metrics.wait(self.read.decision.server.name, result, waited_us)
+            self._shared.metrics.wait(self.read.decision.server.name, result, waited_us)
 
     def _leave_joined(self) -> None:
         self._in_time()
@@ -187,7 +187,7 @@ class Reads:
 
     def _turn_came(self) -> None:
         self._timer = None
-        self._perform(self.read.turn_came(self._proxy.now()))
+        self._perform(self.read.turn_came(self._shared.now()))
 
     def leave(self) -> None:
         """The client or its primary is gone."""
@@ -198,45 +198,47 @@ class Reads:
         if decision is not None:
             self._end_wait(decision.server)
         if asking:
-            self._proxy.probes.leave(self._session)
+            self._shared.probes.leave(self._session)
 
     # Its connection
 
     def absent(self) -> None:
         """There is no connection to the server that was chosen."""
-        self._perform(self.read.absent(self._proxy.now()))
+        self._perform(self.read.absent(self._shared.now()))
 
     def unfit(self, reason: Reason) -> None:
         """The connection to the server that was chosen is of no use now."""
-        self._perform(self.read.unfit(reason, self._proxy.now()))
+        self._perform(self.read.unfit(reason, self._shared.now()))
 
     async def _open(self, server: Server) -> None:
         """Open this session's connection to a replica."""
         session = self._session
         failed = await session.replicas.open(server)
         session.task = None
-        self._perform(self.read.opened(failed, self._proxy.now()))
+        self._perform(self.read.opened(failed, self._shared.now()))
 
     # What a replica says in front of the answer
 
     def wait_sent(self, replica: ServerConnection, gtids: GtidSet, budget: float) -> None:
         """A WAIT is in front of the read; the replica is not relied on to end it."""
-        proxy = self._proxy
-        self._wait = proxy.waits.begin(replica.server, gtids, proxy.now())
-        self._timer = proxy.call_later(budget + proxy.config.connect_timeout, self._silent, replica)
+        shared = self._shared
+        self._wait = shared.waits.begin(replica.server, gtids, shared.now())
+        self._timer = shared.call_later(
+            budget + shared.config.connect_timeout, self._silent, replica
+        )
 
     def _silent(self, replica: ServerConnection) -> None:
         """It did not even say that the wait's budget ran out."""
-        self._proxy.metrics.wait(replica.server.name, "failed", self._since_dispatch())
+        self._shared.metrics.wait(replica.server.name, "failed", self._since_dispatch())
         _log.warning("replica %s does not answer", replica.server.name)
-        self._leave(replica, self.read.silent(self._proxy.now()))
+        self._leave(replica, self.read.silent(self._shared.now()))
         self._session.replicas.give_up(replica)
 
     def waited(self, connection: ServerConnection, stream: ResponseStream) -> None:
         """The WAIT before the statement was answered."""
-        request = self._session.request
+        trail = self._session.trail
         read = self.read
-        request.wait_us = waited_us = self._since_dispatch()
+        trail.wait_us = waited_us = self._since_dispatch()
         self._in_time()
         confirm = read.decision is not None and read.decision.confirm
         row = stream.row if stream.error is None and stream.rows == 1 else None
@@ -251,13 +253,13 @@ class Reads:
                 result = "timeout"
             if asked and result != "failed":
                 said = self._said(connection, stream, row[_VALUES:], confirm=confirm)
-        self._proxy.metrics.wait(connection.server.name, result, waited_us)
+        self._shared.metrics.wait(connection.server.name, result, waited_us)
         step = read.wait_answered(
-            result, said.still, said.ordered, connection.epoch, waited_us / 1e6, self._proxy.now()
+            result, said.still, said.ordered, connection.epoch, waited_us / 1e6, self._shared.now()
         )
         if isinstance(step, Pass) and read.note is not None and read.note.stale:
-            request.reason = Reason.WAIT_TIMEOUT
-            request.proof = Proof.NONE
+            trail.reason = Reason.WAIT_TIMEOUT
+            trail.proof = Proof.NONE
         self._judged(connection, step)
 
     def confirmed(self, connection: ServerConnection, stream: ResponseStream) -> None:
@@ -265,7 +267,7 @@ class Reads:
         alone = stream.error is None and stream.rows == 1
         values = stream.row or b"" if alone else b""
         said = self._said(connection, stream, values, confirm=True)
-        now = self._proxy.now()
+        now = self._shared.now()
         step = self.read.confirm_answered(said.still, said.ordered, connection.epoch, now)
         self._judged(connection, step)
 
@@ -275,7 +277,7 @@ class Reads:
         """What a replica says of itself, counted and logged."""
         said = parsed(values, confirm=confirm)
         server = connection.server
-        metrics = self._proxy.metrics
+        metrics = self._shared.metrics
         if said.still is False:
             metrics.confirmed(server.name, "lost")
             if connection.epoch == server.epoch:
@@ -298,47 +300,42 @@ class Reads:
 
     def audits(self) -> bool:
         """Whether this read is one of those that are audited."""
-        proxy = self._proxy
-        share = proxy.config.self_audit
-        if not share or not self._session.request.required or self.read.bound:
+        audits = self._shared.audits
+        if not audits.on or not self._session.trail.required or self.read.bound:
             return False
-        proxy.audit_credit += share
-        if proxy.audit_credit < 1:
-            return False
-        proxy.audit_credit -= 1
-        return True
+        return audits.due()
 
     def audited(self, connection: ServerConnection, stream: ResponseStream) -> None:
         """The replica was asked whether it has what the read that follows must see."""
-        request = self._session.request
-        if request.proof is Proof.NONE:
+        trail = self._session.trail
+        if trail.proof is Proof.NONE:
             return  # the answer is given openly as stale
         has: bool | None = None
         if stream.error is None and stream.rows == 1 and stream.row in (_HAS, _HAS_NOT):
             has = stream.row == _HAS
         if has:
-            self._proxy.metrics.audited("held")
+            self._shared.metrics.audited("held")
         elif has is False:
             # The proxy took the replica for newer than it is: this must never happen.
-            self._proxy.metrics.audited("stale")
-            self._proxy.metrics.stale_proven()
-            required = "" if request.required is None else request.required.text
+            self._shared.metrics.audited("stale")
+            self._shared.metrics.stale_proven()
+            required = "" if trail.required is None else trail.required.text
             _log.error(
                 "replica %s does not have what it was taken to have (%s): %s; the read goes to the"
                 " primary",
                 connection.server.name,
-                request.proof,
+                trail.proof,
                 required[:1000],
             )
         else:
-            self._proxy.metrics.audited("unanswered")
+            self._shared.metrics.audited("unanswered")
             _log.warning(
                 "replica %s does not say whether it has what a read must see (%s); the read goes to"
                 " the primary",
                 connection.server.name,
                 _error(stream, "no answer"),
             )
-        step = self.read.audit_answered(has, connection.epoch, self._proxy.now())
+        step = self.read.audit_answered(has, connection.epoch, self._shared.now())
         self._judged(connection, step)
 
     def _judged(self, connection: ServerConnection, step: Step) -> None:
@@ -358,7 +355,8 @@ class Reads:
         what is decided here.
         """
         session = self._session
-        request = session.request
+        command = session.command
+        trail = session.trail
         shows = stream.error is None and stream.rows == 1 and stream.row == b"\x010"
         if not shows:
             cause = _error(stream, "the wait budget ran out")
@@ -367,33 +365,33 @@ class Reads:
             if shows:
                 session.state.own_scope.settled(primary.server, primary.epoch)
             else:
-                request.unsettled = True
+                trail.unsettled = True
             return
         now_us = time.time_ns() // 1000
-        request.wait_us += now_us - request.dispatched_us
-        request.dispatched_us = now_us
+        trail.wait_us += now_us - trail.dispatched_us
+        trail.dispatched_us = now_us
         # Of a long command nobody has the whole.
-        idle = session.replicas.idle if request.packet else []
-        step = self.read.settled(shows, primary.epoch, idle, self._proxy.now())
+        idle = session.replicas.idle if command.packet else []
+        step = self.read.settled(shows, primary.epoch, idle, self._shared.now())
         if not isinstance(step, Send) or step.decision.server is not primary.server:
-            request.observed = EMPTY  # the primary's, which does not answer
+            trail.observed = EMPTY  # the primary's, which does not answer
             session.deactivate()
         self._perform(step)
 
     def shown_unsettled(self) -> None:
         """What the primary showed, or shows in the transaction that began, may be older."""
-        self._session.request.proof = Proof.NONE
-        self._proxy.metrics.stale_given()
+        self._session.trail.proof = Proof.NONE
+        self._shared.metrics.stale_given()
 
     # Elsewhere
 
     def refused(self, connection: ServerConnection, reason: Reason) -> None:
         """A replica cannot run it, or not as the session is."""
-        self._leave(connection, self.read.refused(reason, self._proxy.now()))
+        self._leave(connection, self.read.refused(reason, self._shared.now()))
 
     def lost(self, connection: ServerConnection, cause: str) -> bool:
         """A replica's connection broke; whether the read goes on elsewhere."""
-        step = self.read.lost(cause, self._proxy.now())
+        step = self.read.lost(cause, self._shared.now())
         if isinstance(step, End):
             return False
         self._leave(connection, step)
@@ -405,7 +403,8 @@ class Reads:
         The answer itself may still come, and is drained; until then the replica is not asked.
         """
         session = self._session
-        request = session.request
+        trail = session.trail
+        answer = session.answer
         self._end_wait(connection.server)
         connection.drained = 0
         snapshot = session.state.snapshot
@@ -415,8 +414,8 @@ class Reads:
             if snapshot.implied:
                 session.state.snapshot = None
             end_transaction(connection)
-        request.received = 0
-        request.held = b""
+        trail.received = 0
+        answer.held = b""
         session.deactivate()
         self._perform(step)
 
@@ -426,10 +425,10 @@ class Reads:
         wait = self._wait
         if wait is not None:
             self._wait = None
-            self._proxy.waits.end(server, wait)
+            self._shared.waits.end(server, wait)
 
     def _since_dispatch(self) -> int:
-        return time.time_ns() // 1000 - self._session.request.dispatched_us
+        return time.time_ns() // 1000 - self._session.trail.dispatched_us
 
 
 def _nowhere(data: bytes) -> None:

@@ -15,9 +15,9 @@ from routing.consistency.decision import Reason
 
 if TYPE_CHECKING:
     from proxy.client.session import ClientSession
-    from proxy.proxy import Proxy
     from proxy.server.connection import ServerConnection
     from proxy.server.opened import Lent, Opened
+    from proxy.shared import Shared
     from routing.servers.topology import Server
     from routing.session.session import Session
 
@@ -27,8 +27,8 @@ _log = logging.getLogger(__name__)
 class Replicas:
     """The connections, by server."""
 
-    def __init__(self, proxy: Proxy, session: ClientSession) -> None:
-        self._proxy = proxy
+    def __init__(self, shared: Shared, session: ClientSession) -> None:
+        self._shared = shared
         self._session = session
         self._connections: dict[Server, ServerConnection] = {}
 
@@ -69,11 +69,11 @@ class Replicas:
         session = self._session
         state = session.state
         tracking = self._tracking(state)
-        lent = self._proxy.logins.lend(server, self.login(), tracking, state.schema)
+        lent = self._shared.logins.lend(server, self.login(), tracking, state.schema)
         if lent is None:
             return None
         self._drop_stale(server)
-        self._proxy.metrics.server_connected(server.name)
+        self._shared.metrics.server_connected(server.name)
         return self._put(lent)
 
     def _drop_stale(self, server: Server) -> None:
@@ -83,33 +83,33 @@ class Replicas:
 
     async def open(self, server: Server) -> Reason | None:
         """Connect; the reason why the server cannot be used, or None."""
-        proxy = self._proxy
+        shared = self._shared
         login = self.login()
-        server.trying(proxy.now() + proxy.config.connect_timeout)
+        server.trying(shared.now() + shared.config.connect_timeout)
         self._drop_stale(server)
         try:
-            opened = await proxy.logins.open_connection(
+            opened = await shared.logins.open_connection(
                 server, login, self._tracking(self._session.state)
             )
             connection = self._put(opened)
         except (ServerUnreachableError, ChannelClosedError) as error:
-            server.unreachable(proxy.now())
-            proxy.metrics.server_connect_failed(server.name, "unreachable")
-            proxy.metrics.server_up(server.name, False)
+            server.unreachable(shared.now())
+            shared.metrics.server_connect_failed(server.name, "unreachable")
+            shared.metrics.server_up(server.name, False)
             _log.warning("replica %s cannot be reached: %s", server.name, error)
             return Reason.REPLICA_LOST
         except ServerRefusedError as error:
-            proxy.pool.lending.refused(login.username, error.error.code)
+            shared.pool.lending.refused(login.username, error.error.code)
             self._session.state.avoided |= {server}
-            proxy.metrics.server_connect_failed(server.name, "refused")
+            shared.metrics.server_connect_failed(server.name, "refused")
             _log.warning("replica %s refused user %r: %s", server.name, login.username, error)
             return Reason.REPLICA_REFUSED
         server.reached()
         if not connection.kept:
-            proxy.metrics.server_opened(server.name)
-        proxy.metrics.server_connected(server.name)
-        proxy.metrics.server_up(server.name, True)
-        proxy.ledger.identified(server, opened.identity)
+            shared.metrics.server_opened(server.name)
+        shared.metrics.server_connected(server.name)
+        shared.metrics.server_up(server.name, True)
+        shared.ledger.identified(server, opened.identity)
         return None
 
     def _put(self, opened: Opened | Lent) -> ServerConnection:

@@ -13,7 +13,7 @@ from routing.consistency.decision import Outcome, Proof, Reason
 
 if TYPE_CHECKING:
     from proxy.client.session import ClientSession
-    from proxy.proxy import Proxy
+    from proxy.shared import Shared
 
 _LASTING: Final = 0x2200
 """Status flags that last: SERVER_STATUS_IN_TRANS_READONLY and _NO_BACKSLASH_ESCAPES."""
@@ -22,8 +22,8 @@ _LASTING: Final = 0x2200
 class Replies:
     """Those of one session."""
 
-    def __init__(self, proxy: Proxy, session: ClientSession) -> None:
-        self._proxy = proxy
+    def __init__(self, shared: Shared, session: ClientSession) -> None:
+        self._shared = shared
         self._session = session
 
     def refuse(
@@ -31,18 +31,24 @@ class Replies:
     ) -> None:
         """Answer the request with an error of the proxy's own."""
         session = self._session
-        request = session.request
-        request.reason = reason
-        request.proof = Proof.NONE
-        self._proxy.metrics.error("proxy", code.code)
-        self._proxy.ledger.enter(session, None, Outcome.ERROR, code.code, None)
+        command = session.command
+        trail = session.trail
+        trail.reason = reason
+        trail.proof = Proof.NONE
+        self._shared.metrics.error("proxy", code.code)
+        session.account.enter(command, trail, None, Outcome.ERROR, code.code)
         session.answered = True
         session.active = None
         session.read.ended()
-        if request.prepared is not None:
-            request.prepared.forget_long_data()  # as an execution that fails
+        if command.prepared is not None:
+            command.prepared.forget_long_data()  # as an execution that fails
         session.connection.send_error(ErrPacket(code.code, code.sqlstate, message))
         session.connection.ready()
+
+    def refuse_setting(self, why: str) -> None:
+        """A statement asks for rules that are wrong."""
+        code = ServerErrorCode.ER_WRONG_VALUE_FOR_VAR
+        self.refuse(code, f"Tidegate: {why}", reason=Reason.PROXY)
 
     @property
     def status(self) -> int:
@@ -65,15 +71,14 @@ class Replies:
         """
         session = self._session
         primary = session.primary
-        last = session.request
-        decision = last.decision
+        decision = session.trail.decision
         if (
             primary is None
             or decision is None
             or decision.server is not primary.server
             or primary.busy
             or primary.stream.error is not None
-            or time.time_ns() // 1000 - last.arrived_us > within_us
+            or time.time_ns() // 1000 - session.command.arrived_us > within_us
         ):
             return None
         packet = OkPacket(status=self.status, warnings=primary.stream.warnings)
@@ -82,23 +87,23 @@ class Replies:
     def answer(self, data: bytes) -> None:
         """Answer the request without a server."""
         session = self._session
-        request = session.request
-        request.reason = Reason.PROXY
-        request.proof = Proof.NONE
+        trail = session.trail
+        trail.reason = Reason.PROXY
+        trail.proof = Proof.NONE
         session.read.ended()
-        self._proxy.ledger.enter(session, None, Outcome.OK, 0, None)
+        session.account.enter(session.command, trail, None, Outcome.OK)
         session.connection.write(data)
         session.connection.ready()
 
     def keep_last_answer(self) -> None:
         """A statement to the proxy begins, which may ask about the one before it."""
         session = self._session
-        if session.request.reason is not None and session.request.reason is not Reason.PROXY:
-            session.last_answer = LastAnswer.of(session)
+        if session.trail.reason is not None and session.trail.reason is not Reason.PROXY:
+            session.last_answer = LastAnswer.of(session.command, session.trail)
 
     def end_lost(self, cause: str) -> None:
         """The server is gone that the session cannot do without: as if the client's own were."""
-        if self._session.request.started:
+        if self._session.answer.started:
             self._session.connection.close()
         else:
             self.lose_client(f"Lost connection to MySQL server during query ({cause})")
@@ -107,7 +112,7 @@ class Replies:
         self, message: str, code: ServerErrorCode = ServerErrorCode.CR_SERVER_LOST
     ) -> None:
         """End the client's connection with an error."""
-        self._proxy.metrics.error("proxy", code.code)
+        self._shared.metrics.error("proxy", code.code)
         self._session.answered = True
         self._session.read.ended()
         self._session.connection.fail(code, message)

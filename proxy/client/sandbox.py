@@ -1,6 +1,6 @@
 """A session whose password has expired: until it has a new one, the server refuses (1820).
 
-It has begun for the client, and not yet for the proxy, whose settings the server refuses, too. So
+It has begun for the client, and not yet for the shared, whose settings the server refuses, too. So
 commands are passed on one by one, and behind each that succeeded the settings are tried again. When
 they are made, the session goes on like any other.
 """
@@ -22,9 +22,9 @@ from proxy.server.errors import ServerRefusedError, ServerUnreachableError
 if TYPE_CHECKING:
     from protocol.constants import Capability
     from proxy.channel import PacketChannel
-    from proxy.proxy import Proxy
     from proxy.server.login import Login
     from proxy.server.opened import Opened, Sandbox
+    from proxy.shared import Shared
 
 _SHAPES: Final[dict[int, int]] = {
     Command.COM_QUERY: RESULTS,
@@ -42,7 +42,7 @@ _UNANSWERED: Final = (Command.COM_STMT_CLOSE, Command.COM_STMT_SEND_LONG_DATA)
 
 
 async def leave_sandbox(
-    proxy: Proxy,
+    shared: Shared,
     client: PacketChannel,
     login: Login,
     sandbox: Sandbox,
@@ -51,7 +51,7 @@ async def leave_sandbox(
     """Serve the client until it has a password; None if one of the two left, and both are closed.
 
     Args:
-        proxy: whose timeout holds for the settings.
+        shared: whose timeout holds for the settings.
         client: in the command phase.
         login: the client's.
         sandbox: its connection to the primary.
@@ -73,12 +73,12 @@ async def leave_sandbox(
                 reading.cancel()
                 del reading  # what it failed with holds this frame
             try:
-                async with asyncio.timeout(proxy.config.connect_timeout):
+                async with asyncio.timeout(shared.config.connect_timeout):
                     opened = await sandbox.leave()
             except ProtocolError as error:
                 raise _ServerSpokeError from error
             if opened is not None:
-                await proxy.terms.begin(opened, login)
+                await shared.terms.begin(opened, login)
                 return opened
     except (ServerUnreachableError, ServerRefusedError, _ServerSpokeError):
         server.abort()

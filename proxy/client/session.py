@@ -22,12 +22,14 @@ import logging
 import time
 from typing import TYPE_CHECKING
 
-from protocol.constants import Capability, Command
+from protocol.constants import Capability
+from protocol.constants import Command as Code
 from protocol.errors import ServerErrorCode
 from protocol.response import ErrPacket
 from protocol.response_stream import SIMPLE
 from protocol.tracker_view import TrackerView
 from proxy.channel import ChannelClosedError
+from proxy.client.answer import Answer
 from proxy.client.answers import Answers
 from proxy.client.change_user import change_user
 from proxy.client.dispatch import Dispatch
@@ -39,10 +41,9 @@ from proxy.client.primary_settings import PrimarySettings
 from proxy.client.reads import Reads
 from proxy.client.replicas import Replicas
 from proxy.client.replies import Replies
-from proxy.client.request import Request
 from proxy.client.untold import Untold
 from proxy.client.views import Views
-from proxy.observe.show import LastAnswer
+from proxy.observe.show import LastAnswer, Shown
 from proxy.server.connection import (
     Purpose,
     ServerConnection,
@@ -51,6 +52,8 @@ from proxy.server.kill import kill
 from proxy.server.login import Login
 from routing.consistency.decision import Outcome, Proof, Reason
 from routing.consistency.rules import NO_ADJUSTMENT
+from routing.request.command import Command
+from routing.request.trail import Trail
 from routing.session.session import Session
 
 if TYPE_CHECKING:
@@ -59,9 +62,12 @@ if TYPE_CHECKING:
 
     from proxy.client.connection import ClientConnection
     from proxy.client.session_rules import SessionRules
-    from proxy.proxy import Proxy
     from proxy.server.opened import Lent, Opened
+    from proxy.server.probe import Answer as ProbeAnswer
+    from proxy.shared import Shared
     from routing.consistency.rules import Adjustment, Rules
+    from routing.consistency.scope import ScopeState
+    from routing.session.prepared import PreparedStatement
     from routing.sql.statement import Statement
 
 _log = logging.getLogger(__name__)
@@ -76,7 +82,12 @@ class ClientSession:
         state: what routing knows of it.
         rules: where its rules come from.
         classifier: knows statements by their text.
-        request: the command in flight, or the last one.
+        command: the one in flight, or the last one.
+        trail: what became of it.
+        answer: how far its answer has come.
+        effect: run when that ended well, before the client is told; is given the connection that
+            answered.
+        resume: what a probe of the primary is followed by, if that is not routing.
         primary: its connection to the primary; None when that is lost.
         primary_settings: what the proxy needs of that connection.
         views: what its statements are by the views that they name.
@@ -98,9 +109,8 @@ class ClientSession:
         prepared: the statements that the client prepared.
         query_attributes: the client's statements begin with attributes (CLIENT_QUERY_ATTRIBUTES).
         sql_mode: that of the primary's session when it began.
-        ordinal: statements so far.
         last_answer: what the statement before those to the proxy was given.
-        log_fragment: the session's part of its routing records; empty when it must be made anew.
+        account: what is entered of it in the ledger.
     """
 
     __deletable__ = (
@@ -119,7 +129,7 @@ class ClientSession:
 
     def __init__(
         self,
-        proxy: Proxy,
+        shared: Shared,
         connection: ClientConnection,
         login: Login,
         session_id: int,
@@ -127,26 +137,30 @@ class ClientSession:
         state: Session,
         rules: SessionRules,
     ) -> None:
-        self._proxy = proxy
+        self._shared = shared
         self.connection = connection
         self.login = login
         self.session_id = session_id
         self.connection_id = connection_id
         self.state = state
         self.rules = rules
-        self.classifier = proxy.classifier
-        self.request = Request()
+        self.classifier = shared.classifier
+        self.command = Command(Code.COM_SLEEP, SIMPLE, state.rules)
+        self.trail = Trail(self.command)
+        self.answer = Answer()
+        self.effect: Callable[[ServerConnection], None] | None = None
+        self.resume: Callable[[], None] | None = None
         self.prepared = PreparedStatements()
         self.primary: ServerConnection | None = None
         self.primary_settings = PrimarySettings(self)
-        self.views = Views(proxy, self)
-        self.replicas = Replicas(proxy, self)
-        self.reads = Reads(proxy, self)
+        self.views = Views(shared, self)
+        self.replicas = Replicas(shared, self)
+        self.reads = Reads(shared, self)
         self.read = self.reads.read
-        self.dispatch = Dispatch(proxy, self)
-        self.answers = Answers(proxy, self)
-        self.replies = Replies(proxy, self)
-        self.untold = Untold(proxy, self)
+        self.dispatch = Dispatch(shared, self)
+        self.answers = Answers(shared, self)
+        self.replies = Replies(shared, self)
+        self.untold = Untold(shared, self)
         self.active: ServerConnection | None = None
         self.answered = True
         self.status_flags = 0
@@ -160,12 +174,11 @@ class ClientSession:
         self.new_rules = False
         self.query_attributes = bool(connection.capabilities & Capability.CLIENT_QUERY_ATTRIBUTES)
         self.sql_mode = ""
-        self.ordinal = 0
-        self.log_fragment = ""
+        self.account = shared.ledger.open(session_id, state)
         self.last_answer: LastAnswer | None = None
-        self.config = proxy.config
-        self.topology = proxy.topology
-        self.now = proxy.now
+        self.config = shared.config
+        self.topology = shared.topology
+        self.now = shared.now
 
     # Servers
 
@@ -177,7 +190,7 @@ class ClientSession:
         """
         old = self.primary
         connection = opened.connection
-        if connection.server is not self._proxy.topology.primary:
+        if connection.server is not self._shared.topology.primary:
             opened.abort()
             raise ChannelClosedError("another server has become the primary")
         connection.view = TrackerView(
@@ -192,8 +205,8 @@ class ClientSession:
         self.state.connected(identity.sql_mode, identity.autocommit, identity.character_set)
         self.state.chose_schema(connection.schema)
         if not connection.kept:
-            self._proxy.metrics.server_opened(connection.server.name)
-        self._proxy.metrics.server_connected(connection.server.name)
+            self._shared.metrics.server_opened(connection.server.name)
+        self._shared.metrics.server_connected(connection.server.name)
         if old is not None:
             self.drop(old)
 
@@ -201,12 +214,12 @@ class ClientSession:
         """Close a connection to a server."""
         connection.close()
         self.connection.resume_reading()  # it may have been this one that took no more
-        self._proxy.metrics.server_disconnected(connection.server.name)
+        self._shared.metrics.server_disconnected(connection.server.name)
 
     def part_from(self, connection: ServerConnection) -> None:
         """Let other logins have a connection to a server, if nothing of this session is left."""
-        self._proxy.metrics.server_disconnected(connection.server.name)
-        self._proxy.pool.give(connection, self.login.username)
+        self._shared.metrics.server_disconnected(connection.server.name)
+        self._shared.pool.give(connection, self.login.username)
 
     @property
     def connections(self) -> list[ServerConnection]:
@@ -225,9 +238,39 @@ class ClientSession:
         active = self.active
         return active if active is not None and active is not self.primary else None
 
+    @property
+    def keeps_waiting(self) -> ServerConnection | None:
+        """The connection to a replica that the client waits for, if there is one."""
+        return None if self.answered or self.paused else self.waiting_replica
+
+    @property
+    def peer(self) -> str:
+        """The client's address, for the log."""
+        return self.connection.peer
+
+    @property
+    def reading(self) -> ScopeState:
+        """The scope that its reads read in."""
+        state = self.state
+        return state.reading(state.rules, self.topology.term, self.now())
+
+    def shown(self) -> Shown:
+        """What SHOW TIDEGATE shows."""
+        return Shown(
+            session_id=self.session_id,
+            connection_id=self.connection_id,
+            state=self.state,
+            topology=self.topology,
+            now=self.now(),
+            last_answer=self.last_answer,
+            views=self.views.text,
+            prepared=len(self.prepared),
+            cursors=self.prepared.cursors,
+        )
+
     # A command
 
-    def command(self, packet: bytes) -> None:
+    def serve(self, packet: bytes) -> None:
         """Serve a whole command, header and payload."""
         forward(self, packet)
 
@@ -255,21 +298,41 @@ class ClientSession:
 
     def begin(
         self,
-        packet: bytes,
-        command: Command,
+        code: Code,
         shape: int,
+        packet: bytes = b"",
         statement: Statement | None = None,
         *,
+        rules: Rules | None = None,
         may_write: bool = False,
+        prepared: PreparedStatement | None = None,
+        number: int = 0,
         effect: Callable[[ServerConnection], None] | None = None,
     ) -> None:
-        """Start the request that the forwarders fill in."""
-        self.request.begin(packet, command, shape, statement, may_write, time.time_ns() // 1000)
-        self.request.effect = effect
+        """Begin a command, as the forwarders understand it (`routing.request.command`).
+
+        `rules` are those of its own, if it has any.
+        """
+        self.command = command = Command(
+            code,
+            shape,
+            self.state.rules if rules is None else rules,
+            packet,
+            statement,
+            may_write,
+            rules is not None,
+            prepared,
+            number,
+            time.time_ns() // 1000,
+        )
+        self.trail = Trail(command)
+        self.answer = Answer()
+        self.effect = effect
+        self.resume = None
 
     def start(self, work: Coroutine[object, object, None], name: str) -> None:
         """Do what the client has to wait for."""
-        self.task = self._proxy.tasks.start(work, f"session {self.session_id}: {name}")
+        self.task = self._shared.start(work, f"session {self.session_id}: {name}")
         self.task.add_done_callback(self._task_ended)
 
     def _task_ended(self, task: asyncio.Task[None]) -> None:
@@ -288,7 +351,7 @@ class ClientSession:
         """The primary connection, if it can ask the primary for what it has."""
         primary = self.primary
         usable = primary is not None and not primary.lost and not primary.overdue
-        if not usable or primary is None or primary.server is not self._proxy.topology.primary:
+        if not usable or primary is None or primary.server is not self._shared.topology.primary:
             return None
         return primary
 
@@ -305,14 +368,12 @@ class ClientSession:
 
     def follow_rules(self, rules: Rules) -> None:
         """Let these rules count from now on."""
-        self.log_fragment = ""
         if self.state.adjust(rules):
             self.primary_settings.restore(trackers=False)
 
     def reset(self) -> None:
         """The primary did a COM_RESET_CONNECTION: the rest follows."""
         self.rules.chosen = NO_ADJUSTMENT
-        self.log_fragment = ""
         self.state.reset()
         self.answers.count_pins()
         self.was_reset = True
@@ -322,8 +383,8 @@ class ClientSession:
 
     def change_user(self, packet: bytes) -> None:
         """COM_CHANGE_USER: a new login over the same client connection."""
-        self.begin(packet, Command.COM_CHANGE_USER, SIMPLE)
-        self.start(change_user(self._proxy, self, packet), "change user")
+        self.begin(Code.COM_CHANGE_USER, SIMPLE, packet)
+        self.start(change_user(self._shared, self, packet), "change user")
 
     def changed_user(self, login: Login, opened: Opened | Lent, rules: SessionRules) -> None:
         """The new login succeeded: what the old one had goes, what it wrote stays written.
@@ -343,32 +404,41 @@ class ClientSession:
         self.prepared.clear()
         self.replicas.drop_all()
         self.take_primary(opened)
-        self.log_fragment = ""
-        request = self.request
-        request.reason = Reason.COMMAND
-        request.proof = Proof.PRIMARY
-        self._proxy.ledger.enter(self, opened.connection.server, Outcome.OK, 0, None)
+        trail = self.trail
+        trail.reason = Reason.COMMAND
+        trail.proof = Proof.PRIMARY
+        self.account.enter(self.command, trail, opened.connection.server, Outcome.OK)
         self.answered = True
 
     def server_thread_id(self, connection_id: int) -> int | None:
         """The primary's id of the session that a client knows by this one, or None."""
-        target = self._proxy.session_of(connection_id)
-        if target is None:
-            return None
-        replica = target.waiting_replica
-        if replica is not None and target.login.username == self.login.username:
+        target = self._shared.sessions.known_by(connection_id)
+        return None if target is None else target.thread_of(self.login.username)
+
+    def thread_of(self, username: str) -> int:
+        """The primary's id of this session, for a KILL by this user; 0 if it has none."""
+        replica = self.waiting_replica
+        if replica is not None and self.login.username == username:
             # Its statement runs on a replica; the primary would find nothing to end.
-            self._proxy.tasks.start(
+            self._shared.start(
                 kill(
                     replica,
-                    target.replicas.login(),
-                    self._proxy.config,
-                    self._proxy.materials,
+                    self.replicas.login(),
+                    self._shared.config,
+                    self._shared.materials,
                     query_only=True,
                 ),
-                f"session {target.session_id}: kill its query",
+                f"session {self.session_id}: kill its query",
             )
-        return target.primary_thread_id
+        return self.primary_thread_id
+
+    def cut_off(self) -> None:
+        """Drop the client's connection at once."""
+        self.connection.abort()
+
+    def probed(self, answer: ProbeAnswer | None) -> None:
+        """What the primary has, by a question that was asked for the session's read."""
+        self.reads.probed(answer)
 
     def shut_down(self) -> None:
         """The proxy stops: end an idle session as a server does."""
@@ -382,7 +452,7 @@ class ClientSession:
         primary = self.primary
         if primary is None:
             return
-        if primary.server is not self._proxy.topology.primary:
+        if primary.server is not self._shared.topology.primary:
             cause = "another server has become the primary"
         elif primary.epoch < primary.server.started_epoch:
             cause = "the primary was restarted"
@@ -410,9 +480,9 @@ class ClientSession:
         if active is not None and not self.answered:
             self.answers.showed_in_part(active)
         if active is not None and not active.lost and active.awaiting is Purpose.WAIT:
-            self._proxy.metrics.wait_killed()
-            self._proxy.tasks.start(
-                kill(active, self.replicas.login(), self._proxy.config, self._proxy.materials),
+            self._shared.metrics.wait_killed()
+            self._shared.start(
+                kill(active, self.replicas.login(), self._shared.config, self._shared.materials),
                 f"session {self.session_id}: kill its wait",
             )
         if self.answered and not self.long_command.going:
@@ -423,7 +493,7 @@ class ClientSession:
             self.replicas.drop_all()
             if self.primary is not None:
                 self.drop(self.primary)
-        self._proxy.forget(self)
+        self._shared.sessions.forget(self)
         self._part()
 
     def _part(self) -> None:
@@ -436,7 +506,10 @@ class ClientSession:
         self._parted = True
         self.connection.detach()
         self.task = None
-        self.request = Request()
+        self.effect = self.resume = None
+        self.command = Command(Code.COM_SLEEP, SIMPLE, self.state.rules)
+        self.trail = Trail(self.command)
+        self.answer = Answer()
         del self.primary_settings, self.views, self.replicas, self.read, self.reads
         del self.dispatch, self.answers, self.replies, self.untold, self.long_command
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from protocol.errors import ServerErrorCode
 from proxy.client.session_rules import PREFIX, adjustment_of
-from routing.consistency.decision import Reason
 from routing.consistency.rules import NO_ADJUSTMENT, SettingError
 from routing.sql.own_statement import WrongOwn
 
@@ -14,27 +12,34 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from protocol.parameter import QueryAttribute
-    from proxy.client.session import ClientSession
-    from routing.consistency.rules import Adjustment
+    from proxy.client.session_rules import SessionRules
+    from routing.consistency.rules import Adjustment, Rules
     from routing.sql.statement import Statement
 
 
-def adjust(
-    session: ClientSession, statement: Statement, attributes: Sequence[QueryAttribute]
-) -> bool:
-    """Let the request have rules of its own; False if they are wrong, and it was refused."""
-    try:
-        adjustment = _adjustment(statement, attributes)
-        if adjustment is not NO_ADJUSTMENT:
-            rules = adjustment.applied_to(session.state.rules)
-            session.rules.check(rules)
-            session.request.rules = rules
-    except SettingError as error:
-        session.replies.refuse(
-            ServerErrorCode.ER_WRONG_VALUE_FOR_VAR, f"Tidegate: {error}", reason=Reason.PROXY
-        )
-        return False
-    return True
+def own_rules(
+    statement: Statement,
+    attributes: Sequence[QueryAttribute],
+    present: Rules,
+    session_rules: SessionRules,
+) -> Rules | None:
+    """The rules that a statement asks for; None if they are those of its session.
+
+    Args:
+        statement: it.
+        attributes: those that came with it.
+        present: the rules of its session.
+        session_rules: where those come from.
+
+    Raises:
+        SettingError: it asks for what is wrong, or cannot be held.
+    """
+    adjustment = _adjustment(statement, attributes)
+    if adjustment is NO_ADJUSTMENT:
+        return None
+    rules = adjustment.applied_to(present)
+    session_rules.check(rules)
+    return rules
 
 
 def _adjustment(statement: Statement, attributes: Sequence[QueryAttribute]) -> Adjustment:

@@ -24,17 +24,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from protocol.response_stream import RESULTS
-from proxy.client import effects
 from proxy.client.preparation import PING, statement_packet
 from proxy.server.connection import IMITATE, LATE
+from routing.request import effects, traits
 from routing.sql.statement import StatementClass, Touch
 
 if TYPE_CHECKING:
     from protocol.response_stream import ResponseStream
-    from proxy.client.request import Request
     from proxy.client.session import ClientSession
-    from proxy.proxy import Proxy
     from proxy.server.connection import ServerConnection
+    from proxy.shared import Shared
+    from routing.request.command import Command
+    from routing.request.trail import Trail
 
 _NO_ROW_COUNT: Final = b"SHOW WARNINGS LIMIT 0"
 _IN_TRANSACTION: Final = 0x0001
@@ -50,8 +51,8 @@ class Untold:
         noted: results of a transaction may have told nothing of what the next OK packet tells.
     """
 
-    def __init__(self, proxy: Proxy, session: ClientSession) -> None:
-        self._proxy = proxy
+    def __init__(self, shared: Shared, session: ClientSession) -> None:
+        self._shared = shared
         self._session = session
         self.noted = False
         self._along = False  # a COM_PING went out with the request
@@ -59,7 +60,7 @@ class Untold:
 
     def before(self, primary: ServerConnection) -> bytes:
         """What goes in front of the request: for what its OK would hide, or what it asks for."""
-        statement = self._session.request.statement
+        statement = self._session.command.statement
         counts, self._counts = self._counts, False
         if statement is not None:
             if statement.asks_previous:
@@ -76,13 +77,14 @@ class Untold:
     def along(self, primary: ServerConnection) -> bytes:
         """What goes right behind the request, where its answer ends with an EOF or an ERR."""
         session = self._session
-        request = session.request
+        command = session.command
+        trail = session.trail
         self._along = (
             primary.silent
-            and request.is_read
-            and request.prepared is None
+            and command.is_read
+            and command.prepared is None
             and not session.status_flags & _IN_TRANSACTION
-            and _may_have_run_programs(request)
+            and _may_have_run_programs(command, trail)
         )
         return self._ask(primary) if self._along else b""
 
@@ -92,12 +94,13 @@ class Untold:
             return False
         if self._along:
             return True
-        request = self._session.request
+        command = self._session.command
+        trail = self._session.trail
         if stream.error is not None:
-            asks = effects.is_suspicious(request)
+            asks = traits.is_suspicious(command, trail)
         elif stream.untold:
-            asks = request.shape == RESULTS and _may_have_run_programs(request)
-            if asks and stream.status & _IN_TRANSACTION and not effects.explains(request):
+            asks = command.shape == RESULTS and _may_have_run_programs(command, trail)
+            if asks and stream.status & _IN_TRANSACTION and not traits.explains(command):
                 self.noted = True
                 asks = False
         else:
@@ -126,7 +129,8 @@ class Untold:
         """
         session = self._session
         state = session.state
-        request = session.request
+        command = session.command
+        trail = session.trail
         self._counts = behind
         if stream.error is not None:
             self._doubt(connection)
@@ -134,45 +138,45 @@ class Untold:
         session.status_flags = stream.status
         state.in_transaction = stream.status & _IN_TRANSACTION != 0
         tells = bool(stream.session_states)
-        if behind and not request.error:
+        if behind and not trail.error:
             session.answers.judge_names(connection, doubted=tells)
         if not tells:
             state.suspect = False
             return
         self._doubt(connection)
-        request.state_changed = False
-        request.told.clear()
+        trail.forget_changes()
         session.answers.take_trackers(connection)
-        told = "sql_log_bin" in request.told
-        if told and effects.wrote_unlogged(request, connection.server, logged=True):
-            state.wrote_unlogged(request.rules)
-            self._proxy.metrics.wrote_unlogged()
+        told = "sql_log_bin" in trail.told
+        if told and effects.wrote_unlogged(command, trail, connection.server, logged=True):
+            state.wrote_unlogged(command.rules)
+            self._shared.metrics.wrote_unlogged()
         if behind:
-            restore = effects.told_behind(request, state)
+            restore = effects.told_behind(command, trail, state)
         else:
-            restore = effects.told_late(request, state)
-            request.state_changed = request.blank = False
-            request.told.clear()
+            restore = effects.told_late(command, trail, state)
+            trail.forget_changes()
+            trail.blank = False
         if restore:
             session.primary_settings.restore()
 
     def _doubt(self, connection: ServerConnection) -> None:
         """Something may have been committed that no packet names."""
         session = self._session
-        request = session.request
-        if connection.tracks_all and not request.may_write:
+        command = session.command
+        trail = session.trail
+        if connection.tracks_all and not trail.may_write:
             return  # trackers were changed by each statement; what it showed is remembered
-        request.may_write = True
-        session.state.may_have_written(request.rules)
-        self._proxy.metrics.required_unknown("result")
+        trail.may_write = True
+        session.state.may_have_written(command.rules)
+        self._shared.metrics.required_unknown("result")
 
 
-def _may_have_run_programs(request: Request) -> bool:
+def _may_have_run_programs(command: Command, trail: Trail) -> bool:
     """Whether a command that had a result may have run a stored program, or wrote without one."""
-    statement = request.statement
-    if statement is None or request.may_write:
-        return request.may_write
+    statement = command.statement
+    if statement is None or trail.may_write:
+        return trail.may_write
     if statement.kind is StatementClass.DIAGNOSTIC:
         return False
-    text = request.text.upper()
+    text = command.text.upper()
     return b"FROM" in text or b"TABLE" in text  # perhaps of a view

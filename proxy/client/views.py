@@ -18,22 +18,26 @@ from typing import TYPE_CHECKING, Final
 from protocol.errors import ProtocolError
 from protocol.response_stream import RESULTS
 from proxy.channel import ChannelClosedError
-from proxy.client import effects, preparation
+from proxy.client import preparation
 from proxy.server import view_question
 from proxy.server.connection import IMITATE, VIEWS
 from proxy.server.errors import ServerRefusedError
 from proxy.server.opened import Lent, Opened
 from proxy.server.query import query
+from routing.request import traits
 from routing.sql.catalogue import BOUND, CALLS, Catalogue, CatalogueError, Definition, read, through
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from protocol.response_stream import ResponseStream
     from proxy.client.session import ClientSession
-    from proxy.proxy import Proxy
+    from proxy.config import Config
+    from proxy.observe.metrics import Metrics
     from proxy.server.connection import ServerConnection
     from proxy.server.view_question import Answer
+    from proxy.shared import Shared
+    from proxy.tasks import Start
     from routing.sql.statement import Statement
 
 _log = logging.getLogger(__name__)
@@ -114,9 +118,15 @@ class Catalogues:
         off: views are not looked at.
     """
 
-    def __init__(self, proxy: Proxy) -> None:
-        self._proxy = proxy
-        self.off = proxy.config.view_age == 0 or not proxy.config.replicas
+    def __init__(
+        self, config: Config, metrics: Metrics, start: Start, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self._age = config.view_age
+        self._metrics = metrics
+        self._start = start
+        self._now: Callable[[], float] = loop.time
+        self._call_later = loop.call_later
+        self.off = config.view_age == 0 or not config.replicas
         self._accounts: OrderedDict[tuple[str, str], Account] = OrderedDict()
         self._definitions: dict[bytes, Definition] = {}
         self.era = object()
@@ -164,11 +174,11 @@ class Catalogues:
         """The primary answered the question in front of a statement."""
         reading = self._reading(account, view_question.parsed(stream))
         if reading is not None and not self._step(account, reading):
-            self._proxy.tasks.start(self._read(account, reading), "read views")
+            self._start(self._read(account, reading), "read views")
 
     def _reading(self, account: Account, answer: Answer | None) -> Reading | None:
         """Begin to read an answer; None if it is none."""
-        self._proxy.metrics.views_asked()
+        self._metrics.views_asked()
         if answer is None:
             self._failed(account, "the question was refused, or its answer cannot be read")
             return None
@@ -209,7 +219,7 @@ class Catalogues:
         """Have the primary asked again after a while, and the answer not count after another."""
         era = account.era
         catalogue = account.catalogue
-        age = self._proxy.config.view_age
+        age = self._age
 
         def end() -> None:
             if account.aged and account.era is era and account.catalogue is catalogue:
@@ -218,9 +228,9 @@ class Catalogues:
         def renew() -> None:
             if account.era is era and account.catalogue is catalogue:
                 account.aged = True
-                self._proxy.call_later(age, end)
+                self._call_later(age, end)
 
-        self._proxy.call_later(age, renew)
+        self._call_later(age, renew)
 
     def _define(self, text: bytes) -> Definition:
         """What a definition shows; those of all accounts are remembered."""
@@ -235,17 +245,17 @@ class Catalogues:
 
     def _failed(self, account: Account, cause: str) -> None:
         account.asker = None
-        account.retry_at = self._proxy.now() + _RETRY_S
+        account.retry_at = self._now() + _RETRY_S
         _log.warning("the views of the primary are not known, and reads run there: %s", cause)
 
 
 class Views:
     """Those that one session sees."""
 
-    def __init__(self, proxy: Proxy, session: ClientSession) -> None:
-        self._proxy = proxy
+    def __init__(self, shared: Shared, session: ClientSession) -> None:
+        self._shared = shared
         self._session = session
-        self._catalogues = proxy.catalogues
+        self._catalogues = shared.catalogues
         self._user = session.state.user
         self._role = ""
         self._account = self._catalogues.of(self._user, "")
@@ -284,14 +294,14 @@ class Views:
 
     def in_front(self, primary: ServerConnection) -> bytes:
         """The question, in front of the request, if there is one; registers the answer."""
-        statement = self._session.request.statement
+        statement = self._session.command.statement
         if statement is None or not statement.identifiers:
             return b""  # some of these keep FOUND_ROWS() as it was
         account = self._present()
         if self._catalogues.off or (account.era is self._catalogues.era and not account.aged):
             return b""
-        request = self._session.request
-        if request.shape != RESULTS or effects.may_ask_previous(request):
+        command = self._session.command
+        if command.shape != RESULTS or traits.may_ask_previous(command):
             return b""
         if account.asking or not self._can_ask(account):
             return b""
@@ -314,7 +324,7 @@ class Views:
             state.autocommit
             and not (state.in_transaction or state.modes.waiting or state.suspect)
             and not (state.pins.reasons or session.untold.noted)
-            and self._proxy.now() >= account.retry_at
+            and self._shared.now() >= account.retry_at
         )
 
     @property

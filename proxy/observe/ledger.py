@@ -19,14 +19,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from protocol.gtid import GtidSet
-    from proxy.client.session import ClientSession
     from proxy.observe.metrics import Metrics
     from proxy.observe.routing_log import RoutingLog
     from proxy.server.identity import Identity
     from routing.consistency.rules import Rules
     from routing.consistency.scope import ScopeState
+    from routing.request.command import Command
+    from routing.request.trail import Trail
     from routing.servers.lag import Look, Transaction
     from routing.servers.topology import Server
+    from routing.session.session import Session
 
 _log = logging.getLogger(__name__)
 
@@ -45,76 +47,22 @@ class Ledger:
         self._statements: dict[tuple[str, str, str], str] = {}
         self._servers: dict[tuple[str, int, str], str] = {}
 
-    def enter(
-        self,
-        session: ClientSession,
-        server: Server | None,
-        outcome: Outcome,
-        error: int,
-        rows: int | None,
-    ) -> None:
-        """Enter the session's request, which has just ended.
+    def open(self, session_id: int, state: Session) -> Account:
+        """The account of a session; `session_id` names it, `state` is what routing knows of it."""
+        return Account(self._metrics, self._log, self, session_id, state)
 
-        Args:
-            session: whose request.
-            server: who answered it; None if none did.
-            outcome: how the client sees its end.
-            error: the error code, or 0.
-            rows: rows of the answer, if they were counted.
-        """
-        request = session.request
-        ended_us = time.time_ns() // 1000
-        reason = "" if request.reason is None else request.reason
-        proof = "" if request.proof is None else request.proof
-        self._metrics.statement(
-            "" if server is None else server.role,
-            "" if server is None else server.name,
-            reason,
-            proof,
-            outcome,
-            ended_us - request.arrived_us,
-            (request.rules or session.state.rules).level if request.is_read else "",
-        )
-        if error and server is not None:
-            self._metrics.error("server", error)
-        log = self._log
-        if log is None:
-            return
-        rules = request.rules
-        if rules is not None:
-            fragment = self._session(session, rules)
-        else:
-            fragment = session.log_fragment
-            if not fragment:
-                fragment = session.log_fragment = self._session(session, session.state.rules)
-        session.ordinal += 1
-        decision = request.decision
-        required = request.required
-        proof_set = None if decision is None else decision.proof_set
-        own = request.own
-        observed = request.observed
-        log.statement(
-            fragment,
-            self._statement(session),
-            request.arrived_us,
-            request.dispatched_us,
-            ended_us,
-            None if required is None else required.text,
-            NO_SERVER if server is None else self._server(server),
-            reason,
-            proof,
-            None if proof_set is None else proof_set.text,
-            request.wait_us,
-            request.fallbacks,
-            outcome,
-            error,
-            own.text if own else "",
-            # Under ALL_GTIDS a server does not tell which of them are the session's own.
-            not (request.may_write and (session.state.unknown or bool(observed))),
-            observed.text if observed else "",
-            request.received,
-            rows,
-            session.ordinal,
+    def session(self, session_id: int, state: Session, rules: Rules) -> str:
+        """What is constant in a session's records until its user, schema or rules change."""
+        bounded = rules.level is Level.BOUNDED_STALENESS
+        return session_fragment(
+            session_id,
+            state.user,
+            state.schema or None,
+            rules.scope.value,
+            self._scope_key(session_id, state, rules),
+            rules.application or None,
+            rules.level.value,
+            round(rules.staleness * 1e6) if bounded else None,
         )
 
     def proved(
@@ -122,7 +70,7 @@ class Ledger:
     ) -> None:
         """Enter what a server showed outside of a statement, before anything relies on it."""
         if self._log is not None:
-            self._log.proof(self._server(server), proof, gtids.text, asked_us, answered_us)
+            self._log.proof(self.server(server), proof, gtids.text, asked_us, answered_us)
 
     def measured(
         self,
@@ -137,7 +85,7 @@ class Ledger:
             return
         lag = lag_fragment(server.replication, applied)
         if lag:
-            fragment, executed = self._server(server), look.executed.text
+            fragment, executed = self.server(server), look.executed.text
             self._log.proof(fragment, "probed", executed, asked_us, answered_us, lag)
 
     def identified(self, server: Server, identity: Identity) -> None:
@@ -157,46 +105,31 @@ class Ledger:
             gtids.text,
         )
 
-    def _session(self, session: ClientSession, rules: Rules) -> str:
-        state = session.state
-        bounded = rules.level is Level.BOUNDED_STALENESS
-        return session_fragment(
-            session.session_id,
-            session.login.username,
-            state.schema or None,
-            rules.scope.value,
-            self._scope_key(session, rules),
-            rules.application or None,
-            rules.level.value,
-            round(rules.staleness * 1e6) if bounded else None,
-        )
-
-    def _scope_key(self, session: ClientSession, rules: Rules) -> str:
+    def _scope_key(self, session_id: int, state: Session, rules: Rules) -> str:
         if rules.scope is Scope.CONNECTION:
-            return f"{self._run}/{session.session_id}"
+            return f"{self._run}/{session_id}"
         if rules.scope is Scope.USER:
-            return f"{self._proxy}/{session.login.username}"
+            return f"{self._proxy}/{state.user}"
         if rules.scope is Scope.APPLICATION:
             return f"{self._proxy}/{rules.application}"
         return self._proxy
 
-    def _statement(self, session: ClientSession) -> str:
-        request = session.request
-        statement = request.statement
+    def statement(self, command: Command, may_write: bool) -> str:
+        """What is constant in the records of a statement."""
+        statement = command.statement
         digest = "" if statement is None else statement.digest
         kind = "command" if statement is None else statement.kind.value
-        key = (request.command.name, digest, kind)
+        key = (command.code.name, digest, kind)
         fragment = self._statements.get(key)
         if fragment is None:
-            fragment = statement_fragment(
-                request.command.name, kind, digest or None, request.may_write
-            )
+            fragment = statement_fragment(command.code.name, kind, digest or None, may_write)
             if len(self._statements) >= _FRAGMENTS:
                 self._statements.clear()
             self._statements[key] = fragment
         return fragment
 
-    def _server(self, server: Server) -> str:
+    def server(self, server: Server) -> str:
+        """What is constant in the records of an incarnation of a server."""
         key = (server.name, server.epoch, server.role.value)
         fragment = self._servers.get(key)
         if fragment is None:
@@ -204,3 +137,111 @@ class Ledger:
                 server.name, server.uuid or None, server.role.value, server.epoch
             )
         return fragment
+
+
+class Account:
+    """What is entered of one session: its statements have ordinals, and its name is theirs."""
+
+    def __init__(
+        self,
+        metrics: Metrics,
+        log: RoutingLog | None,
+        ledger: Ledger,
+        session_id: int,
+        state: Session,
+    ) -> None:
+        self._metrics = metrics
+        self._log = log
+        self._ledger = ledger
+        self._session_id = session_id
+        self._state = state
+        self._ordinal = 0
+        self._fragment = ""
+        self._user = ""  # that the fragment was made for, as schema and rules
+        self._schema = ""
+        self._rules = state.rules
+
+    def enter(
+        self,
+        command: Command,
+        trail: Trail,
+        server: Server | None,
+        outcome: Outcome,
+        error: int = 0,
+        rows: int | None = None,
+    ) -> None:
+        """Enter a command that has just ended.
+
+        Args:
+            command: it.
+            trail: what became of it.
+            server: who answered it; None if none did.
+            outcome: how the client sees its end.
+            error: the error code, or 0.
+            rows: of the answer, if they were counted.
+        """
+        ended_us = time.time_ns() // 1000
+        reason = "" if trail.reason is None else trail.reason
+        proof = "" if trail.proof is None else trail.proof
+        self._metrics.statement(
+            "" if server is None else server.role,
+            "" if server is None else server.name,
+            reason,
+            proof,
+            outcome,
+            ended_us - command.arrived_us,
+            command.rules.level if command.is_read else "",
+        )
+        if error and server is not None:
+            self._metrics.error("server", error)
+        log = self._log
+        if log is None:
+            return
+        ledger = self._ledger
+        state = self._state
+        self._ordinal += 1
+        decision = trail.decision
+        required = trail.required
+        proof_set = None if decision is None else decision.proof_set
+        own = trail.own
+        observed = trail.observed
+        log.statement(
+            self._session(command.rules if command.adjusted else None),
+            ledger.statement(command, trail.may_write),
+            command.arrived_us,
+            trail.dispatched_us,
+            ended_us,
+            None if required is None else required.text,
+            NO_SERVER if server is None else ledger.server(server),
+            reason,
+            proof,
+            None if proof_set is None else proof_set.text,
+            trail.wait_us,
+            trail.fallbacks,
+            outcome,
+            error,
+            own.text if own else "",
+            # Under ALL_GTIDS a server does not tell which of them are the session's own.
+            not (trail.may_write and (state.unknown or bool(observed))),
+            observed.text if observed else "",
+            trail.received,
+            rows,
+            self._ordinal,
+        )
+
+    def _session(self, rules: Rules | None) -> str:
+        """The session's part of a record, under rules of the statement's own if it has any."""
+        state = self._state
+        if rules is not None:
+            return self._ledger.session(self._session_id, state, rules)
+        if (
+            state.rules is not self._rules
+            or state.schema != self._schema
+            or state.user != self._user
+            or not self._fragment
+        ):
+            self._rules = state.rules
+            self._schema = state.schema
+            self._user = state.user
+            self._fragment = self._ledger.session(self._session_id, state, state.rules)
+        return self._fragment

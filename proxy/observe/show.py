@@ -11,9 +11,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from protocol.gtid import GtidSet
-    from proxy.client.session import ClientSession
     from routing.consistency.scope import ScopeState
+    from routing.request.command import Command
+    from routing.request.trail import Trail
     from routing.servers.lag import SourceLag, Span
+    from routing.servers.topology import Topology
+    from routing.session.session import Session
     from routing.sql.own_statement import Topic
 
 _Rows = list[tuple[str | None, ...]]
@@ -47,27 +50,51 @@ class LastAnswer(NamedTuple):
     own: str
 
     @classmethod
-    def of(cls, session: ClientSession) -> LastAnswer:
-        """That of the session's request."""
-        request = session.request
-        rules = request.rules or session.state.rules
-        decision = request.decision
-        read = request.is_read
+    def of(cls, command: Command, trail: Trail) -> LastAnswer:
+        """That of a command."""
+        rules = command.rules
+        decision = trail.decision
+        read = command.is_read
         return cls(
             rules.consistency if read else None,
             rules.scope.value if read else None,
             None if decision is None else decision.server.name,
             None if decision is None else decision.server.role.value,
-            None if request.reason is None else request.reason.value,
-            None if request.proof is None else request.proof.value,
-            f"{request.wait_us / 1000:.3f}",
-            request.fallbacks,
-            None if request.required is None else request.required.text,
-            request.own.text,
+            None if trail.reason is None else trail.reason.value,
+            None if trail.proof is None else trail.proof.value,
+            f"{trail.wait_us / 1000:.3f}",
+            trail.fallbacks,
+            None if trail.required is None else trail.required.text,
+            trail.own.text,
         )
 
 
-def topic(session: ClientSession, name: Topic) -> tuple[Sequence[str], _Rows]:
+class Shown(NamedTuple):
+    """What is shown of a session, and of what it sees.
+
+    Attributes:
+        session_id, connection_id: as `proxy.sessions` has them.
+        state: what routing knows of it.
+        topology: the servers.
+        now: monotonic, s.
+        last_answer: what its last statement was given, if there was one.
+        views: what is known of the views that it sees, for people.
+        prepared: how many prepared statements it has.
+        cursors: how many of them have an open cursor.
+    """
+
+    session_id: int
+    connection_id: int
+    state: Session
+    topology: Topology
+    now: float
+    last_answer: LastAnswer | None
+    views: str
+    prepared: int
+    cursors: int
+
+
+def topic(session: Shown, name: Topic) -> tuple[Sequence[str], _Rows]:
     """Columns and rows."""
     if name == "LAST":
         answer = session.last_answer
@@ -81,13 +108,13 @@ def topic(session: ClientSession, name: Topic) -> tuple[Sequence[str], _Rows]:
     return _SCOPES, _scopes(session)
 
 
-def _session(session: ClientSession) -> _Rows:
+def _session(session: Shown) -> _Rows:
     state = session.state
     rules = state.rules
     reads_from = None if state.snapshot is None else state.snapshot.server
     return [
         ("connection_id", str(session.connection_id)),
-        ("user", session.login.username),
+        ("user", session.state.user),
         ("schema", state.schema or None),
         ("consistency", rules.consistency),
         ("scope", rules.scope.value),
@@ -100,21 +127,21 @@ def _session(session: ClientSession) -> _Rows:
         ("autocommit", _yes(state.autocommit)),
         ("pins", state.pins.text or None),
         ("refused_by", _objections(session)),
-        ("views", session.views.text),
+        ("views", session.views),
         ("unlogged_writes", _yes(_unlogged(session))),
-        ("prepared_statements", str(len(session.prepared))),
-        ("open_cursors", str(session.prepared.cursors)),
+        ("prepared_statements", str(session.prepared)),
+        ("open_cursors", str(session.cursors)),
         ("primary", session.topology.primary.name),
     ]
 
 
-def _unlogged(session: ClientSession) -> bool:
+def _unlogged(session: Shown) -> bool:
     """Whether something was written in the scope of its reads that no GTID stands for."""
     state = session.state
-    return state.reading(state.rules, session.topology.term, session.now()).unlogged
+    return state.reading(state.rules, session.topology.term, session.now).unlogged
 
 
-def _objections(session: ClientSession) -> str | None:
+def _objections(session: Shown) -> str | None:
     """Replicas that do not take what the session carries, and why."""
     state = session.state
     causes = state.objections.causes(state.told)
@@ -128,8 +155,8 @@ _SERVERS = (
 )
 
 
-def _servers(session: ClientSession) -> _Rows:
-    now = session.now()
+def _servers(session: Shown) -> _Rows:
+    now = session.now
     primary = session.topology.primary
     return [
         (
@@ -164,7 +191,7 @@ _LAG = (
 )
 
 
-def _lags(session: ClientSession) -> _Rows:
+def _lags(session: Shown) -> _Rows:
     """Each replica's, by channel and source."""
     return [
         (server.name, *_lag(one, server.replication.disordered))
@@ -202,10 +229,10 @@ def _ms(microseconds: int | None) -> str | None:
 _SCOPES = ("scope", "scope_key", "known", "required", "observed", "lost", "idle_s")
 
 
-def _scopes(session: ClientSession) -> _Rows:
+def _scopes(session: Shown) -> _Rows:
     """The session's own: keys of others are nobody's business."""
     state = session.state
-    now = session.now()
+    now = session.now
     rows = [_scope(state.own_scope, str(session.session_id), now)]
     rows += [_scope(scope, scope.key, now) for scope in state.entered(state.rules)[1:]]
     return rows

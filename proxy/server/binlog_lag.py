@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from proxy.observe.metrics import StreamEnd
     from proxy.server.login import Login
     from proxy.server.opened import Opened
-    from proxy.server.worker import Worker
+    from proxy.shared import Shared
     from routing.servers.topology import Server
 
 _log = logging.getLogger(__name__)
@@ -96,15 +96,15 @@ class _Stream:
 class BinlogLag:
     """A connection to each replica, if `binlog-lag` is on; the first worker's do for all."""
 
-    def __init__(self, proxy: Worker, login: Login) -> None:
-        self._proxy = proxy
+    def __init__(self, shared: Shared, login: Login) -> None:
+        self._shared = shared
         self._login = login
-        self._wanted = proxy.config.binlog_lag == "on"
+        self._wanted = shared.config.binlog_lag == "on"
         self._streams: dict[Server, _Stream] = {}
 
     def follow(self, server: Server) -> None:
         """The monitor has looked at a server: read its log if it is a replica."""
-        if not self._wanted or self._proxy.worker:
+        if not self._wanted or self._shared.worker:
             return
         if server.role is Role.PRIMARY:
             self.leave(server)
@@ -113,7 +113,7 @@ class BinlogLag:
         if stream.runs:
             if stream.epoch not in (None, server.epoch):
                 self.leave(server)
-        elif self._proxy.now() >= stream.retry_at:
+        elif self._shared.now() >= stream.retry_at:
             stream.task = tasks.start(self._run(server, stream), f"binary log of {server.name}")
 
     def leave(self, server: Server) -> None:
@@ -141,7 +141,7 @@ class BinlogLag:
         """
         if not self._wanted:
             return True
-        if self._proxy.worker:
+        if self._shared.worker:
             return False
         stream = self._streams.get(server)
         if stream is None:
@@ -153,10 +153,10 @@ class BinlogLag:
         try:
             # What it has from here on is the stream's; a look that comes first counts nothing.
             stream.active = stream.counted = True
-            proxy = self._proxy
-            config = proxy.config
-            opened = await open_connection(server, self._login, config, proxy.materials, "OFF")
-            proxy.ledger.identified(server, opened.identity)
+            shared = self._shared
+            config = shared.config
+            opened = await open_connection(server, self._login, config, shared.materials, "OFF")
+            shared.ledger.identified(server, opened.identity)
             stream.epoch = opened.connection.epoch
             try:
                 async with asyncio.timeout(config.connect_timeout):
@@ -222,21 +222,21 @@ class BinlogLag:
         source = gtid.tsid.partition(":")[0]
         if source == server.uuid:
             return  # its own: nothing was replicated
-        servers = self._proxy.topology.servers
+        servers = self._shared.topology.servers
         clock = next((one.clock for one in servers if one.uuid == source), None)
         lag = between(times.original or None, times.immediate or None, server.clock, clock)
         if lag is not None:
-            metrics = self._proxy.metrics
+            metrics = self._shared.metrics
             metrics.transaction_lag(server.name, source, "end_to_end", max(0, lag.us))
 
     def _began(self, server: Server, stream: _Stream) -> None:
-        stream.begun_at = self._proxy.now()
+        stream.begun_at = self._shared.now()
         stream.told = None
         _log.info("the lag of each transaction of server %s is read in its log", server.name)
 
     def _ended(self, server: Server, stream: _Stream, cause: StreamEnd, text: str) -> None:
-        stream.ended(self._proxy.now())
-        self._proxy.metrics.binlog_stream_ended(server.name, cause)
+        stream.ended(self._shared.now())
+        self._shared.metrics.binlog_stream_ended(server.name, cause)
         if stream.told != cause:
             stream.told = cause
             _log.warning(

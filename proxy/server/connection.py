@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from protocol.tracker_view import TrackerView
     from proxy.server.judged import Judged
     from routing.servers.topology import Server
+    from routing.session.prepared import PreparedHandle
     from routing.session.snapshot import Snapshot
 
 
@@ -100,26 +101,6 @@ STATEMENT = Exchange(Purpose.STATEMENT, PREPARED)
 RESTORE = Exchange(Purpose.RESTORE, SIMPLE)
 DEFAULTS = Exchange(Purpose.DEFAULTS, RESULTS)
 LATE = Exchange(Purpose.LATE, SIMPLE)
-
-
-class PreparedHandle:
-    """A prepared statement as one server knows it.
-
-    Attributes:
-        server_id: the server's id of it.
-        types: those of its values that the server was told last, as they came.
-    """
-
-    __slots__ = ("server_id", "types")
-
-    def __init__(self, server_id: int) -> None:
-        self.server_id = server_id
-        self.types = b""
-
-    @classmethod
-    def of(cls, head: bytes) -> PreparedHandle:
-        """The one that the first packet of an answer to COM_STMT_PREPARE tells of."""
-        return cls(int.from_bytes(head[1:5], "little"))
 
 
 class Owner(Protocol):

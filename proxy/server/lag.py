@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from proxy.server.binlog_lag import BinlogLag
     from proxy.server.connection import ServerConnection
     from proxy.server.opened import Opened
-    from proxy.server.worker import Worker
+    from proxy.shared import Shared
     from routing.servers.lag import Lag, Span, Transaction
     from routing.servers.topology import Server
 
@@ -140,8 +140,8 @@ def _now_us() -> int:
 class LagWatch:
     """Asks on the monitor's connections; enters lag into topology, metrics and log."""
 
-    def __init__(self, proxy: Worker, username: str, binlog: BinlogLag) -> None:
-        self._proxy = proxy
+    def __init__(self, shared: Shared, username: str, binlog: BinlogLag) -> None:
+        self._shared = shared
         self._username = username
         self._binlog = binlog
         self._blind: set[Server] = set()  # cannot be asked, and that was said
@@ -169,7 +169,7 @@ class LagWatch:
                     self._beats_tell(server, waits)
                 if isinstance(found, Look) and opened.connection.epoch == server.epoch:
                     answered_us = time.time_ns() // 1000
-                    self._proxy.ledger.measured(server, found, applied, asked_us, answered_us)
+                    self._shared.ledger.measured(server, found, applied, asked_us, answered_us)
         except MalformedStatusError as error:
             server.clock = None
             self.untold(server, str(error))
@@ -179,7 +179,7 @@ class LagWatch:
 
     async def _beat(self, server: Server, opened: Opened) -> Span | None:
         """Ask for the heartbeat; return how long a replica waits for the next, as far as known."""
-        table = self._proxy.config.heartbeat_table
+        table = self._shared.config.heartbeat_table
         if table is None:
             return None
         channel, connection, beats = opened.channel, opened.connection, self._beats
@@ -200,14 +200,14 @@ class LagWatch:
 
     def _beats_tell(self, server: Server, waits: Span) -> None:
         lag = server.replication
-        lag.beats(self._proxy.topology.primary.uuid, waits)
-        self._proxy.metrics.source_lag(server.name, _current(lag), by_timestamps=False)
+        lag.beats(self._shared.topology.primary.uuid, waits)
+        self._shared.metrics.source_lag(server.name, _current(lag), by_timestamps=False)
 
     def unmeasured(self, server: Server, cause: str) -> None:
         """Nothing is known of a server's lag now."""
         server.replication.unmeasured(cause)
         server.measured(None, 0.0)
-        self._proxy.metrics.source_lag(server.name, None)
+        self._shared.metrics.source_lag(server.name, None)
         self._tell_means(server)
 
     def untold(self, server: Server, cause: str) -> None:
@@ -220,7 +220,7 @@ class LagWatch:
     def gone(self, server: Server) -> None:
         """A server does not answer, and its clock does not either."""
         server.clock = None
-        self._proxy.metrics.clock_offset(server.name, None)
+        self._shared.metrics.clock_offset(server.name, None)
         self._binlog.leave(server)
         self.unmeasured(server, "it does not answer")
 
@@ -233,10 +233,10 @@ class LagWatch:
                 cause = "; ".join((cause, *grants))
             self.untold(server, cause)
             return []
-        proxy = self._proxy
-        topology = proxy.topology
+        shared = self._shared
+        topology = shared.topology
         lag = server.replication
-        lacking = topology.observations.lacking(found.executed, proxy.now())
+        lacking = topology.observations.lacking(found.executed, shared.now())
         behind = None
         if lacking is not None:
             behind = Behind(topology.primary.uuid, lacking[0], round(lacking[1] * 1e6))
@@ -250,7 +250,7 @@ class LagWatch:
             self._blind.discard(server)
             _log.info("the lag of server %s is measured", server.name)
         self._warn(server, disordered)
-        metrics = proxy.metrics
+        metrics = shared.metrics
         metrics.source_lag(server.name, _current(lag))
         for source, span in lag.transported:
             metrics.transaction_lag(server.name, source, "transport", max(0, span.us))
@@ -264,7 +264,7 @@ class LagWatch:
                 metrics.transaction_lag(server.name, source, "last_hop", max(0, one.last_hop.us))
             if one.apply_us is not None:
                 metrics.transaction_lag(server.name, source, "apply", max(0, one.apply_us))
-        server.measured(lag.predicts(topology.primary.uuid), proxy.now())
+        server.measured(lag.predicts(topology.primary.uuid), shared.now())
         return applied
 
     def _warn(self, server: Server, before: bool) -> None:
@@ -276,7 +276,7 @@ class LagWatch:
                 "commit timestamps of what comes to server %s are in order again", server.name
             )
             return
-        self._proxy.metrics.clock_warned(server.name)
+        self._shared.metrics.clock_warned(server.name)
         _log.warning(
             "transactions come to server %s whose original commit is newer than their immediate"
             " one: the clock of a server that they came by is wrong, or somebody has set"
@@ -292,14 +292,14 @@ class LagWatch:
             means = "performance_schema"
         elif server.replication.by_heartbeats:
             means = "heartbeat"
-        self._proxy.metrics.lag_means(server.name, means)
+        self._shared.metrics.lag_means(server.name, means)
 
     def _compare_clocks(self, server: Server) -> None:
-        primary = self._proxy.topology.primary
+        primary = self._shared.topology.primary
         offset = None
         if server.clock is not None and primary.clock is not None:
             offset = server.clock.ahead_of(primary.clock).least / 1e6
-        self._proxy.metrics.clock_offset(server.name, offset)
+        self._shared.metrics.clock_offset(server.name, offset)
 
 
 def _current(lag: Lag) -> dict[tuple[str, str, Hop], float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from protocol.constants import Capability
 from protocol.errors import ProtocolError, ServerErrorCode
@@ -19,13 +19,12 @@ from proxy.server.opening import open_connection
 from proxy.server.query import identify
 from proxy.server.sources import sources
 from proxy.server.succession import Succession
-from proxy.server.worker import Worker
 from routing.servers.gaps import gaps
 from routing.servers.topology import Sight
 
 if TYPE_CHECKING:
     from proxy.server.opened import Opened
-    from proxy.server.terms import Terms
+    from proxy.shared import Shared
     from routing.servers.topology import Server
 
 _log = logging.getLogger(__name__)
@@ -47,16 +46,6 @@ _ACCOUNT_ERRORS: Final = frozenset(
 """They speak of the monitor's account alone; clients may well be served there."""
 
 
-class Watched(Worker, Protocol):
-    """The worker whose servers are watched.
-
-    Attributes:
-        terms: begins those of primaries.
-    """
-
-    terms: Terms
-
-
 class Monitor:
     """One task per server; nothing at all without a monitor-user.
 
@@ -64,20 +53,20 @@ class Monitor:
     contain: it needs no privilege and no agreement of clocks, and is as fine as the interval.
     """
 
-    def __init__(self, proxy: Watched) -> None:
-        self._proxy = proxy
+    def __init__(self, shared: Shared) -> None:
+        self._shared = shared
         self._login = Login(
-            username=proxy.config.monitor_user or "",
-            password=proxy.config.monitor_password,
+            username=shared.config.monitor_user or "",
+            password=shared.config.monitor_password,
             capabilities=Capability.CLIENT_DEPRECATE_EOF,
         )
         self._tasks: list[asyncio.Task[None]] = []
         self._opened: dict[Server, Opened] = {}
         self._blind: set[Server] = set()  # may not be asked for filters, and that was said
         self._veiled: set[Server] = set()  # those whose replication may not be seen
-        self._succession = Succession(proxy)
-        self._binlog = BinlogLag(proxy, self._login)
-        self._lag = LagWatch(proxy, self._login.username, self._binlog)
+        self._succession = Succession(shared)
+        self._binlog = BinlogLag(shared, self._login)
+        self._lag = LagWatch(shared, self._login.username, self._binlog)
 
     async def start(self) -> None:
         """Begin to watch; where the primary is followed, return when all servers were looked at.
@@ -85,10 +74,10 @@ class Monitor:
         Raises:
             StateError: the state file cannot be used.
         """
-        if self._proxy.config.monitor_user is None:
+        if self._shared.config.monitor_user is None:
             return
         await self._succession.begin()
-        servers = self._proxy.topology.servers
+        servers = self._shared.topology.servers
         if self._succession.follows:
             await asyncio.gather(*(self._look(server) for server in servers))
             await self._succession.judge()
@@ -111,18 +100,18 @@ class Monitor:
     async def _watch(self, server: Server) -> None:
         while True:
             if server.sight is not Sight.UNKNOWN:
-                await asyncio.sleep(self._proxy.config.monitor_interval)
+                await asyncio.sleep(self._shared.config.monitor_interval)
             await self._look(server)
             await self._succession.judge()
 
     async def _look(self, server: Server) -> None:
         """Look at a server, and note how that ended."""
-        proxy = self._proxy
-        began_at = proxy.now()
+        shared = self._shared
+        began_at = shared.now()
         cause = ""
         usable = True
         try:
-            async with asyncio.timeout(proxy.config.connect_timeout):
+            async with asyncio.timeout(shared.config.connect_timeout):
                 await self._ask(server)
             sight = Sight.ANSWERED
         except ServerRefusedError as error:
@@ -137,18 +126,18 @@ class Monitor:
         if sight is not Sight.ANSWERED:
             self._drop(server)
             server.lag = None
-            proxy.metrics.lag(server.name, None)
+            shared.metrics.lag(server.name, None)
             server.gap = None
-            proxy.metrics.gap(server.name, None)
+            shared.metrics.gap(server.name, None)
             self._lag.gone(server)
         if usable:
             server.reached()
         else:
-            server.unreachable(proxy.now())
+            server.unreachable(shared.now())
         before, server.sight, server.seen_at = server.sight, sight, began_at
-        proxy.metrics.server_up(server.name, usable)
-        proxy.metrics.server_watched(server.name, sight is Sight.ANSWERED)
-        proxy.metrics.server_writable(server.name, server.takes_writes)
+        shared.metrics.server_up(server.name, usable)
+        shared.metrics.server_watched(server.name, sight is Sight.ANSWERED)
+        shared.metrics.server_writable(server.name, server.takes_writes)
         if sight is before:
             return
         if sight is Sight.ANSWERED:
@@ -163,47 +152,47 @@ class Monitor:
             )
 
     async def _ask(self, server: Server) -> None:
-        proxy = self._proxy
-        config = proxy.config
-        asked_at = proxy.now()
-        held = proxy.topology.held_by_replicas()
+        shared = self._shared
+        config = shared.config
+        asked_at = shared.now()
+        held = shared.topology.held_by_replicas()
         opened = self._opened.get(server)
         if opened is None:
-            opened = await open_connection(server, self._login, config, proxy.materials, "OFF")
+            opened = await open_connection(server, self._login, config, shared.materials, "OFF")
             self._opened[server] = opened
             identity = opened.identity
             await self._ask_binary_log(server, opened)
         else:
             identity = await identify(opened.channel, opened.connection, server)
-        proxy.ledger.identified(server, identity)
+        shared.ledger.identified(server, identity)
         await self._ask_applier(server, opened)
         self._judge_filters()
         if self._succession.follows and not identity.read_only:
             server.sources = await self._sources(server, opened)
         server.seen_read_only(identity.read_only)
-        now = proxy.now()
-        if server is proxy.topology.primary:
-            if proxy.terms.has_begun():
-                proxy.terms.judge(held, identity)
+        now = shared.now()
+        if server is shared.topology.primary:
+            if shared.terms.has_begun():
+                shared.terms.judge(held, identity)
             else:
-                await proxy.terms.begin(opened, self._login)
+                await shared.terms.begin(opened, self._login)
             if not server.gtids:
-                proxy.stopped_naming(server)
-            proxy.topology.observations.add(asked_at, identity.executed)
+                shared.sessions.stopped_naming(server)
+            shared.topology.observations.add(asked_at, identity.executed)
         else:
-            server.lag = proxy.topology.observations.age(identity.executed, now)
-            proxy.metrics.lag(server.name, server.lag)
-            server.gap = gaps(identity.executed, proxy.topology.primary.applied).count()
-            proxy.metrics.gap(server.name, server.gap)
+            server.lag = shared.topology.observations.age(identity.executed, now)
+            shared.metrics.lag(server.name, server.lag)
+            server.gap = gaps(identity.executed, shared.topology.primary.applied).count()
+            shared.metrics.gap(server.name, server.gap)
         await self._ask_lag(server, opened)
         if server in self._veiled:
             self._drop(server)  # a right that is granted counts for new connections
-        proxy.metrics.scopes(len(proxy.scopes), proxy.scopes.evicted)
+        shared.metrics.scopes(len(shared.scopes), shared.scopes.evicted)
 
     async def _ask_lag(self, server: Server, opened: Opened) -> None:
         try:
             # It has said who it is: that these tables are locked is no reason not to use it.
-            async with asyncio.timeout(self._proxy.config.connect_timeout / 2):
+            async with asyncio.timeout(self._shared.config.connect_timeout / 2):
                 await self._lag.ask(server, opened)
         except TimeoutError:
             self._lag.untold(server, "its replication tables give no answer in time")
@@ -242,12 +231,12 @@ class Monitor:
             )
 
     def _judge_filters(self) -> None:
-        topology = self._proxy.topology
+        topology = self._shared.topology
         primary = topology.primary
         for replica in topology.replicas:
             filters = replica.filters
             cause = filters.judge(primary.filters)
-            self._proxy.metrics.filtered(replica.name, filters.lacking)
+            self._shared.metrics.filtered(replica.name, filters.lacking)
             if cause:
                 _log.error(
                     "replica %s lacks writes whose GTIDs it has, since replication leaves them out"
@@ -258,7 +247,7 @@ class Monitor:
                     if filters.allowed
                     else "do not go there until it is made anew (filtered-replicas = refuse)",
                 )
-        self._proxy.metrics.filtered(primary.name, lacking=False)
+        self._shared.metrics.filtered(primary.name, lacking=False)
 
     async def _sources(self, server: Server, opened: Opened) -> frozenset[str] | None:
         """Whom a server replicates from; None if that may not be seen."""

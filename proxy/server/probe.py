@@ -16,7 +16,6 @@ from protocol.gtid_owned import parse_owned
 from protocol.resultset import parse_text_row
 from proxy.client.preparation import statement_packet
 from proxy.server.connection import GATHER
-from proxy.server.worker import Worker
 from routing.servers.gathering import Gathering
 
 if TYPE_CHECKING:
@@ -24,7 +23,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from protocol.response_stream import ResponseStream
+    from proxy.observe.ledger import Ledger
+    from proxy.observe.metrics import Metrics
     from proxy.server.connection import ServerConnection
+    from proxy.sessions import Sessions
+    from routing.servers.topology import Topology
 
 _log = logging.getLogger(__name__)
 
@@ -50,81 +53,73 @@ class Answer(NamedTuple):
     names: bool = True
 
 
-class Probed(Protocol):
-    """The read that waits for an answer."""
-
-    def probed(self, answer: Answer | None) -> None:
-        """What the primary said; None if it said nothing of use."""
-        ...
-
-
-class Reader(Protocol):
-    """A session whose read waits."""
-
-    @property
-    def reads(self) -> Probed:
-        """Its read."""
-        ...
+class Asker(Protocol):
+    """A session whose read waits for the answer."""
 
     def primary_for_probe(self) -> ServerConnection | None:
-        """Its connection to the primary, if the question can go over it."""
-        ...
+        """Its connection to the primary, if that can be asked over it."""
 
     def leave_primary(self) -> None:
-        """Its primary is not the one any more, or not as it was."""
-        ...
+        """End, if the primary is another now, or began anew."""
 
-
-class Asking(Worker, Protocol):
-    """The worker whose sessions ask.
-
-    Attributes:
-        call_later: of its event loop.
-    """
-
-    call_later: Callable[..., asyncio.TimerHandle]
+    def probed(self, answer: Answer | None) -> None:
+        """Take what the primary has; None if it cannot say."""
 
 
 class Probes:
     """The shared probes of one primary: at most one is in flight (`routing.servers.gathering`)."""
 
-    def __init__(self, proxy: Asking) -> None:
-        self._proxy = proxy
-        self._gathering: Gathering[Reader] = Gathering()
+    def __init__(
+        self,
+        topology: Topology,
+        sessions: Sessions,
+        ledger: Ledger,
+        metrics: Metrics,
+        limit: float,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        """The primary may take `limit`, s, to answer."""
+        self._topology = topology
+        self._sessions = sessions
+        self._ledger = ledger
+        self._metrics = metrics
+        self._limit = limit
+        self._now: Callable[[], float] = loop.time
+        self._call_later = loop.call_later
+        self._gathering: Gathering[Asker] = Gathering()
         self._asked_at = 0.0
         self._asked_us = 0
         self._deadline: asyncio.TimerHandle | None = None
 
-    def ask(self, session: Reader) -> None:
+    def ask(self, session: Asker) -> None:
         """Let a session's read have the answer to a question that is sent from now on."""
         self._gathering.arrive(session)
         self._begin()
 
-    def leave(self, session: Reader) -> None:
+    def leave(self, session: Asker) -> None:
         """A session ends."""
         if self._gathering.leave(session):
             self._in_time()
             self._begin()
 
     def _begin(self) -> None:
-        proxy = self._proxy
         while asked := self._gathering.begin():
             connection = asked[0].primary_for_probe()
             if connection is not None:
-                self._asked_at = proxy.now()
+                self._asked_at = self._now()
                 self._asked_us = time.time_ns() // 1000
                 connection.expect(GATHER)
                 connection.write(statement_packet(connection, PROBE_SQL))
-                self._deadline = proxy.call_later(proxy.config.connect_timeout, self._overdue)
-                proxy.metrics.probed(len(asked))
+                self._deadline = self._call_later(self._limit, self._overdue)
+                self._metrics.probed(len(asked))
                 return
             self._fail(asked[0])
 
-    def _fail(self, leader: Reader) -> None:
+    def _fail(self, leader: Asker) -> None:
         """Let the others ask over another connection: what a client set may be in the way here."""
         self._gathering.leave(leader)
         leader.leave_primary()  # with its session, if it was another primary's
-        leader.reads.probed(None)
+        leader.probed(None)
 
     def answered(self, connection: ServerConnection, stream: ResponseStream) -> None:
         """The primary's `gtid_executed`, over the leader's connection."""
@@ -140,14 +135,13 @@ class Probes:
             self._fail(asked[0])
         else:
             executed = answer.executed
-            proxy = self._proxy
             server = connection.server
             server.proved(executed, connection.epoch)
             if not answer.names:
-                proxy.stopped_naming(server)
-            proxy.ledger.proved(server, "probed", executed, self._asked_us, time.time_ns() // 1000)
-            if server is proxy.topology.primary:
-                proxy.topology.observations.add(self._asked_at, executed)
+                self._sessions.stopped_naming(server)
+            self._ledger.proved(server, "probed", executed, self._asked_us, time.time_ns() // 1000)
+            if server is self._topology.primary:
+                self._topology.observations.add(self._asked_at, executed)
             self._end(answer, self._gathering.end())
         self._begin()
 
@@ -160,10 +154,10 @@ class Probes:
         self._end(None, self._gathering.end())
         self._begin()
 
-    def _end(self, answer: Answer | None, sessions: list[Reader]) -> None:
+    def _end(self, answer: Answer | None, sessions: list[Asker]) -> None:
         self._in_time()
         for session in sessions:
-            session.reads.probed(answer)
+            session.probed(answer)
 
     def _in_time(self) -> None:
         if self._deadline is not None:

@@ -25,7 +25,7 @@ from routing.servers.silence import QUIET_S, Silence
 
 if TYPE_CHECKING:
     from proxy.server.connection import ServerConnection
-    from proxy.server.worker import Worker
+    from proxy.shared import Shared
     from routing.servers.topology import Server
 
 _log = logging.getLogger(__name__)
@@ -38,8 +38,8 @@ _OURS: Final = frozenset({EMFILE, ENFILE, ENOBUFS, ENOMEM, EADDRNOTAVAIL})
 class SignsOfLife:
     """Those of all replicas of one worker."""
 
-    def __init__(self, proxy: Worker) -> None:
-        self._proxy = proxy
+    def __init__(self, shared: Shared) -> None:
+        self._shared = shared
         self._task: asyncio.Task[None] | None = None
         self._silences: dict[Server, Silence] = {}
         self._questions: dict[Server, asyncio.Task[None]] = {}
@@ -63,13 +63,13 @@ class SignsOfLife:
 
     def look(self) -> None:
         """Ask servers that are in question, and leave those that do not answer."""
-        proxy = self._proxy
-        now = proxy.now()
+        shared = self._shared
+        now = shared.now()
         waiting = self._look_at_reads(now)
-        for server in proxy.topology.servers:
+        for server in shared.topology.servers:
             silence = self._silences.get(server)
             if silence is None:
-                silence = self._silences[server] = Silence(proxy.config.connect_timeout)
+                silence = self._silences[server] = Silence(shared.config.connect_timeout)
             silence.look(server.said, now)
             silent = waiting.get(server, [])
             if silent and silence.is_in_question(min(self._waiting[one][1] for one in silent), now):
@@ -89,9 +89,9 @@ class SignsOfLife:
         """The replicas' connections on which somebody waits; `_waiting` knows since when."""
         found: dict[Server, list[ServerConnection]] = {}
         waiting = {}
-        for session in self._proxy.sessions.values():
-            connection = session.waiting_replica
-            if connection is None or session.answered or session.paused:
+        for session in self._shared.sessions:
+            connection = session.keeps_waiting
+            if connection is None:
                 continue
             said = connection.said
             before = self._waiting.get(connection)
@@ -102,7 +102,7 @@ class SignsOfLife:
 
     def _leave(self, server: Server, connections: list[ServerConnection]) -> None:
         """It does not answer: nobody is to wait for it, or to be sent there."""
-        now = self._proxy.now()
+        now = self._shared.now()
         if server not in self._dead:
             self._dead.add(server)
             _log.warning(
@@ -111,8 +111,8 @@ class SignsOfLife:
                 len(connections),
             )
         server.silent(now + 2 * _INTERVAL_S)
-        self._proxy.pool.drop_all(server, "lost")
-        self._proxy.metrics.server_up(server.name, False)
+        self._shared.pool.drop_all(server, "lost")
+        self._shared.metrics.server_up(server.name, False)
         for connection in connections:
             connection.give_up("it says nothing, and does not answer who connects")
 
@@ -143,7 +143,7 @@ class SignsOfLife:
                 else:
                     server.said += 1
                     server.reached()
-                    self._proxy.metrics.server_up(server.name, True)
+                    self._shared.metrics.server_up(server.name, True)
                     return
         finally:
             del self._questions[server]
@@ -155,7 +155,7 @@ class SignsOfLife:
             TimeoutError: nobody took the connection.
             OSError, ServerUnreachableError, ChannelClosedError, ProtocolError: nobody will answer.
         """
-        async with asyncio.timeout(self._proxy.config.connect_timeout):
+        async with asyncio.timeout(self._shared.config.connect_timeout):
             channel = await connect(server)
         try:
             greeted = await be_greeted_on(channel, server)

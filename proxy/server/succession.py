@@ -15,7 +15,7 @@ from routing.servers.failover import REOPEN, Election
 from routing.servers.topology import Sight
 
 if TYPE_CHECKING:
-    from proxy.server.worker import Worker
+    from proxy.shared import Shared
     from routing.servers.topology import Server
 
 _log = logging.getLogger(__name__)
@@ -31,12 +31,12 @@ class Succession:
     into the file.
     """
 
-    def __init__(self, proxy: Worker) -> None:
-        self._proxy = proxy
+    def __init__(self, shared: Shared) -> None:
+        self._shared = shared
         self._election: Election | None = None
-        if proxy.config.failover == "read_only":
-            self._election = Election(proxy.topology)
-        self._kept = KeptTerms(proxy.config.state_dir)
+        if shared.config.failover == "read_only":
+            self._election = Election(shared.topology)
+        self._kept = KeptTerms(shared.config.state_dir)
         self._term = PrimaryTerm(0, "", "", 0)  # the last one that is known
         self._judging = asyncio.Lock()
         self._unkept = ""  # why nothing can be kept
@@ -58,12 +58,12 @@ class Succession:
             return
         self._learn(self._election, await self._kept.read())
         server = self._known(self._term)
-        if server is not None and server is not self._proxy.topology.primary:
+        if server is not None and server is not self._shared.topology.primary:
             _log.warning(
                 "server %s is the primary since term %d, as the state file says; %s is configured",
-                *(server.name, self._term.number, self._proxy.topology.primary.name),
+                *(server.name, self._term.number, self._shared.topology.primary.name),
             )
-            self._proxy.topology.promote(server)
+            self._shared.topology.promote(server)
 
     def end(self) -> None:
         """Judge no more."""
@@ -84,7 +84,7 @@ class Succession:
                 self._unkept = unkept
                 obstacle = unkept or self._election.obstacle
                 self._tell_strays()
-            self._proxy.metrics.primary_disputed(bool(self._proxy.topology.rivals))
+            self._shared.metrics.primary_disputed(bool(self._shared.topology.rivals))
             self._tell(self._judged(obstacle))
 
     async def _agree(self, election: Election) -> None:
@@ -94,12 +94,12 @@ class Succession:
             StateError: that cannot be kept, or what others have kept not be read; nobody is
                 followed then.
         """
-        proxy = self._proxy
+        shared = self._shared
         try:
             self._learn(election, await self._kept.read())
             self._follow_term(election)
         finally:
-            server = election.decide(proxy.now())  # rivals get no write in any case
+            server = election.decide(shared.now())  # rivals get no write in any case
         if server is None or (server.name, server.uuid) == (
             self._term.address,
             self._term.server_uuid,
@@ -109,14 +109,14 @@ class Succession:
         await self._kept.add(PrimaryTerm(self._term.number + 1, server.name, server.uuid, us))
         self._learn(election, await self._kept.read())  # another worker may have been faster
         self._follow_term(election)
-        election.decide(proxy.now())  # who rivals it
+        election.decide(shared.now())  # who rivals it
 
     def _learn(self, election: Election, terms: list[PrimaryTerm]) -> None:
         """Take what is kept; `terms` is all of it."""
         if not terms or terms[-1] == self._term:
             return
         self._term = terms[-1]
-        self._proxy.metrics.primary_term(self._term.number)
+        self._shared.metrics.primary_term(self._term.number)
         election.kept = self._term.server_uuid
         election.former = frozenset(term.server_uuid for term in terms) - {election.kept}
         if self._known(self._term) is None:
@@ -127,13 +127,13 @@ class Succession:
             )
 
     def _known(self, term: PrimaryTerm) -> Server | None:
-        servers = self._proxy.topology.servers
+        servers = self._shared.topology.servers
         return next((server for server in servers if server.name == term.address), None)
 
     def _follow_term(self, election: Election) -> None:
         """Route to the primary of the last term."""
-        proxy = self._proxy
-        old = proxy.topology.primary
+        shared = self._shared
+        old = shared.topology.primary
         server = self._known(self._term)
         if server is None or server is old:
             return
@@ -141,15 +141,15 @@ class Succession:
             "server %s is the primary now, %s was (term %d)",
             *(server.name, old.name, self._term.number),
         )
-        proxy.promote(server)
+        promote(shared, server)
         election.followed(server)
-        for one in proxy.topology.servers:
+        for one in shared.topology.servers:
             one.errant = EMPTY
-            proxy.metrics.errant_gtids(one.name, 0)
+            shared.metrics.errant_gtids(one.name, 0)
 
     def _judged(self, obstacle: str) -> str:
         """Why clients' writes cannot be served; empty if they can, as far as is known."""
-        topology = self._proxy.topology
+        topology = self._shared.topology
         primary = topology.primary
         if topology.rivals:
             return (
@@ -177,14 +177,14 @@ class Succession:
             _log.error("no write is served: %s", trouble)
         else:
             _log.warning(
-                "writes are served again; the primary is %s", self._proxy.topology.primary.name
+                "writes are served again; the primary is %s", self._shared.topology.primary.name
             )
         self._trouble = trouble
-        self._proxy.metrics.unfit(trouble)
+        self._shared.metrics.unfit(trouble)
 
     def _tell_strays(self) -> None:
         """Log who takes writes that is neither the primary nor one of its rivals."""
-        topology = self._proxy.topology
+        topology = self._shared.topology
         strays = {one for one in topology.replicas if one.takes_writes}
         strays.difference_update(topology.rivals)
         for server in strays - self._strays:
@@ -194,6 +194,15 @@ class Succession:
                 *(server.name, topology.primary.name),
             )
         self._strays = strays
+
+
+def promote(shared: Shared, server: Server) -> None:
+    """Another server is the primary: sessions, which lived on the old one, have to end."""
+    shared.pool.drop_all(shared.topology.primary, "changed")
+    shared.pool.drop_all(server, "changed")
+    shared.topology.promote(server)
+    shared.metrics.promoted()
+    shared.sessions.leave_primary()
 
 
 def _names(servers: list[Server]) -> str:

@@ -20,7 +20,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from protocol.errors import ProtocolError
 from protocol.gtid import EMPTY
@@ -28,15 +28,22 @@ from proxy.channel import ChannelClosedError
 from proxy.server.errors import ServerRefusedError, ServerUnreachableError
 from proxy.server.opening import open_connection
 from proxy.server.query import identify
-from proxy.server.worker import Worker
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from protocol.gtid import GtidSet
+    from proxy.config import Config
+    from proxy.observe.ledger import Ledger
+    from proxy.observe.metrics import Metrics
     from proxy.server.identity import Identity
     from proxy.server.login import Login
     from proxy.server.opened import Opened
+    from proxy.sessions import Sessions
     from proxy.state.kept_scopes import KeptScopes
-    from routing.servers.topology import Held, Server
+    from proxy.tls import Materials
+    from routing.consistency.scope import Scopes
+    from routing.servers.topology import Held, Server, Topology
 
 _log = logging.getLogger(__name__)
 
@@ -44,21 +51,31 @@ _REPLICA_S: Final = 1.0
 """How long a replica may take to say what it has; then what it is known to have must do."""
 
 
-class Keeping(Worker, Protocol):
-    """The worker whose primary's terms they are.
-
-    Attributes:
-        kept_scopes: keeps scopes for the next start; None if nobody does.
-    """
-
-    kept_scopes: KeptScopes | None
-
-
 class Terms:
     """Those of one worker, one after the other."""
 
-    def __init__(self, proxy: Keeping) -> None:
-        self._proxy = proxy
+    def __init__(
+        self,
+        config: Config,
+        materials: Materials,
+        topology: Topology,
+        sessions: Sessions,
+        scopes: Scopes,
+        kept_scopes: KeptScopes | None,
+        ledger: Ledger,
+        metrics: Metrics,
+        now: Callable[[], float],
+    ) -> None:
+        """Those of what `proxy.shared` tells of; `now` is monotonic, s."""
+        self._config = config
+        self._materials = materials
+        self._topology = topology
+        self._sessions = sessions
+        self._scopes = scopes
+        self._kept_scopes = kept_scopes
+        self._ledger = ledger
+        self._metrics = metrics
+        self._now = now
         self._begun: int | None = None  # the term in which all was compared
         self._comparing = asyncio.Lock()
 
@@ -73,7 +90,7 @@ class Terms:
             ServerUnreachableError, ServerRefusedError: the primary does not answer, or says no; the
                 connection is closed.
         """
-        topology = self._proxy.topology
+        topology = self._topology
         if self.has_begun():
             return
         try:
@@ -87,23 +104,21 @@ class Terms:
 
     def has_begun(self) -> bool:
         """Whether the present term has."""
-        return self._begun == self._proxy.topology.term
+        return self._begun == self._topology.term
 
     async def _compare(self, opened: Opened, login: Login) -> None:
-        proxy = self._proxy
-        topology = proxy.topology
+        topology = self._topology
         term = topology.term
-        for session in list(proxy.sessions.values()):
-            session.leave_primary()  # what its connection still has to say is of an earlier term
-        replicas = [replica for replica in topology.replicas if proxy.now() >= replica.down_until]
+        self._sessions.leave_primary()  # what they still have to say is of an earlier term
+        replicas = [replica for replica in topology.replicas if self._now() >= replica.down_until]
         applying = await asyncio.gather(*(self._ask(replica, login) for replica in replicas))
         about_to_have = dict(zip(replicas, applying, strict=True))
         held = [
             one._replace(gtids=one.gtids | about_to_have.get(one.replica, EMPTY))
             for one in topology.held_by_replicas()
         ]
-        scopes = proxy.scopes.states()
-        scopes += [session.state.own_scope for session in proxy.sessions.values()]
+        scopes = self._scopes.states()
+        scopes += [session.state.own_scope for session in self._sessions]
         asked = [(scope, scope.everything) for scope in scopes]
         if any(one.gtids for one in held) or any(required for _, required in asked):
             identity = await self._identify(opened)
@@ -115,13 +130,13 @@ class Terms:
                 if scope.term != term:
                     lost = scope.verified(has, required, term)
                     if lost:
-                        proxy.ledger.lost(scope, lost)
+                        self._ledger.lost(scope, lost)
         topology.observations.clear()  # what is lost is in none of those that follow
         self._begun = term
 
     async def _identify(self, opened: Opened) -> Identity:
         """Ask the primary what it has."""
-        limit = self._proxy.config.connect_timeout
+        limit = self._config.connect_timeout
         try:
             async with asyncio.timeout(limit):
                 return await identify(opened.channel, opened.connection, opened.connection.server)
@@ -134,11 +149,10 @@ class Terms:
 
     async def _ask(self, replica: Server, login: Login) -> GtidSet:
         """Learn what a replica has, with what it is about to have."""
-        proxy = self._proxy
         try:
             async with asyncio.timeout(_REPLICA_S):
                 opened = await open_connection(
-                    replica, replace(login, database=None), proxy.config, proxy.materials, "OFF"
+                    replica, replace(login, database=None), self._config, self._materials, "OFF"
                 )
         except (ServerUnreachableError, ServerRefusedError, TimeoutError) as error:
             _log.info(
@@ -148,17 +162,17 @@ class Terms:
             )
             return EMPTY
         opened.channel.close()
-        proxy.ledger.identified(replica, opened.identity)
+        self._ledger.identified(replica, opened.identity)
         return opened.identity.executed | opened.identity.owned
 
     def judge(self, held: list[Held], identity: Identity) -> None:
         """Compare what replicas had before the primary was asked with what it said."""
         known = {one.replica: (one.replica.errant, one.replica.diverged) for one in held}
-        self._proxy.topology.compare(held, identity.executed | identity.owned)
-        if self._proxy.kept_scopes is not None:
-            self._proxy.kept_scopes.judged()
+        self._topology.compare(held, identity.executed | identity.owned)
+        if self._kept_scopes is not None:
+            self._kept_scopes.judged()
         for replica, (errant, diverged) in known.items():
-            self._proxy.metrics.errant_gtids(replica.name, replica.errant.count())
+            self._metrics.errant_gtids(replica.name, replica.errant.count())
             if replica.errant and replica.errant != errant:
                 _log.error(
                     "replica %s has transactions that the primary has not: %s",

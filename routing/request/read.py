@@ -29,7 +29,7 @@ Any statement may be given to `begin`: what is no read is sent at once to where 
 """
 
 from collections.abc import Collection
-from typing import Final, Literal
+from typing import Final
 
 from protocol.gtid import EMPTY, GtidSet
 from routing.consistency.decision import (
@@ -44,7 +44,9 @@ from routing.consistency.decision import (
 from routing.consistency.rules import REMEMBERING, Rules
 from routing.consistency.scope import ScopeState
 from routing.policy import choose, on_primary, required_by
-from routing.request import refusal
+from routing.request import judgement, refusal
+from routing.request.asked import Asked
+from routing.request.judgement import WaitResult
 from routing.request.stage import (
     ASKING,
     DELAYED,
@@ -75,12 +77,6 @@ from routing.servers.topology import Server, Topology
 from routing.servers.waits import Wait, Waits
 from routing.session.session import Session
 from routing.sql.statement import Statement, StatementClass
-
-WaitResult = Literal["reached", "timeout", "failed"]
-"""How a WAIT ended; `failed`: by an error, or anything else that proves nothing."""
-
-_AS_OF_NOW: Final = (Level.STRONG, Level.BOUNDED_STALENESS)
-"""Levels whose reads wait for what there was when they came."""
 
 _PASS: Final = Pass()
 _NOTHING: Final = Nothing()
@@ -142,10 +138,7 @@ class Read:
         self._stale = False
         self._reached = False  # the WAIT in front of it ended well
         self._waited = 0.0  # for other reads' WAITs, s
-        # When the primary was asked: what was required, what was doubtful, and whose term it was.
-        self._asked: GtidSet = EMPTY
-        self._doubts = 0
-        self._term = 0
+        self._asked: Asked | None = None  # the question to the primary that it waits for
 
     @property
     def budget(self) -> float:
@@ -253,9 +246,7 @@ class Read:
     # The primary is asked
 
     def _ask(self, scope: ScopeState) -> Ask:
-        self._asked = scope.everything
-        self._doubts = scope.doubts
-        self._term = self._topology.term
+        self._asked = Asked(scope, self._topology.term)
         self.stage = ASKING
         return Ask()
 
@@ -274,15 +265,14 @@ class Read:
             return self._send(on_primary(topology, Reason.PROBE_FAILED), now)
         if rules.level is not Level.BOUNDED_STALENESS:
             scope = self._reading(now)
-            if self._term != topology.term:
+            asked = self._asked
+            if asked is None or asked.term != topology.term:
                 return self._ask(scope)  # it was another primary's
-            if scope.term != topology.term:
-                lost = scope.verified(executed | owned, self._asked, topology.term)
-                if lost:
-                    note = self._noted()
-                    note.scope = scope
-                    note.lost = lost
-            scope.probed(executed, self._doubts, owned)
+            lost = asked.answered(scope, executed, owned)
+            if lost:
+                note = self._noted()
+                note.scope = scope
+                note.lost = lost
         self.probed = executed | owned if rules.level in REMEMBERING else executed
         if self._statement is None:
             self.stage = DONE
@@ -380,17 +370,9 @@ class Read:
         self._take("wait_answered")
         decision = self._decided()
         server, gtids = decision.server, decision.proof_set
-        asked_at = now - waited
-        changed_at = asked_at
-        scope = self.scope
-        if scope is not None and self.rules.level not in _AS_OF_NOW:
-            changed_at = scope.changed_at or asked_at  # nothing was acknowledged since it is known
+        level, sent_at = self.rules.level, self.sent_at
+        judgement.waited(server, gtids, result, level, self.scope, epoch, sent_at, waited, now)
         doubt: Reason | None = None
-        if result == "reached" and gtids is not None:
-            server.proved(gtids, epoch, self.sent_at)
-            server.applied_after(now - changed_at, waited, now)
-        elif result == "timeout":
-            server.timed_out(now, now - changed_at)
         if result != "failed" and (decision.confirm or self.asks_order):
             doubt = self._doubt(still, ordered, epoch, now)
         if result == "failed":
@@ -423,15 +405,7 @@ class Read:
     ) -> Reason | None:
         """Why the answer that follows must not count, or None."""
         server = self._decided().server
-        if still is False:
-            server.distrust(epoch)
-            return Reason.AUDIT_FAILED
-        if ordered is None:
-            return Reason.AUDIT_FAILED
-        if still:
-            server.confirmed(epoch, self.sent_at)
-        server.keeps_order(ordered, self.sent_at, now)
-        return Reason.COMMIT_ORDER if self.asks_order and not ordered else None
+        return judgement.doubt(server, still, ordered, self.asks_order, epoch, self.sent_at, now)
 
     def audit_answered(self, has: bool | None, epoch: int, now: float) -> Step:
         """The replica was asked if it has what the read must see; None if it does not say.

@@ -13,10 +13,12 @@ from proxy.address import Address
 from proxy.client.listener import Listener
 from proxy.config import Config
 from proxy.observe.metrics import Metrics
-from proxy.proxy import Proxy
+from proxy.serve import build as build_shared
+from proxy.serve import drain
 from proxy.server.monitor import Monitor
 from proxy.server.signs_of_life import SignsOfLife
 from proxy.server.view_question import AFTER, QUESTION
+from proxy.shared import Shared
 from proxy.tls import Materials, build, make_key_ring
 from tests.faults import garbage
 from tests.faults.client import PASSWORD, Client
@@ -42,7 +44,7 @@ class Stage:
         cluster: the servers, where the mocker is them.
     """
 
-    def __init__(self, proxy: Proxy, port: int, cluster: Cluster | None) -> None:
+    def __init__(self, proxy: Shared, port: int, cluster: Cluster | None) -> None:
         self.proxy = proxy
         self.port = port
         self._cluster = cluster
@@ -140,12 +142,12 @@ async def before(
         listen=Address("127.0.0.1", 0),
         **settings,
     )
-    proxy = Proxy(config, materials(config.server_tls), Metrics(), None, 0)
+    proxy = build_shared(config, materials(config.server_tls), Metrics(), None, 0)
     if proxy.kept_scopes is not None:
         await proxy.kept_scopes.start()
     monitor = Monitor(proxy)
     await monitor.start()
-    await proxy.meet_primary()
+    await proxy.offer.learn(proxy.topology.primary, config, proxy.metrics)
     listener = Listener(proxy)
     signs_of_life = SignsOfLife(proxy)
     stage = Stage(proxy, await listener.start(reuse_port=False), cluster)
@@ -160,7 +162,7 @@ async def before(
         listener.stop()
         await monitor.stop()
         await signs_of_life.stop()
-        await proxy.drain()
+        await drain(proxy)
         if proxy.kept_scopes is not None:
             await proxy.kept_scopes.stop()
 

@@ -100,7 +100,7 @@ async def test_a_wait_finds_out_as_well() -> None:
         (server,) = on.proxy.topology.replicas
         had = replica.gtids.executed
         await does(client, "INSERT INTO t VALUES (2)")
-        (session,) = on.proxy.sessions.values()
+        (session,) = on.proxy.sessions
         replica.gtids.executed = session.state.required
         assert session.state.required
         assert not had <= session.state.required

@@ -12,6 +12,7 @@ from mysql_mocker.server.server import Server
 from mysql_mocker.state.faults import Gate
 from protocol.gtid import GtidSet
 from proxy.server.probe import PROBE_SQL
+from proxy.server.succession import promote
 from routing.consistency.decision import Level, LostPolicy, Scope
 from tests.faults.client import PASSWORD, Client, change_user, query
 from tests.faults.stage import Stage, asked, eventually, stage
@@ -514,7 +515,7 @@ async def test_reset_binary_logs_and_gtids(scope: Scope) -> None:
 async def switch(on: Stage) -> Server:
     """Promote the first replica; the old primary goes on to run."""
     new = on.cluster.replicas[0]
-    on.proxy.promote(server_of(on, new))
+    promote(on.proxy, server_of(on, new))
     return new
 
 
@@ -584,7 +585,7 @@ async def test_it_comes_while_a_statement_runs(case: str) -> None:
         client.send(query(sql))
         await eventually(lambda: any(gate.held for gate in gates))
         second.send(query(sql))
-        await eventually(lambda: sum(busy(s) for s in on.proxy.sessions.values()) == 2)
+        await eventually(lambda: sum(busy(s) for s in on.proxy.sessions) == 2)
         await switch(on)
         for waiting in (client, second):
             assert codes(await waiting.rest()) in ([2013], [1105, 1053])
@@ -627,7 +628,7 @@ async def test_it_comes_while_reads_wait_for_a_replica() -> None:
         for client in (first, second):
             client.send(query(COUNT))
             await asyncio.sleep(0.01)
-        await eventually(lambda: sum(busy(s) for s in on.proxy.sessions.values()) == 2)
+        await eventually(lambda: sum(busy(s) for s in on.proxy.sessions) == 2)
         await switch(on)
         for client in (first, second):
             assert (await client.last_error()).code == 2013
@@ -706,7 +707,7 @@ async def test_a_server_may_lose_its_role_in_the_midst_of_a_login() -> None:
         login = asyncio.create_task(refused_login(on))
         await eventually(lambda: gate.held == 1)
         (replica,) = on.proxy.topology.replicas
-        on.proxy.promote(replica)
+        promote(on.proxy, replica)
         gate.open()
         assert await login == 2013
         assert await (await on.session()).query("SELECT 1")

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from protocol.response import ErrPacket
+from proxy.serve import drain
 from routing.consistency.decision import TimeoutPolicy
 from routing.servers.rate_limit import RateLimit
 from tests.faults.client import Client, query
@@ -131,7 +132,7 @@ async def test_a_shutdown_while_a_read_is_delayed() -> None:
         on.proxy.topology.fallbacks = Full(0.1)
         client.send(query(COUNT))
         await eventually(lambda: crowded(on, "delayed") == 1)
-        draining = asyncio.create_task(on.proxy.drain())
+        draining = asyncio.create_task(drain(on.proxy))
         assert (await client.answer()).value == b"1"
         assert (await client.last_error()).code == 1053
         await draining
@@ -144,7 +145,7 @@ async def test_the_whole_wait_is_within_the_budget() -> None:
     async with late(1, 100.0, **options) as (on, (first,)):
         second = await on.session()
         assert await count(second) == 0
-        (mine, theirs) = on.proxy.sessions.values()
+        (mine, theirs) = on.proxy.sessions
         theirs.state.own_scope.own = mine.state.required
         first.send(query(COUNT))
         await asyncio.sleep(0.1)
@@ -161,4 +162,4 @@ async def test_the_whole_wait_is_within_the_budget() -> None:
 
 
 def second_waits(on: Stage) -> bool:
-    return all(session.reads.pending for session in on.proxy.sessions.values())
+    return all(session.reads.pending for session in on.proxy.sessions)

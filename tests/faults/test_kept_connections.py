@@ -15,6 +15,8 @@ from protocol.handshake import AuthSwitchRequest
 from protocol.packet import frame
 from protocol.response import ErrPacket
 from proxy.client.habits import ALIKE
+from proxy.serve import drain
+from proxy.server.succession import promote
 from tests.faults.client import MODERN, Client
 from tests.faults.peers import GREETING, OK, Script, err, identity, peer, read_packet
 from tests.faults.stage import Stage, before, eventually
@@ -93,7 +95,7 @@ async def test_a_server_that_ends_as_the_client_leaves() -> None:
     asyncio.get_running_loop().set_exception_handler(lambda _, told: unhandled.append(told))
     async with stage() as on:
         client = await on.session()
-        (session,) = on.proxy.sessions.values()
+        (session,) = on.proxy.sessions
         assert session.primary is not None
         transport = session.primary._transport
         assert transport is not None
@@ -111,7 +113,7 @@ async def test_a_client_that_does_not_log_in_takes_none() -> None:
         client = await on.connect()
         greeting = await client.greet()
         client.abort()
-        await eventually(lambda: not on.proxy.accepting)
+        await eventually(lambda: not on.proxy.sessions.accepting)
         again = await on.session()
         assert again.greeting is not None
         assert again.greeting.thread_id == greeting.thread_id
@@ -233,7 +235,7 @@ async def test_a_promotion_leaves_none_of_either_server() -> None:
         client = await on.session()
         await client.query("SELECT 1")
         await leave(on, client)
-        on.proxy.promote(on.proxy.topology.replicas[0])
+        promote(on.proxy, on.proxy.topology.replicas[0])
         assert on.count(KEPT) == 0
         await eventually(lambda: sum(one.connections for one in on.cluster.servers) == 0)
 
@@ -244,7 +246,7 @@ async def test_a_stop_closes_all() -> None:
         staying = await on.session()
         second = await on.session()
         await leave(on, second)
-        await on.proxy.drain()
+        await drain(on.proxy)
         assert on.count(KEPT) == 0
         await staying.rest()
         await eventually(lambda: on.cluster.primary.connections == 0)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mysql_mocker.server.cluster import Cluster
-from proxy.proxy import Proxy
+from proxy.shared import Shared
 from proxy.state import kept_scopes
 from proxy.state.scope_file import FILE_NAME, ScopeFile
 from proxy.state.scope_marks import FILE_NAME as MARKS_NAME
@@ -74,7 +74,7 @@ async def kept(on: Stage, scopes: int) -> None:
     )
 
 
-def _is_behind(proxy: Proxy) -> bool:
+def _is_behind(proxy: Shared) -> bool:
     keeper = proxy.kept_scopes
     assert keeper is not None
     return bool(keeper._changed) or any(scope._is_ahead for scope in proxy.scopes.states())

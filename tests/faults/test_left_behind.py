@@ -13,6 +13,7 @@ from protocol.constants import Capability, Command
 from protocol.packet import frame
 from protocol.response import ErrPacket
 from protocol.response_stream import PREPARED
+from proxy.serve import drain
 from tests.faults import garbage
 from tests.faults.client import MODERN, Client, change_user, finish_change, query
 from tests.faults.compressed_client import CompressedClient
@@ -242,7 +243,7 @@ async def test_nothing_stays_of_a_client_that(visit: Visit) -> None:
 
 
 async def nothing_stays(on: Stage) -> None:
-    await eventually(lambda: not on.proxy.sessions and not on.proxy.accepting)
+    await eventually(lambda: not on.proxy.sessions and not on.proxy.sessions.accepting)
     on.proxy.pool.close()  # what waits for the next client is no garbage
     await eventually(lambda: not garbage.living())
 
@@ -286,7 +287,7 @@ async def test_nothing_stays_of_a_client_whose_primary(script: str) -> None:
                     client.send(query("SELECT 1"))
                     await client.rest()
         # What errors tell of lives as long as the log's records, which pytest keeps.
-        await eventually(lambda: not on.proxy.accepting)
+        await eventually(lambda: not on.proxy.sessions.accepting)
 
 
 @pytest.mark.parametrize("role", ["replica", "primary"])
@@ -308,6 +309,6 @@ async def test_nothing_stays_of_clients_that_a_stop_ends() -> None:
         async with await session(on) as idle, await session(on) as busy:
             busy.send(query("SELECT SLEEP(0.2)"))
             await eventually(lambda: any("SLEEP" in sql for sql in asked(on.cluster.primary)))
-            await on.proxy.drain()
+            await drain(on.proxy)
             assert (await idle.last_error()).code == 1053
         await nothing_stays(on)

@@ -9,6 +9,7 @@ from protocol.constants import Capability, Command
 from protocol.response import ErrPacket
 from protocol.response_stream import SIMPLE
 from proxy.client.habits import ALIKE
+from proxy.server.succession import promote
 from tests.faults.client import MODERN, Client
 from tests.faults.peers import err
 from tests.faults.stage import Stage, eventually, stage
@@ -264,7 +265,7 @@ async def test_a_session_says_whose_it_is_with_its_first_statement() -> None:
     async with stage() as on:
         await alike(on)
         client = await on.session()
-        (session,) = on.proxy.sessions.values()
+        (session,) = on.proxy.sessions
         found = (await client.query("SELECT @tidegate_session, @tidegate_client FOR UPDATE")).rows[
             0
         ]
@@ -314,7 +315,7 @@ async def test_whatever_comes_first(what: str) -> None:
 async def test_a_promotion_lends_none() -> None:
     async with stage() as on:
         await alike(on)
-        on.proxy.promote(on.proxy.topology.replicas[0])
+        promote(on.proxy, on.proxy.topology.replicas[0])
         before = lent(on)
         client = await on.connect()
         await client.log_in()

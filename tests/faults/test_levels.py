@@ -190,7 +190,7 @@ async def test_a_level_changes_while_replicas_are_open() -> None:
         assert await count(client) == 0
         await does(client, "SET tidegate_consistency = 'MONOTONIC_READS'")
         assert await count(client) == 0
-        (session,) = on.proxy.sessions.values()
+        (session,) = on.proxy.sessions
         (replica,) = on.cluster.replicas
         assert on.statements("replica", "read") == 2
         assert replica.gtids.executed <= session.state.own_scope.observed
@@ -222,7 +222,7 @@ async def test_no_older_state_than_was_seen(how: str, kind: str) -> None:
             await said(client, setting)
         sql = comment + COUNT
         await said(client, sql)
-        (session,) = on.proxy.sessions.values()
+        (session,) = on.proxy.sessions
         preferred = on.proxy.topology.replicas[session.state.preferred]
         (newer,) = [r for r in on.cluster.replicas if r.address == preferred.name]
         await does(door, "INSERT INTO t VALUES (1)")
@@ -242,7 +242,7 @@ async def test_what_another_statement_showed_counts_for_a_comments_level() -> No
         door = await on.door()
         client = await on.session()
         assert await count(client, comment) == 0
-        (session,) = on.proxy.sessions.values()
+        (session,) = on.proxy.sessions
         preferred = on.proxy.topology.replicas[session.state.preferred]
         (newer,) = [r for r in on.cluster.replicas if r.address == preferred.name]
         await does(door, "INSERT INTO t VALUES (1)")

@@ -77,7 +77,7 @@ async def test_wrong_settings_change_nothing() -> None:
         await does(client, "SET tidegate_consistency = 'STRONG'")
         await does(client, "SET tidegate_application = 'shop'")
         before = (await client.query("SHOW TIDEGATE SESSION")).rows
-        (session,) = on.proxy.sessions.values()
+        (session,) = on.proxy.sessions
         rules = session.state.rules
         sent = [len(asked(server)) for server in on.cluster.servers]
         for sql in WRONG:
@@ -319,7 +319,7 @@ async def test_show_scopes_has_no_keys_of_others() -> None:
         async def keys(session: Client) -> list[list[bytes | None]]:
             return [row[:2] for row in (await session.query("SHOW TIDEGATE SCOPES")).rows]
 
-        (one,) = [i for i, s in on.proxy.sessions.items() if s.login.username == "app"]
+        (one,) = [s.session_id for s in on.proxy.sessions if s.login.username == "app"]
         assert await keys(client) == [
             [b"connection", str(one).encode()],
             [b"proxy", None],

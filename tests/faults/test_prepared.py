@@ -328,12 +328,13 @@ async def test_a_cursor_is_reset_with_its_replica() -> None:
         client = await on.session()
         statement = await prepare(client, SELECT)
         assert counted(await execute(client, statement, number(0))) == 0
-        (session,) = on.proxy.sessions.values()
+        (session,) = on.proxy.sessions
         prepared = session.prepared.get(statement)
         assert prepared is not None
-        (prepared.cursor,) = session.replicas.connections  # the mocker has no cursors
+        (replica,) = session.replicas.connections
+        session.prepared._cursors[statement] = replica  # the mocker has no cursors
         await on.cluster.replicas[0].stop()
-        await eventually(lambda: prepared.cursor is not None and prepared.cursor.lost)
+        await eventually(lambda: replica.lost)
         assert (await client.command(reset_of(statement), SIMPLE)).ok
         assert counted(await execute(client, statement, number(0))) == 0
 
@@ -385,11 +386,11 @@ async def test_rows_of_a_cursor_are_not_taken_from_an_answer_that_came_too_late(
         client = await on.session()
         statement = await prepare(client, SELECT)
         assert counted(await execute(client, statement, number(0))) == 0
-        (session,) = on.proxy.sessions.values()
+        (session,) = on.proxy.sessions
         (replica,) = session.replicas.connections
         prepared = session.prepared.get(statement)
         assert prepared is not None
-        prepared.cursor = replica  # the mocker has no cursors
+        session.prepared._cursors[statement] = replica  # the mocker has no cursors
         assert (await client.query("INSERT INTO t VALUES (1)")).ok
         gate = on.cluster.replicas[0].faults.hold_reply(b"SELECT COUNT(*) FROM t")
         assert (await client.query("SELECT COUNT(*) FROM t")).value == b"1"

@@ -38,7 +38,7 @@ async def test_the_primary_may_take_a_local_file_as_slowly_as_it_likes() -> None
     """It may wait for a lock; TCP would take that for a server that has vanished."""
     async with stage() as on:
         client = await on.session(capabilities=MODERN | Capability.CLIENT_LOCAL_FILES)
-        (session,) = on.proxy.sessions.values()
+        (session,) = on.proxy.sessions
         assert session.primary is not None
         transport: Any = session.primary._transport
         end = transport.get_extra_info("socket")
@@ -133,7 +133,7 @@ async def test_an_unknown_tracker_costs_nothing() -> None:
         answer = await client.query("UPDATE t SET id = 2")
         # The client asked for no tracker, and sees none.
         assert answer.packets == [OK]
-        (session,) = on.proxy.sessions.values()
+        (session,) = on.proxy.sessions
         assert session.state.required == GtidSet.parse(f"{UUID}:1-3")
 
 
@@ -302,7 +302,7 @@ async def test_the_primary_refuses_a_long_statement_before_it_was_sent() -> None
     async with stage(replicas=0) as on:
         client = await on.session()
         text = query(b"SELECT LENGTH('" + b"x" * (5 << 20) + b"')")
-        primary = next(iter(on.proxy.sessions.values())).primary
+        primary = next(iter(on.proxy.sessions)).primary
         assert primary is not None
         client.send_bytes(frame(text, 0)[: 2 << 20])
         await eventually(lambda: primary.busy)
@@ -365,7 +365,7 @@ async def test_the_server_reads_slower_than_the_client_sends() -> None:
         data = frame(b"\x18\x01\0\0\0\0\0" + bytes(100_000), 0)
         for _ in range(400):
             client.send_bytes(data)
-        (session,) = on.proxy.sessions.values()
+        (session,) = on.proxy.sessions
         sent = -1
         transport = client.writer.transport
         while sent != transport.get_write_buffer_size():
@@ -405,7 +405,7 @@ async def test_what_a_failed_program_changed_comes_with_the_probe() -> None:
             assert (await client.query("SELECT COUNT(*) FROM t")).value == b"0"
         assert on.statements("primary", "read") == 0
         assert on.statements("replica") == 0
-        (session,) = on.proxy.sessions.values()
+        (session,) = on.proxy.sessions
         assert session.state.pins.reasons
 
 
@@ -424,7 +424,7 @@ async def test_tracking_that_was_turned_off_before_the_error_is_on_again(turn_of
         await client.query("INSERT INTO t VALUES (1)")
         await client.query("COMMIT")
         await client.query("INSERT INTO t VALUES (2)")
-        (session,) = on.proxy.sessions.values()
+        (session,) = on.proxy.sessions
         assert session.state.pins.reasons
         assert (await client.query("SELECT COUNT(*) FROM t")).value == b"2"
         assert on.cluster.primary.gtids.executed <= session.state.required

@@ -9,7 +9,9 @@ import pytest
 
 from mysql_mocker.state.faults import Gate
 from protocol.packet import frame
+from proxy.serve import drain
 from proxy.server.probe import PROBE_SQL
+from proxy.server.succession import promote
 from routing.consistency.decision import Level, LostPolicy, Scope
 from tests.faults.client import BASE, Client, query
 from tests.faults.peers import OK, err, rows
@@ -56,7 +58,7 @@ async def reached(gate: Gate) -> None:
 async def send(on: Stage, *clients: Client) -> None:
     """Let clients read; return when the proxy has all their reads."""
     for client in clients:
-        before = sum(len(s.request.packet) > 0 and s.reads.pending for s in sessions(on))
+        before = sum(len(s.command.packet) > 0 and s.reads.pending for s in sessions(on))
         client.send(query(COUNT))
         await eventually(lambda: sum(s.reads.pending for s in sessions(on)) > before)  # noqa: B023
 
@@ -70,7 +72,7 @@ async def replicas_catch_up(on: Stage) -> None:
 
 
 def sessions(on: Stage) -> list[Any]:
-    return list(on.proxy.sessions.values())
+    return list(on.proxy.sessions)
 
 
 # Who gets which answer.
@@ -365,7 +367,7 @@ async def test_a_shutdown_lets_reads_end_that_wait_for_a_probe() -> None:
         await send(on, leader)
         await reached(gate)
         await send(on, other)
-        draining = asyncio.create_task(on.proxy.drain())
+        draining = asyncio.create_task(drain(on.proxy))
         await asyncio.sleep(0.03)
         assert len(on.proxy.sessions) == 2
         gate.open()
@@ -425,7 +427,7 @@ async def test_reads_that_ask_an_old_primary_end_with_their_sessions() -> None:
         gate = held(on)
         await send(on, *clients)
         await reached(gate)
-        on.proxy.promote(on.proxy.topology.replicas[0])
+        promote(on.proxy, on.proxy.topology.replicas[0])
         gate.open()
         for client in clients:
             assert (await client.last_error()).code == 2013

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from protocol.constants import Capability
-from proxy import acceptor, log, proxy
+from proxy import acceptor, log, serve
 from proxy.address import Address
 from proxy.client import refusals
+from proxy.serve import drain
 from tests.faults.client import MODERN, Client, change_user, finish_change, query
 from tests.faults.peers import unused_address
 from tests.faults.stage import Stage, asked, before, eventually, stage
@@ -180,7 +181,7 @@ async def test_a_flood_of_refusals_is_counted_and_not_told_one_by_one(
         )
         assert "was refused" in refused(caplog)[11]
         await (await on.connect()).rest()
-        await on.proxy.drain()
+        await drain(on.proxy)
         assert refused(caplog)[12:] == [
             "WARNING 1 more clients were refused, and not logged one by one"
         ]
@@ -285,14 +286,14 @@ async def test_a_stop_while_it_rests(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_a_stop_tells_whom_it_cuts_off(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(proxy, "_DRAIN_S", 0.1)
-    monkeypatch.setattr(proxy, "_DRAIN_TELLS_S", 0.06)
+    monkeypatch.setattr(serve, "_DRAIN_S", 0.1)
+    monkeypatch.setattr(serve, "_DRAIN_TELLS_S", 0.06)
     async with stage() as on:
         idle, busy = await on.session(), await on.session()
         busy.send(query("DO SLEEP(2)"))
         await eventually(lambda: any("SLEEP" in sql for sql in asked(on.cluster.primary)))
-        await on.proxy.drain()
-        assert lines(caplog, "proxy.proxy") == [
+        await drain(on.proxy)
+        assert lines(caplog, "proxy.serve") == [
             "INFO stopping: 2 sessions are open",
             "INFO stopping: the statements of 1 sessions still run",
             "WARNING stopping: 1 sessions are cut off, whose statements still ran after 0.1 s:"

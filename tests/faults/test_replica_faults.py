@@ -40,7 +40,7 @@ async def expect_on_replica(on: Stage, client: Client) -> None:
     for replica in on.cluster.replicas:
         replica.applying = True
     await on.caught_up()
-    (session,) = on.proxy.sessions.values()
+    (session,) = on.proxy.sessions
     for server in on.proxy.topology.replicas:
         server.caught_up()
         server.reached()
@@ -83,7 +83,7 @@ async def test_a_wait_that_says_anything_but_0_or_1_proves_nothing(case: str) ->
         on.cluster.replicas[0].faults.raw_reply(WAITS[case], matching=b"WAIT_FOR")
         await expect_from_primary(on, client, "replica_refused")
         (server,) = on.proxy.topology.replicas
-        (session,) = on.proxy.sessions.values()
+        (session,) = on.proxy.sessions
         assert not session.state.required <= server.applied
         await expect_on_replica(on, client)
 
@@ -165,7 +165,7 @@ async def test_a_read_is_not_sent_twice_while_a_late_answer_drains() -> None:
         primary, replica = on.cluster.primary, on.cluster.replicas[0]
         replica.faults.delay_reply(0.5, matching=b"SELECT id")
         await expect_from_primary(on, client, "wait_timeout")
-        (session,) = on.proxy.sessions.values()
+        (session,) = on.proxy.sessions
         (server,) = on.proxy.topology.replicas
         server.caught_up()
         replica.faults.clear()
@@ -184,7 +184,7 @@ async def test_a_late_result_beyond_the_limit_ends_the_replicas_connection() -> 
         big = frame(b"\xfd\x00\x00\x10" + bytes(1 << 20), 3) * 3
         replica.faults.raw_reply(rows()[:-11] + big, matching=b"SELECT id")
         await expect_from_primary(on, client, "wait_timeout")
-        (session,) = on.proxy.sessions.values()
+        (session,) = on.proxy.sessions
         await eventually(lambda: not session.replicas)
         await expect_on_replica(on, client)
 
@@ -269,7 +269,7 @@ async def test_a_replica_goes_away_with_a_word(code: int) -> None:
         on.cluster.replicas[0].faults.raw_reply(err(code), matching=b"SELECT 7")
         assert (await client.query("SELECT 7")).value == b"7"
         assert on.statements("primary", "replica_lost") == 1
-        (session,) = on.proxy.sessions.values()
+        (session,) = on.proxy.sessions
         assert not session.replicas
 
 
@@ -526,7 +526,7 @@ async def test_a_kill_reaches_the_replica_that_runs_the_read() -> None:
         replica = on.cluster.replicas[0]
         client.send(query("SELECT id FROM t"))
         await eventually(lambda: any("WAIT_FOR" in text for text in asked(replica)))
-        (session,) = on.proxy.sessions.values()
+        (session,) = on.proxy.sessions
         assert session.waiting_replica is not None
         killer = await on.session()
         assert (await killer.query(f"KILL QUERY {session.connection_id}")).ok

@@ -39,7 +39,7 @@ async def seen(**options: Any) -> AsyncIterator[tuple[Stage, Client]]:
         client = await on.session()
         assert await count(client) == 0
         await does(client, "SELECT GET_LOCK('here', 1)")
-        (session,) = on.proxy.sessions.values()
+        (session,) = on.proxy.sessions
         may_have_seen(session.state.own_scope)
         yield on, client
 
@@ -99,7 +99,7 @@ async def test_a_read_goes_where_what_was_seen_has_arrived_meanwhile() -> None:
         door = await on.door()
         client = await on.session()
         assert await count(client) == 0
-        (session,) = on.proxy.sessions.values()
+        (session,) = on.proxy.sessions
         await does(door, "INSERT INTO t VALUES (1)")
         (replica,) = on.proxy.topology.replicas
         replica.timed_out(on.proxy.now() + 1000)
@@ -164,7 +164,7 @@ async def test_the_primary_finishes_what_a_probe_saw_it_committing(level: str) -
     async with table(consistency=Level(level)) as on:
         client = await on.session()
         assert await count(client) == 0
-        (session,) = on.proxy.sessions.values()
+        (session,) = on.proxy.sessions
         may_have_seen(session.state.own_scope)
         owned = f"{OTHER}:99#5".encode()
         executed = on.cluster.primary.gtids.executed.text.encode()

@@ -51,7 +51,7 @@ async def reading(on: Stage, sql: str = COUNT) -> Client:
     """A session that has read the replica."""
     client = await on.session()
     assert (await client.query(sql)).value == b"0"
-    (session,) = [s for s in on.proxy.sessions.values() if s.state.last is not None]
+    (session,) = [s for s in on.proxy.sessions if s.state.last is not None]
     assert session.replicas.connections
     return client
 
@@ -72,7 +72,7 @@ async def test_a_read_without_an_answer_runs_on_the_primary() -> None:
         assert (await client.query(COUNT)).value == b"0"
         assert left(on) == 1
         assert on.statements("primary", "replica_lost", "ok") == 1
-        (session,) = on.proxy.sessions.values()
+        (session,) = on.proxy.sessions
         assert not session.replicas.connections
         # Nobody is sent there before it has said something; then it takes part again.
         assert (await client.query(COUNT)).value == b"0"
@@ -133,7 +133,7 @@ async def test_a_wait_ends_before_its_budget() -> None:
 async def test_a_read_that_its_client_does_not_take_is_not_given_up() -> None:
     async with frozen() as (on, way, _):
         client = await reading(on)
-        (session,) = on.proxy.sessions.values()
+        (session,) = on.proxy.sessions
         way.shut()
         client.send(query(COUNT))
         await eventually(lambda: session.waiting_replica is not None)

@@ -151,7 +151,7 @@ async def test_sessions_of_an_ended_incarnation_end() -> None:
     """Their connections are broken, though nothing has said so yet."""
     async with with_table() as on:
         client = await on.session()
-        (session,) = on.proxy.sessions.values()
+        (session,) = on.proxy.sessions
         primary = on.proxy.topology.primary
         start = primary._started
         later = (start[1] + 100.0, start[1] + 101.0)

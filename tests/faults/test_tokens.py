@@ -37,7 +37,7 @@ async def token_of(client: Client) -> str:
 
 def required(on: Stage) -> list[GtidSet]:
     """What each session, and each wide scope, has to see."""
-    sessions = [session.state.own_scope for session in on.proxy.sessions.values()]
+    sessions = [session.state.own_scope for session in on.proxy.sessions]
     return [scope.everything for scope in (*sessions, *on.proxy.scopes.states())]
 
 
@@ -146,7 +146,7 @@ async def test_bad_tokens_change_nothing() -> None:
             sign(gtids, int(time.time()), keys),
         ]
         before = required(on)
-        (session,) = on.proxy.sessions.values()
+        (session,) = on.proxy.sessions
         rules = session.state.rules
         for token in bad:
             for sql in (
@@ -182,7 +182,7 @@ async def test_there_are_no_tokens_without_a_key() -> None:
 async def test_a_set_that_is_too_long_for_a_token() -> None:
     async with table(**KEYS) as on:
         client = await on.session()
-        (session,) = on.proxy.sessions.values()
+        (session,) = on.proxy.sessions
         numbers = ":".join(str(number) for number in range(1, 6000, 2))
         session.state.own_scope.own = GtidSet.parse(f"{FOREIGN}:{numbers}")
         await refused(client, "SELECT @@tidegate_token", "too large")

@@ -27,7 +27,7 @@ from proxy.client.session import ClientSession
 from proxy.client.session_rules import SessionRules
 from proxy.config import Config
 from proxy.observe.metrics import Metrics
-from proxy.proxy import Proxy
+from proxy.serve import build as build_shared
 from proxy.server import greeting as server_greeting
 from proxy.server.connection import ServerConnection
 from proxy.server.errors import ServerRefusedError, ServerUnreachableError
@@ -35,6 +35,7 @@ from proxy.server.identity import Identity
 from proxy.server.login import Login
 from proxy.server.opened import Opened
 from proxy.server.opening import open_connection
+from proxy.shared import Shared
 from proxy.tls import Materials, build, make_key_ring
 from routing.consistency.decision import Reason
 from routing.request.stage import JOINED
@@ -177,15 +178,16 @@ class World:
 
     def __init__(
         self,
-        proxy: Proxy,
+        proxy: Shared,
         spoil_primary: Callable[[bytes], bytes | None] = honest,
         spoil_replica: Callable[[bytes], bytes | None] = honest,
         size: int = 1 << 30,
         capabilities: Capability = CLIENT,
     ) -> None:
         self.proxy = proxy
-        proxy.sessions.clear()
-        proxy.tasks = cast("Any", self)
+        proxy.sessions._members.clear()
+        object.__setattr__(proxy, "start", self.start)
+        proxy.catalogues._start = self.start
         primary, replica = proxy.topology.servers
         for server, uuid in ((primary, UUID), (replica, "another")):
             server.__init__(server.name, server.role)  # type: ignore[misc] # all is forgotten
@@ -227,7 +229,7 @@ class World:
         opened.connection.attach(transport, session.answers)
         session.replicas.put(opened.connection)
         self._servers.append(FakeServer(transport, spoil_replica, deprecate_eof))
-        proxy.sessions[session_id] = session
+        proxy.sessions._members[session_id] = session
         return session, client
 
     def _open(self, server: Server, capabilities: Capability) -> tuple[Opened, FakeTransport]:
@@ -243,7 +245,7 @@ class World:
     def start(self, work: Coroutine[Any, Any, Any], name: str) -> Any:
         """Replicas cannot be connected to again; a change of user ends the session."""
         work.close()
-        for session in self.proxy.sessions.values():
+        for session in self.proxy.sessions:
             if name.startswith(f"session {session.session_id}: "):
                 self._waiting.append(session)
                 if "open replica" not in name:
@@ -271,7 +273,7 @@ class World:
                     reads = session.reads
                     reads._perform(reads.read.opened(Reason.REPLICA_LOST, self.proxy.now()))
             elif not any(worked):
-                reads_of_all = [session.reads for session in self.proxy.sessions.values()]
+                reads_of_all = [session.reads for session in self.proxy.sessions]
                 joined = [reads for reads in reads_of_all if reads.read.stage == JOINED]
                 if not joined:
                     return
@@ -296,9 +298,9 @@ class World:
     def check_end(self) -> None:
         """When the victim leaves, nothing of it stays."""
         session, client = self.victim
-        if session.session_id in self.proxy.sessions:
+        if session in self.proxy.sessions:
             client.lose()
-        assert session.session_id not in self.proxy.sessions
+        assert session not in self.proxy.sessions
         for server in self.servers:
             assert server.transport.closing
 
@@ -342,9 +344,9 @@ def with_eof() -> bytes:
 
 
 @pytest.fixture(scope="module")
-def proxy(runner: asyncio.Runner, materials: Materials) -> Proxy:
-    async def make() -> Proxy:
-        return Proxy(CONFIG, materials, Metrics(), None, 0)
+def proxy(runner: asyncio.Runner, materials: Materials) -> Shared:
+    async def make() -> Shared:
+        return build_shared(CONFIG, materials, Metrics(), None, 0)
 
     return runner.run(make())
 
@@ -423,7 +425,7 @@ def frames(payloads: list[bytes]) -> bytes:
     SIZES,
     st.booleans(),
 )
-def test_any_bytes_of_a_client(proxy: Proxy, data: bytes, size: int, modern: bool) -> None:
+def test_any_bytes_of_a_client(proxy: Shared, data: bytes, size: int, modern: bool) -> None:
     world = World(proxy, capabilities=CLIENT | MODERN if modern else CLIENT)
     _session, client = world.victim
     if len(data) > 10_000:
@@ -453,7 +455,7 @@ def at_a_boundary(data: bytes) -> bool:
 
 @given(st.lists(COMMANDS.filter(lambda c: c[0] not in (0x01, 0x11)), max_size=12), SIZES)
 def test_every_command_of_a_sound_client_is_answered(
-    proxy: Proxy, commands: list[bytes], size: int
+    proxy: Shared, commands: list[bytes], size: int
 ) -> None:
     world = World(proxy, size=size)
     _session, client = world.victim
@@ -526,7 +528,7 @@ def spoilers(draw: st.DrawFn) -> Callable[[bytes], bytes | None]:
     st.booleans(),
 )
 def test_any_bytes_of_servers(
-    proxy: Proxy,
+    proxy: Shared,
     spoil_primary: Callable[[bytes], bytes | None],
     spoil_replica: Callable[[bytes], bytes | None],
     texts: list[bytes],
@@ -587,7 +589,7 @@ def test_any_bytes_of_a_client_that_logs_in(
     runner: asyncio.Runner, materials: Materials, data: bytes, size: int
 ) -> None:
     async def story() -> None:
-        proxy = Proxy(CONFIG, materials, Metrics(), None, 0)
+        proxy = build_shared(CONFIG, materials, Metrics(), None, 0)
         listener = Listener(proxy)
         transport = FakeTransport()
         channel = PacketChannel(1 << 18)
@@ -633,7 +635,7 @@ def test_any_bytes_of_a_server_that_is_logged_in_to(
     runner: asyncio.Runner, materials: Materials, data: bytes, size: int
 ) -> None:
     async def story() -> None:
-        proxy = Proxy(CONFIG, materials, Metrics(), None, 0)
+        proxy = build_shared(CONFIG, materials, Metrics(), None, 0)
         transport = FakeTransport()
 
         async def connect(server: Server) -> PacketChannel:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from protocol.gtid import EMPTY
 from routing.consistency.decision import Level, LostPolicy, Proof, Reason
-from routing.request.read import Read, WaitResult
+from routing.request.judgement import WaitResult
+from routing.request.read import Read
 from routing.request.stage import ASKING, TABLE
 from routing.request.step import Ask, Delay, End, Join, Open, Pass, Refuse, Send, Step
 from routing.sql.statement import Statement, StatementClass, Touch

@@ -53,7 +53,7 @@ class Recorder:
 
     # What the connection calls.
 
-    def command(self, packet: bytes) -> None:
+    def serve(self, packet: bytes) -> None:
         self.commands.append(packet)
         self._taken()
 

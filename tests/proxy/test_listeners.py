@@ -18,7 +18,7 @@ from proxy.client import listener
 from proxy.config import Config
 from proxy.config.tables import Table
 from proxy.observe.metrics import Metrics
-from proxy.proxy import serve
+from proxy.serve import serve
 from proxy.tls import build, make_key_ring
 from routing.consistency.rules import NO_ADJUSTMENT
 from tests.real_mysql.server import free_port

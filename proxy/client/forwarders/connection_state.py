@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from protocol.constants import Command
+from protocol.constants import Command as Code
 from protocol.response_stream import SIMPLE
 from routing.consistency.decision import Reason
 
@@ -25,7 +25,7 @@ def forward_init_db(session: ClientSession, packet: bytes) -> None:
         if session.primary_settings.undone:
             session.answers.chose_schema(packet[5:].decode("ascii"))
 
-    session.begin(packet, Command.COM_INIT_DB, SIMPLE, effect=chosen)
+    session.begin(Code.COM_INIT_DB, SIMPLE, packet, effect=chosen)
     session.dispatch.to_primary(Reason.COMMAND)
 
 
@@ -33,7 +33,7 @@ def forward_set_option(session: ClientSession, packet: bytes) -> None:
     """COM_SET_OPTION turns multi-statements on or off; replicas are given single ones only."""
     if session.primary is not None:
         session.primary.keepable = False  # neither reset nor change of user turns it back
-    session.begin(packet, Command.COM_SET_OPTION, SIMPLE)
+    session.begin(Code.COM_SET_OPTION, SIMPLE, packet)
     session.dispatch.to_primary(Reason.COMMAND)
 
 
@@ -43,7 +43,7 @@ def forward_reset_connection(session: ClientSession, packet: bytes) -> None:
     def reset(connection: ServerConnection) -> None:
         session.reset()
 
-    session.begin(packet, Command.COM_RESET_CONNECTION, SIMPLE, effect=reset, may_write=False)
+    session.begin(Code.COM_RESET_CONNECTION, SIMPLE, packet, effect=reset)
     session.dispatch.to_primary(Reason.COMMAND)
 
 

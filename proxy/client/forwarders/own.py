@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from protocol.constants import Command
+from protocol.constants import Command as Code
 from protocol.errors import ServerErrorCode
 from protocol.response_stream import RESULTS
 from protocol.resultset import ColumnDefinition41, text_resultset
@@ -42,14 +42,14 @@ _VALUES: Final[dict[str, Callable[[Rules], str]]] = {
 def forward_own(session: ClientSession, packet: bytes, statement: Statement) -> None:
     """Obey a statement to Tidegate, or say what is wrong with it."""
     session.replies.keep_last_answer()
-    session.begin(packet, Command.COM_QUERY, RESULTS, statement)
+    session.begin(Code.COM_QUERY, RESULTS, packet, statement)
     own = statement.own
     if isinstance(own, SetOwn):
         _set(session, own.assignments)
     elif isinstance(own, SelectOwn):
         _select(session, own)
     elif isinstance(own, ShowOwn):
-        columns, rows = show.topic(session, own.topic)
+        columns, rows = show.topic(session.shown(), own.topic)
         _answer(session, columns, rows)
     elif isinstance(own, ShowVariables):
         values = _VALUES
@@ -79,14 +79,15 @@ def _set(session: ClientSession, assignments: Sequence[OwnAssignment]) -> None:
                 chosen = _chosen(chosen, assignment)
         rules = chosen.applied_to(session.rules.initial(session.state.schema))
         session.rules.check(rules)
-        required = [token.verified(session, text) for text in tokens]
+        required = [token.verified(text, session.config) for text in tokens]
     except (SettingError, TokenError) as error:
         _wrong(session, str(error))
         return
     if chosen != session.rules.chosen:
         session.adjust(chosen)
     for gtids in required:
-        token.take(session, gtids)
+        scope = session.reading
+        token.take(gtids, session.state, scope, session.topology.primary, session.now())
     session.replies.answer(session.replies.ok())
 
 
@@ -98,7 +99,7 @@ def _chosen(chosen: Adjustment, assignment: OwnAssignment) -> Adjustment:
 
 def _select(session: ClientSession, own: SelectOwn) -> None:
     names = [name for name, _ in own.columns]
-    if "token" in names and token.needs_probe(session):
+    if "token" in names and _needs_probe(session):
         session.reads.ask(lambda: _selected(session, own))
     else:
         _selected(session, own)
@@ -109,11 +110,21 @@ def _selected(session: ClientSession, own: SelectOwn) -> None:
     row: list[str] = []
     try:
         for name, _ in own.columns:
-            row.append(token.signed(session) if name == "token" else _VALUES[name](rules))
+            row.append(_token(session) if name == "token" else _VALUES[name](rules))
     except (SettingError, TokenError) as error:
         _wrong(session, str(error))
         return
     _answer(session, [label for _, label in own.columns], [row])
+
+
+def _needs_probe(session: ClientSession) -> bool:
+    level = session.state.rules.level
+    return token.needs_probe(session.reading, level, session.topology.term)
+
+
+def _token(session: ClientSession) -> str:
+    level = session.state.rules.level
+    return token.signed(session.reading, level, session.read.probed, session.config)
 
 
 def _answer(

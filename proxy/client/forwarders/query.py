@@ -6,17 +6,19 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from protocol.command import ComQuery, query_text_offset
-from protocol.constants import Command
+from protocol.constants import Command as Code
 from protocol.errors import MalformedPacketError, ServerErrorCode
 from protocol.packet import frame
 from protocol.response_stream import RESULTS
 from proxy.client.forwarders.own import forward_own
 from proxy.client.forwarders.text_prepared import resolved
-from proxy.client.statement_rules import adjust
+from proxy.client.statement_rules import own_rules
 from routing.consistency.decision import Reason
+from routing.consistency.rules import SettingError
 
 if TYPE_CHECKING:
     from proxy.client.session import ClientSession
+    from routing.consistency.rules import Rules
 
 _NO_ATTRIBUTES: Final = 7
 """Where the text begins in a framed COM_QUERY without attributes, under CLIENT_QUERY_ATTRIBUTES."""
@@ -31,7 +33,7 @@ def forward_query(session: ClientSession, packet: bytes) -> None:
         try:
             offset = 4 + query_text_offset(packet[4:], True)
         except MalformedPacketError as error:
-            session.begin(b"", Command.COM_QUERY, RESULTS)
+            session.begin(Code.COM_QUERY, RESULTS)
             session.replies.refuse(
                 ServerErrorCode.ER_MALFORMED_PACKET, f"Malformed packet: {error}"
             )
@@ -48,24 +50,32 @@ def forward_query(session: ClientSession, packet: bytes) -> None:
         statement, effect = resolved(session, statement, statement.text_prepared)
     elif statement.identifiers:
         statement = session.views.seen(statement)
+    rules: Rules | None = None
+    wrong = ""
+    if statement.directive is not None or offset > _NO_ATTRIBUTES:
+        attributes = ComQuery.parse(packet[4:], True).attributes if session.query_attributes else ()
+        try:
+            rules = own_rules(statement, attributes, state.rules, session.rules)
+        except SettingError as error:
+            wrong = str(error)  # itself it would hold this frame
     session.begin(
-        packet,
-        Command.COM_QUERY,
+        Code.COM_QUERY,
         RESULTS,
+        packet,
         statement,
+        rules=rules,
         may_write=statement.may_write,
         effect=effect,
     )
-    if statement.directive is not None or offset > _NO_ATTRIBUTES:
-        attributes = ComQuery.parse(packet[4:], True).attributes if session.query_attributes else ()
-        if not adjust(session, statement, attributes):
-            return
-    session.reads.route()
+    if wrong:
+        session.replies.refuse_setting(wrong)
+    else:
+        session.reads.route()
 
 
 def forward_long_query(session: ClientSession, prefix: bytes) -> None:
     """A statement too long to look at: it may do anything; trackers tell what of the session."""
-    session.begin(b"", Command.COM_QUERY, RESULTS, may_write=True)
+    session.begin(Code.COM_QUERY, RESULTS, may_write=True)
     session.dispatch.to_primary(Reason.WRITE)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from protocol.constants import Command
+from protocol.constants import Command as Code
 from protocol.errors import ServerErrorCode
 
 if TYPE_CHECKING:
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 def refuse_replication(session: ClientSession, packet: bytes) -> None:
     """Binlog streams and clones concern one server: connect to that server."""
-    command = Command(packet[4])
-    session.begin(b"", command, 0)
+    code = Code(packet[4])
+    session.begin(code, 0)
     session.replies.refuse(
         ServerErrorCode.ER_NOT_SUPPORTED_YET,
-        f"Tidegate does not pass {command.name} on; connect to the server itself",
+        f"Tidegate does not pass {code.name} on; connect to the server itself",
     )

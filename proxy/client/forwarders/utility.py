@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from protocol.constants import Command
+from protocol.constants import Command as Code
 from protocol.response_stream import FIELDS, SIMPLE, STRING
 from routing.consistency.decision import Reason
 
@@ -22,7 +22,7 @@ def forward_ping(session: ClientSession, packet: bytes) -> None:
     Where the primary has just answered a command, it is there, and nothing has idled.
     """
     answer = session.replies.fresh_ok(PING_TRUST_US)
-    session.begin(packet, Command.COM_PING, SIMPLE)
+    session.begin(Code.COM_PING, SIMPLE, packet)
     if answer is None:
         session.dispatch.to_primary(Reason.COMMAND)
     else:
@@ -32,17 +32,17 @@ def forward_ping(session: ClientSession, packet: bytes) -> None:
 
 def forward_simple(session: ClientSession, packet: bytes) -> None:
     """COM_DEBUG: one OK, EOF or ERR."""
-    session.begin(packet, Command(packet[4]), SIMPLE)
+    session.begin(Code(packet[4]), SIMPLE, packet)
     session.dispatch.to_primary(Reason.COMMAND)
 
 
 def forward_field_list(session: ClientSession, packet: bytes) -> None:
     """COM_FIELD_LIST: column definitions of a table."""
-    session.begin(packet, Command.COM_FIELD_LIST, FIELDS)
+    session.begin(Code.COM_FIELD_LIST, FIELDS, packet)
     session.dispatch.to_primary(Reason.COMMAND)
 
 
 def forward_statistics(session: ClientSession, packet: bytes) -> None:
     """COM_STATISTICS: a line of text in a packet without a header byte."""
-    session.begin(packet, Command.COM_STATISTICS, STRING)
+    session.begin(Code.COM_STATISTICS, STRING, packet)
     session.dispatch.to_primary(Reason.COMMAND)

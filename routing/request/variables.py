@@ -4,10 +4,11 @@ A variable's value is carried to replicas, keeps the session on the primary, or 
 them (`routing.session.variables`).
 """
 
-from __future__ import annotations
+from typing import Final
 
-from typing import TYPE_CHECKING, Final
-
+from routing.request.command import Command
+from routing.request.trail import Trail
+from routing.session.session import Session
 from routing.session.transaction_modes import is_on
 from routing.session.variables import (
     CARRIED,
@@ -21,11 +22,7 @@ from routing.session.variables import (
     switched,
 )
 from routing.sql.holds import PinReason
-
-if TYPE_CHECKING:
-    from proxy.client.request import Request
-    from routing.session.session import Session
-    from routing.sql.statement import Assignment, Statement
+from routing.sql.statement import Assignment, Statement
 
 _CHARACTER_SETS: Final = frozenset({"names", "character set", "character_set_client"})
 _NAMING: Final = ("names", "character set")
@@ -37,13 +34,13 @@ READ_STRINGS: Final = _CHARACTER_SETS | {
 """What a string literal's value and collation depend on."""
 
 
-def told(name: str, value: str, request: Request, state: Session) -> None:
+def told(name: str, value: str, command: Command, trail: Trail, state: Session) -> None:
     """Take over the value of a system variable that a tracker of the primary's tells."""
-    request.told.add(name)
+    trail.told |= {name}
     if name == "character_set_results":
         state.results = value
     if name == "sql_log_bin" and state.suspect:
-        request.unlogged = True  # it is told of what failed
+        trail.unlogged = True  # it is told of what failed
     if name == "autocommit":
         state.autocommit = is_on(value)
         state.status_tells = state.status_tells or state.autocommit
@@ -55,7 +52,7 @@ def told(name: str, value: str, request: Request, state: Session) -> None:
         state.set_tracker(name, f"'{value}'")
     elif name in PINNING:
         _pin(name, value, state)
-    elif name in CARRIED and not _shows(request.statement, name):
+    elif name in CARRIED and not _shows(command.statement, name):
         literal = literal_of(name, value)
         if literal is None:
             state.pins.take(PinReason.VARIABLE, name)
@@ -79,7 +76,7 @@ def _shows(statement: Statement | None, name: str) -> bool:
     return False
 
 
-def assigned(assignment: Assignment, request: Request, state: Session) -> bool:
+def assigned(assignment: Assignment, trail: Trail, state: Session) -> bool:
     """Take over one assignment of a SET; whether it touched the proxy's own settings."""
     name = assignment.name
     value = assignment.value
@@ -92,14 +89,14 @@ def assigned(assignment: Assignment, request: Request, state: Session) -> bool:
     if assignment.scope != "session":
         return False
     if name == "autocommit":
-        if name not in request.told:
+        if name not in trail.told:
             state.status_tells = True
             state.autocommit = is_on(value)
     elif name == "transaction_read_only":
-        if name not in request.told:
+        if name not in trail.told:
             state.modes.read_only = False  # no tracker says what it is
     elif name in TRACKING:
-        if name not in request.told:
+        if name not in trail.told:
             state.set_tracker(name, value)
         return True
     elif name == "gtid_next":
@@ -107,7 +104,7 @@ def assigned(assignment: Assignment, request: Request, state: Session) -> bool:
             state.pins.take(PinReason.VARIABLE, name)
         else:
             state.pins.give(PinReason.VARIABLE, name)
-    elif name in NOT_CARRIED or _has_been_told(name, value, request):
+    elif name in NOT_CARRIED or _has_been_told(name, value, trail):
         pass
     elif name == "role" and value is not None:
         state.pins.give(PinReason.VARIABLE, name)
@@ -125,11 +122,11 @@ def assigned(assignment: Assignment, request: Request, state: Session) -> bool:
     return False
 
 
-def _has_been_told(name: str, value: str | None, request: Request) -> bool:
+def _has_been_told(name: str, value: str | None, trail: Trail) -> bool:
     """Whether a tracker has told what the assignment did."""
     if name in _NAMING and value == "DEFAULT":
-        return not request.told.isdisjoint(_BY_NAMES)
-    return name in request.told and (name in CARRIED or name in PINNING)
+        return not trail.told.isdisjoint(_BY_NAMES)
+    return name in trail.told and (name in CARRIED or name in PINNING)
 
 
 def _carry(name: str, literal: str, state: Session) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from protocol.constants import Capability, Command
+from protocol.constants import Command as Code
 from protocol.errors import MalformedPacketError
 from protocol.gtid import EMPTY, GtidSet
 from protocol.packet import frame
@@ -13,12 +13,12 @@ from protocol.session_track import (
     state_change_entry,
     system_variable_entry,
 )
-from proxy.client import effects
-from proxy.client.request import Request
-from proxy.observe.metrics import Metrics
-from proxy.server.connection import ServerConnection
 from routing.consistency.decision import Level, Scope, TimeoutPolicy
 from routing.consistency.rules import Rules
+from routing.request import effects, traits
+from routing.request.command import Command
+from routing.request.trackers import take_trackers
+from routing.request.trail import Trail
 from routing.servers.topology import Role, Server
 from routing.session.session import Session
 from routing.session.variables import FLAGS
@@ -40,33 +40,48 @@ class On:
         self.state = Session(Rules(level, Scope.CONNECTION, 0.25, TimeoutPolicy.PRIMARY), 0)
         self.server = Server("primary:3306", Role.PRIMARY)
         self.server.observed(U, (0, 0), EMPTY, EMPTY)
-        self.connection = ServerConnection(self.server, Capability(0), 1)
-        self.connection.epoch = self.server.epoch
-        self.metrics = Metrics()
-        self.request = Request()
+        self.epoch = self.server.epoch
+        self.tracks_all = False
+        self.tracked = self.unread = 0
+        self._command(Command(Code.COM_SLEEP, 0, self.state.rules))
         self.classifier = Classifier()
 
     def begin(self, sql: str | None, *, may_write: bool = True) -> None:
         """A new command: a statement, or another one."""
         if sql is None:
-            self.request.begin(b"", Command.COM_PING, 0, None, may_write, 0)
+            self._command(Command(Code.COM_PING, 0, self.state.rules, may_write=may_write))
             return
         statement = self.classifier.classify(sql.encode(), self.state.mode_flags)
         packet = frame(b"\x03" + sql.encode(), 0)
-        self.request.begin(packet, Command.COM_QUERY, 0, statement, statement.may_write, 0)
+        rules = self.state.rules
+        self._command(Command(Code.COM_QUERY, 0, rules, packet, statement, statement.may_write))
+
+    def _command(self, command: Command) -> None:
+        self.command = command
+        self.trail = Trail(command)
 
     def tell(self, *blocks: bytes) -> None:
-        effects.take_trackers(list(blocks), self.request, self.state, self.connection, self.metrics)
+        tracked, unread = take_trackers(
+            blocks,
+            self.command,
+            self.trail,
+            self.state,
+            self.server,
+            self.epoch,
+            self.tracks_all,
+        )
+        self.tracked += tracked
+        self.unread += unread
 
     def succeed(self, sql: str | None, *blocks: bytes, may_write: bool = True) -> bool:
         self.begin(sql, may_write=may_write)
         self.tell(*blocks)
-        return effects.succeeded(self.request, self.state)
+        return effects.succeeded(self.command, self.trail, self.state)
 
     def fail(self, sql: str | None, *blocks: bytes, may_write: bool = True) -> bool:
         self.begin(sql, may_write=may_write)
         self.tell(*blocks)
-        return effects.failed(self.request, self.state)
+        return effects.failed(self.command, self.trail, self.state)
 
 
 @pytest.fixture
@@ -86,9 +101,9 @@ def test_gtids_of_every_packet_join_what_is_required_and_what_is_applied(on: On)
     on.tell(gtids_entry(gtids(f"{U}:5")), b"", gtids_entry(gtids(f"{U}:7")))
     on.tell(gtids_entry(gtids(f"{U}:6")))
     assert on.state.required == gtids(f"{U}:1:5-7")
-    assert on.request.own == gtids(f"{U}:5-7")
+    assert on.trail.own == gtids(f"{U}:5-7")
     assert on.server.applied == gtids(f"{U}:5-7")
-    assert on.metrics.snapshot()["values"]["tidegate_gtids_tracked_total"] == [([], 3)]
+    assert (on.tracked, on.unread) == (3, 0)
 
 
 def test_gtids_of_a_connection_to_an_earlier_incarnation_prove_nothing(on: On) -> None:
@@ -104,7 +119,7 @@ def test_an_encoding_that_is_unknown_makes_the_required_set_unknown(on: On) -> N
     on.tell(entry(3, b"\x05whatever") + gtids_entry(gtids(f"{U}:5")))
     assert on.state.unknown
     assert on.state.required == gtids(f"{U}:5")
-    assert on.metrics.snapshot()["values"]["tidegate_unknown_gtid_encodings_total"] == [([], 1)]
+    assert (on.tracked, on.unread) == (1, 1)
 
 
 def test_the_schema(on: On) -> None:
@@ -118,7 +133,7 @@ def test_the_schema(on: On) -> None:
 def test_other_trackers_are_passed_over(on: On) -> None:
     on.begin("SELECT 1")
     on.tell(system_variable_entry("identity", "7") + entry(4, b"\0") + entry(77, b"x"))
-    assert not on.request.state_changed
+    assert not on.trail.state_changed
     assert on.state.variables == {}
 
 
@@ -155,13 +170,13 @@ def test_only_a_tracker_s_word_makes_a_session_read_only(on: On) -> None:
 )
 def test_what_may_have_spent_a_mode(on: On, sql: str | None, kept: bool) -> None:
     on.begin(sql)
-    assert effects.keeps_modes(on.request) is kept
+    assert traits.keeps_modes(on.command, on.trail) is kept
 
 
 def test_a_state_change_of_one_result_is_not_taken_back_by_the_next(on: On) -> None:
     on.begin("CALL p()")
     on.tell(CHANGED, state_change_entry(False))
-    assert on.request.state_changed
+    assert on.trail.state_changed
 
 
 @pytest.mark.parametrize(
@@ -271,14 +286,14 @@ def test_a_one_shot_waits_for_the_next_transaction(on: On) -> None:
 )
 def test_a_one_shot_is_spent_on_what_comes_to_a_table(on: On, sql: str | None, spent: bool) -> None:
     on.begin(sql)
-    assert effects.began_transaction(on.request) is spent
+    assert traits.began_transaction(on.command) is spent
 
 
 def test_a_one_shot_is_spent_on_an_execution_and_not_on_its_preparation(on: On) -> None:
     statement = on.classifier.classify(b"SELECT * FROM t", 0)
-    for command, spent in ((Command.COM_STMT_PREPARE, False), (Command.COM_STMT_EXECUTE, True)):
-        on.request.begin(b"", command, 0, statement, False, 0)
-        assert effects.began_transaction(on.request) is spent
+    for code, spent in ((Code.COM_STMT_PREPARE, False), (Code.COM_STMT_EXECUTE, True)):
+        command = Command(code, 0, on.state.rules, statement=statement)
+        assert traits.began_transaction(command) is spent
 
 
 def test_autocommit_is_told_by_the_statement_where_the_status_lies(on: On) -> None:
@@ -424,10 +439,12 @@ def test_a_reset_ends_the_suspicion(on: On) -> None:
 def test_what_a_client_was_shown_and_where(on: On) -> None:
     scope = on.state.own_scope
     on.begin("SELECT 1")
-    effects.shown(on.request, on.state, on.connection, 1)
-    assert (scope.seen_on, scope.seen_epoch) == (on.server, on.connection.epoch)
-    on.connection.epoch += 1  # another incarnation may be older
-    effects.shown(on.request, on.state, on.connection, 1)
+    on.trail.rows = 1
+    effects.shown(on.command, on.trail, on.state, on.server, on.epoch)
+    assert (scope.seen_on, scope.seen_epoch) == (on.server, on.epoch)
+    on.epoch += 1  # another incarnation may be older
+    on.trail.rows = 1
+    effects.shown(on.command, on.trail, on.state, on.server, on.epoch)
     assert not scope.is_known(Level.MONOTONIC_READS)
     assert scope.is_known(Level.READ_OWN_WRITES)
 
@@ -446,12 +463,13 @@ def test_what_a_client_was_shown_and_where(on: On) -> None:
 )
 def test_a_write_shows_nothing_but_itself(on: On, sql: str, rows: int, showed: bool) -> None:
     on.begin(sql)
-    effects.shown(on.request, on.state, on.connection, rows)
+    on.trail.rows = rows
+    effects.shown(on.command, on.trail, on.state, on.server, on.epoch)
     assert (on.state.own_scope.seen_on is not None) is showed
 
 
 def test_a_set_of_the_whole_primary_covers_all_that_was_written_before(on: On) -> None:
-    on.connection.tracks_all = True
+    on.tracks_all = True
     on.state.may_have_written()
     on.begin("SELECT 1")
     on.tell(gtids_entry(gtids(f"{U}:1-9")))
@@ -462,11 +480,13 @@ def test_a_set_of_the_whole_primary_covers_all_that_was_written_before(on: On) -
 def test_a_write_that_is_not_tracked_is_not_forgotten() -> None:
     on = On(Level.BEST_EFFORT)
     on.begin("UPDATE t SET a = 1")
-    effects.shown(on.request, on.state, on.connection, 1)
+    on.trail.rows = 1
+    effects.shown(on.command, on.trail, on.state, on.server, on.epoch)
     assert on.state.unknown
     on = On()
     on.begin("UPDATE t SET a = 1")
-    effects.shown(on.request, on.state, on.connection, 1)
+    on.trail.rows = 1
+    effects.shown(on.command, on.trail, on.state, on.server, on.epoch)
     assert not on.state.unknown
 
 
@@ -476,16 +496,16 @@ def test_a_write_that_is_not_tracked_is_not_forgotten() -> None:
 def test_a_row_tells_whether_a_lock_was_taken(on: On) -> None:
     for row, held in ((b"\x010", False), (b"\xfb", False), (b"\x011", True)):
         on.begin("SELECT GET_LOCK('a', 1)")
-        effects.succeeded(on.request, on.state, row)
+        effects.succeeded(on.command, on.trail, on.state, row)
         assert bool(on.state.pins.reasons) is held
     on.begin("SELECT RELEASE_LOCK('a')")
-    effects.succeeded(on.request, on.state, b"\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00")
+    effects.succeeded(on.command, on.trail, on.state, b"\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00")
     assert not on.state.pins.reasons
 
 
 def test_several_statements_and_their_first_row(on: On) -> None:
     on.begin("SELECT GET_LOCK('a', 1); SELECT GET_LOCK('b', 1)")
-    effects.succeeded(on.request, on.state, b"\x010")
+    effects.succeeded(on.command, on.trail, on.state, b"\x010")
     assert on.state.pins.text == "named lock a, named lock b"
 
 
@@ -740,7 +760,7 @@ def test_a_program_that_changes_what_is_told_is_not_trusted(on: On, sql: str, bl
     assert on.succeed(sql, block)
     assert on.state.unknown
     assert PinReason.UNKNOWN in on.state.pins.reasons
-    assert on.request.unlogged == (b"system_variables" in block)
+    assert on.trail.unlogged == (b"system_variables" in block)
 
 
 @pytest.mark.parametrize("block", HIDDEN)
@@ -767,7 +787,7 @@ def test_a_set_that_shows_what_it_sets_is_trusted(on: On, name: str) -> None:
 
 def unlogged(on: On, sql: str, *blocks: bytes, logged: bool = True) -> bool:
     on.succeed(sql, *blocks)
-    return effects.wrote_unlogged(on.request, on.server, logged)
+    return effects.wrote_unlogged(on.command, on.trail, on.server, logged)
 
 
 OFF_AND_ON = system_variable_entry("sql_log_bin", "ON")

@@ -1,0 +1,193 @@
+"""One worker from its start to its stop: makes what its sessions share, and serves."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import time
+from typing import TYPE_CHECKING, Final
+
+from proxy import tasks
+from proxy.client.audits import Audits
+from proxy.client.habits import Habits
+from proxy.client.known_passwords import KnownPasswords
+from proxy.client.listener import Listener
+from proxy.client.refusals import Refusals
+from proxy.client.views import Catalogues
+from proxy.observe.ledger import Ledger
+from proxy.server.logins import Logins
+from proxy.server.monitor import Monitor
+from proxy.server.offer import Offer
+from proxy.server.pool import Pool
+from proxy.server.probe import Probes
+from proxy.server.signs_of_life import SignsOfLife
+from proxy.server.terms import Terms
+from proxy.sessions import Sessions
+from proxy.shared import Shared
+from proxy.state.kept_scopes import KeptScopes
+from routing.consistency.scope import Scopes
+from routing.servers.topology import Topology
+from routing.servers.waits import Waits
+from routing.sql.classifier import Classifier
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from proxy.config import Config
+    from proxy.observe.metrics import Metrics
+    from proxy.observe.routing_log import RoutingLog
+    from proxy.tls import Materials
+
+_log = logging.getLogger(__name__)
+
+_DRAIN_S = 5.0  # not Final, which would be compiled in: tests shorten it
+"""How long a stop waits for statements that run."""
+_DRAIN_TELLS_S = 1.0  # likewise
+"""How often it says for how many."""
+_DRAIN_NAMES: Final = 10
+"""Clients that it names, of those that it cuts off."""
+
+_GC_THRESHOLDS: Final = (20_000, 20, 50)
+
+
+def build(
+    config: Config,
+    materials: Materials,
+    metrics: Metrics,
+    routing_log: RoutingLog | None,
+    worker: int,
+) -> Shared:
+    """Make what the sessions of a worker share; `serve` has the arguments."""
+    loop = asyncio.get_running_loop()
+    topology = Topology(
+        str(config.primary),
+        [str(replica) for replica in config.replicas],
+        config.primary_fallback_rate,
+        config.proof_max_age,
+        allows_filters=config.filtered_replicas == "allow",
+        for_primary=config.for_primary,
+    )
+    ledger = Ledger(metrics, routing_log, config.proxy_name)
+    scopes = Scopes(config.scope_limit, config.scope_age)
+    sessions = Sessions(worker, metrics, scopes)
+    kept_scopes: KeptScopes | None = None
+    if config.state_dir is not None and config.workers == 1:
+        kept_scopes = KeptScopes(
+            *(config.state_dir, scopes, topology, config.scope_limit, metrics), loop.time
+        )
+    pool = Pool(config, metrics, loop)
+    return Shared(
+        config=config,
+        worker=worker,
+        materials=materials,
+        metrics=metrics,
+        ledger=ledger,
+        now=loop.time,
+        call_later=loop.call_later,
+        start=tasks.start,
+        topology=topology,
+        scopes=scopes,
+        kept_scopes=kept_scopes,
+        sessions=sessions,
+        terms=Terms(
+            *(config, materials, topology, sessions, scopes, kept_scopes),
+            *(ledger, metrics, loop.time),
+        ),
+        probes=Probes(topology, sessions, ledger, metrics, config.connect_timeout, loop),
+        waits=Waits(),
+        pool=pool,
+        logins=Logins(config, materials, metrics, pool),
+        offer=Offer(),
+        habits=Habits(),
+        known_passwords=KnownPasswords(),
+        refusals=Refusals(metrics, loop.time),
+        classifier=Classifier(),
+        catalogues=Catalogues(config, metrics, tasks.start, loop),
+        audits=Audits(config.self_audit),
+    )
+
+
+async def drain(shared: Shared) -> None:
+    """End all sessions: idle ones at once, the others after their statement or a while."""
+    shared.refusals.flush()
+    shared.pool.close()
+    sessions = shared.sessions
+    now = told = time.monotonic()
+    deadline = now + _DRAIN_S
+    _log.info("stopping: %d sessions are open", len(sessions))
+    while True:
+        for session in sessions:
+            session.shut_down()
+        if not sessions or now >= deadline:
+            break
+        await asyncio.sleep(0.02)
+        now = time.monotonic()
+        if now - told >= _DRAIN_TELLS_S:
+            told = now
+            _log.info("stopping: the statements of %d sessions still run", len(sessions))
+    left = list(sessions)
+    if left:
+        _log.warning(
+            "stopping: %d sessions are cut off, whose statements still ran after %g s: %s",
+            *(len(left), _DRAIN_S),
+            ", ".join(session.peer for session in left[:_DRAIN_NAMES])
+            + (", …" if len(left) > _DRAIN_NAMES else ""),
+        )
+    for session in left:
+        session.cut_off()
+
+
+async def serve(
+    config: Config,
+    materials: Materials,
+    metrics: Metrics,
+    routing_log: RoutingLog | None,
+    worker: int,
+    stop: asyncio.Event,
+    ready: Callable[[int], None],
+) -> None:
+    """Serve clients until `stop` is set.
+
+    Args:
+        config: the configuration.
+        worker: its number, from 0.
+        materials: keys and TLS contexts.
+        metrics: the worker's counts.
+        routing_log: where records go, started; None for nowhere.
+        worker: its number, from 0.
+        stop: set it to end.
+        ready: called with the port of `listen` once clients can connect.
+
+    Raises:
+        OSError: an address cannot be listened on.
+    """
+    shared = build(config, materials, metrics, routing_log, worker)
+    if shared.kept_scopes is not None:
+        await shared.kept_scopes.start()  # before anybody writes
+    monitor = Monitor(shared)
+    await monitor.start()
+    await shared.offer.learn(shared.topology.primary, config, metrics)
+    listeners = [Listener(shared, address) for address in config.addresses]
+    signs_of_life = SignsOfLife(shared)
+    ports = [await listener.start(reuse_port=config.workers > 1) for listener in listeners]
+    # What the start made stays for good, and neither statements nor sessions leave cycles behind:
+    # let the collector look at what is new, and seldom.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*_GC_THRESHOLDS)
+    signs_of_life.start()
+    ready(ports[0])
+    where = ", ".join(str(port) for port in ports)
+    _log.info("worker %d (pid %d) listens on port %s", worker, os.getpid(), where)
+    try:
+        await stop.wait()
+    finally:
+        for listener in listeners:
+            listener.stop()
+        await monitor.stop()
+        await signs_of_life.stop()
+        await drain(shared)
+        if shared.kept_scopes is not None:
+            await shared.kept_scopes.stop()

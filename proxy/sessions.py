@@ -1,0 +1,126 @@
+"""The sessions of one worker, as everything but themselves sees them."""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING, Final, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from proxy.observe.metrics import Metrics
+    from proxy.server.connection import ServerConnection
+    from routing.consistency.scope import Scopes
+    from routing.servers.topology import Server
+    from routing.session.session import Session
+
+_FIRST_SESSION_ID: Final = 0x4000_0000
+"""Above what servers give out, so that KILL of a proxy's id never means somebody else's thread."""
+_IDS: Final = 0x0100_0000
+"""Of one worker."""
+
+
+class Member(Protocol):
+    """One session."""
+
+    @property
+    def session_id(self) -> int:
+        """Names it in logs; no other session of this worker has it."""
+
+    @property
+    def connection_id(self) -> int:
+        """What its client was given for one."""
+
+    @property
+    def state(self) -> Session:
+        """What routing knows of it."""
+
+    @property
+    def peer(self) -> str:
+        """Its client's address, for the log."""
+
+    @property
+    def keeps_waiting(self) -> ServerConnection | None:
+        """The connection to a replica that its client waits for, if there is one."""
+
+    def thread_of(self, username: str) -> int:
+        """The primary's id of it, for a KILL by this user; a statement on a replica is ended."""
+
+    def leave_primary(self) -> None:
+        """End, if the primary is another now, or began anew: the session was on the old one."""
+
+    def shut_down(self) -> None:
+        """The proxy stops: end an idle session as a server does."""
+
+    def cut_off(self) -> None:
+        """Drop the client's connection at once."""
+
+
+class Sessions:
+    """Those that are open.
+
+    Attributes:
+        accepting: clients that are logging in, at whatever listener.
+    """
+
+    def __init__(self, worker: int, metrics: Metrics, scopes: Scopes) -> None:
+        """None yet.
+
+        Args:
+            worker: its number, from 0.
+            metrics: count them.
+            scopes: those wider than one of them.
+        """
+        self._metrics = metrics
+        self._scopes = scopes
+        self._members: dict[int, Member] = {}
+        self._base = _FIRST_SESSION_ID + worker * _IDS
+        self._count = secrets.randbelow(0x0001_0000)
+        self.accepting = 0
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def __iter__(self) -> Iterator[Member]:
+        """All of them, as they are now; some may end meanwhile."""
+        return iter(list(self._members.values()))
+
+    def next_id(self) -> int:
+        """An id that no open session of this worker has."""
+        while True:
+            self._count = (self._count + 1) % _IDS
+            session_id = self._base + self._count
+            if session_id not in self._members:
+                return session_id
+
+    def add(self, session: Member) -> None:
+        """Serve a session."""
+        self._members[session.session_id] = session
+        self._metrics.client_connected()
+
+    def forget(self, session: Member) -> None:
+        """A session has ended."""
+        if self._members.pop(session.session_id, None) is not None:
+            self._metrics.client_disconnected()
+
+    def known_by(self, connection_id: int) -> Member | None:
+        """The session that a client knows by this connection id, or None."""
+        for session in self._members.values():
+            if session.connection_id == connection_id:
+                return session
+        return None
+
+    def leave_primary(self) -> None:
+        """Let those end whose primary is another now, or began anew."""
+        for session in self:
+            session.leave_primary()
+
+    def stopped_naming(self, primary: Server) -> None:
+        """The primary gives no GTIDs: what was written and not named may have no name at all."""
+        primary.gtids = False
+        for session in self:
+            state = session.state
+            if state.own_scope.unknown and not state.own_scope.unlogged:
+                state.wrote_unlogged()
+                self._metrics.wrote_unlogged()
+        self._scopes.doubt_logging()

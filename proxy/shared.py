@@ -1,0 +1,88 @@
+"""What all sessions of a worker share. `proxy.serve` makes it; it does nothing by itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from proxy.client.audits import Audits
+    from proxy.client.habits import Habits
+    from proxy.client.known_passwords import KnownPasswords
+    from proxy.client.refusals import Refusals
+    from proxy.client.views import Catalogues
+    from proxy.config import Config
+    from proxy.observe.ledger import Ledger
+    from proxy.observe.metrics import Metrics
+    from proxy.server.logins import Logins
+    from proxy.server.offer import Offer
+    from proxy.server.pool import Pool
+    from proxy.server.probe import Probes
+    from proxy.server.terms import Terms
+    from proxy.sessions import Sessions
+    from proxy.state.kept_scopes import KeptScopes
+    from proxy.tasks import CallLater, Start
+    from proxy.tls import Materials
+    from routing.consistency.scope import Scopes
+    from routing.servers.topology import Topology
+    from routing.servers.waits import Waits
+    from routing.sql.classifier import Classifier
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """Everything that outlives a session.
+
+    Attributes:
+        config: the configuration.
+        worker: its number, from 0.
+        materials: keys and TLS contexts.
+        metrics: counts.
+        ledger: enters statements into metrics and log.
+        now: monotonic, s.
+        call_later: sets a timer of the event loop.
+        start: starts a task, and gives it a name (`proxy.tasks`).
+        topology: the servers.
+        scopes: the scopes wider than a connection that are alive.
+        kept_scopes: keeps them for the next start; None if nobody does.
+        sessions: those that are open.
+        terms: begins those of primaries.
+        probes: the questions to the primary that reads share.
+        waits: the WAITs in flight, which reads may share.
+        pool: connections to servers that no session has.
+        logins: those of sessions at servers.
+        offer: what clients are greeted with.
+        habits: what clients of a host negotiate.
+        known_passwords: of users who have logged in.
+        refusals: clients that were turned away.
+        classifier: statements that were seen.
+        catalogues: which views are plain.
+        audits: which reads are audited.
+    """
+
+    config: Config
+    worker: int
+    materials: Materials
+    metrics: Metrics
+    ledger: Ledger
+    now: Callable[[], float]
+    call_later: CallLater
+    start: Start
+    topology: Topology
+    scopes: Scopes
+    kept_scopes: KeptScopes | None
+    sessions: Sessions
+    terms: Terms
+    probes: Probes
+    waits: Waits
+    pool: Pool
+    logins: Logins
+    offer: Offer
+    habits: Habits
+    known_passwords: KnownPasswords
+    refusals: Refusals
+    classifier: Classifier
+    catalogues: Catalogues
+    audits: Audits

@@ -1,0 +1,31 @@
+"""What a read's scope required when the primary was asked what it has: its answer tells of that."""
+
+from typing import Final
+
+from protocol.gtid import GtidSet
+from routing.consistency.scope import ScopeState
+
+
+class Asked:
+    """One question to the primary.
+
+    Attributes:
+        term: of which primary it was asked.
+    """
+
+    def __init__(self, scope: ScopeState, term: int) -> None:
+        self.term: Final = term
+        self._gtids: Final = scope.everything
+        self._doubts: Final = scope.doubts
+
+    def answered(self, scope: ScopeState, executed: GtidSet, owned: GtidSet) -> GtidSet | None:
+        """Let the scope know what the primary has and is committing.
+
+        Returns:
+            Acknowledged GTIDs that are gone, where the scope was not compared in this term yet.
+        """
+        lost: GtidSet | None = None
+        if scope.term != self.term:
+            lost = scope.verified(executed | owned, self._gtids, self.term)
+        scope.probed(executed, self._doubts, owned)
+        return lost

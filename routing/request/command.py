@@ -1,0 +1,53 @@
+"""A command of a client's, as it came and as it is understood. What became of it is a `Trail`."""
+
+from typing import Final
+
+from protocol.constants import Command as Code
+from routing.consistency.rules import Rules
+from routing.session.prepared import PreparedStatement
+from routing.sql.statement import Statement, StatementClass
+
+
+class Command:
+    """It is made once, from a packet, and never changed.
+
+    Attributes:
+        code: its first payload byte.
+        shape: of its answer (`protocol.response_stream`).
+        rules: what its reads ask for.
+        adjusted: these are its own, and not those of its session.
+        packet: as it came, header and all; empty if it is passed on in parts.
+        statement: what it is, if it is a statement that was looked at.
+        may_write: it may change data.
+        prepared: the prepared statement that it is about.
+        number: the client's id of the statement that it prepares, or 0.
+        arrived_us: when it was there, UTC us.
+        is_read: consistency is about it.
+        text: bytes that hold the statement's text, if it is known.
+    """
+
+    def __init__(
+        self,
+        code: Code,
+        shape: int,
+        rules: Rules,
+        packet: bytes = b"",
+        statement: Statement | None = None,
+        may_write: bool = False,
+        adjusted: bool = False,
+        prepared: PreparedStatement | None = None,
+        number: int = 0,
+        arrived_us: int = 0,
+    ) -> None:
+        self.code: Final = code
+        self.shape: Final = shape
+        self.rules: Final = rules
+        self.adjusted: Final = adjusted
+        self.packet: Final = packet
+        self.statement: Final = statement
+        self.may_write: Final = may_write
+        self.prepared: Final = prepared
+        self.number: Final = number
+        self.arrived_us: Final = arrived_us
+        self.is_read: Final = statement is not None and statement.kind is StatementClass.READ
+        self.text: Final = packet if prepared is None else prepared.sql

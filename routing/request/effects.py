@@ -1,0 +1,238 @@
+"""What a finished command changed in its session."""
+
+from typing import Final
+
+from routing.request import variables
+from routing.request.command import Command
+from routing.request.trail import Trail
+from routing.request.traits import SHOWING, explains, is_suspicious, only_writes
+from routing.servers.topology import Server
+from routing.session.session import Session
+from routing.session.variables import TRACKING
+from routing.sql.holds import Act, PinReason
+from routing.sql.statement import Statement, StatementClass, Touch
+
+_HIDING: Final = "session_track_system_variables"
+
+_NO_DATA: Final = (
+    *(Touch.FILE, Touch.ADMINISTRATION, Touch.TEMPORARY_TABLE, Touch.LOCKING_READ),
+    *(Touch.TABLE_LOCK, Touch.SETTING, Touch.SEVERAL),
+)
+"""What may end a transaction, and writes nothing that a later read shows."""
+
+_TAKEN_ON_THE_WAY: Final = (PinReason.NAMED_LOCK, PinReason.UNKNOWN)
+"""What a statement may have taken before it failed."""
+
+
+def committed_unnamed(
+    command: Command, trail: Trail, state: Session, server: Server, *, doubted: bool = False
+) -> bool:
+    """Whether a command that ended well on the primary may have committed what nobody named.
+
+    `doubted` says that this was found out already, as a server tells it behind an EOF.
+    """
+    statement = command.statement
+    if state.tracking == "OFF" or not server.gtids:
+        return False  # nothing is named
+    transaction = statement is not None and statement.kind is StatementClass.TRANSACTION
+    if not (trail.may_write or transaction):
+        return False
+    named = doubted or bool(trail.own) or bool(trail.observed)
+    temporary = PinReason.TEMPORARY_TABLE in state.pins.reasons
+    unnamed = trail.unnamed
+    if not state.commits.ended(statement, named, unnamed, state.in_transaction, temporary):
+        return False
+    state.may_have_written(command.rules)
+    return True
+
+
+def wrote_unlogged(command: Command, trail: Trail, server: Server, logged: bool) -> bool:
+    """Whether a command that ended on the primary may have written what no GTID stands for.
+
+    Args:
+        command: it.
+        trail: what became of it.
+        server: the primary.
+        logged: what the session wrote when it began went to the binary log.
+    """
+    statement = command.statement
+    if trail.unlogged or not trail.may_write:
+        return trail.unlogged
+    if statement is None:
+        return "sql_log_bin" in trail.told or not (logged and server.gtids)
+    if statement.kind is StatementClass.TRANSACTION or statement.reason in _NO_DATA:
+        return False
+    return (
+        not (logged and server.gtids)
+        or statement.reason is Touch.UNLOGGED
+        or "sql_log_bin" in trail.told
+        or any(one.name == "sql_log_bin" for one in statement.assignments)
+    )
+
+
+def shown(command: Command, trail: Trail, state: Session, server: Server, epoch: int) -> bool:
+    """Take note of which server a client was shown something, and of writes that nobody tracks.
+
+    Args:
+        command: it has ended.
+        trail: what became of it.
+        state: routing's view of the session.
+        server: whose answer it was.
+        epoch: the connection's.
+
+    Returns:
+        Whether the client was shown something.
+    """
+    shows = command.shape in SHOWING and (trail.rows > 0 or not only_writes(command))
+    if shows:
+        state.showed(server, epoch, command.rules)
+    if trail.may_write and state.tracking == "OFF":
+        state.may_have_written(command.rules)
+    return shows
+
+
+def succeeded(
+    command: Command, trail: Trail, state: Session, row: bytes | None = None, unseen: bool = False
+) -> bool:
+    """Take over what a statement that ended well did to the session.
+
+    Args:
+        command: it has ended.
+        trail: what became of it.
+        state: routing's view of the session.
+        row: the first row of its answer, as the server sent it, if that was kept.
+        unseen: trackers may not have told what it changed.
+
+    Returns:
+        Whether the proxy's own settings of the primary connection must be made again.
+    """
+    statement = command.statement
+    suspect = state.suspect
+    hides = _hides(trail, statement, state)
+    if not state.in_transaction:
+        state.pins.give(PinReason.XA_TRANSACTION)
+    if statement is None:
+        # A statement that was not looked at, or one before it, changed something.
+        if trail.may_write:
+            state.user_variables.forget()
+        changed = hides or trail.state_changed
+        return changed and (trail.may_write or suspect) and mistrust(command, state)
+    state.suspect = False
+    if statement.holds:
+        _hold(statement, state, row)
+    if statement.may_run_programs:
+        state.user_variables.forget()
+    restore = statement.touches_tracking
+    for assignment in statement.assignments:
+        restore = variables.assigned(assignment, trail, state) or restore
+    names = [assignment.name for assignment in statement.assignments]
+    if not variables.READ_STRINGS.isdisjoint(names):
+        state.user_variables.forget_strings()
+    hides = hides or (unseen and statement.may_run_programs)
+    if hides or (trail.state_changed and (suspect or not explains(command))):
+        restore = mistrust(command, state)
+    if statement.touches_tracking and statement.multi:
+        # What followed the assignment may have been written untracked.
+        state.may_have_written(command.rules)
+    return restore
+
+
+def failed(command: Command, trail: Trail, state: Session, unseen: bool = False) -> bool:
+    """Take over what a command may have done to the session before it failed.
+
+    An ERR packet has no trackers: what they have to tell comes with the next OK packet.
+
+    Args:
+        command: it has ended.
+        trail: what became of it.
+        state: routing's view of the session.
+        unseen: as of `succeeded`.
+
+    Returns:
+        As `succeeded`.
+    """
+    statement = command.statement
+    several = statement is not None and statement.multi
+    if statement is None:
+        if trail.may_write:
+            state.user_variables.forget()
+    else:
+        if statement.may_run_programs:
+            state.user_variables.forget()
+            if unseen:
+                return mistrust(command, state)
+        for assignment in statement.assignments:
+            if assignment.scope == "user":
+                state.user_variables.assign(assignment.name, None)
+        if several and (statement.assignments or statement.pins):
+            return mistrust(command, state)
+        for hold in statement.holds:
+            if hold.act is Act.TAKE and hold.reason in _TAKEN_ON_THE_WAY:
+                state.pins.apply(hold, state.schema)
+    if trail.state_changed:  # before one of several results
+        return mistrust(command, state)
+    state.suspect = state.suspect or is_suspicious(command, trail)
+    return False
+
+
+def told_late(command: Command, trail: Trail, state: Session) -> bool:
+    """Take over what the OK packet of a statement of the proxy's own says of one that failed.
+
+    Returns:
+        As `succeeded`.
+    """
+    state.suspect = False
+    hidden = not TRACKING.isdisjoint(trail.told)
+    return (trail.state_changed or hidden) and mistrust(command, state)
+
+
+def told_behind(command: Command, trail: Trail, state: Session) -> bool:
+    """Take over what the OK packet of a COM_PING says of the statement in front of it.
+
+    Returns:
+        As `succeeded`.
+    """
+    suspect, state.suspect = state.suspect, False
+    changed = trail.state_changed and (suspect or not explains(command))
+    hidden = not TRACKING.isdisjoint(trail.told)
+    return (changed or hidden) and mistrust(command, state)
+
+
+def _hold(statement: Statement, state: Session, row: bytes | None) -> None:
+    """Take over what a statement took and gave back."""
+    worked: bool | None = None
+    if row is not None and not statement.multi:
+        # The value of GET_LOCK() or RELEASE_LOCK(), in text or behind a bitmap of NULLs.
+        worked = row[2:3] == b"\x01" if row[:1] == b"\0" else row == b"\x011"
+    for hold in statement.holds:
+        if statement.multi and hold.name.startswith("."):
+            # The default schema may be another one by now: what was taken has no name.
+            if hold.act is Act.TAKE:
+                state.pins.take(hold.reason)
+        else:
+            state.pins.apply(hold, state.schema, worked)
+
+
+def mistrust(command: Command, state: Session) -> bool:
+    """Something changed the session, perhaps tracking itself; True, for settings to be restored."""
+    state.pins.take(PinReason.UNKNOWN)
+    state.suspect = False
+    state.may_have_written(command.rules)
+    return True
+
+
+def _hides(trail: Trail, statement: Statement | None, state: Session) -> bool:
+    """Whether a statement has changed what trackers tell, and does not show it.
+
+    Setting session_track_system_variables or session_track_state_change anew makes a server forget
+    what that tracker had to tell so far. Behind an error there may be nothing to tell anyway.
+    """
+    told = trail.told
+    if told and not TRACKING.isdisjoint(told):
+        shown = () if statement is None else statement.assignments
+        hidden = TRACKING.intersection(told) - {one.name for one in shown}
+        # Nobody has heard of sql_log_bin while the variables that are told were others.
+        trail.unlogged = trail.unlogged or _HIDING in hidden
+        return bool(hidden)
+    runs = statement is None or statement.may_run_programs
+    return trail.blank and not state.unknown and runs

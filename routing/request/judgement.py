@@ -1,0 +1,79 @@
+"""What a replica's answers to the proxy's questions prove of it, and whether its own may count."""
+
+from typing import Final, Literal
+
+from protocol.gtid import GtidSet
+from routing.consistency.decision import Level, Reason
+from routing.consistency.scope import ScopeState
+from routing.servers.topology import Server
+
+WaitResult = Literal["reached", "timeout", "failed"]
+"""How a WAIT ended; `failed`: by an error, or anything else that proves nothing."""
+
+_AS_OF_NOW: Final = (Level.STRONG, Level.BOUNDED_STALENESS)
+"""Levels whose reads wait for what there was when they came."""
+
+
+def waited(
+    server: Server,
+    gtids: GtidSet | None,
+    result: WaitResult,
+    level: Level,
+    scope: ScopeState | None,
+    epoch: int,
+    sent_at: float,
+    seconds: float,
+    now: float,
+) -> None:
+    """Let a replica be known by how a WAIT on it ended.
+
+    Args:
+        server: it.
+        gtids: what was waited for.
+        result: how the WAIT ended.
+        level: the read's.
+        scope: the one that it reads in.
+        epoch: the connection's.
+        sent_at: when the WAIT was sent, monotonic s.
+        seconds: how long it took.
+        now: monotonic, s.
+    """
+    changed_at = asked_at = now - seconds
+    if scope is not None and level not in _AS_OF_NOW:
+        changed_at = scope.changed_at or asked_at  # nothing was acknowledged since it is known
+    if result == "reached" and gtids is not None:
+        server.proved(gtids, epoch, sent_at)
+        server.applied_after(now - changed_at, seconds, now)
+    elif result == "timeout":
+        server.timed_out(now, now - changed_at)
+
+
+def doubt(
+    server: Server,
+    still: bool | None,
+    ordered: bool | None,
+    needs_order: bool,
+    epoch: int,
+    sent_at: float,
+    now: float,
+) -> Reason | None:
+    """Why the answer that follows must not count, or None; what was said is taken over.
+
+    Args:
+        server: a replica.
+        still: it has all that it had proved; None if it was not asked, or does not say.
+        ordered: it commits in its source's order; None if it does not say.
+        needs_order: the read relies on that.
+        epoch: the connection's.
+        sent_at: when it was asked, monotonic s.
+        now: monotonic, s.
+    """
+    if still is False:
+        server.distrust(epoch)
+        return Reason.AUDIT_FAILED
+    if ordered is None:
+        return Reason.AUDIT_FAILED
+    if still:
+        server.confirmed(epoch, sent_at)
+    server.keeps_order(ordered, sent_at, now)
+    return Reason.COMMIT_ORDER if needs_order and not ordered else None

@@ -1,0 +1,99 @@
+"""What the trackers of a server's OK packets tell of the command that they answer."""
+
+from collections.abc import Sequence
+from math import inf
+from typing import Final
+
+from protocol.session_track import (
+    Gtids,
+    Schema,
+    StateChange,
+    SystemVariable,
+    UnknownGtidEncoding,
+    decode,
+    entries,
+)
+from routing.request import variables
+from routing.request.command import Command
+from routing.request.trail import Trail
+from routing.servers.topology import Role, Server
+from routing.session.session import Session
+
+_VARIABLE: Final = 0
+_SCHEMA: Final = 1
+_STATE_CHANGE: Final = 2
+_GTIDS: Final = 3
+
+_OF_PRIMARY: Final = (_GTIDS, _SCHEMA, _STATE_CHANGE, _VARIABLE)
+_OF_REPLICA: Final = (_GTIDS,)
+"""The session lives on the primary; what else a replica says of its connection is no news."""
+
+
+def take_trackers(
+    blocks: Sequence[bytes],
+    command: Command,
+    trail: Trail,
+    state: Session,
+    server: Server,
+    epoch: int,
+    tracks_all: bool,
+    now: float = 0.0,
+    unsure: bool = False,
+) -> tuple[int, int]:
+    """Learn from the trackers of a server's OK packets.
+
+    Args:
+        blocks: what they hold.
+        command: what was answered.
+        trail: what became of it.
+        state: routing's view of the session.
+        server: whose answer it was.
+        epoch: the connection's.
+        tracks_all: the connection tracks ALL_GTIDS.
+        now: monotonic, s.
+        unsure: which GTIDs the connection tracks is not known for now.
+
+    Returns:
+        How many GTID trackers told of writes, and how many could not be read.
+
+    Raises:
+        MalformedPacketError: a block contradicts itself.
+    """
+    primary = server.role is Role.PRIMARY
+    wanted = _OF_PRIMARY if primary else _OF_REPLICA
+    asked_at = inf if primary else trail.sent_at  # a primary is never asked what it had
+    tracked = unread = 0
+    for block in blocks:
+        trail.blank = trail.blank or not block
+        for kind, entity in entries(block):
+            if kind not in wanted:
+                continue
+            near = server.applied if tracks_all else None
+            change = decode(kind, entity, near)
+            if isinstance(change, Gtids):
+                server.proved(change.gtids, epoch, asked_at)
+                if unsure and (tracks_all or state.tracking == "ALL_GTIDS"):
+                    continue  # its own, or all: what it wrote counts as unnamed
+                if tracks_all:
+                    if not trail.may_write and not command.is_read:
+                        continue  # what a driver sets when it connects has seen nothing
+                    trail.observed |= change.gtids
+                    state.saw(change.gtids, server, now, command.rules)
+                    if not trail.may_write:
+                        continue
+                    # What of it is its own, the server does not tell: none is left out.
+                else:
+                    trail.own |= change.gtids
+                state.wrote(change.gtids, server, now, command.rules)
+                tracked += 1
+            elif isinstance(change, Schema):
+                state.chose_schema(change.name)
+            elif isinstance(change, SystemVariable):
+                variables.told(change.name.lower(), change.value, command, trail, state)
+            elif isinstance(change, StateChange):
+                trail.state_changed = trail.state_changed or change.changed
+            elif isinstance(change, UnknownGtidEncoding):
+                # WL#6128 F3: what it names cannot be read, so what was written is not known.
+                unread += 1
+                state.may_have_written(command.rules)
+    return tracked, unread

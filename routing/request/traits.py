@@ -1,0 +1,171 @@
+"""What a command is known to do or to ask, by what it is and by its answer. Pure questions."""
+
+import re
+from typing import Final
+
+from protocol.constants import Command as Code
+from protocol.response_stream import FETCHED, RESULTS
+from routing.request.command import Command
+from routing.request.trail import Trail
+from routing.sql.statement import Statement, StatementClass, Touch
+
+_HARMLESS: Final = (StatementClass.READ, StatementClass.SESSION, StatementClass.TRANSACTION)
+
+_RAISING: Final = (Touch.DEFAULT_SCHEMA, Touch.PREPARED_STATEMENT)
+"""What raises SESSION_TRACK_STATE_CHANGE, assignments aside, and needs nothing to be done."""
+
+_OF_ACCOUNTS: Final = (Touch.ACCOUNT, Touch.ADMINISTRATION, Touch.DEFINITION, Touch.SEVERAL)
+
+_PASSWORDS: Final = re.compile(rb"\b(?:USER|PASSWORD|PRIVILEGES)\b", re.IGNORECASE)
+"""What a statement about accounts' passwords names, and FLUSH PRIVILEGES."""
+
+_LOGINS: Final = re.compile(
+    rb"\b(?:USER|PASSWORD|PRIVILEGES|GRANT|REVOKE|ROLE|GLOBAL|PERSIST)\b", re.IGNORECASE
+)
+"""The same, and what changes rights, or the values that sessions begin with."""
+
+SHOWING: Final = (RESULTS, FETCHED)
+"""Shapes of answers that may show data."""
+
+KEEPING_DIAGNOSTICS: Final = (
+    Code.COM_PING,
+    Code.COM_INIT_DB,
+    Code.COM_SET_OPTION,
+    Code.COM_STATISTICS,
+    Code.COM_STMT_RESET,
+)
+"""Commands behind which SHOW WARNINGS and FOUND_ROWS() still tell of the statement before."""
+
+ZEROING_ROW_COUNT: Final = (Code.COM_PING, Code.COM_INIT_DB, Code.COM_STMT_RESET)
+"""Of them those behind which ROW_COUNT() is 0."""
+
+KEEPING_ROW_COUNT: Final = (Code.COM_STATISTICS, Code.COM_STMT_PREPARE)
+
+_NEEDING_NO_SETTINGS: Final = (
+    *KEEPING_DIAGNOSTICS,
+    # These keep warnings, too, and have a ROW_COUNT() of their own.
+    *(Code.COM_DEBUG, Code.COM_FIELD_LIST, Code.COM_STMT_FETCH),
+    Code.COM_RESET_CONNECTION,
+)
+"""Commands that need none of the proxy's settings."""
+
+
+def changes_passwords(command: Command) -> bool:
+    """Whether a statement may have changed which passwords servers take."""
+    statement = command.statement
+    if statement is None or statement.reason not in _OF_ACCOUNTS:
+        return False
+    return _PASSWORDS.search(command.text) is not None
+
+
+def changes_logins(command: Command, trail: Trail) -> bool:
+    """Whether a command may have changed what a login gives, although perhaps it failed later."""
+    statement = command.statement
+    if statement is None:
+        return trail.may_write  # it was not looked at
+    if any(assignment.scope in ("global", "persist") for assignment in statement.assignments):
+        return True
+    return statement.reason in _OF_ACCOUNTS and _LOGINS.search(command.text) is not None
+
+
+def began_transaction(command: Command) -> bool:
+    """Whether a command that ended well was, or began, a transaction that SET TRANSACTION shapes.
+
+    A server spends what was set on the next statement that comes to a table. Where that cannot be
+    seen, it counts as unspent, which keeps reads on the primary and changes no answer.
+    """
+    statement = command.statement
+    if statement is None or command.code not in (Code.COM_QUERY, Code.COM_STMT_EXECUTE):
+        return False
+    if statement.kind is StatementClass.READ:
+        return command.code == Code.COM_STMT_EXECUTE or b"FROM" in command.packet.upper()
+    if statement.kind is StatementClass.TRANSACTION:
+        return statement.reason is not Touch.SAVEPOINT
+    return statement.reason in (Touch.DATA, Touch.DEFINITION, Touch.LOCKING_READ)
+
+
+def keeps_modes(command: Command, trail: Trail) -> bool:
+    """Whether it is certain that what SET TRANSACTION shapes has not begun with this command."""
+    statement = command.statement
+    if statement is None or command.code == Code.COM_STMT_PREPARE:
+        return not trail.may_write
+    if any(one.scope == "one-shot" for one in statement.assignments):
+        return not statement.multi
+    if statement.may_write and statement.reason is not Touch.SETTING:
+        return False
+    return statement.kind is StatementClass.SESSION and b"FROM" not in command.text.upper()
+
+
+def may_ask_previous(command: Command) -> bool:
+    """Whether a command, or one behind it, may ask about the statement before.
+
+    Of several statements in one text only the first could, and nothing tells which of them asks.
+    """
+    if command.code in (Code.COM_QUERY, Code.COM_STMT_EXECUTE):
+        statement = command.statement
+        if statement is None or statement.multi:
+            return False
+        if statement.asks_previous or statement.reason is Touch.DIAGNOSTICS:
+            return True
+        # Profiles and optimizer traces are there, of a SET, too.
+        return statement.reason is Touch.SERVER_STATE and not statement.shows_tracking
+    if command.code == Code.COM_INIT_DB:
+        return command.packet.isascii()  # then it tells the schema as a tracker would
+    return command.code in _NEEDING_NO_SETTINGS
+
+
+def counts_rows(command: Command, trail: Trail) -> bool:
+    """Whether FOUND_ROWS() tells of this statement, which ended well."""
+    statement = command.statement
+    if command.shape != RESULTS or statement is None:
+        return False
+    if statement.reason is Touch.DIAGNOSTICS:
+        # All but SHOW WARNINGS and SHOW ERRORS: ROW_COUNT(), @@warning_count, SHOW COUNT(*) …
+        return trail.rows > 0 and b"COUNT" in command.text.upper()
+    return trail.rows > 0 or statement.kind is StatementClass.READ
+
+
+def only_writes(command: Command) -> bool:
+    """Whether an answer without rows was none but an OK: it tells what was written, not read."""
+    statement = command.statement
+    return (
+        statement is not None
+        and statement.may_write
+        and not statement.multi
+        and not statement.calls_programs
+    )
+
+
+def stays(command: Command, trail: Trail) -> bool:
+    """Whether a command did what is left on its connection whatever session comes next."""
+    statement = command.statement
+    if statement is None:
+        return trail.may_write  # it was not looked at
+    return any(assignment.name == "resource_group" for assignment in statement.assignments)
+
+
+def is_suspicious(command: Command, trail: Trail) -> bool:
+    """Whether a command that failed may have changed the session, and nobody knows how."""
+    statement = command.statement
+    return trail.may_write and (statement is None or statement.multi or statement.calls_programs)
+
+
+def explains(command: Command) -> bool:
+    """Whether it is known what the statement changed in the session's state."""
+    statement = command.statement
+    return statement is not None and _explained(command, statement)
+
+
+def _explained(command: Command, statement: Statement) -> bool:
+    """Whether it is known what changed in the session's state (fact 1.7)."""
+    if statement.reason is Touch.TEMPORARY_TABLE:
+        return True
+    if statement.reason is Touch.DEFINITION and not statement.multi and statement.holds:
+        return True  # DROP TABLE, of a temporary one
+    if statement.reason is Touch.SEVERAL:
+        return True
+    if statement.kind not in _HARMLESS:
+        return False
+    if statement.assignments or statement.reason in _RAISING:
+        return True
+    return b"SET_VAR" in command.text.upper()

@@ -1,0 +1,156 @@
+"""A statement that a client prepared, and what one server knows of it.
+
+The client is given an id of the proxy's own. A statement is prepared where its PREPARE was routed
+to, and on any other server when it first runs there. So a read's text is kept; all other statements
+live on the primary alone, and need none.
+
+A server reads the text under the schema, sql_mode and character set that the session had then.
+Where these have changed since, the statement runs where it was prepared before.
+"""
+
+from typing import Final
+
+from protocol.statement_execution import bound_types, with_statement_id, with_types
+from routing.session.session import Session
+from routing.sql.statement import Statement, StatementClass
+
+_READING: Final = (
+    *("names", "character set", "character_set_client", "character_set_connection"),
+    *("collation_connection", "sql_mode"),
+)
+"""Variables by which a server reads a statement's text."""
+
+READING: Final = frozenset(_READING)
+
+_COM_STMT_EXECUTE: Final = 0x17
+
+
+class PreparedHandle:
+    """A prepared statement as one server knows it.
+
+    Attributes:
+        server_id: the server's id of it.
+        types: those of its values that the server was told last, as they came.
+    """
+
+    __slots__ = ("server_id", "types")
+
+    def __init__(self, server_id: int) -> None:
+        self.server_id = server_id
+        self.types = b""
+
+    @classmethod
+    def of(cls, head: bytes) -> "PreparedHandle":
+        """The one that the first packet of an answer to COM_STMT_PREPARE tells of."""
+        return cls(int.from_bytes(head[1:5], "little"))
+
+
+class PreparedStatement:
+    """One statement.
+
+    Attributes:
+        number: the client's id of it.
+        statement: what it is; None if it was too long to look at.
+        sql: its text if it is a read, else empty.
+        schema: the default schema when it was prepared.
+        read_under: the values of `_READING` when it was prepared.
+        parameters: how many it has.
+        types: those of the last execution that brought them, as they came.
+        types_count: how many these are.
+        long_data: COM_STMT_SEND_LONG_DATA packets for the next execution, each in parts.
+        spoilt: its long data was more than may be kept.
+        asks_cursor: whether its newest execution asked for a cursor.
+    """
+
+    __slots__ = (
+        "asks_cursor",
+        "long_data",
+        "number",
+        "parameters",
+        "read_under",
+        "schema",
+        "spoilt",
+        "sql",
+        "statement",
+        "types",
+        "types_count",
+    )
+
+    def __init__(
+        self, number: int, statement: Statement | None, sql: bytes, state: Session
+    ) -> None:
+        self.number = number
+        self.statement = statement
+        self.sql = sql if statement is not None and statement.kind in _MOVING else b""
+        self.schema = state.schema
+        self.read_under = _read_under(state)
+        self.parameters = 0
+        self.types = b""
+        self.types_count = 0
+        self.long_data: list[list[bytes]] = []
+        self.spoilt = False
+        self.asks_cursor = False
+
+    @property
+    def moves(self) -> bool:
+        """Whether it may run on other servers than the primary."""
+        return bool(self.sql)
+
+    def is_read_alike(self, state: Session) -> bool:
+        """Whether a server would read its text today as it did when it was prepared."""
+        return self.read_under == _read_under(state)
+
+    def command(self, packet: bytes, handle: PreparedHandle, query_attributes: bool) -> bytes:
+        """A framed command about it, or the beginning of one, for the server of this handle."""
+        if packet[4] == _COM_STMT_EXECUTE:
+            bound = bound_types(packet, self.parameters, query_attributes)
+            if bound is not None:
+                if bound.types:
+                    self.types = handle.types = bound.types
+                    self.types_count = bound.values
+                elif handle.types is not self.types and bound.values == self.types_count:
+                    packet = with_types(packet, bound, self.types)
+                    handle.types = self.types
+        if handle.server_id != self.number:
+            packet = with_statement_id(packet, handle.server_id)
+        return packet
+
+    def long_data_for(self, handle: PreparedHandle) -> bytes:
+        """The packets of its long data for the server of this handle."""
+        return b"".join(
+            [with_statement_id(b"".join(parts), handle.server_id) for parts in self.long_data]
+        )
+
+    @property
+    def long_parameters(self) -> frozenset[int]:
+        """Positions of the parameters whose values are long data."""
+        return frozenset([parts[0][9] | parts[0][10] << 8 for parts in self.long_data if parts])
+
+    @property
+    def long_size(self) -> int:
+        """Bytes of long data that are kept."""
+        return sum([len(part) for parts in self.long_data for part in parts])
+
+    def new_long_data(self) -> list[bytes]:
+        """One more packet of long data, to be filled."""
+        parts: list[bytes] = []
+        self.long_data.append(parts)
+        return parts
+
+    def spoil_long_data(self) -> None:
+        """It is too much: keep none, and remember that for the next execution."""
+        self.forget_long_data()
+        self.spoilt = True
+
+    def forget_long_data(self) -> None:
+        """It was executed, or reset."""
+        self.long_data = []
+        self.spoilt = False
+
+
+_MOVING: Final = (StatementClass.READ, StatementClass.DIAGNOSTIC)
+"""Classes of statements that run on other servers than the primary."""
+
+
+def _read_under(state: Session) -> tuple[str | None, ...]:
+    return tuple([state.variables.get(name) for name in _READING])
