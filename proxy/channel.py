@@ -9,7 +9,7 @@ and where nobody but a protocol object takes over any more, since each reading c
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from protocol.constants import MAX_PACKET_PAYLOAD
 from protocol.errors import MalformedPacketError, PacketOutOfOrderError, PacketTooLargeError
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 _HEADER = 4
 _CHUNK = 1 << 14
+_TLS_END_S: Final = 1.0
+"""How long a connection over TLS that was closed waits for its peer to end TLS, too; asyncio's own
+30 s would hold up a stop by clients that never look."""
 
 
 class StreamProtocol(Protocol):
@@ -176,6 +179,7 @@ class PacketChannel(asyncio.BufferedProtocol):
             server_side=server_side,
             server_hostname=hostname,
             ssl_handshake_timeout=within,
+            ssl_shutdown_timeout=_TLS_END_S,
         )
         if transport is None:
             raise ChannelClosedError("the connection closed during the TLS handshake")

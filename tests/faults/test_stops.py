@@ -1,0 +1,18 @@
+"""How the proxy stops while clients are connected."""
+
+import pytest
+
+from tests.faults.stage import stage
+
+
+@pytest.mark.parametrize("tls", [False, True])
+async def test_an_idle_client_that_does_not_close_its_side_holds_up_no_stop(
+    tls: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with stage() as on:
+        client = await on.session(tls=tls)
+        client.writer.transport.pause_reading()
+        await on.proxy.drain()
+        assert not [record for record in caplog.records if "cut off" in record.message]
+        assert not on.proxy.sessions
+        client.abort()
