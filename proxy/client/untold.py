@@ -72,7 +72,9 @@ class Untold:
                 statement.kind is StatementClass.READ and not statement.shows_tracking
             ):
                 return b""
-        return self._ask(primary) if self.noted else b""
+        if not self.noted or self._session.state.tracks_transactions:
+            return b""  # the client's next OK has to tell of its transaction, not a COM_PING's
+        return self._ask(primary)
 
     def along(self, primary: ServerConnection) -> bytes:
         """What goes right behind the request, where its answer ends with an EOF or an ERR."""

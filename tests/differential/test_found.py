@@ -64,6 +64,17 @@ FOUND: dict[str, tuple[Capability, tuple[Step, ...]]] = {
             Query("SELECT 1"),
         ),
     ),
+    "the proxy's own question took what an EOF had left to tell": (
+        Capability.CLIENT_SESSION_TRACK,
+        (
+            Query("SET session_track_transaction_info = 'STATE'"),
+            Query("START TRANSACTION READ ONLY, WITH CONSISTENT SNAPSHOT"),
+            Query("SELECT AVG(qty) FROM items"),
+            Query("SET CHARACTER SET DEFAULT"),
+            Query("SELECT AVG(qty) FROM items"),
+            Query("COMMIT"),
+        ),
+    ),
     "the proxy's own questions were answered in UTF-16": (
         MODERN,
         (
