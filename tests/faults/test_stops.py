@@ -2,6 +2,7 @@
 
 import pytest
 
+from proxy.serve import drain
 from tests.faults.stage import stage
 
 
@@ -12,7 +13,7 @@ async def test_an_idle_client_that_does_not_close_its_side_holds_up_no_stop(
     async with stage() as on:
         client = await on.session(tls=tls)
         client.writer.transport.pause_reading()
-        await on.proxy.drain()
+        await drain(on.proxy)
         assert not [record for record in caplog.records if "cut off" in record.message]
         assert not on.proxy.sessions
         client.abort()
