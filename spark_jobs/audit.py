@@ -12,7 +12,7 @@ from spark_jobs.verdict import Verdict
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from spark_jobs.day import Day
+    from spark_jobs.day import Period
 
 _EXAMPLES: Final = 5
 """Reads of each finding that a report shows."""
@@ -29,7 +29,7 @@ class Log:
         live: how many were still open.
         unread: files that seem to hold records and cannot be read.
         unknown: files that were not taken for segments.
-        day: what is judged; None for all of it.
+        period: what is judged; None for all of it.
         notes: sentences for the report.
         binlogs: a directory of binary logs to compare it with.
     """
@@ -40,7 +40,7 @@ class Log:
     live: int
     unread: Sequence[str] = ()
     unknown: Sequence[str] = ()
-    day: "Day | None" = None
+    period: "Period | None" = None
     notes: Sequence[str] = ()
     binlogs: Path | None = None
 
@@ -88,10 +88,10 @@ def judge(
         return [Row(row.asDict(recursive=True)) for row in rows]
 
     def during(table: "DataFrame", column: str) -> "DataFrame":
-        """What of a table is the day's: the rest was read for its sake."""
-        if log.day is None:
+        """What of a table is to be judged: the rest was read for its sake."""
+        if log.period is None:
             return table
-        return table.where(f"{column} >= {log.day.begin_us} and {column} < {log.day.end_us}")
+        return table.where(f"{column} >= {log.period.begin_us} and {column} < {log.period.end_us}")
 
     stage("reading records and what primaries said")
     numbered = ingest.number(log.parsed.where("fault is null")).persist()
@@ -100,7 +100,7 @@ def judge(
     timed, error_us = found.corrected(records), max(found.error_us, clock_error_us)
     history = primary_history.learn(timed, error_us)
     stage("judging reads")
-    judged = during(consistency_audit.transform(timed, history, error_us), "arrived_us")
+    judged = consistency_audit.transform(timed, history, error_us, log.period)
     judged.write.mode("overwrite").parquet(str(out / "reads"))
     judged = spark.read.parquet(str(out / "reads"))
     lapsed = during(procedure.transform(timed), "arrived_us")
@@ -151,7 +151,7 @@ def judge(
         binlogs=None
         if log.binlogs is None
         else binlog_findings.look(
-            spark, log.binlogs, timed, out, error_us, clock_error_us, log.day
+            spark, log.binlogs, timed, out, error_us, clock_error_us, log.period
         ),
     )
     history.past.unpersist()

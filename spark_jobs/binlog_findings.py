@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from spark_jobs.day import Day
+from spark_jobs.day import Period
 from spark_jobs.markdown import counted
 from spark_jobs.row import Row
 from spark_jobs.store.store import Span
@@ -66,7 +66,7 @@ def look(
     out: Path,
     clock_error_us: int,
     vouched_us: int,
-    day: Day | None = None,
+    period: Period | None = None,
 ) -> BinlogFindings:
     """Compare a log with binary logs, and write the tables ``unreported`` and ``contradicted``.
 
@@ -77,7 +77,7 @@ def look(
         out: for the tables.
         clock_error_us: by which the clocks of proxies may differ, µs.
         vouched_us: by which all clocks may, as the operator says; 0 if nobody does.
-        day: what is told of; None for all. Of the days beside it, records tell what has a name,
+        period: what is told of; None for all. Of the time beside it, records tell what has a name,
             when it was sent, and whom a proxy met again.
     """
     from spark_jobs import binlog_evidence, binlog_source
@@ -89,7 +89,7 @@ def look(
     def first(table: "DataFrame", *order: str) -> list[Row]:
         return [Row(row.asDict()) for row in table.orderBy(*order).limit(_SHOWN).collect()]
 
-    def during(table: "DataFrame", span: Span | Day | None, *columns: str) -> "DataFrame":
+    def during(table: "DataFrame", span: Period | None, *columns: str) -> "DataFrame":
         if span is None:
             return table
         moments = (f"({it} >= {span.begin_us} and {it} < {span.end_us})" for it in columns)
@@ -98,12 +98,12 @@ def look(
     binlog_source.register(spark)
     stamps = ("original_us", "immediate_us")
     read = spark.read.format(binlog_source.NAME).load(str(place))
-    transactions = kept(during(read, day and Span(day), *stamps), "transactions")
-    (counts,) = binlog_evidence.summary(during(transactions, day, *stamps)).collect()
+    transactions = kept(during(read, period and Span(period), *stamps), "transactions")
+    (counts,) = binlog_evidence.summary(during(transactions, period, *stamps)).collect()
     unnamed = binlog_evidence.unreported(records, transactions, clock_error_us)
-    unreported = kept(during(unnamed, day, "original_us"), "unreported")
+    unreported = kept(during(unnamed, period, "original_us"), "unreported")
     late = binlog_evidence.contradicted(records, transactions, clock_error_us, vouched_us or None)
-    contradicted = kept(during(late, day, "claimed_us"), "contradicted")
+    contradicted = kept(during(late, period, "claimed_us"), "contradicted")
     return BinlogFindings(
         transactions=counts["transactions"],
         files=counts["files"],

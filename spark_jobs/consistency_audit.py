@@ -8,11 +8,12 @@ reported, that ``own_known`` is true only of commands that leave nothing unnamed
 which acknowledged a write shows it.
 """
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as fn
 
 from spark_jobs import evidence, groups
 from spark_jobs.columns import settle
+from spark_jobs.day import Period
 from spark_jobs.judge import Judge
 from spark_jobs.ordered_pass import ordered_pass
 from spark_jobs.primary_history import History
@@ -20,33 +21,44 @@ from spark_jobs.schema import JUDGED, RUN, VERDICTS
 from spark_jobs.verdict import Verdict
 
 
-def transform(records: DataFrame, history: History, clock_error_us: int = 0) -> DataFrame:
-    """Judge every read.
+def transform(
+    records: DataFrame, history: History, clock_error_us: int = 0, period: Period | None = None
+) -> DataFrame:
+    """Judge every read that arrived in a period.
 
     Args:
         records: NUMBERED without repeats.
         history: the primary's, of the same records.
         clock_error_us: by how much the clocks of proxies may differ, µs.
+        period: None for all time. Records of other times count, and are not judged.
 
     Returns:
         JUDGED: one row per read.
     """
     if history.facts is None or clock_error_us:
-        return _by_the_judge(records, history, clock_error_us, None)
+        return _by_the_judge(records, history, clock_error_us, None, period)
     settled = settle.transform(records, history, history.facts)
+    reads = settled.reads if period is None else settled.reads.where(_within(period))
     if settled.left.isEmpty():
-        return settled.reads
-    return settled.reads.unionByName(_by_the_judge(records, history, clock_error_us, settled.left))
+        return reads
+    return reads.unionByName(_by_the_judge(records, history, clock_error_us, settled.left, period))
 
 
 def _by_the_judge(
-    records: DataFrame, history: History, clock_error_us: int, only: DataFrame | None
+    records: DataFrame,
+    history: History,
+    clock_error_us: int,
+    only: DataFrame | None,
+    period: Period | None,
 ) -> DataFrame:
     """Go through the groups of these reads (`columns.settle.Settled.left`) record by record."""
     backing = evidence.transform(records, history)
     events = groups.transform(records, backing, history, clock_error_us)
     if only is not None:
         events = _of(events, only)
+    if period is not None:
+        judges = fn.col("judges") & _within(period)
+        events = events.withColumn("judges", judges).where(fn.col("judges") | fn.col("learns"))
     known = {
         "terms": history.terms,
         "confirmations": history.confirmations,
@@ -56,6 +68,11 @@ def _by_the_judge(
     }
     handler = type("_JudgeWithHistory", (Judge,), known)
     return ordered_pass(events, groups.GROUP, groups.ORDER, handler, JUDGED)
+
+
+def _within(period: Period) -> Column:
+    arrived = fn.col("arrived_us")
+    return (arrived >= period.begin_us) & (arrived < period.end_us)
 
 
 def _of(events: DataFrame, reads: DataFrame) -> DataFrame:

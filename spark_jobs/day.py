@@ -1,13 +1,32 @@
-"""A day of the log, by UTC: what an audit judges."""
+"""What an audit judges of a log: a day, or hours; by UTC."""
 
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from typing import Final, Self
+from typing import Final, NamedTuple, Protocol, Self
 
 DAY_US: Final = 86_400_000_000
 HOUR_US: Final = 3_600_000_000
 
 _EPOCH: Final = date(1970, 1, 1)
+
+
+class Period(Protocol):
+    """From one hour to another."""
+
+    @property
+    def begin_us(self) -> int:
+        """Its first microsecond."""
+
+    @property
+    def end_us(self) -> int:
+        """The first microsecond behind it."""
+
+
+class Hours(NamedTuple):
+    """Some of them, one after the other."""
+
+    begin_us: int
+    end_us: int
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -66,3 +85,9 @@ class Day:
     def after(self) -> Self:
         """The day after it."""
         return type(self)(self.date + timedelta(1))
+
+
+def hour_us(hour: str) -> int:
+    """The first microsecond of an hour, ``YYYY-MM-DDTHH``."""
+    date, _, number = hour.partition("T")
+    return Day.parse(date).begin_us + int(number) * HOUR_US

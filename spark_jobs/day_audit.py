@@ -104,13 +104,13 @@ def _judge(
     if late:
         told.append(f"Came after {day} was judged: {named(late)}.")
     log = audit.Log(
-        name=str(chosen.log),
+        name=chosen.name,
         parsed=parquet.read(spark, store, Span(day), listing.live),
         complete=store.segments(day),
         live=len(listing.live),
         unread=listing.unread,
         unknown=listing.unknown,
-        day=day,
+        period=day,
         binlogs=chosen.binlogs,
     )
     staged = results.stage()

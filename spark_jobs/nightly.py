@@ -15,9 +15,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from spark_jobs import archive, audit, day_audit, options
+from spark_jobs import archive, audit, day_audit, live, mirror, options
 from spark_jobs.counter_example import contradiction, counter_example, lost_writes
-from spark_jobs.findings import UNDECIDED, VIOLATED, Findings
+from spark_jobs.findings import CLEAN, UNDECIDED, VIOLATED, Findings
 from spark_jobs.options import Options, UsageError
 from spark_jobs.progress import Progress
 from spark_jobs.report import page, textfile, written
@@ -62,12 +62,12 @@ def run_with(chosen: Options, spark: "SparkSession | None" = None) -> int:
     begun_s, begun = time.time(), time.monotonic()
     judged: list[Findings] = []
     code = _checked(chosen, spark, judged)
-    if chosen.textfile is None:
+    if chosen.textfile is None or chosen.live:
         return code
     try:
         textfile.write(
             chosen.textfile,
-            log=str(chosen.log),
+            log=chosen.name,
             exit_code=code,
             begun_s=begun_s,
             duration_s=time.monotonic() - begun,
@@ -86,7 +86,7 @@ def _checked(chosen: Options, spark: "SparkSession | None", judged: list[Finding
         return _undecided(missing)
     if chosen.binlogs is not None and find_spec("pyarrow") is None:
         return _undecided("--binlogs needs PyArrow: pip install 'tidegate[audit]'")
-    if not chosen.log.is_dir():
+    if not chosen.remote and not chosen.log.is_dir():
         return _undecided(f"There is no directory {chosen.log}.")
     try:
         chosen.out.mkdir(parents=True, exist_ok=True)
@@ -101,46 +101,88 @@ def _run(chosen: Options, given: "SparkSession | None", judged: list[Findings]) 
     from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # it has no types
     from pyspark.errors import PySparkException
 
+    progress = Progress()
+    try:
+        if chosen.live:
+            return _run_live(chosen, given, progress)
+        if chosen.remote:
+            return _run_there(chosen, chosen.remote, given, judged, progress)
+        return _run_once(chosen, given, judged, progress)
+    except (PySparkException, Py4JError, RuntimeError) as error:
+        # Where the error is Java's, the first line only says what was called.
+        told = " ".join(str(error).strip().split("\n")[:2])
+        return _undecided(f"Spark failed, see {chosen.out / 'spark.log'}: {told}")
+    finally:
+        progress.end()
+
+
+def _run_live(chosen: Options, given: "SparkSession | None", progress: Progress) -> int:
+    progress.stage("starting Spark")
+    with _session(chosen, given) as spark:
+        live.run(spark, chosen, progress, _shared(chosen, given))
+    return CLEAN
+
+
+def _run_there(
+    chosen: Options,
+    uri: str,
+    given: "SparkSession | None",
+    judged: list[Findings],
+    progress: Progress,
+) -> int:
+    """Audit a log that only Spark can read."""
+    progress.stage("starting Spark")
+    with _session(chosen, given) as spark:
+        progress.stage(f"fetching segments of {uri}")
+        chosen.log.mkdir(exist_ok=True)
+        mirror.fetch(spark, uri, chosen.log)
+        return _run_once(chosen, spark, judged, progress)
+
+
+def _run_once(
+    chosen: Options,
+    given: "SparkSession | None",
+    judged: list[Findings],
+    progress: Progress,
+) -> int:
     from spark_jobs import segments as files
 
-    log, out = chosen.log, chosen.out
-    progress, begun = Progress(), time.monotonic()
+    log, out, begun = chosen.log, chosen.out, time.monotonic()
     days: list[day_audit.Judged] = []
-    # Where others work, they must see it.
-    shared = None if given is None and is_local(chosen.master) else out
+    shared = _shared(chosen, given)
     with tempfile.TemporaryDirectory(prefix="tidegate-audit-", dir=shared) as folder:
         scratch = Path(folder)
         listing = files.list_segments(log, scratch, out)
         # Of a day, all may have been taken already.
         if not (listing.closed or listing.live or chosen.day):
             unread = "".join(f"\nNot read: {name}" for name in listing.unread)
-            return _undecided(f"There is no segment date=YYYY-MM-DD/*.jsonl in {log}.{unread}")
+            return _undecided(
+                f"There is no segment date=YYYY-MM-DD/*.jsonl in {chosen.name}.{unread}"
+            )
         progress.stage("starting Spark")
-        try:
-            with _session(chosen, given) as spark:
-                if chosen.day is None:
-                    judged.append(_judge(spark, listing, scratch, chosen, progress))
+        with _session(chosen, given) as spark:
+            if chosen.day is None:
+                judged.append(_judge(spark, listing, scratch, chosen, progress))
+                progress.end()
+                _tell(judged[-1])
+            else:
+                stage = progress.stage
+                for one in day_audit.judge(spark, chosen, chosen.day, listing, scratch, stage):
                     progress.end()
-                    _tell(judged[-1])
-                else:
-                    stage = progress.stage
-                    for one in day_audit.judge(spark, chosen, chosen.day, listing, scratch, stage):
-                        progress.end()
-                        # At once: it is kept, whatever becomes of the days behind it.
-                        _tell_day(one, is_first=not days)
-                        days.append(one)
-        except (PySparkException, Py4JError, RuntimeError) as error:
-            # Where the error is Java's, the first line only says what was called.
-            told = " ".join(str(error).strip().split("\n")[:2])
-            return _undecided(f"Spark failed, see {out / 'spark.log'}: {told}")
-        finally:
-            progress.end()
+                    # At once: it is kept, whatever becomes of the days behind it.
+                    _tell_day(one, is_first=not days)
+                    days.append(one)
     judged += (it.findings for it in days)
     shown = day_audit.shown(days) if days else judged[-1]
     report = written.write(shown, out, written.kept(out), time.monotonic() - begun)
     print(f"Report: {report}")
     codes = {findings.exit_code for findings in judged}
     return VIOLATED if VIOLATED in codes else max(codes)
+
+
+def _shared(chosen: Options, given: "SparkSession | None") -> Path | None:
+    """Where others see what is unpacked; None where nobody else works."""
+    return None if given is None and is_local(chosen.master) else chosen.out
 
 
 @contextmanager
@@ -167,7 +209,7 @@ def _judge(
 
     segments = files.make_readable(listing, scratch)
     log = audit.Log(
-        name=str(chosen.log),
+        name=chosen.name,
         parsed=ingest.parse(ingest.read(spark, segments)),
         complete=len(segments.complete),
         live=len(segments.live),

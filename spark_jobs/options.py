@@ -19,6 +19,7 @@ _EXAMPLES: Final = """\
 examples:
   tidegate audit --log /var/log/tidegate
   tidegate audit --log /var/log/tidegate --date yesterday --min-coverage 0.999
+  tidegate audit --log /var/log/tidegate --live --metrics 127.0.0.1:9478
 """
 
 
@@ -33,22 +34,35 @@ class Options:
     Attributes:
         log: the directory that holds ``date=YYYY-MM-DD/*.jsonl``, also as ``.gz`` or ``.zst``.
         out: where the report and the tables go.
+        remote: URI of the log where only Spark can read it; `log` is a copy then.
         day: what is judged, and kept; None for all that the log holds, and kept until the next.
         master: Spark's URL of a cluster; None for this machine.
         binlogs: a directory of binary logs that are compared with the log; None for none.
         min_coverage: share of the promised reads that must have been judged for a verdict, 0 to 1.
         clock_error_us: by how much the clocks of proxies may differ, µs.
         textfile: where metrics go for Prometheus' node exporter; None for nowhere.
+        live: go on judging the newest hours as segments come.
+        window: how many hours, if so.
+        metrics: host and port that serve metrics, if so; None for none.
     """
 
     log: Path
     out: Path
+    remote: str | None = None
     day: Day | None = None
     master: str | None = None
     binlogs: Path | None = None
     min_coverage: float = 1.0
     clock_error_us: int = 0
     textfile: Path | None = None
+    live: bool = False
+    window: int = 1
+    metrics: tuple[str, int] | None = None
+
+    @property
+    def name(self) -> str:
+        """What reports and metrics call the log."""
+        return self.remote or str(self.log)
 
 
 def parse(arguments: Sequence[str] | None = None) -> Options:
@@ -64,7 +78,11 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "--log", type=_directory, required=True, metavar="DIR", help="directory of the routing log"
+        "--log",
+        type=_log,
+        required=True,
+        metavar="DIR",
+        help="directory of the routing log, or its URI for Spark: s3a://…, hdfs://…",
     )
     parser.add_argument(
         "--out", type=_directory, metavar="DIR", help="for the report and the tables (LOG/_audit)"
@@ -106,16 +124,43 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
         metavar="PATH",
         help="write metrics for Prometheus' node exporter to this file",
     )
+    parser.add_argument(
+        "--live", action="store_true", help="go on judging the newest hours, until stopped"
+    )
+    parser.add_argument(
+        "--window", type=_hours, metavar="HOURS", help="with --live: how many hours (1)"
+    )
+    parser.add_argument(
+        "--metrics",
+        type=_address,
+        metavar="HOST:PORT",
+        help="with --live: serve metrics for Prometheus there",
+    )
     chosen = parser.parse_args(arguments)
+    if chosen.live and (chosen.date or chosen.binlogs):
+        parser.error("--live judges neither days nor binary logs: leave out --date and --binlogs")
+    if not chosen.live and (chosen.window or chosen.metrics):
+        parser.error("--window and --metrics go with --live")
+    remote = chosen.log if isinstance(chosen.log, str) else None
+    if remote and chosen.out is None:
+        parser.error(f"{remote} needs --out: a directory of this machine")
+    if remote and chosen.live:
+        parser.error(f"--live watches a directory of this machine, which {remote} is not")
+    out = place(chosen.log, chosen.out)
     return Options(
-        log=chosen.log,
-        out=place(chosen.log, chosen.out),
+        log=out / "mirror" if remote else chosen.log,
+        remote=remote,
+        # Of its own: it holds its directory as long as it runs.
+        out=out / "live" if chosen.live and chosen.out is None else out,
         day=chosen.date,
         master=chosen.master,
         binlogs=chosen.binlogs,
         min_coverage=chosen.min_coverage,
         clock_error_us=chosen.clock_error,
         textfile=chosen.textfile,
+        live=chosen.live,
+        window=chosen.window or 1,
+        metrics=chosen.metrics,
     )
 
 
@@ -129,12 +174,22 @@ class _Parser(argparse.ArgumentParser):
         raise UsageError(message)
 
 
-def _directory(text: str) -> Path:
+def _log(text: str) -> Path | str:
+    """A directory, or the URI of one that only Spark can read."""
     scheme, colon, rest = text.partition(":")
     if not colon or not re.fullmatch("[A-Za-z][A-Za-z0-9+.-]*", scheme) or Path(text).exists():
         return Path(text)
     if scheme.lower() == "file" and rest.startswith("/"):
         return Path(unquote(rest.removeprefix("//")))
+    if not rest.startswith("/"):
+        raise argparse.ArgumentTypeError(f"{text} is no directory, and no URI: want SCHEME:/…")
+    return text
+
+
+def _directory(text: str) -> Path:
+    found = _log(text)
+    if isinstance(found, Path):
+        return found
     raise argparse.ArgumentTypeError(
         f"{text} is no directory of this machine: mount it, at the same place on every machine of "
         "the cluster, or copy it to one"
@@ -146,6 +201,20 @@ def _day(text: str) -> Day:
         return Day.parse(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _hours(text: str) -> int:
+    hours = int(text)
+    if not 1 <= hours <= 48:
+        raise argparse.ArgumentTypeError(f"{text} is no window: want 1 to 48 hours")
+    return hours
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, colon, port = text.rpartition(":")
+    if not (colon and port.isascii() and port.isdigit() and int(port) < 1 << 16):
+        raise argparse.ArgumentTypeError(f"{text} is no address: want HOST:PORT")
+    return host.removeprefix("[").removesuffix("]") or "0.0.0.0", int(port)
 
 
 def _share(text: str) -> float:

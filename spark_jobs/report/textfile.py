@@ -2,12 +2,10 @@
 
 from pathlib import Path
 
-from prometheus_client import CollectorRegistry, Gauge, write_to_textfile
+from prometheus_client import write_to_textfile
 
 from spark_jobs.findings import Findings
-from spark_jobs.report import coverage
-from spark_jobs.report.losses import count_lost
-from spark_jobs.verdict import Verdict
+from spark_jobs.report.metrics import NIGHTLY, figures
 
 
 def write(
@@ -32,29 +30,12 @@ def write(
     Raises:
         OSError: it cannot be written.
     """
-    registry = CollectorRegistry()
-
-    def tell(name: str, meaning: str, value: float) -> None:
-        Gauge(f"tidegate_audit_{name}", meaning, ["log"], registry=registry).labels(log).set(value)
-
-    tell("last_run_timestamp_seconds", "When the last audit began.", begun_s)
-    tell("duration_seconds", "How long the last audit took.", duration_s)
-    tell("exit_code", "0 clean, 1 not kept, lost or contradicted, 2 nobody can tell.", exit_code)
-    if findings is not None:
-        violations = findings.reads(Verdict.VIOLATION)
-        tell("violations", "Reads that were not shown to see what they had to see.", violations)
-        tell("coverage_ratio", "Share of reads with a promise that were judged.", findings.coverage)
-        lost = count_lost(findings.lost)
-        tell("lost_transactions", "Transactions that were acknowledged and lost.", lost)
-        reads = Gauge(
-            "tidegate_audit_reads",
-            "Reads by what they were promised and what the audit says of them.",
-            ["log", "level", "scope", "verdict"],
-            registry=registry,
-        )
-        for promise in coverage.by_promise(findings):
-            for verdict in Verdict:
-                reads.labels(log, promise.level, promise.scope, verdict.value).set(
-                    promise.counts[verdict]
-                )
+    registry = figures(
+        NIGHTLY,
+        log=log,
+        exit_code=exit_code,
+        begun_s=begun_s,
+        duration_s=duration_s,
+        findings=findings,
+    )
     write_to_textfile(str(path), registry)

@@ -111,7 +111,7 @@ def quarantine(spark: SparkSession, paths: Sequence[Path]) -> DataFrame:
 
 
 def read(spark: SparkSession, store: Store, span: Span, live: Sequence[Path]) -> DataFrame:
-    """Read the hours of a log that a day's audit looks at.
+    """Read the hours of a log that an audit looks at.
 
     Args:
         spark: a session.
@@ -123,23 +123,22 @@ def read(spark: SparkSession, store: Store, span: Span, live: Sequence[Path]) ->
         PARSED.
     """
     records, others = store.folders(span)
-    day = f"date={span.day}/"
+    dated = fn.substring("file", len("date=") + 1, len("YYYY-MM-DD")).between(*span.dates)
     parsed = spark.createDataFrame([], PARSED)
     if records:
-        date, last = fn.col("date"), fn.lit(span.day.after.date)
         # Of partitions: what is not wanted is not opened.
-        within = (date >= fn.lit(span.day.before.date)) & (date <= last)
-        first_hour = (date < last) | (fn.col("hour") == 0)
-        placed = _placed(spark, store.records, records).where(within & first_hour)
+        hour = fn.unix_date("date") * 24 + fn.col("hour")
+        within = hour.between(span.begin_us // HOUR_US, (span.end_us - 1) // HOUR_US)
+        placed = _placed(spark, store.records, records).where(within)
         parsed = parsed.unionByName(placed.select(PARSED.names))
     if others:
         faults = spark.read.schema(PARSED).parquet(*ingest.names(others))
-        parsed = parsed.unionByName(faults.where(fn.col("file").startswith(day)))
+        parsed = parsed.unionByName(faults.where(dated))
     if live:
         parsed = parsed.unionByName(_parsed(spark, live))
     during = (fn.col("arrived_us") >= span.begin_us) & (fn.col("arrived_us") < span.end_us)
     whole = fn.col("fault").isNull()
-    return parsed.where((whole & during) | (~whole & fn.col("file").startswith(day)))
+    return parsed.where((whole & during) | (~whole & dated))
 
 
 def _placed(spark: SparkSession, base: Path, folders: Sequence[str]) -> DataFrame:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from spark_jobs.day import HOUR_US, Day
+from spark_jobs.day import DAY_US, HOUR_US, Day, Period, hour_us
 from spark_jobs.disk import sync, sync_all
 from spark_jobs.segments import Segment, readable
 from spark_jobs.store.manifest import Manifest, Taken, digest
@@ -30,34 +30,45 @@ BATCH_BYTES: Final = 8 << 30
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The hours of a log that a day's audit reads.
+    """The hours of a log that an audit reads.
 
     Attributes:
-        day: what is judged.
-        begin_us: the day before it begins, which warms up.
-        end_us: an hour behind the day: a new primary may tell then what became of its end.
+        judged: what is judged.
+        warm_up_us: how long before that it begins to read.
+        begin_us: when that is.
+        end_us: an hour behind what is judged: a new primary may tell then what became of its end.
     """
 
-    day: Day
+    judged: Period
+    warm_up_us: int = DAY_US
 
     @property
     def begin_us(self) -> int:
         """See above."""
-        return self.day.before.begin_us
+        return self.judged.begin_us - self.warm_up_us
 
     @property
     def end_us(self) -> int:
         """See above."""
-        return self.day.end_us + HOUR_US
+        return self.judged.end_us + HOUR_US
+
+    @property
+    def dates(self) -> tuple[str, str]:
+        """The first and the last day of what is judged."""
+        return str(Day.of(self.judged.begin_us)), str(Day.of(self.judged.end_us - 1))
 
     def has(self, hour: str) -> bool:
         """Whether an hour, ``YYYY-MM-DDTHH``, is among them."""
-        return f"{self.day.before}T00" <= hour <= f"{self.day.after}T00"
+        return self.begin_us <= hour_us(hour) < self.end_us
+
+    def has_faults(self, taken: Taken) -> bool:
+        """Whether a segment of these days has lines that are no record."""
+        first, last = self.dates
+        return bool(taken.faults) and first <= taken.date <= last
 
     def concerns(self, taken: Taken) -> bool:
-        """Whether a segment has records in these hours, or lines of the day that are none."""
-        lines = taken.faults and taken.date == str(self.day)
-        return bool(lines) or any(map(self.has, taken.hours))
+        """Whether a segment has records in these hours, or lines of these days that are none."""
+        return self.has_faults(taken) or any(map(self.has, taken.hours))
 
 
 class Counts(NamedTuple):
@@ -120,17 +131,17 @@ class Store:
         return len(new)
 
     def folders(self, span: Span) -> tuple[list[str], list[str]]:
-        """Folders of the records, and of the quarantine, that a day's audit reads."""
+        """Folders of the records, and of the quarantine, that an audit reads."""
         concerned = [it for it in self.manifest.taken if span.concerns(it)]
         records = {it.take for it in concerned if any(map(span.has, it.hours))}
-        faults = {it.take for it in concerned if it.faults and it.date == str(span.day)}
+        faults = {it.take for it in concerned if span.has_faults(it)}
         return (
             [str(self.records / f"take={take}") for take in sorted(records)],
             [str(self._quarantine / f"take={take}") for take in sorted(faults)],
         )
 
     def deleted(self, span: Span) -> list[str]:
-        """Hours of a day's audit whose records were taken and are there no more, sorted."""
+        """Hours of an audit whose records were taken and are there no more, sorted."""
         return sorted(
             {
                 hour
@@ -140,11 +151,24 @@ class Store:
             }
         )
 
-    def segments(self, day: Day) -> int:
-        """How many segments have records of a day."""
+    def segments(self, period: Period) -> int:
+        """How many segments have records of a day, or of hours."""
         return sum(
-            any(hour.startswith(f"{day}T") for hour in it.hours) for it in self.manifest.taken
+            any(period.begin_us <= hour_us(hour) < period.end_us for hour in it.hours)
+            for it in self.manifest.taken
         )
+
+    def prune(self, before_us: int) -> None:
+        """Delete the records of the hours that were over then; the manifest still knows them.
+
+        Raises:
+            OSError: they cannot be deleted.
+        """
+        for it in self.manifest.taken:
+            for hour in it.hours:
+                folder = self.records / f"take={it.take}" / _folder(hour)
+                if hour_us(hour) + HOUR_US <= before_us and folder.is_dir():
+                    shutil.rmtree(folder)
 
     def late(self, day: Day, take: int) -> list[str]:
         """Segments that concern a day and were taken after a take, sorted by name."""

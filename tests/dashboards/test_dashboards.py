@@ -8,6 +8,8 @@ import pytest
 
 from proxy.observe import families
 from routing.consistency.decision import Reason
+from spark_jobs.report.metrics import LIVE, NIGHTLY, figures
+from tests.spark_jobs.found import findings
 
 DASHBOARDS = Path(__file__).resolve().parents[2] / "dashboards"
 GRAFANA = DASHBOARDS / "grafana" / "tidegate.json"
@@ -17,6 +19,16 @@ DEFINITIONS = {
     definition.name: definition
     for definition in (*families.DEFINITIONS, *families.SUPERVISOR_DEFINITIONS)
 }
+
+
+AUDIT = {
+    metric.name: {label for sample in metric.samples for label in sample.labels}
+    for prefix in (NIGHTLY, LIVE)
+    for metric in figures(
+        prefix, log="", exit_code=0, begun_s=0, duration_s=0, findings=findings()
+    ).collect()
+}
+"""Metrics of audits, and their labels."""
 
 
 def metrics(text: str) -> set[str]:
@@ -29,7 +41,7 @@ def metrics(text: str) -> set[str]:
 def test_every_metric_is_defined(path: Path) -> None:
     named = metrics(path.read_text())
     assert named
-    assert named <= set(DEFINITIONS)
+    assert named <= {*DEFINITIONS, *AUDIT}
 
 
 def test_dashboard_shows_every_metric() -> None:
@@ -40,9 +52,10 @@ def test_dashboard_shows_every_metric() -> None:
 def test_every_label_is_one_of_its_metric(path: Path) -> None:
     text = path.read_text().replace('\\"', '"')
     for name, selector in re.findall(r"(tidegate_[a-z0-9_]+)\{([^}]*)\}", text):
-        definition = DEFINITIONS[re.sub(r"_(bucket|count|sum)$", "", name)]
+        family = re.sub(r"_(bucket|count|sum)$", "", name)
+        known = AUDIT.get(family) or DEFINITIONS[family].labels
         labels = set(re.findall(r"(\w+)\s*[=!]~?", selector))
-        assert labels <= {*definition.labels, "worker", "instance", "job"}, f"{name}{{{selector}}}"
+        assert labels <= {*known, "worker", "instance", "job"}, f"{name}{{{selector}}}"
 
 
 def test_every_reason_exists() -> None:

@@ -149,6 +149,8 @@ def test_an_audit_with_binary_logs(
     run.clock.now += 5_000_000
     run.known(7, "r1", f"{P}:1-2")
     other.known(9, "r1", f"{P}:1-2")
+    for one in (run, other):  # clocks are compared as long as both speak of the primary
+        one.probe("primary", f"{P}:1-2")
     # Its WAIT was true; only by its own clock was it early.
     for record in other.records:
         for name in ("arrived_us", "dispatched_us", "ended_us"):

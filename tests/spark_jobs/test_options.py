@@ -13,6 +13,22 @@ def test_the_log_is_enough() -> None:
     assert parse(["--log", "a"]).min_coverage == 1
 
 
+def test_a_log_that_only_spark_can_read_is_copied_beside_the_report() -> None:
+    chosen = parse(["--log=s3a://bucket/tidegate", "--out=b"])
+    assert (chosen.log, chosen.remote) == (Path("b/mirror"), "s3a://bucket/tidegate")
+    assert chosen.name == "s3a://bucket/tidegate"
+    assert parse(["--log=a"]).name == "a"
+
+
+def test_a_live_view_has_a_directory_of_its_own() -> None:
+    chosen = parse(["--log=a", "--live"])
+    assert (chosen.live, chosen.window, chosen.metrics) == (True, 1, None)
+    assert chosen.out == Path("a/_audit/live")
+    more = parse(["--log=a", "--live", "--window=6", "--metrics=[::1]:9478", "--out=b"])
+    assert (more.window, more.metrics, more.out) == (6, ("::1", 9478), Path("b"))
+    assert parse(["--log=a", "--live", "--metrics=:9478"]).metrics == ("0.0.0.0", 9478)
+
+
 def test_everything_may_be_said() -> None:
     said = [
         "--log=a",
@@ -41,12 +57,23 @@ def test_everything_may_be_said() -> None:
         (["--log=a", "--min-coverage=nan"], "want a number from 0 to 1"),
         (["--log=a", "--min-coverage=-0.1"], "want a number from 0 to 1"),
         (["--log=a", "--min-coverage=most"], "--min-coverage"),
+        (["--log=a", "--live", "--date=today"], "leave out --date and --binlogs"),
+        (["--log=a", "--live", "--binlogs=b"], "leave out --date and --binlogs"),
+        (["--log=a", "--window=2"], "--window and --metrics go with --live"),
+        (["--log=a", "--metrics=:1"], "--window and --metrics go with --live"),
+        (["--log=a", "--live", "--window=0"], "want 1 to 48 hours"),
+        (["--log=a", "--live", "--metrics=9478"], "want HOST:PORT"),
+        (["--log=a", "--live", "--metrics=a:65536"], "want HOST:PORT"),
+        (["--log=a", "--live", "--metrics=a:"], "want HOST:PORT"),
         (["--log=a", "--date=tomorrow"], "want YYYY-MM-DD, yesterday or today"),
         (["--log=a", "--clock-error=-1"], "want milliseconds"),
         (["--log=a", "--clock-error=inf"], "want milliseconds"),
-        (["--log=s3a://logs/tidegate"], "is no directory of this machine: mount it"),
+        (["--log=s3a://logs/tidegate"], "s3a://logs/tidegate needs --out"),
+        (["--log=hdfs:/a", "--out=b", "--live"], "--live watches a directory of this machine"),
+        (["--log=s3a:a", "--out=b"], "want SCHEME:/"),
+        (["--log=a", "--binlogs=s3a://b"], "is no directory of this machine: mount it"),
         (["--log=a", "--out=hdfs:/audit"], "is no directory of this machine: mount it"),
-        (["--log=file:a"], "is no directory of this machine"),
+        (["--log=file:a"], "is no directory, and no URI"),
         (["--log=a", "more"], "unrecognized arguments: more"),
         ([], "--log"),
     ],

@@ -1,0 +1,295 @@
+"""The live view: what it says is what an audit would say."""
+
+import os
+import signal
+import urllib.request
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from spark_jobs import audit, live, nightly
+from spark_jobs.day import HOUR_US, Day, hour_us
+from spark_jobs.live import Live
+from spark_jobs.options import Options
+from spark_jobs.progress import Progress
+from spark_jobs.report.metrics import Metrics
+from spark_jobs.verdict import Finding, Verdict
+from tests.spark_jobs.found import findings, verdict
+from tests.spark_jobs.nights import Nights
+from tests.spark_jobs.routing_log import save
+from tests.spark_jobs.simulation import PROMISES, Simulation
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from spark_jobs.audit import Log
+
+DAY = Day.parse("2026-11-30")
+
+
+class View:
+    """A view of a log whose segments name hours, by a clock that stands."""
+
+    def __init__(self, folder: Path) -> None:
+        self.nights = Nights(folder)
+        self.hour = "2026-11-30T06"
+        self.periods: list[tuple[int, int]] = []
+        self.notes: list[list[str]] = []
+        self.open()
+
+    def open(self, window: int = 1) -> None:
+        out = self.nights.out / "live"
+        out.mkdir(parents=True, exist_ok=True)
+        chosen = Options(log=self.nights.log, out=out, live=True, window=window)
+        progress = Progress()
+        self.live = Live(None, chosen, progress, clock=lambda: hour_us(self.hour) / 1e6)  # type: ignore[arg-type]  # it is not asked
+
+    def judge(self, spark: object, log: "Log", out: Path, *others: object) -> object:
+        assert log.period is not None
+        self.periods.append((log.period.begin_us, log.period.end_us))
+        self.notes.append(list(log.notes))
+        return findings(
+            verdicts=[verdict(Verdict.OK, Finding.WAITED, log.complete)], notes=log.notes
+        )
+
+
+@pytest.fixture
+def view(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> View:
+    pytest.importorskip("pyspark")
+    from spark_jobs.store import parquet
+
+    its = View(tmp_path)
+    monkeypatch.setattr(parquet, "stage", its.nights.stage)
+    monkeypatch.setattr(parquet, "read", lambda *_: None)
+    monkeypatch.setattr(audit, "judge", its.judge)
+    return its
+
+
+def hours(first: str, count: int = 1) -> tuple[int, int]:
+    return hour_us(first), hour_us(first) + count * HOUR_US
+
+
+def test_the_newest_hours_are_judged_whenever_segments_come(view: View) -> None:
+    assert view.live.look() is None
+    view.nights.write("a", "2026-11-30T03", "2026-11-30T04")
+    first = view.live.look()
+    assert first is not None
+    assert first.promised == 1
+    assert view.live.look() is None  # nothing came
+    view.nights.write("b", "2026-11-30T04")
+    second = view.live.look()
+    assert second is not None
+    assert second.promised == 2
+    view.nights.write("c", "2026-11-30T05")
+    assert view.live.look() is not None
+    assert view.periods == [hours(f"2026-11-30T0{hour}") for hour in (4, 4, 5)]
+    assert view.notes[-1] == [
+        "Judged live: reads that arrived from 2026-11-30 05:00 to 2026-11-30 06:00 (UTC), by what "
+        "has come of the log so far."
+    ]
+    out = view.nights.out / "live"
+    assert "Judged live" in (out / "report.md").read_text()
+    assert (out / "report.html").exists()
+
+
+def test_a_view_that_is_opened_again_shows_what_it_had(view: View) -> None:
+    view.nights.write("a", "2026-11-30T04")
+    view.live.look()
+    view.open(window=3)
+    found = view.live.look()
+    assert found is not None
+    assert found.promised == 1
+    assert view.periods == [hours("2026-11-30T04"), hours("2026-11-30T02", 3)]
+
+
+def test_late_segments_are_judged_as_long_as_the_window_has_them(view: View) -> None:
+    view.open(window=2)
+    view.nights.write("a", "2026-11-30T05")
+    view.live.look()
+    view.nights.write("b", "2026-11-30T04")
+    view.nights.write("c", "2026-11-30T03")
+    found = view.live.look()
+    assert found is not None
+    assert found.promised == 2
+    assert view.notes[-1][1:] == [
+        "Of 1 segment that came, all records are older than that: the nightly audit judges them."
+    ]
+
+
+def test_hours_that_have_not_come_move_no_window(view: View) -> None:
+    view.nights.write("a", "2026-11-30T05")
+    view.nights.write("wrong clock", "2031-01-01T00")
+    view.live.look()
+    assert view.periods == [hours("2026-11-30T05")]
+
+
+def test_what_the_window_has_left_goes_from_the_store(view: View) -> None:
+    view.nights.write("a", "2026-11-30T03", "2026-11-30T04", "2026-11-30T05", "2031-01-01T00")
+    view.live.look()
+    folders = (view.nights.out / "live" / "store" / "records").glob("*/*/*")
+    assert {f"{it.parent.name} {it.name}" for it in folders} == {
+        "date=2026-11-30 hour=4",
+        "date=2026-11-30 hour=5",
+        "date=2031-01-01 hour=0",
+    }
+
+
+def test_days_before_the_window_are_not_taken(view: View) -> None:
+    old = view.nights.write("old", "2026-11-30T05")
+    folder = view.nights.log / "date=2026-11-28"
+    folder.mkdir()
+    old.rename(folder / "old.jsonl")
+    assert view.live.look() is None
+    view.nights.write("a", "2026-11-30T05")
+    found = view.live.look()
+    assert found is not None
+    assert found.promised == 1
+
+
+def served(port: int) -> dict[str, float]:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+        text = answer.read().decode()
+    families = text_string_to_metric_families(text)
+    return {
+        sample.name: sample.value
+        for family in families
+        for sample in family.samples
+        if sample.labels == {"log": "/log"}
+    }
+
+
+def free_port() -> int:
+    import socket
+
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
+
+
+def test_metrics_are_served(tmp_path: Path) -> None:
+    metrics, port = Metrics("/log"), free_port()
+    with metrics.served(("127.0.0.1", port)):
+        assert served(port) == {}
+        metrics.tell(findings(), begun_s=1.8e9, duration_s=2.5)
+        told = served(port)
+        assert told["tidegate_audit_live_violations"] == 0
+        broken = [verdict(Verdict.VIOLATION, Finding.NO_PROOF, 3)]
+        metrics.tell(findings(verdicts=broken), begun_s=1.8e9 + 9, duration_s=2.5)
+        told = served(port)
+        with (
+            pytest.raises(OSError, match=f"127.0.0.1:{port} cannot serve metrics"),
+            Metrics("/log").served(("127.0.0.1", port)),
+        ):
+            pass
+    assert told == {
+        "tidegate_audit_live_last_run_timestamp_seconds": 1.8e9 + 9,
+        "tidegate_audit_live_duration_seconds": 2.5,
+        "tidegate_audit_live_exit_code": 1,
+        "tidegate_audit_live_violations": 3,
+        "tidegate_audit_live_coverage_ratio": 1,
+        "tidegate_audit_live_lost_transactions": 0,
+        "tidegate_audit_live_lapses": 0,
+        "tidegate_audit_live_newest_record_timestamp_seconds": 86_400 - 1e-6,
+    }
+    metrics.write(tmp_path / "live.prom")
+    assert 'tidegate_audit_live_violations{log="/log"} 3.0' in (tmp_path / "live.prom").read_text()
+
+
+class Query:
+    """Runs until it is told to stop."""
+
+    def __init__(self) -> None:
+        self.is_stopped = False
+
+    def awaitTermination(self, _timeout: float) -> bool:  # noqa: N802 - Spark's name
+        os.kill(os.getpid(), signal.SIGTERM)
+        return False
+
+    def stop(self) -> None:
+        self.is_stopped = True
+
+
+def test_a_signal_ends_it(view: View, monkeypatch: pytest.MonkeyPatch) -> None:
+    view.nights.write("a", "2026-11-30T05")
+    query = Query()
+    monkeypatch.setattr(Live, "follow", lambda *_: query)
+    before = signal.getsignal(signal.SIGTERM)
+    chosen = Options(log=view.nights.log, out=view.nights.out / "live", live=True)
+    live.run(None, chosen, Progress())  # type: ignore[arg-type]  # it is not asked
+    assert query.is_stopped
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_an_error_of_the_log_is_told_as_such(
+    view: View, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = view.nights.write("a", "2026-11-22T05")
+    monkeypatch.setattr(nightly, "what_is_missing", lambda: None)
+    monkeypatch.setattr(nightly, "start_spark", lambda *_: Query())
+    monkeypatch.setattr(nightly.live.time, "time", lambda: hour_us("2026-11-22T06") / 1e6)
+
+    def follow(its: Live, _trigger: object) -> Query:
+        from pyspark.errors import StreamingQueryException
+
+        class Failing(Query):
+            def awaitTermination(self, _timeout: float) -> bool:  # noqa: N802 - Spark's name
+                path.write_text("2026-11-22T04")
+                try:
+                    its.look()
+                except OSError as error:
+                    its.error = error
+                raise StreamingQueryException("foreachBatch failed")
+
+        return Failing()
+
+    monkeypatch.setattr(Live, "follow", follow)
+    assert nightly.main(["--log", str(view.nights.log), "--live"]) == 2
+    assert f"{path} changed after the audit had taken it" in capsys.readouterr().err
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(900)
+def test_its_verdicts_are_the_audits(spark: "SparkSession", tmp_path: Path) -> None:
+    from tests.spark_jobs.test_simulation import judge
+
+    simulation = Simulation(21)
+    simulation.run(1800, failover=True)
+    runs = simulation.finish()
+    planted = simulation.spoil(1)
+    log, out, waiting = tmp_path / "log", tmp_path / "out", []
+    out.mkdir()
+    for run in runs:
+        records, third = run.records, len(run.records) // 3
+        for number in range(3):
+            run.records = records[number * third : (number + 1) * third if number < 2 else None]
+            (path,) = save(log, run)
+            named = path.with_name(f"gate-0-{run.name}-{number}.jsonl")
+            path.rename(named)
+            # One segment is late, and the others' last ones are not yet there.
+            if number == 2 if run is not runs[0] else number == 1:
+                waiting.append(named.rename(tmp_path / named.name))
+    chosen = Options(log=log, out=out, live=True)
+
+    def look() -> list[tuple[object, ...]]:
+        its = Live(spark, chosen, Progress(), clock=lambda: (DAY.begin_us + HOUR_US) / 1e6)
+        its.follow({"availableNow": True}).awaitTermination()
+        return said(spark.read.parquet(str(out / "reads")))
+
+    def said(judged: "DataFrame") -> list[tuple[object, ...]]:
+        columns = ("proxy", "run", "seq", "verdict", "finding", "missing", "claimed", "shown")
+        return sorted(map(tuple, judged.select(*columns).collect()), key=repr)
+
+    first = look()
+    for path in waiting:
+        path.rename(log / "date=2026-11-30" / path.name)
+    second = look()
+    (tmp_path / "scratch").mkdir()
+    whole = said(judge(spark, log, tmp_path / "scratch")[0])
+    assert second == whole
+    assert len(planted) == len(PROMISES)
+    assert {(row[1], row[2]) for row in second if row[3] == Verdict.VIOLATION} == set(planted)
+    assert len(first) < len(second)
+    undecided = [row for row in first if row[3] == Verdict.NOT_JUDGED]
+    assert undecided
