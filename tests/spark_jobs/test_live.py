@@ -3,6 +3,7 @@
 import os
 import signal
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from spark_jobs import audit, live, nightly
 from spark_jobs.day import HOUR_US, Day, hour_us
+from spark_jobs.findings import Findings
 from spark_jobs.live import Live
 from spark_jobs.options import Options
 from spark_jobs.progress import Progress
@@ -228,7 +230,7 @@ def test_an_error_of_the_log_is_told_as_such(
     path = view.nights.write("a", "2026-11-22T05")
     monkeypatch.setattr(nightly, "what_is_missing", lambda: None)
     monkeypatch.setattr(nightly, "start_spark", lambda *_: Query())
-    monkeypatch.setattr(nightly.live.time, "time", lambda: hour_us("2026-11-22T06") / 1e6)
+    monkeypatch.setattr("spark_jobs.live.time.time", lambda: hour_us("2026-11-22T06") / 1e6)
 
     def follow(its: Live, _trigger: object) -> Query:
         from pyspark.errors import StreamingQueryException
@@ -249,11 +251,32 @@ def test_an_error_of_the_log_is_told_as_such(
     assert f"{path} changed after the audit had taken it" in capsys.readouterr().err
 
 
+def reads_alone(_spark: object, log: "Log", out: Path, *_others: object) -> Findings:
+    """Judge a log, and leave out what reports tell besides, which takes most of the time."""
+    from spark_jobs import consistency_audit, ingest, primary_history
+
+    records = ingest.number(log.parsed.where("fault is null")).persist()
+    history = primary_history.learn(records)
+    judged = consistency_audit.transform(records, history, 0, log.period)
+    judged.write.mode("overwrite").parquet(str(out / "reads"))
+    records.unpersist()
+    return findings()
+
+
 @pytest.mark.spark
 @pytest.mark.timeout(900)
-def test_its_verdicts_are_the_audits(spark: "SparkSession", tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "judge_it", [reads_alone, pytest.param(audit.judge, marks=pytest.mark.deep)]
+)
+def test_its_verdicts_are_the_audits(
+    spark: "SparkSession",
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    judge_it: Callable[..., Findings],
+) -> None:
     from tests.spark_jobs.test_simulation import judge
 
+    monkeypatch.setattr(audit, "judge", judge_it)
     simulation = Simulation(21)
     simulation.run(1800, failover=True)
     runs = simulation.finish()
