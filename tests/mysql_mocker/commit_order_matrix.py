@@ -12,7 +12,7 @@ from typing import Protocol
 from protocol.gtid import GtidSet
 from protocol.response import ErrPacket
 from tests.mysql_mocker.raw_client import RawClient
-from tests.mysql_mocker.waiting import until
+from tests.support.waiting import until
 
 HELD = "UPDATE held SET v = {} WHERE id = 1"
 LAYOUT = (

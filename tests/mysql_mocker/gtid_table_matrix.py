@@ -10,7 +10,7 @@ from typing import Protocol
 from protocol.gtid import GtidSet
 from protocol.response import ErrPacket
 from tests.mysql_mocker.raw_client import RawClient
-from tests.mysql_mocker.waiting import until
+from tests.support.waiting import until
 
 A = "aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa"
 B = "bbbbbbbb-bbbb-bbbb-bbbb-bbbbbbbbbbbb"

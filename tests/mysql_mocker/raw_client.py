@@ -1,19 +1,16 @@
 """A client that shows a server's packets as they are."""
 
 import contextlib
-import socket
 from dataclasses import dataclass, field
-from typing import Self
 
 from protocol import session_track
-from protocol.authentication import ClientAuthentication
+from protocol.command import com_query
 from protocol.constants import MAX_PACKET_PAYLOAD, Capability, ServerStatus
 from protocol.gtid import GtidSet
-from protocol.handshake import HandshakeResponse41, HandshakeV10
 from protocol.packet import frame
-from protocol.response import EofPacket, ErrPacket, OkPacket
+from protocol.response import EOF_HEADER, ERR_HEADER, OK_HEADER, EofPacket, ErrPacket, OkPacket
 from protocol.resultset import ColumnDefinition41, parse_text_row
-from tests.support.packet_reader import PacketReader
+from tests.support.raw_connection import RawConnection
 
 TRACKING = Capability.CLIENT_SESSION_TRACK | Capability.CLIENT_DEPRECATE_EOF
 LOGIN = (
@@ -66,8 +63,8 @@ class Reply:
         return [change for change in found if change is not None]
 
 
-class RawClient:
-    """A connection on which commands are sent as bytes.
+class RawClient(RawConnection):
+    """A connection on which commands are sent as bytes, and their answers read as results.
 
     Args:
         flags: capabilities besides those that every login needs.
@@ -81,79 +78,26 @@ class RawClient:
         database: str | None = "test",
         flags: int = TRACKING | Capability.CLIENT_MULTI_STATEMENTS,
     ) -> None:
+        super().__init__("127.0.0.1", port)
         self.address = (port, user, password, database)
-        self._socket = socket.create_connection(("127.0.0.1", port))
-        self._socket.settimeout(20)
-        self._reader = PacketReader(1 << 26)
-        greeting = HandshakeV10.parse(self.read_packet())
-        self.id = greeting.thread_id
-        self.capabilities = (LOGIN | Capability(flags)) & greeting.capabilities
-        self._log_in(greeting, user, password.encode(), database)
-
-    def _log_in(
-        self, greeting: HandshakeV10, user: str, password: bytes, database: str | None
-    ) -> None:
-        exchange = ClientAuthentication(password, greeting.auth_plugin, greeting.nonce, False)
-        reply: bytes | None = HandshakeResponse41(
-            capabilities=self.capabilities,
-            max_packet_size=1 << 26,
-            character_set=255,
-            username=user,
-            auth_response=exchange.initial_response(),
-            database=database,
-            auth_plugin=greeting.auth_plugin,
-            attributes={},
-            zstd_level=0,
-        ).serialise()
-        while True:
-            if reply is not None:
-                self.send(reply, self._reader.sequence_id)
-                self._reader.sequence_id += 1
-            payload = self.read_packet()
-            if payload[0] == 0xFF:
-                raise AssertionError(str(ErrPacket.parse(payload)))
-            if payload[0] == 0x00:
-                return
-            reply = exchange.receive(payload)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        self._socket.close()
+        self.id = self.greeting.thread_id
+        offered = self.greeting.capabilities
+        self.log_in(user, password, database, (LOGIN | Capability(flags)) & offered)
 
     def send(self, payload: bytes, sequence_id: int = 0) -> None:
         self.send_bytes(frame(payload, sequence_id))
 
-    def send_bytes(self, data: bytes) -> None:
-        self._socket.sendall(data)
-
-    def read_packet(self) -> bytes:
-        while (payload := self._reader.next_packet()) is None:
-            self._reader.receive_data(self.read_bytes())
-        return payload
-
-    def read_bytes(self) -> bytes:
-        """What comes, as it comes."""
-        data = self._socket.recv(1 << 16)
-        if not data:
-            raise EOFError
-        return data
-
     def read_until_the_end(self) -> bytes:
         """All that comes before the connection breaks."""
         received = b""
-        with contextlib.suppress(EOFError, ConnectionError):
+        with contextlib.suppress(ConnectionError):
             while True:
                 received += self.read_bytes()
         return received
 
     def read_packet_anew(self) -> bytes:
         """The first packet of an answer."""
-        self._reader.sequence_id = 1
+        self.sequence_id = 1
         return self.read_packet()
 
     def command(self, payload: bytes) -> list[Reply]:
@@ -161,7 +105,7 @@ class RawClient:
         return self.replies(1 + len(payload) // MAX_PACKET_PAYLOAD)
 
     def query(self, sql: str) -> list[Reply]:
-        return self.command(b"\x03" + sql.encode())
+        return self.command(com_query(sql.encode(), False))
 
     def one(self, sql: str) -> Reply:
         (reply,) = self.query(sql)
@@ -178,7 +122,7 @@ class RawClient:
         return GtidSet.parse(self.value("SELECT @@GLOBAL.gtid_executed") or "")
 
     def replies(self, sequence_id: int = 1) -> list[Reply]:
-        self._reader.sequence_id = sequence_id
+        self.sequence_id = sequence_id
         found = []
         while not found or found[-1].status & MORE:
             found.append(self._reply())
@@ -201,11 +145,11 @@ class RawClient:
         return Reply(end, names, rows)
 
     def _end(self, payload: bytes, rows: bool = False) -> OkPacket | EofPacket | ErrPacket | None:
-        if payload[0] == 0xFF:
+        if payload[0] == ERR_HEADER:
             return ErrPacket.parse(payload)
-        if payload[0] == 0xFE and len(payload) == 5:
+        if payload[0] == EOF_HEADER and len(payload) == 5:
             return EofPacket.parse(payload)
-        after_rows = payload[0] == 0xFE and len(payload) < MAX_PACKET_PAYLOAD
-        if after_rows or (payload[0] == 0 and not rows):
+        after_rows = payload[0] == EOF_HEADER and len(payload) < MAX_PACKET_PAYLOAD
+        if after_rows or (payload[0] == OK_HEADER and not rows):
             return OkPacket.parse(payload, self.capabilities)
         return None

@@ -11,9 +11,9 @@ from protocol.binlog.gtid_event import GtidEvent
 from protocol.binlog.query_event import QueryEvent
 from protocol.gtid import GtidSet
 from tests.mysql_mocker.raw_client import RawClient
-from tests.mysql_mocker.waiting import until
 from tests.support import binlogs
 from tests.support.background_cluster import BackgroundCluster
+from tests.support.waiting import until
 
 ACCOUNTS = {"demo": "demo"}
 

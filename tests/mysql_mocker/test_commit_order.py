@@ -18,8 +18,8 @@ from tests.mysql_mocker.commit_order_matrix import (
     write,
 )
 from tests.mysql_mocker.raw_client import RawClient
-from tests.mysql_mocker.waiting import until
 from tests.support.background_cluster import BackgroundCluster
+from tests.support.waiting import until
 
 
 class MockPair:

@@ -8,8 +8,8 @@ from mysql_mocker.server.server import Server
 from mysql_mocker.state.commit_clock import INVALID, NORMAL, CommitClock
 from protocol.binlog.commit_timestamps import UNDEFINED, CommitTimestamps
 from tests.mysql_mocker.raw_client import RawClient
-from tests.mysql_mocker.waiting import until
 from tests.support.background_cluster import BackgroundCluster
+from tests.support.waiting import until
 
 Connect = Callable[..., RawClient]
 TOLD = 1_600_000_000_123_456

@@ -26,8 +26,8 @@ from tests.mysql_mocker.gtid_table_matrix import (
     two_sessions_want_the_same,
 )
 from tests.mysql_mocker.raw_client import RawClient
-from tests.mysql_mocker.waiting import until
 from tests.support.background_cluster import BackgroundCluster
+from tests.support.waiting import until
 
 
 class MockPeer:

@@ -9,8 +9,8 @@ from mysql_mocker.server.cluster import Cluster, PromotionError
 from mysql_mocker.server.server import Server
 from tests.mysql_mocker.conftest import ACCOUNTS
 from tests.mysql_mocker.raw_client import RawClient
-from tests.mysql_mocker.waiting import until
 from tests.support.background_cluster import BackgroundCluster
+from tests.support.waiting import until
 
 Connect = Callable[..., RawClient]
 

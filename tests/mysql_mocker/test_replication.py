@@ -5,8 +5,8 @@ from collections.abc import Callable
 from mysql_mocker.server.server import Server
 from protocol.gtid import GtidSet
 from tests.mysql_mocker.raw_client import RawClient
-from tests.mysql_mocker.waiting import until
 from tests.support.background_cluster import BackgroundCluster
+from tests.support.waiting import until
 
 Connect = Callable[..., RawClient]
 

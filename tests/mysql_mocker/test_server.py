@@ -14,8 +14,8 @@ from protocol.constants import ServerStatus
 from protocol.packet import frame
 from protocol.response import OkPacket
 from tests.mysql_mocker.raw_client import RawClient
-from tests.mysql_mocker.waiting import until
 from tests.support.background_cluster import BackgroundCluster
+from tests.support.waiting import until
 
 Connect = Callable[..., RawClient]
 
@@ -27,7 +27,7 @@ def test_restart_keeps_uuid_port_and_data_and_breaks_connections(
     client.query("INSERT INTO t VALUES (1)")
     uuid, executed, port = client.value("SELECT @@server_uuid"), client.executed(), primary.port
     mocker.run(primary.restart())
-    with pytest.raises((EOFError, OSError)):
+    with pytest.raises(ConnectionError):
         client.query("SELECT 1")
     assert primary.port == port
     again = connect()
@@ -70,10 +70,10 @@ def test_given_uuids_are_kept() -> None:
 def test_kill_closes_without_a_word(client: RawClient, connect: Connect) -> None:
     victim = connect()
     assert client.one(f"KILL {victim.id}").ok
-    with pytest.raises((EOFError, OSError)):
+    with pytest.raises(ConnectionError):
         victim.query("SELECT 1")
     assert client.one(f"KILL {client.id}").error.code == 1317
-    with pytest.raises((EOFError, OSError)):
+    with pytest.raises(ConnectionError):
         client.query("SELECT 1")
 
 
@@ -151,7 +151,7 @@ def test_a_connection_that_breaks_before_a_statement_has_not_run_it(
     client.query("CREATE TABLE t (n INT)")
     fault = Fault(b"", 1, pattern=re.compile("INSERT"), unheard=True)
     mocker.call(lambda: primary.faults.arm(fault))
-    with pytest.raises((EOFError, OSError)):
+    with pytest.raises(ConnectionError):
         client.query("INSERT INTO t VALUES (1)")
     assert connect().value("SELECT COUNT(*) FROM t") == "0"
     assert "INSERT INTO t VALUES (1)" in [text for _, text in primary.statements]

@@ -6,7 +6,7 @@ import pytest
 
 from mysql_mocker.server.server import Server
 from tests.mysql_mocker.raw_client import RawClient
-from tests.mysql_mocker.waiting import until
+from tests.support.waiting import until
 
 Connect = Callable[..., RawClient]
 

@@ -7,8 +7,8 @@ import pytest
 
 from mysql_mocker.server.server import Server
 from tests.mysql_mocker.raw_client import RawClient, Reply
-from tests.mysql_mocker.waiting import until
 from tests.support.background_cluster import BackgroundCluster
+from tests.support.waiting import until
 
 FOREIGN = "aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa"
 Connect = Callable[..., RawClient]

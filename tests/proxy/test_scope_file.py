@@ -23,14 +23,11 @@ from proxy.state.scope_rows import Change
 from proxy.state.sqlite_file import StateError
 from routing.consistency.decision import Scope
 from routing.consistency.scope import KeptScope
+from tests.support.gtid_sets import gtids
 
 U = "11111111-1111-1111-1111-111111111111"
 V = "22222222-2222-2222-2222-222222222222"
 COUNT = 50
-
-
-def gtids(text: str) -> GtidSet:
-    return GtidSet.parse(text)
 
 
 def scope(

@@ -1,17 +1,12 @@
 """A client that shows every byte: logs in with any capabilities, and returns answers as packets."""
 
-import socket
 from collections.abc import Mapping
-from types import TracebackType
-from typing import Self
 
-from protocol.authentication import ClientAuthentication
 from protocol.constants import Capability, Command
-from protocol.handshake import HandshakeResponse41, HandshakeV10
 from protocol.packet import frame
 from protocol.prepared_statement import CURSOR_TYPE_READ_ONLY
-from protocol.response import ErrPacket
 from protocol.response_stream import RESULTS, ResponseStream
+from tests.support.raw_connection import Packet, RawConnection
 
 BASE = (
     Capability.CLIENT_PROTOCOL_41
@@ -28,12 +23,15 @@ BASE = (
 
 NOTHING = Capability(0)
 
-Packet = tuple[int, bytes]
-"""Sequence id and payload."""
+__all__ = ["BASE", "NOTHING", "Packet", "RawClient"]
 
 
-class RawClient:
-    """One connection, in clear, with these capabilities and those of `BASE`, `without` some."""
+class RawClient(RawConnection):
+    """One connection, in clear, with these capabilities and those of `BASE`, `without` some.
+
+    Attributes:
+        login: the OK packet that ended the login.
+    """
 
     def __init__(
         self,
@@ -46,43 +44,17 @@ class RawClient:
         attributes: Mapping[str, str] | None = None,
     ) -> None:
         host, _, port = address.rpartition(":")
-        self._socket = socket.create_connection((host, int(port)), timeout=30)
-        self._buffer = b""
-        self.greeting = HandshakeV10.parse(self.read()[1])
-        self.capabilities = BASE & ~without | capabilities
+        super().__init__(host, int(port))
+        capabilities |= BASE & ~without
         if database is not None:
-            self.capabilities |= Capability.CLIENT_CONNECT_WITH_DB
+            capabilities |= Capability.CLIENT_CONNECT_WITH_DB
         if attributes is not None:
-            self.capabilities |= Capability.CLIENT_CONNECT_ATTRS
-        authentication = ClientAuthentication(
-            password.encode(), self.greeting.auth_plugin, self.greeting.nonce, secure=False
-        )
-        response = HandshakeResponse41(
-            capabilities=self.capabilities,
-            max_packet_size=1 << 24,
-            character_set=255,
-            username=user,
-            auth_response=authentication.initial_response(),
-            database=database,
-            auth_plugin=authentication.plugin,
-            attributes=attributes or {},
-            zstd_level=0,
-        )
-        self._socket.sendall(frame(response.serialise(), 1))
-        while True:
-            sequence_id, payload = self.read()
-            if payload[0] in (0x00, 0xFF):
-                break
-            reply = authentication.receive(payload)
-            if reply is not None:
-                self._socket.sendall(frame(reply, sequence_id + 1))
-        self.login = payload
-        if payload[0] == 0xFF:
-            raise ConnectionRefusedError(str(ErrPacket.parse(payload)))
+            capabilities |= Capability.CLIENT_CONNECT_ATTRS
+        self.login = self.log_in(user, password, database, capabilities, attributes)
 
     def command(self, command: Command, body: bytes = b"", shape: int = RESULTS) -> list[Packet]:
         """Send a command; return its answer, packet by packet."""
-        self._socket.sendall(frame(bytes((command,)) + body, 0))
+        self.send_bytes(frame(bytes((command,)) + body, 0))
         asks_cursor = command == Command.COM_STMT_EXECUTE and bool(body[4] & CURSOR_TYPE_READ_ONLY)
         return self.answer(shape, asks_cursor)
 
@@ -110,33 +82,4 @@ class RawClient:
 
     def send(self, data: bytes) -> None:
         """Send bytes as they are."""
-        self._socket.sendall(data)
-
-    def read(self) -> Packet:
-        """Return the next frame."""
-        header = self._take(4)
-        return header[3], self._take(int.from_bytes(header[:3], "little"))
-
-    def _take(self, size: int) -> bytes:
-        while len(self._buffer) < size:
-            data = self._socket.recv(1 << 16)
-            if not data:
-                raise ConnectionResetError("the server closed the connection")
-            self._buffer += data
-        taken, self._buffer = self._buffer[:size], self._buffer[size:]
-        return taken
-
-    def close(self) -> None:
-        """Hang up."""
-        self._socket.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
+        self.send_bytes(data)

@@ -7,9 +7,9 @@ import pytest
 
 from tests.mysql_mocker.commit_order_matrix import CHECKS, Pair, lay_out, wait_caught_up, write
 from tests.mysql_mocker.raw_client import RawClient
-from tests.mysql_mocker.waiting import until
 from tests.real_mysql.cluster import Cluster
 from tests.real_mysql.conftest import StartProxy
+from tests.support.waiting import until
 
 USER, PASSWORD = "matrix", "matrix-secret"
 FAILED = (

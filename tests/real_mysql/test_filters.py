@@ -3,7 +3,7 @@
 from __future__ import annotations  # Connection is generic for the type checker only
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
 import pymysql
@@ -16,6 +16,7 @@ from tests.real_mysql.conftest import StartProxy
 from tests.real_mysql.running_proxy import RunningProxy
 from tests.real_mysql.server import RealServer
 from tests.real_mysql.template import APP_PASSWORD
+from tests.support.waiting import eventually
 
 LEVELS = (
     *("READ_OWN_WRITES", "MONOTONIC_READS", "READ_ALL_WRITES", "STRONG"),
@@ -30,13 +31,6 @@ GAUGE = "tidegate_filtered_replica"
 def set_filter(replica: RealServer, rule: str) -> None:
     with replica.applier_stopped():
         replica.query(f"CHANGE REPLICATION FILTER {rule}")
-
-
-def eventually(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def value(session: Connection[Cursor], sql: str) -> object:

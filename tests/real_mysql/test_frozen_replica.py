@@ -3,7 +3,7 @@
 from __future__ import annotations  # Connection is generic for the type checker only
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
 import pytest
@@ -18,6 +18,7 @@ from tests.real_mysql.cluster import Cluster
 from tests.real_mysql.raw_client import RawClient
 from tests.real_mysql.running_proxy import RunningProxy
 from tests.real_mysql.template import APP_PASSWORD, APP_USER
+from tests.support.waiting import eventually
 
 MODERN = Capability.CLIENT_DEPRECATE_EOF | Capability.CLIENT_SESSION_TRACK
 EXECUTED = b"\0\1\0\0\0"
@@ -58,13 +59,6 @@ def caught_up(cluster: Cluster, running: RunningProxy) -> None:
     """The replica has the table, and takes part again."""
     cluster.wait_caught_up()
     eventually(lambda: on_replica(running))
-
-
-def eventually(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def on_replica(running: RunningProxy) -> bool:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 import pymysql
 import pytest
@@ -19,6 +18,7 @@ from tests.real_mysql.conftest import StartProxy
 from tests.real_mysql.raw_client import RawClient
 from tests.real_mysql.running_proxy import RunningProxy
 from tests.real_mysql.template import APP_PASSWORD, APP_USER
+from tests.support.waiting import eventually
 
 CAPABILITIES = Capability.CLIENT_DEPRECATE_EOF | Capability.CLIENT_SESSION_TRACK
 ATTRIBUTES = {"program_name": "one", "x": "1"}
@@ -54,13 +54,6 @@ class Client(RawClient):
         with contextlib.suppress(ConnectionError):
             self.read()
         self.close()
-
-
-def eventually(what: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not what():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def kept(running: RunningProxy, server: RealServer) -> float:

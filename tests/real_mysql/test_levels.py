@@ -25,6 +25,7 @@ from tests.real_mysql.conftest import StartProxy
 from tests.real_mysql.raw_client import RawClient
 from tests.real_mysql.running_proxy import RunningProxy
 from tests.real_mysql.template import APP_PASSWORD, APP_USER
+from tests.support.waiting import eventually
 
 FOREIGN_UUID = "aaaaaaaa-0000-0000-0000-000000000002"
 MODERN = Capability.CLIENT_DEPRECATE_EOF | Capability.CLIENT_SESSION_TRACK
@@ -578,10 +579,3 @@ def _unpacked() -> str | None:
 
     found = sorted((CACHE / "mysql").rglob("bin/mysql"))
     return str(found[0]) if found else None
-
-
-def eventually(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)

@@ -3,8 +3,7 @@
 from __future__ import annotations  # Connection is generic for the type checker only
 
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pymysql
@@ -19,6 +18,7 @@ from tests.real_mysql.server import RealServer
 from tests.real_mysql.template import data_template, find_mysqld
 from tests.support import binlogs
 from tests.support.background_cluster import BackgroundCluster
+from tests.support.waiting import until
 
 TAGGED = "11111111-2222-3333-4444-555555555555:tag:1"
 TOLD = 1_600_000_000_123_456
@@ -84,13 +84,6 @@ def replica(source: Server) -> Iterator[RealServer]:
         server.query(CONNECT, source.port)
         yield server
         server.kill()
-
-
-def until(condition: Callable[[], bool], what: str) -> None:
-    end = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < end, f"waited in vain until {what}"
-        time.sleep(0.05)
 
 
 def executed(mocker: BackgroundCluster) -> GtidSet:

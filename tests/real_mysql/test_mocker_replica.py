@@ -1,7 +1,6 @@
 """The mocker as replica of a real server."""
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pymysql
 import pytest
@@ -19,6 +18,7 @@ from tests.real_mysql.template import (
 from tests.support import binlogs
 from tests.support.background_cluster import BackgroundCluster
 from tests.support.real_source import RealSource
+from tests.support.waiting import until
 
 TOLD = 1_600_000_000_123_456
 CHANGES = [
@@ -71,13 +71,6 @@ def following(mocker: BackgroundCluster, source: RealServer) -> Iterator[RealSou
     mocker.call(applier.start)
     yield applier
     mocker.run(applier.stop())
-
-
-def until(condition: Callable[[], bool], what: Callable[[], str]) -> None:
-    end = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < end, f"waited in vain until {what()}"
-        time.sleep(0.05)
 
 
 def caught_up(mocker: BackgroundCluster, source: RealServer, following: RealSource) -> None:

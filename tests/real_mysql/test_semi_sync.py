@@ -25,6 +25,7 @@ from tests.real_mysql.conftest import StartProxy
 from tests.real_mysql.raw_client import RawClient
 from tests.real_mysql.running_proxy import RunningProxy
 from tests.real_mysql.template import APP_PASSWORD, APP_USER
+from tests.support.waiting import eventually
 
 LEVELS = ("MONOTONIC_READS", "READ_ALL_WRITES")
 COUNT = "SELECT COUNT(*) FROM app.semi"
@@ -74,13 +75,6 @@ def committing(cluster: Cluster, running: RunningProxy) -> Iterator[Callable[[],
     primary.query("SET GLOBAL rpl_semi_sync_source_enabled = OFF")
     for thread in threads:
         thread.join(30)
-
-
-def eventually(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def run(session: Connection[Cursor], sql: str) -> list[tuple[object, ...]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations  # Connection is generic for the type checker only
 
-import time
 from collections.abc import Callable
 from contextlib import closing
 
@@ -16,6 +15,7 @@ from tests.real_mysql.conftest import StartProxy
 from tests.real_mysql.running_proxy import RunningProxy
 from tests.real_mysql.server import RealServer
 from tests.real_mysql.template import MONITOR_USER
+from tests.support.waiting import eventually
 
 OPTIONS: dict[str, str | None] = {
     "failover": "read_only",
@@ -30,13 +30,6 @@ def run(session: Connection[Cursor], sql: str) -> list[tuple[object, ...]]:
     with session.cursor() as cursor:
         cursor.execute(sql)
         return list(cursor.fetchall())
-
-
-def eventually(true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def open_for_writes(server: RealServer) -> None:

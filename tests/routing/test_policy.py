@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from protocol.gtid import EMPTY, GtidSet
+from protocol.gtid import EMPTY
 from routing.consistency.decision import Decision, Level, Proof, Reason, Scope, TimeoutPolicy
 from routing.consistency.rules import Rules
 from routing.consistency.scope import PROBE_ABOVE
@@ -14,14 +14,11 @@ from routing.session.session import Session
 from routing.sql.holds import PinReason
 from routing.sql.statement import Statement, StatementClass, Touch
 from tests.support.doubts import may_have_seen
+from tests.support.gtid_sets import gtids
 
 U = "11111111-1111-1111-1111-111111111111"
 V = "22222222-2222-2222-2222-222222222222"
 NOW = 1000.0
-
-
-def gtids(text: str) -> GtidSet:
-    return GtidSet.parse(text)
 
 
 def statement(kind: StatementClass) -> Statement:

@@ -1,4 +1,7 @@
-"""GTID sets of every shape for Hypothesis: many UUIDs, tags, gaps, and numbers up to the last."""
+"""GTID sets: one from its text, and those of every shape for Hypothesis.
+
+Many UUIDs, tags, gaps, and numbers up to the last.
+"""
 
 from hypothesis import strategies as st
 
@@ -12,6 +15,11 @@ INTERVALS = st.builds(
 TAGS = st.from_regex(r"\A[a-z_][a-z0-9_]{0,31}\Z")
 UUIDS = st.uuids().map(str)
 TSIDS = st.one_of(UUIDS, st.builds("{}:{}".format, UUIDS, TAGS))
+
+
+def gtids(text: str) -> GtidSet:
+    """The set of a text."""
+    return GtidSet.parse(text)
 
 
 def _sets(tsids: st.SearchStrategy[str]) -> st.SearchStrategy[GtidSet]:

@@ -8,7 +8,7 @@ import pytest
 from pymysql.connections import Connection
 
 from mysql_mocker import BlockingCluster, MockCluster
-from tests.mysql_mocker.waiting import until
+from tests.support.waiting import until
 
 INIT = "CREATE TABLE t (n INT); INSERT INTO t VALUES (0)"
 

@@ -12,7 +12,7 @@ import pytest
 
 from proxy.cli import main
 from tests.mysql_mocker.control.conftest import run
-from tests.mysql_mocker.waiting import PATIENCE
+from tests.support.waiting import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -50,7 +50,7 @@ def test_it_says_where_the_servers_are_and_ends_well(tmp_path: Path, end: int) -
                 assert client._secure
                 assert "300ms" in run(client, "CALL mock.state()")[1]
         process.send_signal(end)
-        assert process.wait(PATIENCE) == 0
+        assert process.wait(PATIENCE_S) == 0
         assert not ready.exists()
         assert process.stderr is not None
         assert process.stderr.read() == ""
@@ -100,10 +100,10 @@ def test_a_script_that_fails_is_named(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_without_its_sql_parser_it_says_what_to_install() -> None:
     code = "import sys; sys.modules['sqlglot'] = None\nfrom proxy.cli import main\n"
     process = python("-c", code + "sys.exit(main(['mock']))")
-    _, told = process.communicate(timeout=PATIENCE)
+    _, told = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, told) == (
         2, "tidegate: mock needs sqlglot (pip install 'tidegate[mock]')\n",
     )  # fmt: skip
     process = python("-c", code + "from mysql_mocker import MockCluster")
-    _, told = process.communicate(timeout=PATIENCE)
+    _, told = process.communicate(timeout=PATIENCE_S)
     assert told.endswith("ImportError: the mocker needs sqlglot: pip install 'tidegate[mock]'\n")

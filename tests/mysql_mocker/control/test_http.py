@@ -12,7 +12,7 @@ import pytest
 from mysql_mocker import BlockingCluster, MockCluster
 from mysql_mocker.control.http_interface import MOST_BODY, may_be_called
 from tests.mysql_mocker.control.conftest import Connect, comes_to, run
-from tests.mysql_mocker.waiting import until
+from tests.support.waiting import until
 
 Answer = tuple[int, dict[str, Any]]
 

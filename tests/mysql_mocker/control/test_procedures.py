@@ -10,8 +10,8 @@ from mysql_mocker import BlockingCluster
 from mysql_mocker.server.cluster import Cluster
 from tests.mysql_mocker.control.conftest import Connect, comes_to, count, run
 from tests.mysql_mocker.raw_client import RawClient
-from tests.mysql_mocker.waiting import until
 from tests.support.background_cluster import BackgroundCluster
+from tests.support.waiting import until
 
 
 def column(connection: "pymysql.Connection[pymysql.cursors.Cursor]", name: str) -> list[object]:

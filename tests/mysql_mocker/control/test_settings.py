@@ -13,8 +13,8 @@ from mysql_mocker import BlockingCluster, ControlError, MockCluster
 from mysql_mocker.control.settings import SETTINGS
 from mysql_mocker.control.values import duration, duration_text
 from tests.mysql_mocker.control.conftest import Connect, comes_to, count, run
-from tests.mysql_mocker.waiting import until
 from tests.real_mysql.server import free_port
+from tests.support.waiting import until
 
 
 def test_init_is_everywhere_before_the_first_client(connect: Connect) -> None:

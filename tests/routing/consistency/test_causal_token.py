@@ -19,7 +19,7 @@ from routing.consistency.causal_token import (
     sign,
     verify,
 )
-from tests.support.gtid_sets import GTID_SETS
+from tests.support.gtid_sets import GTID_SETS, gtids
 
 U = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 V = "a1b2c3d4-0000-4000-8000-0123456789ab"
@@ -27,10 +27,6 @@ KEYS = TokenKeys((b"0123456789abcdef",))
 OTHER = TokenKeys((b"fedcba9876543210",))
 NOW = 1_800_000_000
 TIMES = st.integers(0, 2**63 - 1)
-
-
-def gtids(text: str) -> GtidSet:
-    return GtidSet.parse(text)
 
 
 def signed(payload: bytes, keys: TokenKeys = KEYS, domain: bytes = b"tidegate token\0") -> str:

@@ -17,16 +17,13 @@ from routing.session.session import Session
 from routing.sql.statement import Statement, StatementClass, Touch
 from tests.model.keeper import Keeper
 from tests.support.doubts import may_have_seen
+from tests.support.gtid_sets import gtids
 
 U = "11111111-1111-1111-1111-111111111111"
 V = "22222222-2222-2222-2222-222222222222"
 READ = Statement(StatementClass.READ, Touch.NOTHING, False, "0" * 16)
 OBSERVING = (Level.MONOTONIC_READS, Level.READ_ALL_WRITES)
 WIDE = [Scope.USER, Scope.APPLICATION, Scope.PROXY]
-
-
-def gtids(text: str) -> GtidSet:
-    return GtidSet.parse(text)
 
 
 def rules_at(

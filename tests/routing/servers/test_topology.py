@@ -6,15 +6,12 @@ from hypothesis import strategies as st
 
 from protocol.gtid import EMPTY, GtidSet
 from routing.servers.topology import Held, Role, Server, Topology
+from tests.support.gtid_sets import gtids
 
 U = "11111111-1111-1111-1111-111111111111"
 V = "22222222-2222-2222-2222-222222222222"
 W = "33333333-3333-3333-3333-333333333333"
 STARTED = (100.0, 101.0)
-
-
-def gtids(text: str) -> GtidSet:
-    return GtidSet.parse(text)
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.gtid import EMPTY, GtidSet
+from protocol.gtid import EMPTY
 from routing.consistency.decision import Level, Scope, TimeoutPolicy
 from routing.consistency.rules import Rules
 from routing.consistency.scope import COMPACT_ABOVE, PROBE_ABOVE, Scopes
@@ -13,14 +13,11 @@ from routing.session.session import Session, lexer_modes
 from routing.session.variables import SHOWN_BY_DEFAULT
 from routing.sql.holds import PinReason
 from routing.sql.lexer import MODE_ANSI_QUOTES, MODE_NO_BACKSLASH_ESCAPES
+from tests.support.gtid_sets import gtids
 
 LEXER_MODES = MODE_ANSI_QUOTES | MODE_NO_BACKSLASH_ESCAPES
 U = "11111111-1111-1111-1111-111111111111"
 V = "22222222-2222-2222-2222-222222222222"
-
-
-def gtids(text: str) -> GtidSet:
-    return GtidSet.parse(text)
 
 
 def session_at(level: Level = Level.READ_OWN_WRITES) -> Session:
