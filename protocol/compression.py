@@ -325,7 +325,7 @@ def _from_zstd(body: bytes, size: int) -> Iterator[bytes]:
         # A frame may say how much it holds, and so much would be allocated.
         if frame.content_size not in (size, zstandard.CONTENTSIZE_UNKNOWN):
             raise _lie(size)
-        # The reader would stop at a frame's end without a word, and at the end of one that is cut.
+        # The reader would stop silently at a frame's end, and at the end of one that is cut.
         blocks = zstandard.frame_header_size(body)
         if _end_of_blocks(body, blocks) + 4 * frame.has_checksum != len(body):
             raise _lie(size)

@@ -1,6 +1,6 @@
 """Takes connections at one address, and goes on when for a while it cannot.
 
-An event loop's own server ends for good where `accept` fails, or drops clients without a word.
+An event loop's own server ends for good where `accept` fails, or drops clients silently.
 """
 
 from __future__ import annotations

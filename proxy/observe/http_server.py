@@ -2,7 +2,7 @@
 
 A connection brings one request. Its head is read here, within a limit of time and of size, before
 anything parses it, and the answer is sent at once when it is there. So silence, slowness and resets
-end a connection without a word, and what the parser is given never waits for more.
+close a connection silently, and what the parser is given never waits for more.
 """
 
 import errno

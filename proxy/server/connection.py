@@ -143,7 +143,7 @@ class ServerConnection:
         max_packet: its max_allowed_packet, bytes.
         stream: where the response stands that is being read.
         view: what the client sees of trackers, where it did not ask for all that there are.
-        silent: results end without a word of trackers: CLIENT_DEPRECATE_EOF was not negotiated.
+        silent: results end without trackers: CLIENT_DEPRECATE_EOF was not negotiated.
         schema: the default schema it has.
         schema_version: the version of the session's schema that it was told.
         role: what SET ROLE it was given; None if none.

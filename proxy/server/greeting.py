@@ -56,7 +56,7 @@ class Greeted:
     def leave(self) -> None:
         """Nobody will log in.
 
-        A server counts connections that end without a word, and after some blocks their host
+        A server counts connections that end without a packet, and after some blocks their host
         (max_connect_errors): so it gets a login, of nobody.
         """
         capabilities = ALWAYS & self.greeting.capabilities

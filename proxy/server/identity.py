@@ -19,7 +19,7 @@ class Identity:
         sql_mode: of the session that asked.
         autocommit: likewise; the status flags do not tell of a server's default (they say on).
         character_set: its character_set_client.
-        max_allowed_packet: likewise; the server refuses a packet of so many bytes.
+        max_allowed_packet: likewise; the server refuses packets of this many bytes or more.
         has_roles: roles are active in it.
         read_only: `@@GLOBAL.read_only`.
         counted: the account may have so many connections at a time; 0 is any number.

@@ -94,7 +94,7 @@ class Kept:
             connection.write(judged.clean_up)
 
     async def cleaned(self, within: float) -> None:
-        """Return when it is clean, or cannot be used, or after so many seconds."""
+        """Return when it is clean, or cannot be used, or after `within` seconds."""
         if self.clean or self.closed:
             return
         self._cleaned = asyncio.get_running_loop().create_future()

@@ -116,7 +116,7 @@ async def settle(
         connection: to the server, which has taken the login.
         channel: likewise.
         settings: what for.
-        longest: packets of so many bytes should be allowed, and all of it goes out in one write; 0
+        longest: packets of this size, bytes, should be allowed; all goes out in one write then; 0
             where that is not known, and the server is asked first.
         present: as `identify` has it.
 

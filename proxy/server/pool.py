@@ -1,7 +1,7 @@
 """The connections to servers of one worker that no session has.
 
 When a client leaves, its connections to servers are not closed: `give` has them cleaned at once
-(`Kept`), and they wait for the next login (`proxy.server.logins`), until they come of age.
+(`Kept`), and they wait for the next login (`proxy.server.logins`), until they expire.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Pool:
     def fitting(self, server: Server, kind: int) -> Iterator[Kept]:
         """Those that nobody was greeted with, the one that was used last first.
 
-        The others come of age.
+        The others expire.
 
         Args:
             server: where to.

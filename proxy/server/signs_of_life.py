@@ -120,7 +120,7 @@ class SignsOfLife:
         """Connect, and wait for the greeting, for as long as it takes.
 
         A connection that was made is not given up for another one: a server that wakes up would
-        count each that has left without a word (max_connect_errors).
+        count each that left without a packet (max_connect_errors).
         """
         try:
             while silence.asked_at is not None:

@@ -31,9 +31,9 @@ class Level(Word):
     READ_ALL_WRITES = "READ_ALL_WRITES"
     """Every write acknowledged, to anyone, before the newest thing that the scope has seen."""
     STRONG = "STRONG"
-    """Every write committed on the primary before the read began, through whatever door."""
+    """Every write committed on the primary before the read began, by whatever route."""
     BOUNDED_STALENESS = "BOUNDED_STALENESS"
-    """A state at most so old."""
+    """A state no older than the bound."""
 
 
 class Scope(Word):

@@ -167,7 +167,7 @@ class ScopeState:
         self.unknown = False
 
     def may_have_written(self) -> None:
-        """A command that may write ended without a word on what it committed (fact 2.3)."""
+        """A command that may write ended, and nothing said what it committed (fact 2.3)."""
         self.unknown = True
         self._doubts += 1
         self._unnamed = self._doubts

@@ -3,7 +3,7 @@
 from typing import Final, NamedTuple
 
 _DRIFT: Final = 0.0005
-"""A clock that is being corrected runs at most so much faster or slower than another (adjtime)."""
+"""A clock that is being corrected runs faster or slower by at most this share (adjtime)."""
 
 
 class Difference(NamedTuple):

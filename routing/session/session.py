@@ -195,7 +195,7 @@ class Session:
             self.own_scope.covered(executed)
 
     def may_have_written(self, rules: Rules | None = None) -> None:
-        """A command that may write ended without a word on what it committed (fact 2.3)."""
+        """A command that may write ended, and nothing said what it committed (fact 2.3)."""
         for scope in self.entered(rules or self.rules):
             scope.may_have_written()
 
