@@ -3,6 +3,7 @@
 from __future__ import annotations  # Connection is generic for the type checker only
 
 import contextlib
+import os
 import random
 import re
 import shutil
@@ -165,6 +166,8 @@ class RealServer:
     def pause(self) -> None:
         """Freeze the process: its connections stay open and nothing answers."""
         self._signal(signal.SIGSTOP)
+        if self._process is not None:  # it stops when it is its turn to run, not with the signal
+            os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def resume(self) -> None:
         """Let a frozen process go on."""
