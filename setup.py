@@ -19,6 +19,7 @@ import subprocess
 import sys
 import sysconfig
 import tomllib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, cast
 
@@ -77,9 +78,15 @@ def installed(source: str) -> str:
 
 
 def compiled_modules() -> list[str]:
-    """The files that pyproject.toml names for compilation."""
-    document = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    return list(document["tool"]["tidegate"]["compiled"])
+    """The files that pyproject.toml names for compilation, by their names or by their folders'."""
+    document = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["tidegate"]
+    chosen = _files(document["compiled"]) - _files(document.get("interpreted", ()))
+    return sorted(path.relative_to(ROOT).as_posix() for path in chosen)
+
+
+def _files(names: Iterable[str]) -> set[Path]:
+    paths = [ROOT / name for name in names]
+    return {file for path in paths for file in (path.rglob("*.py") if path.is_dir() else (path,))}
 
 
 def compiler_works() -> bool:

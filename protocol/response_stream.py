@@ -236,7 +236,11 @@ class ResponseStream:
                 elif size - position == 4:
                     self._wanted = 5
                     return position
-                elif self._is_control(data[position + 4], length):
+                elif (
+                    data[position + 4] >= 0xFE
+                    if self._state == _DEFINITIONS
+                    else self._is_control(data[position + 4], length)
+                ):
                     if length == MAX_PACKET_PAYLOAD:
                         raise MalformedPacketError("a control packet is longer than 16 MiB")
                     if end > size:
@@ -256,21 +260,25 @@ class ResponseStream:
                 self._skip = end - size
                 return size
             position = end
-            if not self._continued:
+            if self._continued:
+                pass
+            elif self._state == _ROWS:
+                self.rows += 1
+            elif self._state == _DEFINITIONS and self._count > 1:
+                self._count -= 1
+            else:
                 self._passed()
                 if self.done:
                     return position
         return position
 
     def _is_control(self, first: int, length: int) -> bool:
-        """Whether the packet that starts here must be read whole."""
+        """Whether the packet that starts here, and is no definition, must be read whole."""
         if self._state == _ROWS:
             if first == 0xFE:
                 # A row can start with 0xFE only if its first field is 16 MiB long.
                 return length < MAX_PACKET_PAYLOAD if self._deprecate_eof else length < 9
             return first == 0xFF or (self._keep_row and self.row is None)
-        if self._state == _DEFINITIONS:
-            return first >= 0xFE
         return self._shape != STRING or first == 0xFF
 
     def _passed(self) -> None:
@@ -362,7 +370,7 @@ class ResponseStream:
                 self.unnamed.append((self.status, b""))
         else:
             self._ok(payload)
-        if self._state == _ROWS and self._deprecate_eof and self.rows == 0:
+        if self._asks_cursor and self._state == _ROWS and self._deprecate_eof and self.rows == 0:
             self.cursor = self._cursor_opened()
         if (self.status & MORE_RESULTS or self._owed) and self._shape == RESULTS:
             self._owed = False
@@ -389,6 +397,10 @@ class ResponseStream:
             self.unnamed.append((self.status, info))
 
     def _column_count(self, payload: bytes) -> None:
+        if len(payload) == 1 and 0 < payload[0] < 0xFB and not self._metadata_flag:
+            self._count = payload[0]
+            self._state = _DEFINITIONS
+            return
         reader = Reader(payload)
         count = reader.lenenc_int()
         follows = not self._metadata_flag or reader.u8() == 1

@@ -127,7 +127,7 @@ def _read(
     remembers = guarded and level is not Level.BOUNDED_STALENESS
     alone = remembers and rules.scope is Scope.CONNECTION and probed is None
     snapshot = session.snapshot
-    opens = snapshot is not None or session.opens_read_only
+    opens = snapshot is not None or (not session.autocommit and session.opens_read_only)
     shares = opens and allows_snapshot(rules)
     if snapshot is not None and snapshot.server is not None:
         if not snapshot.is_replicas or not shares or session.unsure:

@@ -16,6 +16,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -25,9 +26,14 @@ PACKAGES = ("protocol", "routing", "proxy")
 
 
 def modules() -> list[Path]:
-    """The modules that pyproject.toml names for compilation."""
-    document = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    return [ROOT / name for name in document["tool"]["tidegate"]["compiled"]]
+    """The modules that pyproject.toml names for compilation, as setup.py has them."""
+    document = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["tidegate"]
+    return sorted(_files(document["compiled"]) - _files(document.get("interpreted", ())))
+
+
+def _files(names: Iterable[str]) -> set[Path]:
+    paths = [ROOT / name for name in names]
+    return {file for path in paths for file in (path.rglob("*.py") if path.is_dir() else (path,))}
 
 
 def binaries() -> list[Path]:

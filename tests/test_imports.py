@@ -40,9 +40,6 @@ ALLOWED_IMPURE = {
     "protocol/_implementation.py": {"os", "sys"},
 }
 
-CIRCULAR = ("proxy.client.",)
-"""Modules whose circles are not forbidden yet, by the beginnings of their names."""
-
 FOLDERS = {
     "routing": ("word", "servers", "consistency", "sql", "session", "policy", "request"),
     "mysql_mocker": (
@@ -93,13 +90,9 @@ def imported(source: Path, known: dict[str, Path]) -> set[str]:
     return found & known.keys()
 
 
-def circle(package: str, *, beside: tuple[str, ...] = ()) -> list[str]:
-    """Modules of a package of which each imports the next, and the last is the first.
-
-    What is `beside` is left out.
-    """
+def circle(package: str) -> list[str]:
+    """Modules of a package of which each imports the next, and the last is the first."""
     known = modules(package)
-    known = {name: at for name, at in known.items() if not name.startswith(beside)}
     graph = {name: imported(source, known) - {name} for name, source in known.items()}
     try:
         TopologicalSorter(graph).prepare()
@@ -140,12 +133,7 @@ def test_protocol_and_routing_are_pure(package: str) -> None:
 
 @pytest.mark.parametrize("package", MAY_IMPORT)
 def test_files_import_each_other_in_no_circle(package: str) -> None:
-    assert circle(package, beside=CIRCULAR) == []
-
-
-def test_exceptions_are_circles() -> None:
-    for name in CIRCULAR:
-        assert circle(name.partition(".")[0]), f"{name} need not be named any more"
+    assert circle(package) == []
 
 
 @pytest.mark.parametrize(

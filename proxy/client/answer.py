@@ -1,20 +1,98 @@
-"""How far the answer to one command has come on its way to the client."""
+"""How far the answer to a command has come, and what an ERR in its place means."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Final, Literal
+
+if TYPE_CHECKING:
+    from routing.request.command import Command
+    from routing.session.session import Session
+
+Stage = Literal["holding", "passing", "done"]
+
+HOLDING: Final = "holding"
+"""Nothing of it has gone to the client: it may still come from elsewhere."""
+PASSING: Final = "passing"
+"""Some of it has."""
+DONE: Final = "done"
+"""It is complete, or there was none."""
+
+Meaning = Literal["pass", "again", "forbidden", "full", "denied", "leaving"]
+"""What an ERR is for: the client; the same server, which has forgotten a statement; or whoever
+else can answer, since this replica may not run it, has no room for it or no time, knows no such
+right, or serves nobody for now."""
+
+_WRITES: Final = frozenset({1290, 1792, 1836})
+"""Errors by which a server says that it may not run a statement that writes."""
+_FULL: Final = 1461
+"""ER_MAX_PREPARED_STMT_COUNT_REACHED: it has no room for another prepared statement."""
+_DENIALS: Final = frozenset({1044, 1142, 1143, 1227, 1356, 1370, 1449})
+"""Errors by which a server says that the user, or a definer, lacks a right. A replica may not know
+yet of one that was given, and the primary decides."""
+_QUERY_TIMEOUT: Final = 3024
+"""ER_QUERY_TIMEOUT: max_execution_time has passed."""
+_FORGOTTEN: Final = frozenset({1243, 1615})
+"""Errors by which a server says that it does not have a prepared statement any more."""
+_NAMING: Final = frozenset({1243, 1421})
+"""Errors whose text names a prepared statement by its id."""
+_FAREWELLS: Final = frozenset({1053, 3032})
+"""Errors by which a server says that it goes away, or serves nobody for now."""
+_PASSING: Final = _FAREWELLS | {1205, 1213, 1317, _QUERY_TIMEOUT}
+"""These, and that something was in the way, or the statement was killed."""
+
 
 class Answer:
-    """That of one command.
+    """That to one command.
 
     Attributes:
-        held: its first bytes, while it is not clear yet whether they count.
+        stage: how far it has come.
         started: some of it has gone to the client.
+        held: its first bytes, while it is not clear yet whether they count.
         ending: its last bytes, while they are kept from the client; else None.
         prepared_anew: a server had forgotten the statement, and was asked to prepare it again.
     """
 
     def __init__(self) -> None:
-        self.held = b""
+        self.stage: Stage = DONE
         self.started = False
+        self.held = b""
         self.ending: bytes | None = None
         self.prepared_anew = False
+
+    def meaning(self, code: int, command: Command, state: Session, *, may_move: bool) -> Meaning:
+        """What an ERR means that came before anything else.
+
+        Args:
+            code: its code.
+            command: what it answers.
+            state: of the session.
+            may_move: another server than the one that sent it could answer.
+        """
+        prepared = command.prepared
+        if code in _FORGOTTEN and prepared is not None and prepared.moves:
+            return "pass" if self.prepared_anew or not command.packet else "again"
+        if not may_move:
+            return "pass"
+        if code in _WRITES:
+            return "forbidden"
+        if code == _FULL or (code == _QUERY_TIMEOUT and _unlimited(command, state)):
+            return "full"
+        if code in _DENIALS:
+            return "denied"
+        return "leaving" if code in _FAREWELLS else "pass"
+
+
+def _unlimited(command: Command, state: Session) -> bool:
+    """Whether a limit of execution time is the replica's own, and none that the client set."""
+    hinted = b"MAX_EXECUTION_TIME" in command.text.upper()
+    return "max_execution_time" not in state.variables and not hinted
+
+
+def names_statement(code: int) -> bool:
+    """Whether an error's text names a prepared statement by its id."""
+    return code in _NAMING
+
+
+def may_pass(code: int) -> bool:
+    """Whether what a server said so may be different in a moment."""
+    return code in _PASSING

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from protocol.authentication import CACHING_SHA2
 from protocol.command import ComChangeUser
@@ -27,13 +27,54 @@ from proxy.server.opened import Sandbox
 from routing.consistency.rules import SettingError
 
 if TYPE_CHECKING:
-    from proxy.client.session import ClientSession
+    from proxy.client.connection import ClientConnection
+    from proxy.client.session_rules import SessionRules
+    from proxy.server.connection import ServerConnection
+    from proxy.server.opened import Lent, Opened
     from proxy.shared import Shared
+    from routing.session.session import Session
 
 
-async def change_user(shared: Shared, session: ClientSession, packet: bytes) -> None:
+class Changing(Protocol):
+    """The session whose user changes."""
+
+    @property
+    def client(self) -> ClientConnection:
+        """The connection to its client."""
+
+    @property
+    def login(self) -> Login:
+        """As whom it logged in before."""
+
+    @property
+    def rules(self) -> SessionRules:
+        """Where its rules came from."""
+
+    @property
+    def state(self) -> Session:
+        """What routing knows of it."""
+
+    @property
+    def idle_primary(self) -> ServerConnection | None:
+        """Its connection to the primary, if that owes no answer."""
+
+    def abandon(self) -> None:
+        """Close that connection."""
+
+    def changed_user(self, login: Login, opened: Opened | Lent, rules: SessionRules) -> None:
+        """The new login succeeded.
+
+        Raises:
+            ChannelClosedError: the new connection broke meanwhile.
+        """
+
+    def client_lost(self) -> None:
+        """The client is gone."""
+
+
+async def change_user(shared: Shared, session: Changing, packet: bytes) -> None:
     """Learn the new user's password and log in at the primary anew; failing ends the session."""
-    connection = session.connection
+    connection = session.client
     lent = connection.lend()
     if lent is None:
         return
@@ -60,7 +101,7 @@ async def change_user(shared: Shared, session: ClientSession, packet: bytes) -> 
 
 async def _change(
     shared: Shared,
-    session: ClientSession,
+    session: Changing,
     channel: PacketChannel,
     packet: bytes,
     limit: asyncio.Timeout,
@@ -71,7 +112,7 @@ async def _change(
 
     The server always answers with an AuthSwitchRequest (fact 6.7), and so does the proxy.
     """
-    capabilities = session.connection.capabilities
+    capabilities = session.client.capabilities
     command = ComChangeUser.parse(packet[4:], capabilities)
     channel.user = command.username
     nonce = bytes(byte % 127 + 1 for byte in secrets.token_bytes(20))
@@ -97,9 +138,7 @@ async def _change(
         refuse(channel, ServerErrorCode.ER_WRONG_VALUE_FOR_VAR, f"Tidegate: {error}")
         return False
     tracking = rules.initial(login.database or "").tracking
-    primary = session.primary
-    if primary is not None and (primary.busy or primary.lost):
-        primary = None  # it still answers a question of the proxy's own
+    primary = session.idle_primary  # it may still answer a question of the proxy's own
     entered = await open_primary(shared, channel, login, authentication, tracking, current=primary)
     if entered is None:
         return False

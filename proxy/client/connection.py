@@ -18,7 +18,7 @@ since a client that still sends does not read what is wrong.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from protocol.errors import ServerErrorCode
 from protocol.frame_numbers import FrameNumbers
@@ -30,7 +30,6 @@ from proxy.address import peer_name
 if TYPE_CHECKING:
     from protocol.constants import Capability
     from protocol.errors import ProtocolError
-    from proxy.client.session import ClientSession
 
 STREAM_ABOVE: Final = 1 << 20
 """Payload length, bytes, above which a packet is passed on in parts."""
@@ -39,6 +38,35 @@ _BUFFER_LIMIT: Final = 2 * STREAM_ABOVE
 
 _LINGER_S = 30.0  # not Final, which would be compiled in: tests shorten it
 """How long a client may take to read what was sent before its connection was closed."""
+
+
+class Commands(Protocol):
+    """Who takes the client's commands."""
+
+    @property
+    def results(self) -> str:
+        """Its character_set_results, if that is known; else empty."""
+
+    def serve(self, packet: bytes) -> None:
+        """Serve a whole command, header and payload."""
+
+    def begin_stream(self, prefix: bytes) -> None:
+        """Serve a command that comes in parts; `prefix` is how it begins, with header."""
+
+    def stream(self, data: bytes, done: bool) -> None:
+        """Pass on a part of a long command or of a local file."""
+
+    def abandon(self) -> None:
+        """The client broke off a command that was passed on in part."""
+
+    def client_paused(self) -> None:
+        """The client reads slower than the server sends."""
+
+    def client_resumed(self) -> None:
+        """The client reads again."""
+
+    def client_lost(self) -> None:
+        """The client is gone."""
 
 
 class ClientConnection:
@@ -59,7 +87,7 @@ class ClientConnection:
         self._own_limit = self._max_allowed_packet = max_allowed_packet
         self._most_at_once = min(STREAM_ABOVE, max_allowed_packet)
         self._transport: asyncio.Transport | None = None
-        self._session: ClientSession | None = None
+        self._session: Commands | None = None
         self._buffer = bytearray()
         self._busy = False
         self._crowded = False  # the buffer is long
@@ -72,7 +100,7 @@ class ClientConnection:
         self._end = PacketEnd()
         self._linger: asyncio.TimerHandle | None = None
 
-    def attach(self, transport: asyncio.Transport, session: ClientSession) -> None:
+    def attach(self, transport: asyncio.Transport, session: Commands) -> None:
         """Start to serve commands."""
         self._transport = transport
         self._session = session
@@ -101,7 +129,7 @@ class ClientConnection:
     def send_error(self, error: ErrPacket, sequence_id: int = 1) -> None:
         """Answer the command with an ERR packet."""
         if self._session is not None:
-            error = error.told_in(self._session.state.results)
+            error = error.told_in(self._session.results)
         self.write(frame(error.serialise(self.capabilities), sequence_id))
 
     def fail(self, code: ServerErrorCode, message: str, sequence_id: int = 1) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from proxy.client.session import ClientSession
+    from proxy.client.connection import ClientConnection
 
 
 class LongCommand:
@@ -21,8 +21,8 @@ class LongCommand:
         going: more parts are to come.
     """
 
-    def __init__(self, session: ClientSession) -> None:
-        self._session = session
+    def __init__(self, client: ClientConnection) -> None:
+        self._client = client
         self.going = False
         self._held: list[bytes] | None = None
         self._change: Callable[[bytes], bytes] | None = None
@@ -37,9 +37,14 @@ class LongCommand:
         self._to = None
         self._then = None
 
+    def forget(self) -> None:
+        """Nothing becomes of it."""
+        self.going = False
+        self._held = self._change = self._to = self._then = None
+
     def hold(self) -> None:
         """Let the client wait, too."""
-        self._session.connection.pause_reading()
+        self._client.pause_reading()
 
     def give(
         self,
@@ -62,7 +67,7 @@ class LongCommand:
             self._held = None
             if held:
                 self._give(b"".join(held))
-            self._session.connection.resume_reading()
+            self._client.resume_reading()
             self._ended()
 
     def part(self, data: bytes, done: bool) -> None:

@@ -27,6 +27,8 @@ from proxy.client import preparation
 from proxy.server.connection import STATEMENT
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from proxy.server.connection import ServerConnection
     from routing.session.prepared import PreparedStatement
 
@@ -86,6 +88,18 @@ class PreparedStatements:
     def cursor(self, prepared: PreparedStatement) -> ServerConnection | None:
         """Where its cursor is open, or None."""
         return self._cursors.get(prepared.number)
+
+    def holder(
+        self, prepared: PreparedStatement, connections: Iterable[ServerConnection]
+    ) -> ServerConnection | None:
+        """A server that knows the statement: where its cursor is open, if it has one."""
+        cursor = self._cursors.get(prepared.number)
+        if cursor is not None:
+            return cursor
+        for connection in connections:
+            if prepared.number in connection.statements and not connection.busy:
+                return connection
+        return None
 
     def close_cursor(self, prepared: PreparedStatement) -> None:
         """Its cursor is gone."""

@@ -18,8 +18,11 @@ from routing.session.variables import is_wide
 
 if TYPE_CHECKING:
     from protocol.response_stream import ResponseStream
-    from proxy.client.session import ClientSession
+    from proxy.client.servers import Servers
     from proxy.server.connection import ServerConnection
+    from routing.request.command import Command
+    from routing.request.trail import Trail
+    from routing.session.session import Session
 
 
 class PrimarySettings:
@@ -31,8 +34,10 @@ class PrimarySettings:
             that cannot be changed (fact 2.4): it is done behind it.
     """
 
-    def __init__(self, session: ClientSession) -> None:
-        self._session = session
+    def __init__(self, state: Session, servers: Servers) -> None:
+        """Those of a session of which routing knows `state`, and that has `servers`."""
+        self._state = state
+        self._servers = servers
         self.undone = False
         self.untracked = False
         self._restoring = ""  # the session_track_gtids that is being set
@@ -43,26 +48,23 @@ class PrimarySettings:
         Args:
             trackers: not only GTID tracking may be another than the proxy needs.
         """
-        session = self._session
-        primary = session.primary
+        state = self._state
+        primary = self._servers.primary
         self.undone = self.undone or trackers
         self.untracked = True
         if primary is None:
             return
         if primary.view is not None:
-            primary.view.show(session.state.shown_trackers, session.state.shown_variables)
-        session.replicas.track(session.state)
+            primary.view.show(state.shown_trackers, state.shown_variables)
+        self._servers.track()
 
     def made(self) -> None:
         """The connection is a new one, with the proxy's settings."""
         self.undone = self.untracked = False
 
-    def in_front(self, primary: ServerConnection) -> bytes:
-        """What the request needs to have set in front of it; registers the answer."""
-        session = self._session
-        command = session.command
-        trail = session.trail
-        state = session.state
+    def in_front(self, primary: ServerConnection, command: Command, trail: Trail) -> bytes:
+        """What a command needs to have set in front of it; registers the answer."""
+        state = self._state
         statement = command.statement
         shows = statement is not None and statement.shows_tracking
         doubtful = trail.may_write and state.commits.wants_tracking(statement)
@@ -94,10 +96,9 @@ class PrimarySettings:
         )
         return preparation.statement_packet(primary, sql)
 
-    def restored(self, stream: ResponseStream) -> None:
+    def restored(self, primary: ServerConnection, stream: ResponseStream) -> None:
         """The settings were made; behind an error it is known only now if a transaction is open."""
-        session = self._session
-        session.state.in_transaction = stream.status & 0x0001 != 0
-        session.state.unsure = False
-        if self._restoring and session.primary is not None:
-            session.primary.tracks_all = self._restoring == "ALL_GTIDS"
+        self._state.in_transaction = stream.status & 0x0001 != 0
+        self._state.unsure = False
+        if self._restoring:
+            primary.tracks_all = self._restoring == "ALL_GTIDS"

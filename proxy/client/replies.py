@@ -1,118 +1,55 @@
-"""Answers that the proxy itself gives."""
+"""Answers that the proxy itself gives, as bytes."""
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Final
 
-from protocol.errors import ServerErrorCode
 from protocol.packet import frame
-from protocol.response import ErrPacket, OkPacket
-from proxy.observe.show import LastAnswer
-from routing.consistency.decision import Outcome, Proof, Reason
+from protocol.response import OkPacket
+from protocol.resultset import ColumnDefinition41, text_resultset
 
 if TYPE_CHECKING:
-    from proxy.client.session import ClientSession
-    from proxy.shared import Shared
+    from collections.abc import Sequence
+
+    from protocol.constants import Capability
+    from routing.session.session import Session
 
 _LASTING: Final = 0x2200
 """Status flags that last: SERVER_STATUS_IN_TRANS_READONLY and _NO_BACKSLASH_ESCAPES."""
 
 
-class Replies:
-    """Those of one session."""
+def status(state: Session, of_primary: int) -> int:
+    """The server status of an answer of the proxy's own: clients escape by what it says.
 
-    def __init__(self, shared: Shared, session: ClientSession) -> None:
-        self._shared = shared
-        self._session = session
+    `of_primary` is the primary's last one.
+    """
+    flags = 0x0001 if state.in_transaction else 0
+    if state.autocommit:
+        flags |= 0x0002
+    return flags | of_primary & _LASTING
 
-    def refuse(
-        self, code: ServerErrorCode, message: str, *, reason: Reason = Reason.COMMAND
-    ) -> None:
-        """Answer the request with an error of the proxy's own."""
-        session = self._session
-        command = session.command
-        trail = session.trail
-        trail.reason = reason
-        trail.proof = Proof.NONE
-        self._shared.metrics.error("proxy", code.code)
-        session.account.enter(command, trail, None, Outcome.ERROR, code.code)
-        session.answered = True
-        session.active = None
-        session.read.ended()
-        if command.prepared is not None:
-            command.prepared.forget_long_data()  # as an execution that fails
-        session.connection.send_error(ErrPacket(code.code, code.sqlstate, message))
-        session.connection.ready()
 
-    def refuse_setting(self, why: str) -> None:
-        """A statement asks for rules that are wrong."""
-        code = ServerErrorCode.ER_WRONG_VALUE_FOR_VAR
-        self.refuse(code, f"Tidegate: {why}", reason=Reason.PROXY)
+def ok(flags: int, capabilities: Capability, warnings: int = 0) -> bytes:
+    """An OK packet, framed; `flags` are the server status."""
+    return frame(OkPacket(status=flags, warnings=warnings).serialise(capabilities), 1)
 
-    @property
-    def status(self) -> int:
-        """The server status of an answer of the proxy's own: clients escape by what it says."""
-        session = self._session
-        flags = 0x0001 if session.state.in_transaction else 0
-        if session.state.autocommit:
-            flags |= 0x0002
-        return flags | session.status_flags & _LASTING
 
-    def ok(self) -> bytes:
-        """An OK packet of the proxy's own, framed."""
-        packet = OkPacket(status=self.status)
-        return frame(packet.serialise(self._session.connection.capabilities), 1)
-
-    def fresh_ok(self, within_us: int) -> bytes | None:
-        """The OK that the primary would give, framed, if it answered the last command so lately.
-
-        None if that was an error, or another server, or too long ago.
-        """
-        session = self._session
-        primary = session.primary
-        decision = session.trail.decision
-        if (
-            primary is None
-            or decision is None
-            or decision.server is not primary.server
-            or primary.busy
-            or primary.stream.error is not None
-            or time.time_ns() // 1000 - session.command.arrived_us > within_us
-        ):
-            return None
-        packet = OkPacket(status=self.status, warnings=primary.stream.warnings)
-        return frame(packet.serialise(session.connection.capabilities), 1)
-
-    def answer(self, data: bytes) -> None:
-        """Answer the request without a server."""
-        session = self._session
-        trail = session.trail
-        trail.reason = Reason.PROXY
-        trail.proof = Proof.NONE
-        session.read.ended()
-        session.account.enter(session.command, trail, None, Outcome.OK)
-        session.connection.write(data)
-        session.connection.ready()
-
-    def keep_last_answer(self) -> None:
-        """A statement to the proxy begins, which may ask about the one before it."""
-        session = self._session
-        if session.trail.reason is not None and session.trail.reason is not Reason.PROXY:
-            session.last_answer = LastAnswer.of(session.command, session.trail)
-
-    def end_lost(self, cause: str) -> None:
-        """The server is gone that the session cannot do without: as if the client's own were."""
-        if self._session.answer.started:
-            self._session.connection.close()
-        else:
-            self.lose_client(f"Lost connection to MySQL server during query ({cause})")
-
-    def lose_client(
-        self, message: str, code: ServerErrorCode = ServerErrorCode.CR_SERVER_LOST
-    ) -> None:
-        """End the client's connection with an error."""
-        self._shared.metrics.error("proxy", code.code)
-        self._session.answered = True
-        self._session.read.ended()
-        self._session.connection.fail(code, message)
+def table(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str | None]],
+    flags: int,
+    capabilities: Capability,
+) -> bytes:
+    """A result set of texts, framed; `flags` are the server status."""
+    definitions = [
+        ColumnDefinition41(
+            name=name,
+            column_length=4 * max([1, *(len(row[index] or "") for row in rows)]),
+        )
+        for index, name in enumerate(columns)
+    ]
+    encoded = [
+        [None if value is None else value.encode("utf-8", "surrogateescape") for value in row]
+        for row in rows
+    ]
+    return text_resultset(definitions, encoded, capabilities, flags)

@@ -1,455 +1,225 @@
-"""One client's session: its servers, the command it waits for, and what becomes of the answer.
+"""One client's session: takes its commands, and turns what is to be done into I/O, in one place.
 
 Theory of operation
 ===================
 
-A command goes through four rooms:
+A command is understood first (`proxy.client.commands`): a statement becomes a `Command`, of all
+else an `Order` says what is to be done. For a statement the read's machine (`routing.request.read`)
+is asked; each of its steps becomes a question to the primary, a timer, a connection that is opened,
+bytes to a server, or an answer (`_perform`). What goes to a server is made by `prelude`, and over
+which connection `servers` knows.
 
-A forwarder (`proxy.client.forwarders`) knows what kind of answer follows and, for a statement, asks
-the policy where it goes. `Dispatch` writes it to that server, behind whatever the server must be
-told first. `Answers` passes the answer's bytes on, or holds them back where they must not count: a
-WAIT failed, or a replica refused; then the command runs on the primary. When the answer is complete
-it takes over what the statement changed, before the client is told of its end. `Replies` are the
-answers that no server gives.
+Servers answer in order. `aside` takes the answers to the proxy's own statements, each of which may
+be an event for the machine. `answer` passes the bytes of the client's answer on, or holds them back
+as long as they may not count: a WAIT failed, or a replica refused; then the command runs elsewhere.
+When it is complete, `Aftermath` takes over what the command changed, before the client is told of
+its end.
 
-Every session has one connection to the primary, which is the session as the server knows it, and
-opens its own connections to replicas as it needs them.
+The parts are given what they need; none of them has the session.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from protocol.constants import Capability
 from protocol.constants import Command as Code
-from protocol.errors import ServerErrorCode
+from protocol.errors import MalformedPacketError, ServerErrorCode
+from protocol.frame_numbers import FrameNumbers
+from protocol.gtid import EMPTY
+from protocol.packet import frame
 from protocol.response import ErrPacket
 from protocol.response_stream import SIMPLE
-from protocol.tracker_view import TrackerView
-from proxy.channel import ChannelClosedError
-from proxy.client.answer import Answer
-from proxy.client.answers import Answers
+from protocol.statement_execution import with_statement_id
+from proxy.client import prelude, preparation, questions, replies, token
+from proxy.client.aftermath import Aftermath
+from proxy.client.answer import DONE, HOLDING, PASSING, Answer, may_pass, names_statement
 from proxy.client.change_user import change_user
-from proxy.client.dispatch import Dispatch
-from proxy.client.forwarders import forward, forward_long
+from proxy.client.commands import own, understood, understood_long
+from proxy.client.commands.desk import Desk
+from proxy.client.commands.order import (
+    ChangeUser,
+    Done,
+    NoAnswer,
+    Order,
+    Own,
+    Ping,
+    Quit,
+    Refused,
+    Take,
+    ToHolder,
+    TooLong,
+    ToPrimary,
+    Unknown,
+)
 from proxy.client.long_command import LongCommand
+from proxy.client.pending import Pending
 from proxy.client.prepared import PreparedStatements
 from proxy.client.previous import Previous
 from proxy.client.primary_settings import PrimarySettings
-from proxy.client.reads import Reads
-from proxy.client.replicas import Replicas
-from proxy.client.replies import Replies
+from proxy.client.servers import Servers
 from proxy.client.untold import Untold
 from proxy.client.views import Views
 from proxy.observe.show import LastAnswer, Shown
-from proxy.server.connection import (
-    Purpose,
-    ServerConnection,
-)
+from proxy.server.connection import PROBE, Purpose, ServerConnection
 from proxy.server.kill import kill
-from proxy.server.login import Login
-from routing.consistency.decision import Outcome, Proof, Reason
-from routing.consistency.rules import NO_ADJUSTMENT
+from proxy.server.probe import PROBE_SQL
+from proxy.server.probe import parsed as parsed_probe
+from routing.consistency.causal_token import TokenError
+from routing.consistency.decision import Decision, Level, Outcome, Proof, Reason
+from routing.consistency.rules import SettingError
+from routing.policy import on_primary
+from routing.request import effects
 from routing.request.command import Command
+from routing.request.read import Read
+from routing.request.stage import ASKING
+from routing.request.step import Ask, Delay, End, Join, Known, Note, Open, Pass, Refuse, Send, Step
 from routing.request.trail import Trail
-from routing.session.session import Session
+from routing.session.prepared import PreparedHandle
+from routing.sql.own_statement import SelectOwn, SetOwn, WrongOwn
+from routing.sql.statement import StatementClass
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Coroutine, Sequence
+    from typing import Literal
 
     from proxy.client.connection import ClientConnection
     from proxy.client.session_rules import SessionRules
+    from proxy.server.login import Login
     from proxy.server.opened import Lent, Opened
     from proxy.server.probe import Answer as ProbeAnswer
     from proxy.shared import Shared
-    from routing.consistency.rules import Adjustment, Rules
     from routing.consistency.scope import ScopeState
-    from routing.session.prepared import PreparedStatement
-    from routing.sql.statement import Statement
+    from routing.servers.topology import Server
+    from routing.session.session import Session
+
+    Joined = Literal["shared", "timeout"]
 
 _log = logging.getLogger(__name__)
 
+PING_TRUST_US: Final = 1_000_000
+"""How long ago the primary may have spoken for a COM_PING to be answered without it."""
+
+_DRAIN_LIMIT: Final = 1 << 20
+"""Bytes of an answer that does not count which are read before the connection is given up."""
+
+_IN_TRANS: Final = 0x0001
+
 
 class ClientSession:
-    """Serves one client.
-
-    Attributes:
-        session_id: names it in logs; no other session of this worker has it.
-        connection_id: what the client was given for one: the primary's, if all went well.
-        state: what routing knows of it.
-        rules: where its rules come from.
-        classifier: knows statements by their text.
-        command: the one in flight, or the last one.
-        trail: what became of it.
-        answer: how far its answer has come.
-        effect: run when that ended well, before the client is told; is given the connection that
-            answered.
-        resume: what a probe of the primary is followed by, if that is not routing.
-        primary: its connection to the primary; None when that is lost.
-        primary_settings: what the proxy needs of that connection.
-        views: what its statements are by the views that they name.
-        replicas: its connections to replicas.
-        reads: drives its reads.
-        read: where the one that is on its way stands.
-        dispatch: writes its requests to servers.
-        answers: takes what servers answer.
-        replies: answers without a server.
-        untold: what the primary has not told yet.
-        active: the connection that answers, or is being sent, the request; None if none does.
-        answered: the request's answer is complete.
-        status_flags: the primary's last server status.
-        paused: the client takes no more for now.
-        task: what the client has to wait for, if that is not an answer.
-        new_rules: it has another schema, so perhaps other rules.
-        was_reset: the primary's session no longer has what the login asked for.
-        previous: how its last statement ended, if that was on a replica.
-        prepared: the statements that the client prepared.
-        query_attributes: the client's statements begin with attributes (CLIENT_QUERY_ATTRIBUTES).
-        sql_mode: that of the primary's session when it began.
-        last_answer: what the statement before those to the proxy was given.
-        account: what is entered of it in the ledger.
-    """
-
-    __deletable__ = (
-        "primary_settings",
-        "views",
-        "replicas",
-        "read",
-        "reads",
-        "dispatch",
-        "answers",
-        "replies",
-        "untold",
-        "long_command",
-    )
-    """What a compiled class lets go of (`_part`)."""
+    """Serves one client. It is the owner of its server connections (`Owner`)."""
 
     def __init__(
         self,
         shared: Shared,
-        connection: ClientConnection,
+        client: ClientConnection,
         login: Login,
         session_id: int,
         connection_id: int,
         state: Session,
         rules: SessionRules,
     ) -> None:
-        self._shared = shared
-        self.connection = connection
-        self.login = login
-        self.session_id = session_id
-        self.connection_id = connection_id
-        self.state = state
-        self.rules = rules
-        self.classifier = shared.classifier
-        self.command = Command(Code.COM_SLEEP, SIMPLE, state.rules)
-        self.trail = Trail(self.command)
-        self.answer = Answer()
-        self.effect: Callable[[ServerConnection], None] | None = None
-        self.resume: Callable[[], None] | None = None
-        self.prepared = PreparedStatements()
-        self.primary: ServerConnection | None = None
-        self.primary_settings = PrimarySettings(self)
-        self.views = Views(shared, self)
-        self.replicas = Replicas(shared, self)
-        self.reads = Reads(shared, self)
-        self.read = self.reads.read
-        self.dispatch = Dispatch(shared, self)
-        self.answers = Answers(shared, self)
-        self.replies = Replies(shared, self)
-        self.untold = Untold(shared, self)
-        self.active: ServerConnection | None = None
-        self.answered = True
-        self.status_flags = 0
-        self.previous = Previous()
-        self.long_command = LongCommand(self)
-        self.paused = False
-        self.task: asyncio.Task[None] | None = None
-        self.was_reset = False
-        self._closed = False
-        self._parted = False
-        self.new_rules = False
-        self.query_attributes = bool(connection.capabilities & Capability.CLIENT_QUERY_ATTRIBUTES)
-        self.sql_mode = ""
-        self.account = shared.ledger.open(session_id, state)
-        self.last_answer: LastAnswer | None = None
-        self.config = shared.config
-        self.topology = shared.topology
-        self.now = shared.now
+        """The session of a client that was let in.
 
-    # Servers
-
-    def take_primary(self, opened: Opened | Lent) -> None:
-        """Use this connection to the primary, in place of one before it.
-
-        Raises:
-            ChannelClosedError: it broke meanwhile.
+        Args:
+            shared: what sessions share.
+            client: the connection to it.
+            login: as whom.
+            session_id: names it in logs; no other session of this worker has it.
+            connection_id: what the client was given for one: the primary's, if all went well.
+            state: what routing knows of it.
+            rules: where its rules come from.
         """
-        old = self.primary
-        connection = opened.connection
-        if connection.server is not self._shared.topology.primary:
-            opened.abort()
-            raise ChannelClosedError("another server has become the primary")
-        connection.view = TrackerView(
-            self.connection.capabilities, self.state.shown_trackers, self.state.shown_variables
+        attributes = bool(client.capabilities & Capability.CLIENT_QUERY_ATTRIBUTES)
+        self._shared = shared
+        self._client = client
+        self._session_id = session_id
+        self._connection_id = connection_id
+        self._state = state
+        self._rules = rules
+        self._query_attributes = attributes
+        self._servers = Servers(shared, client, login, state, self)
+        self._prepared = PreparedStatements()
+        self._previous = Previous()
+        self._settings = PrimarySettings(state, self._servers)
+        self._views = Views(shared.catalogues, state, shared.now)
+        self._aftermath = Aftermath(
+            *(shared, state, rules, self._servers, self._settings, self._prepared),
+            *(self._previous, attributes),
         )
-        opened.hand_over(self.answers)
-        self.primary = connection
-        self.status_flags = connection.stream.status
-        identity = opened.identity
-        self.sql_mode = identity.sql_mode
-        self.connection.server_allows(identity.max_allowed_packet)
-        self.state.connected(identity.sql_mode, identity.autocommit, identity.character_set)
-        self.state.chose_schema(connection.schema)
-        if not connection.kept:
-            self._shared.metrics.server_opened(connection.server.name)
-        self._shared.metrics.server_connected(connection.server.name)
-        if old is not None:
-            self.drop(old)
+        self._untold = Untold(state, self._servers, self._settings, self._aftermath, shared.metrics)
+        self._desk = Desk(
+            *(state, rules, self._servers, self._prepared, self._views, shared.classifier),
+            *(shared.config, shared.sessions, attributes),
+        )
+        self._account = shared.ledger.open(session_id, state)
+        self._long = LongCommand(client)
+        self._pending = Pending(shared.waits, shared.call_later)
+        self._read = Read(state, shared.topology, shared.waits, shared.config.on_lost_writes)
+        self._command = Command(Code.COM_SLEEP, SIMPLE, state.rules)
+        self._trail = Trail(self._command)
+        self._answer = Answer()
+        self._last_answer: LastAnswer | None = None
+        self._task: asyncio.Task[None] | None = None  # what the client has to wait for
+        self._closed = False
 
-    def drop(self, connection: ServerConnection) -> None:
-        """Close a connection to a server."""
-        connection.close()
-        self.connection.resume_reading()  # it may have been this one that took no more
-        self._shared.metrics.server_disconnected(connection.server.name)
-
-    def part_from(self, connection: ServerConnection) -> None:
-        """Let other logins have a connection to a server, if nothing of this session is left."""
-        self._shared.metrics.server_disconnected(connection.server.name)
-        self._shared.pool.give(connection, self.login.username)
+    # What others may know (`proxy.sessions.Member`)
 
     @property
-    def connections(self) -> list[ServerConnection]:
-        """All that are open."""
-        others = self.replicas.connections
-        return others if self.primary is None else [self.primary, *others]
+    def session_id(self) -> int:
+        """Names it in logs; no other session of this worker has it."""
+        return self._session_id
 
     @property
-    def primary_thread_id(self) -> int:
-        """The primary's id of this session, or 0."""
-        return 0 if self.primary is None else self.primary.thread_id
+    def connection_id(self) -> int:
+        """What its client was given for one."""
+        return self._connection_id
 
     @property
-    def waiting_replica(self) -> ServerConnection | None:
-        """The replica connection that runs this session's statement, if one does."""
-        active = self.active
-        return active if active is not None and active is not self.primary else None
-
-    @property
-    def keeps_waiting(self) -> ServerConnection | None:
-        """The connection to a replica that the client waits for, if there is one."""
-        return None if self.answered or self.paused else self.waiting_replica
+    def state(self) -> Session:
+        """What routing knows of it."""
+        return self._state
 
     @property
     def peer(self) -> str:
         """The client's address, for the log."""
-        return self.connection.peer
+        return self._client.peer
 
     @property
-    def reading(self) -> ScopeState:
-        """The scope that its reads read in."""
-        state = self.state
-        return state.reading(state.rules, self.topology.term, self.now())
-
-    def shown(self) -> Shown:
-        """What SHOW TIDEGATE shows."""
-        return Shown(
-            session_id=self.session_id,
-            connection_id=self.connection_id,
-            state=self.state,
-            topology=self.topology,
-            now=self.now(),
-            last_answer=self.last_answer,
-            views=self.views.text,
-            prepared=len(self.prepared),
-            cursors=self.prepared.cursors,
-        )
-
-    # A command
-
-    def serve(self, packet: bytes) -> None:
-        """Serve a whole command, header and payload."""
-        forward(self, packet)
-
-    def begin_stream(self, prefix: bytes) -> None:
-        """Serve a command that comes in parts (`stream`); `prefix` is how it begins, with header.
-
-        What is that long is not classified: it goes to the primary, and may do anything.
-        """
-        self.long_command.begin()
-        if not forward_long(self, prefix):
-            self.long_command.going = False
-
-    def stream(self, data: bytes, done: bool) -> None:
-        """Pass on a part of a long command or of a local file."""
-        self.long_command.part(data, done)
-        primary = self.primary
-        if done and primary is not None and self.answered and not primary.busy:
-            self.answers.settled(primary)  # it was answered before it had come whole
-
-    def abandon(self) -> None:
-        """The client broke off a command that was passed on in part."""
-        if self.primary is not None:
-            self.drop(self.primary)
-            self.primary = None
-
-    def begin(
-        self,
-        code: Code,
-        shape: int,
-        packet: bytes = b"",
-        statement: Statement | None = None,
-        *,
-        rules: Rules | None = None,
-        may_write: bool = False,
-        prepared: PreparedStatement | None = None,
-        number: int = 0,
-        effect: Callable[[ServerConnection], None] | None = None,
-    ) -> None:
-        """Begin a command, as the forwarders understand it (`routing.request.command`).
-
-        `rules` are those of its own, if it has any.
-        """
-        self.command = command = Command(
-            code,
-            shape,
-            self.state.rules if rules is None else rules,
-            packet,
-            statement,
-            may_write,
-            rules is not None,
-            prepared,
-            number,
-            time.time_ns() // 1000,
-        )
-        self.trail = Trail(command)
-        self.answer = Answer()
-        self.effect = effect
-        self.resume = None
-
-    def start(self, work: Coroutine[object, object, None], name: str) -> None:
-        """Do what the client has to wait for."""
-        self.task = self._shared.start(work, f"session {self.session_id}: {name}")
-        self.task.add_done_callback(self._task_ended)
-
-    def _task_ended(self, task: asyncio.Task[None]) -> None:
-        if not task.cancelled() and task.exception() is not None:
-            # A defect, which the log tells of: the client must not wait for ever.
-            self.connection.abort()
-            self.client_lost()
-        if self._closed:
-            self._part()
-
-    def deactivate(self) -> None:
-        """What the active connection still answers to the request does not count."""
-        self.active = None
-
-    def primary_for_probe(self) -> ServerConnection | None:
-        """The primary connection, if it can ask the primary for what it has."""
-        primary = self.primary
-        usable = primary is not None and not primary.lost and not primary.overdue
-        if not usable or primary is None or primary.server is not self._shared.topology.primary:
-            return None
-        return primary
-
-    # The answer
-
-    # The end
-
-    # The session as a whole
-
-    def adjust(self, chosen: Adjustment) -> None:
-        """Let these settings of the client's count, in place of those before."""
-        self.rules.chosen = chosen
-        self.follow_rules(self.rules.present(self.state.schema))
-
-    def follow_rules(self, rules: Rules) -> None:
-        """Let these rules count from now on."""
-        if self.state.adjust(rules):
-            self.primary_settings.restore(trackers=False)
-
-    def reset(self) -> None:
-        """The primary did a COM_RESET_CONNECTION: the rest follows."""
-        self.rules.chosen = NO_ADJUSTMENT
-        self.state.reset()
-        self.answers.count_pins()
-        self.was_reset = True
-        self.prepared.clear()
-        self.replicas.reset(self.state.variables_version)
-        self.primary_settings.restore()
-
-    def change_user(self, packet: bytes) -> None:
-        """COM_CHANGE_USER: a new login over the same client connection."""
-        self.begin(Code.COM_CHANGE_USER, SIMPLE, packet)
-        self.start(change_user(self._shared, self, packet), "change user")
-
-    def changed_user(self, login: Login, opened: Opened | Lent, rules: SessionRules) -> None:
-        """The new login succeeded: what the old one had goes, what it wrote stays written.
-
-        Raises:
-            ChannelClosedError: the new connection broke meanwhile.
-        """
-        self.task = None
-        self.was_reset = False
-        self.primary_settings.made()
-        self.login = login
-        self.rules = rules
-        self.state.logged_in(login.username)
-        self.state.initial_rules = rules.initial(login.database or "")
-        self.state.reset()
-        self.answers.count_pins()
-        self.prepared.clear()
-        self.replicas.drop_all()
-        self.take_primary(opened)
-        trail = self.trail
-        trail.reason = Reason.COMMAND
-        trail.proof = Proof.PRIMARY
-        self.account.enter(self.command, trail, opened.connection.server, Outcome.OK)
-        self.answered = True
-
-    def server_thread_id(self, connection_id: int) -> int | None:
-        """The primary's id of the session that a client knows by this one, or None."""
-        target = self._shared.sessions.known_by(connection_id)
-        return None if target is None else target.thread_of(self.login.username)
+    def keeps_waiting(self) -> ServerConnection | None:
+        """The connection to a replica that the client waits for, if there is one."""
+        return None if self._answer.stage == DONE else self._servers.keeps_waiting
 
     def thread_of(self, username: str) -> int:
-        """The primary's id of this session, for a KILL by this user; 0 if it has none."""
-        replica = self.waiting_replica
-        if replica is not None and self.login.username == username:
-            # Its statement runs on a replica; the primary would find nothing to end.
+        """The primary's id of it, for a KILL by this user; a statement on a replica is ended."""
+        servers, shared = self._servers, self._shared
+        replica = servers.active_replica
+        if replica is not None and servers.login.username == username:
+            # The primary would find nothing to end.
+            login = servers.replica_login()
             self._shared.start(
-                kill(
-                    replica,
-                    self.replicas.login(),
-                    self._shared.config,
-                    self._shared.materials,
-                    query_only=True,
-                ),
-                f"session {self.session_id}: kill its query",
+                kill(replica, login, shared.config, shared.materials, query_only=True),
+                f"session {self._session_id}: kill its query",
             )
-        return self.primary_thread_id
+        return servers.primary_thread_id
 
     def cut_off(self) -> None:
         """Drop the client's connection at once."""
-        self.connection.abort()
-
-    def probed(self, answer: ProbeAnswer | None) -> None:
-        """What the primary has, by a question that was asked for the session's read."""
-        self.reads.probed(answer)
+        self._client.abort()
 
     def shut_down(self) -> None:
         """The proxy stops: end an idle session as a server does."""
-        if self.answered and self.task is None and not self.reads.pending:
-            self.connection.fail(
+        if self._answer.stage == DONE and self._task is None and not self._waits:
+            self._client.fail(
                 ServerErrorCode.ER_SERVER_SHUTDOWN, "Server shutdown in progress", sequence_id=0
             )
 
     def leave_primary(self) -> None:
         """End, if the primary is another now, or began anew: the session was on the old one."""
-        primary = self.primary
+        primary = self._servers.primary
         if primary is None:
             return
         if primary.server is not self._shared.topology.primary:
@@ -462,72 +232,1100 @@ class ClientSession:
         code = ServerErrorCode.ER_SERVER_SHUTDOWN
         message = f"Tidegate: {cause}; connect again"
         error = ErrPacket(code.code, code.sqlstate, message)
-        self.answers.server_lost(primary, message, error.serialise(self.connection.capabilities))
+        self.server_lost(primary, message, error.serialise(self._client.capabilities))
+
+    # It begins, and others log in over it (`proxy.client.change_user.Changing`)
+
+    def take_primary(self, opened: Opened | Lent) -> None:
+        """Use this connection to the primary.
+
+        Raises:
+            ChannelClosedError: it broke meanwhile.
+        """
+        self._servers.take_primary(opened)
+
+    @property
+    def client(self) -> ClientConnection:
+        """The connection to the client."""
+        return self._client
+
+    @property
+    def login(self) -> Login:
+        """As whom the client logged in."""
+        return self._servers.login
+
+    @property
+    def rules(self) -> SessionRules:
+        """Where its rules come from."""
+        return self._rules
+
+    @property
+    def idle_primary(self) -> ServerConnection | None:
+        """The connection to the primary, if it owes no answer."""
+        primary = self._servers.primary
+        return None if primary is None or primary.busy or primary.lost else primary
+
+    def changed_user(self, login: Login, opened: Opened | Lent, rules: SessionRules) -> None:
+        """The new login succeeded: what the old one had goes, what it wrote stays written.
+
+        Raises:
+            ChannelClosedError: the new connection broke meanwhile.
+        """
+        state, servers = self._state, self._servers
+        self._task = None
+        servers.was_reset = False
+        self._settings.made()
+        servers.login = login
+        self._rules.become(rules)
+        state.logged_in(login.username)
+        state.initial_rules = rules.initial(login.database or "")
+        state.reset()
+        self._aftermath.count_pins()
+        self._prepared.clear()
+        servers.drop_replicas()
+        servers.take_primary(opened)
+        trail = self._trail
+        trail.reason = Reason.COMMAND
+        trail.proof = Proof.PRIMARY
+        self._account.enter(self._command, trail, opened.connection.server, Outcome.OK)
+        self._answer.stage = DONE
+
+    # A command comes (`proxy.client.connection.Commands`)
+
+    @property
+    def results(self) -> str:
+        """Its character_set_results, if that is known; else empty."""
+        return self._state.results
+
+    def serve(self, packet: bytes) -> None:
+        """Serve a whole command, header and payload."""
+        asked = understood(self._desk, packet)
+        if isinstance(asked, Command):
+            self._begin(asked)
+            self._route()
+        else:
+            self._obey(asked)
+
+    def begin_stream(self, prefix: bytes) -> None:
+        """Serve a command that comes in parts (`stream`); `prefix` is how it begins, with header.
+
+        What is that long is not classified: it goes to the primary, and may do anything.
+        """
+        self._long.begin()
+        asked = understood_long(self._desk, prefix)
+        if isinstance(asked, Command):
+            self._begin(asked)
+            self._route()
+        else:
+            self._obey(asked)
+
+    def stream(self, data: bytes, done: bool) -> None:
+        """Pass on a part of a long command or of a local file."""
+        self._long.part(data, done)
+        primary = self._servers.primary
+        if done and primary is not None and self._answer.stage == DONE and not primary.busy:
+            self.settled(primary)  # it was answered before it had come whole
+
+    def abandon(self) -> None:
+        """The client broke off a command that was passed on in part."""
+        self._servers.abandon_primary()
+
+    def _begin(self, command: Command) -> None:
+        self._command = command
+        self._trail = Trail(command)
+        self._answer = Answer()
+
+    def _obey(self, order: Order) -> None:
+        """Do what an order says."""
+        if isinstance(order, ToPrimary):
+            self._begin(order.command)
+            decision = on_primary(self._shared.topology, order.reason)
+            if order.bound:
+                self._read.bind(decision, order.command.rules, self._shared.now())
+            self._to(decision)
+        elif isinstance(order, Own):
+            self._obey_own(order.command)
+        elif isinstance(order, Ping):
+            self._ping(order.command)
+        elif isinstance(order, NoAnswer):
+            self._client.ready()
+        elif isinstance(order, Take):
+            if self._long.going:
+                self._long.give(order.take, then=self._client.ready)
+            else:
+                order.take(order.packet)
+                self._client.ready()
+        elif isinstance(order, ToHolder):
+            self._begin(order.command)
+            self._to_holder(order.holder, order.reason)
+        elif isinstance(order, Refused):
+            self._begin(order.command)
+            self._refuse(order.code, order.message, order.reason)
+        elif isinstance(order, Done):
+            self._begin(order.command)
+            self._previous.zeroed = True
+            self._reply(self._ok())
+        elif isinstance(order, Unknown):
+            unknown = ToPrimary(order.command, Reason.PREPARED)
+            if self._long.going:
+                self._long.give(_nowhere, then=lambda: self._obey(unknown))
+            else:
+                self._obey(unknown)
+        elif isinstance(order, ChangeUser):
+            self._begin(order.command)
+            self._start(change_user(self._shared, self, order.command.packet), "change user")
+        elif isinstance(order, Quit):
+            self._client.close()
+        elif isinstance(order, TooLong):
+            self._client.fail(
+                ServerErrorCode.ER_NET_PACKET_TOO_LARGE,
+                "Got a packet bigger than this command can be",
+            )
+            self._long.going = False
+
+    def _ping(self, command: Command) -> None:
+        """Answer a COM_PING for the primary, if that answered the last command so lately.
+
+        Not if that was an error, or another server, or too long ago.
+        """
+        primary = self._servers.primary
+        decision = self._trail.decision
+        fresh = (
+            primary is not None
+            and decision is not None
+            and decision.server is primary.server
+            and not primary.busy
+            and primary.stream.error is None
+            and time.time_ns() // 1000 - self._command.arrived_us <= PING_TRUST_US
+        )
+        self._begin(command)
+        if primary is None or not fresh:
+            self._to(on_primary(self._shared.topology, Reason.COMMAND))
+        else:
+            self._previous.zeroed = True
+            self._reply(self._ok(primary.stream.warnings))
+
+    def _obey_own(self, command: Command) -> None:
+        """Obey a statement to Tidegate, or say what is wrong with it."""
+        last = self._trail
+        if last.reason is not None and last.reason is not Reason.PROXY:
+            self._last_answer = LastAnswer.of(self._command, last)
+        self._begin(command)
+        asked = None if command.statement is None else command.statement.own
+        desk = self._desk
+        try:
+            if isinstance(asked, SetOwn):
+                chosen, tokens = own.assigned(desk, asked)
+                if chosen != self._rules.chosen:
+                    self._aftermath.adjust(chosen)
+                for gtids in tokens:
+                    primary, now = self._shared.topology.primary, self._shared.now()
+                    token.take(gtids, self._state, self._reading, primary, now)
+                self._reply(self._ok())
+            elif isinstance(asked, SelectOwn):
+                if not own.asks_token(asked):
+                    self._table(*own.selected(desk, asked, self._state.own_scope, None))
+                elif self._needs_probe:
+                    self._perform(self._read.ask(self._shared.now()))  # `Known` goes on
+                else:
+                    self._select_own()
+            elif isinstance(asked, WrongOwn):
+                self._wrong(asked.message)
+            elif asked is not None:
+                self._table(*own.shown(asked, self._shown()))
+        except (SettingError, TokenError) as error:
+            self._wrong(str(error))
+
+    def _select_own(self) -> None:
+        """Answer a question for a token, now that all is known for it."""
+        statement = self._command.statement
+        asked = None if statement is None else statement.own
+        if not isinstance(asked, SelectOwn):
+            return
+        try:
+            self._table(*own.selected(self._desk, asked, self._reading, self._read.probed))
+        except (SettingError, TokenError) as error:
+            self._wrong(str(error))
+
+    @property
+    def _reading(self) -> ScopeState:
+        """The scope that its reads read in."""
+        state, shared = self._state, self._shared
+        return state.reading(state.rules, shared.topology.term, shared.now())
+
+    @property
+    def _needs_probe(self) -> bool:
+        """Whether only the primary can say what the bearer of its token must see."""
+        level, term = self._state.rules.level, self._shared.topology.term
+        return token.needs_probe(self._reading, level, term)
+
+    def _shown(self) -> Shown:
+        """What SHOW TIDEGATE shows."""
+        return Shown(
+            session_id=self._session_id,
+            connection_id=self._connection_id,
+            state=self._state,
+            topology=self._shared.topology,
+            now=self._shared.now(),
+            last_answer=self._last_answer,
+            views=self._views.text,
+            prepared=len(self._prepared),
+            cursors=self._prepared.cursors,
+        )
+
+    def _start(self, work: Coroutine[object, object, None], name: str) -> None:
+        """Do what the client has to wait for."""
+        self._task = self._shared.start(work, f"session {self._session_id}: {name}")
+        self._task.add_done_callback(self._task_ended)
+
+    def _task_ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and task.exception() is not None:
+            # A defect, which the log tells of: the client must not wait for ever.
+            self._client.abort()
+            self.client_lost()
+        if self._closed:
+            self._part()
+
+    # The read's machine: steps
+
+    def _route(self) -> None:
+        """Let the policy decide about the statement, and go on."""
+        command = self._command
+        statement = command.statement
+        if statement is None:
+            return
+        read = self._read
+        step = read.begin(statement, command.rules, self._shared.now())
+        if isinstance(step, Send) and read.note is None:
+            self._trail.required = read.required
+            self._to(step.decision)
+        else:
+            self._perform(step)
+
+    def _perform(self, step: Step) -> None:
+        """Turn a step into what it says."""
+        trail, read, pending = self._trail, self._read, self._pending
+        trail.required = read.required
+        if read.note is not None:
+            self._count(read.note)
+            read.note = None
+        if isinstance(step, Send):
+            trail.dispatched_us = time.time_ns() // 1000
+            self._to(step.decision)
+        elif isinstance(step, Ask):
+            self._shared.probes.ask(self)
+        elif isinstance(step, Join):
+            pending.join(step.wait, self)
+            pending.after(step.seconds, self._out_of_time)
+        elif isinstance(step, Open):
+            self._start(self._open(step.server), "open replica")
+        elif isinstance(step, Delay):
+            pending.after(step.seconds, self._turn_came)
+        elif isinstance(step, Refuse):
+            self._refuse_read(step)
+        elif isinstance(step, End):
+            self._end_lost(step.cause)
+        elif isinstance(step, Known):
+            self._select_own()
+
+    def _refuse_read(self, step: Refuse) -> None:
+        if self._command.packet:
+            self._refuse(step.code, step.message, step.reason)
+        else:  # when it has come whole
+            self._long.give(
+                _nowhere, then=lambda: self._refuse(step.code, step.message, step.reason)
+            )
+
+    def _count(self, note: Note) -> None:
+        """Count and log what an event brought."""
+        metrics, ledger, trail = self._shared.metrics, self._shared.ledger, self._trail
+        if note.left is not None and note.why is not None:
+            said = f"{note.left.name}:{note.why.value}"
+            trail.fallbacks += f",{said}" if trail.fallbacks else said
+            metrics.fallback(note.left.name, note.why.value)
+            if note.proved is not None:
+                sent_us = trail.dispatched_us
+                ledger.proved(note.left, "waited", note.proved, sent_us, sent_us + trail.wait_us)
+        if note.crowded is not None:
+            metrics.crowded(note.crowded)
+        if note.stale:
+            metrics.stale_given()
+        if note.scope is not None:
+            ledger.lost(note.scope, note.lost)
+
+    # The read's machine: events
+
+    @property
+    def _waits(self) -> bool:
+        """Whether the read waits for anything but its answer."""
+        return self._pending.timed or self._read.stage == ASKING
+
+    def primary_for_probe(self) -> ServerConnection | None:
+        """Its connection to the primary, if that can be asked over it."""
+        return self._servers.primary_for_probe()
+
+    def probed(self, answer: ProbeAnswer | None) -> None:
+        """What the primary has, by a question that was sent after `Ask`; None if it cannot say."""
+        self._trail.dispatched_us = time.time_ns() // 1000
+        executed = None if answer is None else answer.executed
+        owned = EMPTY if answer is None else answer.owned
+        self._perform(self._read.probe_answered(executed, owned, self._shared.now()))
+
+    def released(self) -> None:
+        """The WAIT that was joined has ended, well or not."""
+        if self._pending.joined:
+            self._leave_joined("shared")
+        self._perform(self._read.released(self._shared.now()))
+
+    def _out_of_time(self) -> None:
+        self._leave_joined("timeout")
+        self._perform(self._read.out_of_time(self._shared.now()))
+
+    def _leave_joined(self, result: Joined) -> None:
+        """Rely on the joined WAIT no more."""
+        read = self._read
+        self._pending.leave(self)
+        waited_us = round((self._shared.now() - read.joined_at) * 1e6)
+        self._trail.wait_us += waited_us
+        if read.decision is not None:
+            self._shared.metrics.wait(read.decision.server.name, result, waited_us)
+
+    def _turn_came(self) -> None:
+        self._pending.in_time()
+        self._perform(self._read.turn_came(self._shared.now()))
+
+    async def _open(self, server: Server) -> None:
+        """Open a connection to a replica."""
+        failed = await self._servers.open(server)
+        self._task = None
+        self._perform(self._read.opened(failed, self._shared.now()))
+
+    def _silent(self, replica: ServerConnection) -> None:
+        """It did not even say that the wait's budget ran out."""
+        self._shared.metrics.wait(replica.server.name, "failed", self._since_dispatch())
+        _log.warning("replica %s does not answer", replica.server.name)
+        self._leave(replica, self._read.silent(self._shared.now()))
+        self._servers.give_up(replica)
+
+    def _waited(self, replica: ServerConnection) -> None:
+        """The WAIT in front of the statement was answered."""
+        read, trail = self._read, self._trail
+        trail.wait_us = waited_us = self._since_dispatch()
+        self._pending.in_time()
+        confirm = read.decision is not None and read.decision.confirm
+        result, said = questions.waited(
+            replica, waited_us, self._shared.metrics, confirm=confirm, order=read.asks_order
+        )
+        step = read.wait_answered(
+            *(result, said.still, said.ordered, replica.epoch),
+            *(waited_us / 1e6, self._shared.now()),
+        )
+        if isinstance(step, Pass) and read.note is not None and read.note.stale:
+            trail.reason = Reason.WAIT_TIMEOUT
+            trail.proof = Proof.NONE
+        self._judged(replica, step)
+
+    def _confirmed(self, replica: ServerConnection) -> None:
+        """The question in front of the statement was answered."""
+        said = questions.confirmed(replica, self._shared.metrics)
+        now = self._shared.now()
+        step = self._read.confirm_answered(said.still, said.ordered, replica.epoch, now)
+        self._judged(replica, step)
+
+    def _audited(self, replica: ServerConnection) -> None:
+        """The replica was asked whether it has what the read that follows must see."""
+        if self._trail.proof is Proof.NONE:
+            return  # the answer is given openly as stale
+        has = questions.audited(replica, self._trail, self._shared.metrics)
+        step = self._read.audit_answered(has, replica.epoch, self._shared.now())
+        self._judged(replica, step)
+
+    def _judged(self, replica: ServerConnection, step: Step) -> None:
+        """A replica's answer to a question of the proxy's own was judged."""
+        if isinstance(step, Pass):
+            self._pending.end_wait(replica.server)
+            self._perform(step)
+        else:
+            self._leave(replica, step)
+
+    def _settled(self, primary: ServerConnection) -> None:
+        """The WAIT on the primary in front of a statement was answered: does it show what was seen?
+
+        A statement that may write follows it on the wire, and runs in any case. Any other waits for
+        what is decided here.
+        """
+        trail = self._trail
+        shows = questions.shows_all(primary.stream)
+        if primary.owes_answer:
+            if shows:
+                self._state.own_scope.settled(primary.server, primary.epoch)
+            else:
+                trail.unsettled = True
+            return
+        now_us = time.time_ns() // 1000
+        trail.wait_us += now_us - trail.dispatched_us
+        trail.dispatched_us = now_us
+        # Of a long command nobody has the whole.
+        idle = self._servers.idle if self._command.packet else []
+        step = self._read.settled(shows, primary.epoch, idle, self._shared.now())
+        if not isinstance(step, Send) or step.decision.server is not primary.server:
+            trail.observed = EMPTY  # the primary's, which does not answer
+            self._servers.active = None
+        self._perform(step)
+
+    def _leave(self, replica: ServerConnection, step: Step) -> None:
+        """A replica's answer does not count: what is next?
+
+        The answer itself may still come, and is drained; until then the replica is not asked.
+        """
+        self._pending.end_wait(replica.server)
+        replica.drained = 0
+        snapshot = self._state.snapshot
+        if snapshot is not None and snapshot is replica.snapshot:
+            # It was to be taken by this very read.
+            snapshot.server = None
+            if snapshot.implied:
+                self._state.snapshot = None
+            preparation.end_transaction(replica)
+        self._trail.received = 0
+        self._answer.held = b""
+        self._servers.active = None
+        self._perform(step)
+
+    def _since_dispatch(self) -> int:
+        return time.time_ns() // 1000 - self._trail.dispatched_us
+
+    # To a server
+
+    def _to(self, decision: Decision) -> None:
+        """Write the command to the server that was decided on."""
+        trail, command, servers = self._trail, self._command, self._servers
+        trail.decision = decision
+        trail.reason = reason = decision.reason
+        trail.proof = decision.proof
+        if decision.server is self._shared.topology.primary:
+            primary = servers.primary
+            if primary is None or primary.lost:
+                self._lose_client("Lost connection to MySQL server during query")
+            else:
+                self._to_primary(primary)
+            return
+        replica = servers.replica(decision.server)
+        if reason is Reason.TRANSACTION:
+            if replica is not None and replica.snapshot is not self._state.snapshot:
+                replica = None
+        elif replica is None and reason is not Reason.DIAGNOSTIC:
+            replica = servers.borrow(decision.server)
+        if replica is None:
+            self._perform(self._read.absent(self._shared.now()))
+        elif reason is not Reason.TRANSACTION and replica.is_late:
+            # It still drains what came too late.
+            self._perform(self._read.unfit(Reason.REPLICA_BEHIND, self._shared.now()))
+        elif (
+            reason is not Reason.TRANSACTION
+            and command.prepared is not None
+            and not prelude.can_know(replica, command, self._state)
+        ):
+            self._perform(self._read.unfit(Reason.PREPARED, self._shared.now()))
+        else:
+            self._to_replica(replica, decision)
+
+    def _to_primary(self, primary: ServerConnection) -> None:
+        shared, servers, state = self._shared, self._servers, self._state
+        command, trail = self._command, self._trail
+        if shared.topology.rivals and self._withheld():
+            return
+        if command.prepared is not None and not prelude.can_know(primary, command, state):
+            self._refuse(
+                ServerErrorCode.ER_UNKNOWN_STMT_HANDLER,
+                "Unknown prepared statement handler: sql_mode or character set have changed since"
+                " it was prepared; prepare it again",
+                Reason.PREPARED,
+            )
+            return
+        self._activate(primary)
+        budget = command.rules.wait_budget
+        settles = not self._read.is_settled and prelude.older_than_seen(
+            command, state, shared.topology, servers.status, shared.now()
+        )
+        if settles and prelude.asks_about(primary, command, state):
+            settles = False  # it would be told of the WAIT
+            trail.unsettled = True
+        if settles and prelude.can_wait(command):
+            if not command.packet:
+                self._long.hold()
+            primary.write(preparation.settle(primary, budget))
+            return  # `_settled` goes on
+        data = self._untold.before(primary, command)
+        data += self._settings.in_front(primary, command, trail)
+        data += self._views.in_front(primary, command)
+        data += prelude.prepare_before(primary, command, state, self._prepared)
+        if settles:
+            data += preparation.settle(primary, budget)
+        data += preparation.begin_implied(primary, state.snapshot)
+        data += prelude.imitation(primary, command, state, self._previous)
+        # Only before a read: behind a probe, ROW_COUNT() and the like would tell of the probe.
+        # And in no transaction, where reads stay here anyway: it would take its trackers.
+        if (
+            command.is_read
+            and state.wants_probe
+            and not servers.status & _IN_TRANS
+            and command.rules.level is not Level.BEST_EFFORT
+        ):
+            primary.expect(PROBE)
+            data += preparation.statement_packet(primary, PROBE_SQL)
+        data += self._own_packet(primary)
+        data += self._untold.along(primary, command, trail)
+        if data:
+            primary.write(data)
+        if not command.packet and prelude.knows(primary, command):
+            self._pass_parts(primary)
+
+    def _withheld(self) -> bool:
+        """Refuse what may write while it is not clear who the primary is, as if it were read only.
+
+        A COMMIT that a server refuses is rolled back; so the session ends here.
+        """
+        command = self._command
+        inside = self._state.in_transaction
+        if not prelude.may_be_withheld(command, self._trail, inside=inside):
+            return False
+        names = " and ".join(server.name for server in self._shared.topology.rivals)
+        message = (
+            "The MySQL server is running with the --read-only option so it cannot execute this"
+            f" statement (Tidegate: {names} take writes, and it is not clear which is the primary)"
+        )
+        code = ServerErrorCode.ER_OPTION_PREVENTS_STATEMENT
+        statement = command.statement
+        ends = statement is not None and statement.kind is StatementClass.TRANSACTION
+        if (ends and inside) or not command.packet:
+            self._lose_client(message, code)
+        else:
+            self._refuse(code, message, Reason.WRITE)
+        return True
+
+    def _to_replica(self, replica: ServerConnection, decision: Decision) -> None:
+        shared, read, trail, command = self._shared, self._read, self._trail, self._command
+        self._activate(replica)
+        trail.sent_at = read.sent_at
+        audits = (
+            shared.audits.on
+            and decision.proof is not Proof.NONE
+            and bool(trail.required)
+            and not read.bound
+            and shared.audits.due()
+        )
+        data = prelude.before_read(
+            replica, decision, read, command, trail, self._state, self._previous, audits
+        )
+        gtids = decision.proof_set
+        if decision.proof is Proof.WAITED and gtids is not None:
+            # The replica is not relied on to end it.
+            trail.dispatched_us = time.time_ns() // 1000
+            self._pending.begin_wait(replica.server, gtids, shared.now())
+            limit = read.budget + shared.config.connect_timeout
+            self._pending.after(limit, self._silent, replica)
+        replica.write(data + self._own_packet(replica))
+
+    def _to_holder(self, holder: ServerConnection, reason: Reason) -> None:
+        """Send the command where something of the session's is, that no other server has."""
+        shared, command, trail = self._shared, self._command, self._trail
+        if holder is self._servers.primary:
+            decision = on_primary(shared.topology, reason)
+            self._read.bind(decision, command.rules, shared.now())
+            self._to(decision)
+        elif holder.lost and self._reset_is_done():
+            pass
+        elif holder.lost or holder.owes_answer:
+            # What it still owes to a read that left it would be taken for this answer.
+            self._end_lost("it held an open cursor")
+        else:
+            decision = Decision(holder.server, reason, Proof.NONE)
+            self._read.bind(decision, command.rules, shared.now())
+            trail.reason = reason
+            trail.proof = Proof.NONE
+            trail.decision = decision
+            self._activate(holder)
+            holder.write(self._own_packet(holder))
+
+    def _reset_is_done(self) -> bool:
+        """Answer COM_STMT_RESET to a replica that is gone: so is all that it would drop."""
+        command = self._command
+        if command.code is not Code.COM_STMT_RESET or command.prepared is None:
+            return False
+        self._prepared.close_cursor(command.prepared)
+        self._servers.active = None
+        self._answer.stage = DONE
+        self._previous.zeroed = True
+        self._reply(self._ok())
+        return True
+
+    def _activate(self, connection: ServerConnection) -> None:
+        """This connection answers the command."""
+        self._answer.stage = HOLDING
+        self._servers.activate(connection)
+
+    def _own_packet(self, connection: ServerConnection) -> bytes:
+        """The command as this server is to get it (`prelude.own_packet`)."""
+        command, schema = self._command, self._state.schema
+        if command.prepared is not None and not prelude.knows(connection, command):
+            if connection is self._servers.primary:
+                connection.schema = schema
+            if not command.packet:
+                self._long.hold()
+        return prelude.own_packet(connection, command, schema, self._query_attributes)
+
+    def _prepared_there(self, connection: ServerConnection, *, active: bool) -> None:
+        """A server was asked to prepare a statement that it did not know; perhaps it did."""
+        stream = connection.stream
+        number = connection.preparing.popleft()
+        if stream.head is not None:
+            connection.statements[number] = PreparedHandle.of(stream.head)
+        prepared = self._command.prepared
+        waits = active and self._answer.stage != DONE
+        if not waits or prepared is None or prepared.number != number:
+            return
+        if stream.error is None:
+            connection.write(self._own_packet(connection))
+            self._pass_parts(connection)
+        elif connection is not self._servers.primary and not self._read.bound:
+            self._refused(connection, Reason.REPLICA_REFUSED)
+        else:
+            if self._long.going:
+                self._long.give(_nowhere)
+            self._finish(connection)
+            self._client.write(frame(stream.error, 1))
+
+    def _pass_parts(self, connection: ServerConnection) -> None:
+        """Let the parts of a long command go to the server that has been told what they are of."""
+        prepared = self._command.prepared
+        if prepared is None:
+            self._long.give(connection.write)
+            return
+        handle = connection.statements[prepared.number]
+        attributes = self._query_attributes
+        self._long.give(connection.write, lambda part: prepared.command(part, handle, attributes))
+
+    # From a server (`proxy.server.connection.Owner`)
+
+    def answer(self, connection: ServerConnection, data: bytes, received: int) -> None:
+        """Pass on bytes of the answer; what a replica says too late goes nowhere."""
+        servers = self._servers
+        if connection is not servers.active:
+            connection.drained += received
+            if connection.drained > _DRAIN_LIMIT:
+                servers.give_up(connection)
+            return
+        command, trail, answer = self._command, self._trail, self._answer
+        stream = connection.stream
+        trail.received += received
+        if stream.session_states:
+            self._aftermath.take_trackers(connection, command, trail)
+        prepares = command.prepares
+        if answer.stage != PASSING and (
+            connection is not servers.primary
+            or prepares is not None
+            or command.prepared is not None
+        ):
+            data = answer.held + data
+            answer.held = b""
+            if len(data) < (5 if prepares is None else 9):
+                answer.held = data
+                return
+            if data[4] == 0xFF:
+                if not stream.done:
+                    answer.held = data
+                    return
+                if stream.error is not None:
+                    if self._does_not_count(connection, stream.error):
+                        return
+                    data = self._as_the_client_knows_it(connection, data)
+            elif prepares is not None:
+                data = with_statement_id(data, prepares.number)
+        if stream.infile and not self._may_want_file(connection):
+            raise MalformedPacketError(
+                "it asked for a local file of a client that has offered none"
+            )
+        if stream.done:
+            if self._untold.behind(connection, command, trail, going=self._long.going):
+                answer.ending = data
+                self._take_over(connection)
+                return
+            self._finish(connection)
+        if data:
+            if not answer.started:
+                answer.started = True
+                if answer.stage != DONE:
+                    answer.stage = PASSING
+                self._read.first_byte()
+            self._client.write(data)
+        if stream.infile:
+            connection.be_patient()
+            numbers = FrameNumbers(stream.sequence_id + 1)
+            self._long.begin()
+            self._long.give(lambda data: connection.write(numbers.renumber(data)))
+            stream.infile_sent()
+            self._client.expect_infile()
+
+    def _may_want_file(self, connection: ServerConnection) -> bool:
+        """Whether the client has asked the server to ask for a local file.
+
+        Some clients send whichever file a server names.
+        """
+        command = self._command
+        if (
+            connection is not self._servers.primary
+            or not self._client.capabilities & Capability.CLIENT_LOCAL_FILES
+            or command.code != Code.COM_QUERY
+        ):
+            return False
+        text = command.packet.upper()
+        return not text or (b"LOAD" in text and b"LOCAL" in text and b"INFILE" in text)
+
+    def _as_the_client_knows_it(self, connection: ServerConnection, data: bytes) -> bytes:
+        """An ERR that names a prepared statement, by the client's id of it."""
+        prepared = self._command.prepared
+        handle = None if prepared is None else connection.statements.get(prepared.number)
+        if prepared is None or handle is None or not names_statement(_code(data[4:])):
+            return data
+        payload = data[4:].replace(b"(%d)" % handle.server_id, b"(%d)" % prepared.number, 1)
+        return frame(payload, data[3])
+
+    def _does_not_count(self, connection: ServerConnection, error: bytes) -> bool:
+        """Whether a server's error is not for the client: the command runs again, or elsewhere."""
+        command, answer = self._command, self._answer
+        may_move = connection is not self._servers.primary and not self._read.bound
+        meaning = answer.meaning(_code(error), command, self._state, may_move=may_move)
+        if meaning == "pass":
+            return False
+        if meaning == "again" and command.prepared is not None:
+            answer.prepared_anew = True
+            connection.statements.pop(command.prepared.number, None)
+            connection.write(self._own_packet(connection))
+        elif meaning == "leaving":
+            self._refused(connection, Reason.REPLICA_LOST)
+            self._servers.give_up(connection)
+        else:
+            if meaning == "forbidden" and command.statement is not None:
+                refusals = self._shared.topology.refusals
+                refusals.add(command.statement.digest, self._shared.now())
+            if meaning == "denied":
+                preparation.look_up_again(connection)
+            self._refused(connection, Reason.REPLICA_REFUSED)
+        return True
+
+    def _refused(self, replica: ServerConnection, reason: Reason) -> None:
+        """A replica cannot run it, or not as the session is."""
+        self._leave(replica, self._read.refused(reason, self._shared.now()))
+
+    def aside(self, connection: ServerConnection, purpose: Purpose) -> None:
+        """Judge the answer to a statement of the proxy's own."""
+        servers, state, stream = self._servers, self._state, connection.stream
+        active = connection is servers.active
+        if purpose is Purpose.WAIT:
+            if active:
+                self._waited(connection)
+        elif purpose is Purpose.PROBE:
+            if active:
+                if stream.session_states:
+                    self._take_trackers(connection)  # of what failed before it
+                self._primary_probed(connection)
+        elif purpose is Purpose.GATHER:
+            if state.suspect and not connection.silent:
+                self._take_trackers(connection)  # of what failed before it
+                if effects.told_late(self._command, self._trail, state):
+                    self._settings.restore()
+            self._shared.probes.answered(connection, stream)
+        elif purpose is Purpose.IMITATE or purpose is Purpose.SETTLE:
+            if state.suspect:
+                self._take_trackers(connection)  # of what failed before it
+            if purpose is Purpose.SETTLE and active:
+                self._settled(connection)
+        elif purpose is Purpose.STATEMENT:
+            self._prepared_there(connection, active=active)
+        elif purpose is Purpose.CONFIRM:
+            if active:
+                self._confirmed(connection)
+        elif purpose is Purpose.AUDIT:
+            if active:
+                self._audited(connection)
+        elif purpose is Purpose.LATE:
+            self._told_late(connection)
+        elif purpose is Purpose.VIEWS:
+            self._views.answered(connection, stream)
+        elif stream.error is None:
+            if purpose is Purpose.RESTORE:
+                self._settings.restored(connection, stream)
+        elif purpose is Purpose.RESTORE:
+            connection.close()
+            if self._trail.may_write:
+                state.may_have_written(self._command.rules)  # it stands right behind
+            self._lose_client(
+                "the primary did not take the settings that consistency needs: "
+                f"{ErrPacket.parse(stream.error)}"
+            )
+        elif connection is servers.primary:
+            self._lose_client(
+                "the primary did not go back to the session's schema: "
+                f"{ErrPacket.parse(stream.error)}"
+            )
+        else:
+            self._objected(connection, stream.error, active=active)
+            if active:
+                self._refused(connection, Reason.REPLICA_REFUSED)
+            # Even if nobody waits for it any more: it has not what it was thought to have.
+            servers.give_up(connection)
+
+    def _objected(self, replica: ServerConnection, error: bytes, *, active: bool) -> None:
+        """A replica did not take what the session carries: remember that, unless it may pass.
+
+        Where the WAIT before ran out, the replica may be too old to know a schema or a role.
+        """
+        cause = str(ErrPacket.parse(error))
+        pause = 0.0
+        if active and not may_pass(_code(error)):
+            state = self._state
+            pause = state.objections.add(replica.server, cause, state.told, self._shared.now())
+        _log.info(
+            "replica %s could not be prepared, and is left alone for %g s by session %d: %s",
+            *(replica.server.name, pause, self._session_id, cause),
+        )
+
+    def _told_late(self, connection: ServerConnection) -> None:
+        """What trackers could not tell before is known: the answer that waited for it may end."""
+        answer = self._answer
+        ending = answer.ending
+        behind = ending is not None
+        self._untold.told(connection, self._command, self._trail, behind=behind)
+        self._aftermath.follow_rules()
+        if ending is not None:
+            answer.ending = None
+            self._end(connection)
+            self._client.write(ending)
+
+    def settled(self, connection: ServerConnection) -> None:
+        """Take the next command, if the answer to this one is complete."""
+        servers = self._servers
+        if connection is servers.active and self._answer.stage == DONE and not self._long.going:
+            servers.settled(connection)
+            self._client.ready()
+
+    def _primary_probed(self, primary: ServerConnection) -> None:
+        """The primary's `gtid_executed`; without it, what is required stays unknown."""
+        answer = parsed_probe(primary.stream)
+        if answer is None:
+            return
+        executed, server = answer.executed, primary.server
+        if not answer.names:
+            self._shared.sessions.stopped_naming(server)
+        self._state.probed(executed, answer.owned)
+        server.proved(executed, primary.epoch)
+        asked_us, answered_us = self._trail.dispatched_us, time.time_ns() // 1000
+        self._shared.ledger.proved(server, "probed", executed, asked_us, answered_us)
+
+    def _take_trackers(self, connection: ServerConnection) -> None:
+        self._aftermath.take_trackers(connection, self._command, self._trail)
+
+    def _finish(self, connection: ServerConnection) -> None:
+        """The answer is complete: take over what it changed, count it, log it."""
+        self._take_over(connection)
+        self._end(connection)
+
+    def _take_over(self, connection: ServerConnection) -> None:
+        self._aftermath.take_over(
+            connection,
+            connection.stream,
+            self._command,
+            self._trail,
+            told_later=self._answer.ending is not None,
+        )
+
+    def _end(self, connection: ServerConnection) -> None:
+        """Count and log what the client is told the end of."""
+        trail = self._trail
+        self._answer.stage = DONE
+        self._read.ended()
+        self._aftermath.count_pins()
+        outcome = Outcome.ERROR if trail.error else Outcome.OK
+        self._account.enter(
+            self._command, trail, connection.server, outcome, trail.error, trail.rows
+        )
+
+    def server_lost(self, connection: ServerConnection, cause: str, error: bytes | None) -> None:
+        """Run the statement elsewhere if that is safe, else end the session as a server would."""
+        servers, server = self._servers, connection.server
+        active = connection is servers.active and self._answer.stage != DONE
+        servers.lost(connection)
+        if connection is servers.primary:
+            self._primary_lost(connection, cause, error, active=active)
+            return
+        if not active:
+            self.settled(connection)  # it may have broken right behind its answer
+            return
+        _log.info("replica %s was lost during a statement: %s", server.name, cause)
+        step = self._read.lost(cause, self._shared.now())
+        if not isinstance(step, End):
+            self._leave(connection, step)
+        elif not self._reset_is_done():
+            self._showed_in_part(connection)
+            self._account.enter(self._command, self._trail, server, Outcome.LOST)
+            self._end_lost(cause)
+
+    def _primary_lost(
+        self, primary: ServerConnection, cause: str, error: bytes | None, *, active: bool
+    ) -> None:
+        servers, server, command = self._servers, primary.server, self._command
+        servers.primary = None
+        pending = self._task is not None or self._waits
+        self._leave_read()
+        if pending or (servers.active is not None and self._answer.stage != DONE):
+            if active:
+                self._showed_in_part(primary)
+            if active and self._trail.may_write:
+                self._state.may_have_written(command.rules)
+                self._shared.metrics.required_unknown("lost")
+                logged = self._state.logs
+                self._aftermath.note_unlogged(command, self._trail, server, logged=logged)
+            self._account.enter(command, self._trail, server, Outcome.LOST)
+            self._end_lost(cause)
+        elif error is not None:
+            self._client.write(frame(error, 0))
+            self._client.close()
+        else:
+            self._client.close()
+
+    def _showed_in_part(self, connection: ServerConnection) -> None:
+        """Some of an answer that will not be complete has reached the client."""
+        if self._answer.started:
+            self._state.showed(connection.server, connection.epoch, self._command.rules)
+
+    def server_paused(self, connection: ServerConnection) -> None:
+        """The server reads slower than the client sends: let the client wait."""
+        self._client.pause_reading()
+
+    def server_resumed(self, connection: ServerConnection) -> None:
+        """The server reads again."""
+        self._client.resume_reading()
+
+    # Answers of the proxy's own
+
+    def _ok(self, warnings: int = 0) -> bytes:
+        return replies.ok(self._flags, self._client.capabilities, warnings)
+
+    @property
+    def _flags(self) -> int:
+        return replies.status(self._state, self._servers.status)
+
+    def _table(self, columns: Sequence[str], rows: Sequence[Sequence[str | None]]) -> None:
+        self._reply(replies.table(columns, rows, self._flags, self._client.capabilities))
+
+    def _wrong(self, message: str) -> None:
+        code = ServerErrorCode.ER_WRONG_VALUE_FOR_VAR
+        self._refuse(code, f"Tidegate: {message}", Reason.PROXY)
+
+    def _reply(self, data: bytes) -> None:
+        """Answer the command without a server."""
+        trail = self._trail
+        trail.reason = Reason.PROXY
+        trail.proof = Proof.NONE
+        self._read.ended()
+        self._account.enter(self._command, trail, None, Outcome.OK)
+        self._client.write(data)
+        self._client.ready()
+
+    def _refuse(self, code: ServerErrorCode, message: str, reason: Reason = Reason.COMMAND) -> None:
+        """Answer the command with an error of the proxy's own."""
+        command, trail = self._command, self._trail
+        trail.reason = reason
+        trail.proof = Proof.NONE
+        self._shared.metrics.error("proxy", code.code)
+        self._account.enter(command, trail, None, Outcome.ERROR, code.code)
+        self._answer.stage = DONE
+        self._servers.active = None
+        self._read.ended()
+        if command.prepared is not None:
+            command.prepared.forget_long_data()  # as an execution that fails
+        self._client.send_error(ErrPacket(code.code, code.sqlstate, message))
+        self._client.ready()
+
+    def _end_lost(self, cause: str) -> None:
+        """The server is gone that the session cannot do without: as if the client's own were."""
+        if self._answer.started:
+            self._client.close()
+        else:
+            self._lose_client(f"Lost connection to MySQL server during query ({cause})")
+
+    def _lose_client(
+        self, message: str, code: ServerErrorCode = ServerErrorCode.CR_SERVER_LOST
+    ) -> None:
+        """End the client's connection with an error."""
+        self._shared.metrics.error("proxy", code.code)
+        self._answer.stage = DONE
+        self._read.ended()
+        self._client.fail(code, message)
 
     # The client
+
+    def client_paused(self) -> None:
+        """The client reads slower than the server sends: let the server wait."""
+        self._servers.pause()
+
+    def client_resumed(self) -> None:
+        """The client reads again."""
+        self._servers.resume()
 
     def client_lost(self) -> None:
         """The client is gone: let go of its servers, and do not leave a WAIT behind (fact 4.1)."""
         if self._closed:
             return
         self._closed = True
-        self.state.pins.clear()
-        self.answers.count_pins()
-        if self.task is not None:
-            self.task.cancel()
-        self.reads.leave()
-        active = self.active
-        if active is not None and not self.answered:
-            self.answers.showed_in_part(active)
+        shared, servers = self._shared, self._servers
+        self._state.pins.clear()
+        self._aftermath.count_pins()
+        if self._task is not None:
+            self._task.cancel()
+        self._leave_read()
+        active = servers.active
+        answered = self._answer.stage == DONE
+        if active is not None and not answered:
+            self._showed_in_part(active)
         if active is not None and not active.lost and active.awaiting is Purpose.WAIT:
-            self._shared.metrics.wait_killed()
-            self._shared.start(
-                kill(active, self.replicas.login(), self._shared.config, self._shared.materials),
-                f"session {self.session_id}: kill its wait",
+            shared.metrics.wait_killed()
+            shared.start(
+                kill(active, servers.replica_login(), shared.config, shared.materials),
+                f"session {self._session_id}: kill its wait",
             )
-        if self.answered and not self.long_command.going:
-            self.replicas.part_from_all()
-            if self.primary is not None:
-                self.part_from(self.primary)
-        else:
-            self.replicas.drop_all()
-            if self.primary is not None:
-                self.drop(self.primary)
-        self._shared.sessions.forget(self)
+        servers.leave(clean=answered and not self._long.going)
+        shared.sessions.forget(self)
         self._part()
+
+    def _leave_read(self) -> None:
+        """Nobody waits for the read any more."""
+        read = self._read
+        self._pending.leave(self)
+        asking = read.stage == ASKING
+        decision = read.decision
+        read.left()
+        if decision is not None:
+            self._pending.end_wait(decision.server)
+        if asking:
+            self._shared.probes.leave(self)
 
     def _part(self) -> None:
         """Let go of all that holds this session, once nothing runs for it any more.
 
         So it is freed at once, and not by the collector, which hardly ever runs.
         """
-        if self._parted or (self.task is not None and not self.task.done()):
+        if self._task is not None and not self._task.done():
             return
-        self._parted = True
-        self.connection.detach()
-        self.task = None
-        self.effect = self.resume = None
-        self.command = Command(Code.COM_SLEEP, SIMPLE, self.state.rules)
-        self.trail = Trail(self.command)
-        self.answer = Answer()
-        del self.primary_settings, self.views, self.replicas, self.read, self.reads
-        del self.dispatch, self.answers, self.replies, self.untold, self.long_command
-
-    def client_paused(self) -> None:
-        """The client reads slower than the server sends: let the server wait."""
-        self.paused = True
-        if self.active is not None:
-            self.active.pause_reading()
-
-    def client_resumed(self) -> None:
-        """The client reads again."""
-        self.paused = False
-        if self.active is not None:
-            self.active.resume_reading()
+        self._task = None
+        self._client.detach()
+        self._long.forget()
+        self._servers.part()
 
 
 def _nowhere(data: bytes) -> None:
-    """What is wrong with it is told when it has come whole."""
+    """It is not to run; what is wrong with it is told when it has come whole."""
 
 
 def _code(error: bytes) -> int:

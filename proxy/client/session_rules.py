@@ -52,6 +52,12 @@ class SessionRules:
         """
         return SessionRules(self._config, self._listener, user, attributes)
 
+    def become(self, other: SessionRules) -> None:
+        """Somebody else logged in."""
+        self._user = other._user
+        self._attributes = other._attributes
+        self.chosen = other.chosen
+
     @property
     def by_schema(self) -> bool:
         """Whether another schema may mean other rules."""

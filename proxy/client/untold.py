@@ -30,12 +30,14 @@ from routing.request import effects, traits
 from routing.sql.statement import StatementClass, Touch
 
 if TYPE_CHECKING:
-    from protocol.response_stream import ResponseStream
-    from proxy.client.session import ClientSession
+    from proxy.client.aftermath import Aftermath
+    from proxy.client.primary_settings import PrimarySettings
+    from proxy.client.servers import Servers
+    from proxy.observe.metrics import Metrics
     from proxy.server.connection import ServerConnection
-    from proxy.shared import Shared
     from routing.request.command import Command
     from routing.request.trail import Trail
+    from routing.session.session import Session
 
 _NO_ROW_COUNT: Final = b"SHOW WARNINGS LIMIT 0"
 _IN_TRANSACTION: Final = 0x0001
@@ -45,22 +47,28 @@ _WITHOUT_TRACKERS: Final = (Touch.DATA, Touch.LOCKING_READ)
 
 
 class Untold:
-    """That of one session.
+    """That of one session."""
 
-    Attributes:
-        noted: results of a transaction may have told nothing of what the next OK packet tells.
-    """
-
-    def __init__(self, shared: Shared, session: ClientSession) -> None:
-        self._shared = shared
-        self._session = session
-        self.noted = False
-        self._along = False  # a COM_PING went out with the request
+    def __init__(
+        self,
+        state: Session,
+        servers: Servers,
+        settings: PrimarySettings,
+        aftermath: Aftermath,
+        metrics: Metrics,
+    ) -> None:
+        """The parts of the session that this may tell something of."""
+        self._state = state
+        self._servers = servers
+        self._settings = settings
+        self._aftermath = aftermath
+        self._metrics = metrics
+        self._along = False  # a COM_PING went out with the command
         self._counts = False  # ROW_COUNT() tells of a COM_PING
 
-    def before(self, primary: ServerConnection) -> bytes:
-        """What goes in front of the request: for what its OK would hide, or what it asks for."""
-        statement = self._session.command.statement
+    def before(self, primary: ServerConnection, command: Command) -> bytes:
+        """What goes in front of a command: for what its OK would hide, or what it asks for."""
+        statement = command.statement
         counts, self._counts = self._counts, False
         if statement is not None:
             if statement.asks_previous:
@@ -72,86 +80,84 @@ class Untold:
                 statement.kind is StatementClass.READ and not statement.shows_tracking
             ):
                 return b""
-        if not self.noted or self._session.state.tracks_transactions:
+        if not self._state.noted or self._state.tracks_transactions:
             return b""  # the client's next OK has to tell of its transaction, not a COM_PING's
         return self._ask(primary)
 
-    def along(self, primary: ServerConnection) -> bytes:
-        """What goes right behind the request, where its answer ends with an EOF or an ERR."""
-        session = self._session
-        command = session.command
-        trail = session.trail
+    def along(self, primary: ServerConnection, command: Command, trail: Trail) -> bytes:
+        """What goes right behind a command, where its answer ends with an EOF or an ERR."""
         self._along = (
             primary.silent
             and command.is_read
             and command.prepared is None
-            and not session.status_flags & _IN_TRANSACTION
+            and not self._servers.status & _IN_TRANSACTION
             and _may_have_run_programs(command, trail)
         )
         return self._ask(primary) if self._along else b""
 
-    def behind(self, connection: ServerConnection, stream: ResponseStream) -> bool:
-        """Ask what the answer, which is complete, did not tell; False if there can be nothing."""
-        if not connection.silent or connection is not self._session.primary:
+    def behind(
+        self, connection: ServerConnection, command: Command, trail: Trail, *, going: bool
+    ) -> bool:
+        """Ask what the answer, which is complete, did not tell; False if there can be nothing.
+
+        `going` says that the client still sends what the server has answered.
+        """
+        if not connection.silent or connection is not self._servers.primary:
             return False
         if self._along:
             return True
-        command = self._session.command
-        trail = self._session.trail
+        stream = connection.stream
         if stream.error is not None:
             asks = traits.is_suspicious(command, trail)
         elif stream.untold:
             asks = command.shape == RESULTS and _may_have_run_programs(command, trail)
             if asks and stream.status & _IN_TRANSACTION and not traits.explains(command):
-                self.noted = True
+                self._state.noted = True
                 asks = False
         else:
-            if self.noted and stream.status & _SESSION_STATE_CHANGED:
-                self._doubt(connection)
-            self.noted = False
+            if self._state.noted and stream.status & _SESSION_STATE_CHANGED:
+                self._doubt(connection, command, trail)
+            self._state.noted = False
             return False
         if not asks:
             return False
-        if self._session.long_command.going:
-            self._doubt(connection)  # the client still sends what the server has answered
+        if going:
+            self._doubt(connection, command, trail)
             return False
         connection.write(self._ask(connection))
         return True
 
     def _ask(self, primary: ServerConnection) -> bytes:
-        self.noted = False
+        self._state.noted = False
         primary.expect(LATE)
         return PING
 
-    def told(self, connection: ServerConnection, stream: ResponseStream, *, behind: bool) -> None:
-        """The COM_PING was answered; `behind` the request's answer, or before it.
+    def told(
+        self, connection: ServerConnection, command: Command, trail: Trail, *, behind: bool
+    ) -> None:
+        """The COM_PING was answered; `behind` the command's answer, or before it.
 
         Raises:
             MalformedPacketError: its trackers contradict themselves.
         """
-        session = self._session
-        state = session.state
-        command = session.command
-        trail = session.trail
+        state, stream = self._state, connection.stream
         self._counts = behind
         if stream.error is not None:
-            self._doubt(connection)
+            self._doubt(connection, command, trail)
             return
-        session.status_flags = stream.status
+        self._servers.status = stream.status
         state.in_transaction = stream.status & _IN_TRANSACTION != 0
         tells = bool(stream.session_states)
         if behind and not trail.error:
-            session.answers.judge_names(connection, doubted=tells)
+            self._aftermath.judge_names(connection, command, trail, doubted=tells)
         if not tells:
             state.suspect = False
             return
-        self._doubt(connection)
+        self._doubt(connection, command, trail)
         trail.forget_changes()
-        session.answers.take_trackers(connection)
-        told = "sql_log_bin" in trail.told
-        if told and effects.wrote_unlogged(command, trail, connection.server, logged=True):
-            state.wrote_unlogged(command.rules)
-            self._shared.metrics.wrote_unlogged()
+        self._aftermath.take_trackers(connection, command, trail)
+        if "sql_log_bin" in trail.told:
+            self._aftermath.note_unlogged(command, trail, connection.server, logged=True)
         if behind:
             restore = effects.told_behind(command, trail, state)
         else:
@@ -159,18 +165,15 @@ class Untold:
             trail.forget_changes()
             trail.blank = False
         if restore:
-            session.primary_settings.restore()
+            self._settings.restore()
 
-    def _doubt(self, connection: ServerConnection) -> None:
+    def _doubt(self, connection: ServerConnection, command: Command, trail: Trail) -> None:
         """Something may have been committed that no packet names."""
-        session = self._session
-        command = session.command
-        trail = session.trail
         if connection.tracks_all and not trail.may_write:
             return  # trackers were changed by each statement; what it showed is remembered
         trail.may_write = True
-        session.state.may_have_written(command.rules)
-        self._shared.metrics.required_unknown("result")
+        self._state.may_have_written(command.rules)
+        self._metrics.required_unknown("result")
 
 
 def _may_have_run_programs(command: Command, trail: Trail) -> bool:

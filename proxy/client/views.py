@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from protocol.response_stream import ResponseStream
-    from proxy.client.session import ClientSession
     from proxy.config import Config
     from proxy.observe.metrics import Metrics
     from proxy.server.connection import ServerConnection
     from proxy.server.view_question import Answer
-    from proxy.shared import Shared
     from proxy.tasks import Start
+    from routing.request.command import Command
+    from routing.session.session import Session
     from routing.sql.statement import Statement
 
 _log = logging.getLogger(__name__)
@@ -252,11 +252,12 @@ class Catalogues:
 class Views:
     """Those that one session sees."""
 
-    def __init__(self, shared: Shared, session: ClientSession) -> None:
-        self._shared = shared
-        self._session = session
-        self._catalogues = shared.catalogues
-        self._user = session.state.user
+    def __init__(self, catalogues: Catalogues, state: Session, now: Callable[[], float]) -> None:
+        """As the account of a session, of which routing knows `state`, can see them."""
+        self._catalogues = catalogues
+        self._state = state
+        self._now = now
+        self._user = state.user
         self._role = ""
         self._account = self._catalogues.of(self._user, "")
 
@@ -272,7 +273,7 @@ class Views:
 
     def _present(self) -> Account:
         """That of the user and role of now."""
-        state = self._session.state
+        state = self._state
         role = state.role or ""
         if role != self._role or state.user != self._user:
             self._user, self._role = state.user, role
@@ -283,7 +284,7 @@ class Views:
         if self._catalogues.off:
             return statement
         known = account.era is self._catalogues.era
-        snapshot = self._session.state.snapshot
+        snapshot = self._state.snapshot
         # What reads from a replica's snapshot goes on there: of its views nothing has changed.
         if not known and (snapshot is None or not snapshot.is_replicas):
             return through(statement, CALLS)
@@ -292,15 +293,14 @@ class Views:
             touched |= BOUND  # so that the question goes along
         return through(statement, touched)
 
-    def in_front(self, primary: ServerConnection) -> bytes:
-        """The question, in front of the request, if there is one; registers the answer."""
-        statement = self._session.command.statement
+    def in_front(self, primary: ServerConnection, command: Command) -> bytes:
+        """The question, in front of a command, if there is one; registers the answer."""
+        statement = command.statement
         if statement is None or not statement.identifiers:
             return b""  # some of these keep FOUND_ROWS() as it was
         account = self._present()
         if self._catalogues.off or (account.era is self._catalogues.era and not account.aged):
             return b""
-        command = self._session.command
         if command.shape != RESULTS or traits.may_ask_previous(command):
             return b""
         if account.asking or not self._can_ask(account):
@@ -312,19 +312,18 @@ class Views:
         return question + preparation.statement_packet(primary, view_question.AFTER)
 
     def answered(self, connection: ServerConnection, stream: ResponseStream) -> None:
-        """The question in front of the request was answered."""
+        """The question in front of a command was answered."""
         if self._account.asker is connection:
             self._catalogues.answered(self._account, stream)
 
     def _can_ask(self, account: Account) -> bool:
         """Whether a question leaves the session as it is, and means what it is to mean."""
-        session = self._session
-        state = session.state
+        state = self._state
         return (
             state.autocommit
             and not (state.in_transaction or state.modes.waiting or state.suspect)
-            and not (state.pins.reasons or session.untold.noted)
-            and self._shared.now() >= account.retry_at
+            and not (state.pins.reasons or state.noted)
+            and self._now() >= account.retry_at
         )
 
     @property

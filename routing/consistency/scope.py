@@ -114,6 +114,8 @@ class ScopeState:
         # The number of the last doubt, of the last about writes, of the last about what was shown.
         self._doubts = self._unnamed = self._shown = doubts
         self._probe_above = PROBE_ABOVE
+        self._measured = EMPTY  # of `own`, and how long it was
+        self._length = 0
         self.keeper: Keeper | None = None
         self._growth = 0
         self._is_ahead = False  # the keeper knows that what is kept may be too small
@@ -256,7 +258,10 @@ class ScopeState:
     @property
     def is_long(self) -> bool:
         """Whether the primary should be asked, so that the required set gets short."""
-        return self.own.interval_count > self._probe_above
+        if self.own is not self._measured:
+            self._measured = self.own
+            self._length = self.own.interval_count
+        return self._length > self._probe_above
 
     # For the next start
 

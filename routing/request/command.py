@@ -20,7 +20,8 @@ class Command:
         statement: what it is, if it is a statement that was looked at.
         may_write: it may change data.
         prepared: the prepared statement that it is about.
-        number: the client's id of the statement that it prepares, or 0.
+        prepares: the statement that it prepares, if that succeeds.
+        names: what it prepares by text, if that succeeds: a name, and a statement.
         arrived_us: when it was there, UTC us.
         is_read: consistency is about it.
         text: bytes that hold the statement's text, if it is known.
@@ -36,7 +37,8 @@ class Command:
         may_write: bool = False,
         adjusted: bool = False,
         prepared: PreparedStatement | None = None,
-        number: int = 0,
+        prepares: PreparedStatement | None = None,
+        names: tuple[str, Statement] | None = None,
         arrived_us: int = 0,
     ) -> None:
         self.code: Final = code
@@ -47,7 +49,8 @@ class Command:
         self.statement: Final = statement
         self.may_write: Final = may_write
         self.prepared: Final = prepared
-        self.number: Final = number
+        self.prepares: Final = prepares
+        self.names: Final = names
         self.arrived_us: Final = arrived_us
         self.is_read: Final = statement is not None and statement.kind is StatementClass.READ
         self.text: Final = packet if prepared is None else prepared.sql

@@ -66,7 +66,10 @@ def wrote_unlogged(command: Command, trail: Trail, server: Server, logged: bool)
         not (logged and server.gtids)
         or statement.reason is Touch.UNLOGGED
         or "sql_log_bin" in trail.told
-        or any(one.name == "sql_log_bin" for one in statement.assignments)
+        or (
+            bool(statement.assignments)
+            and any(one.name == "sql_log_bin" for one in statement.assignments)
+        )
     )
 
 
@@ -125,9 +128,9 @@ def succeeded(
     restore = statement.touches_tracking
     for assignment in statement.assignments:
         restore = variables.assigned(assignment, trail, state) or restore
-    names = [assignment.name for assignment in statement.assignments]
-    if not variables.READ_STRINGS.isdisjoint(names):
-        state.user_variables.forget_strings()
+    for assignment in statement.assignments:
+        if assignment.name in variables.READ_STRINGS:
+            state.user_variables.forget_strings()
     hides = hides or (unseen and statement.may_run_programs)
     if hides or (trail.state_changed and (suspect or not explains(command))):
         restore = mistrust(command, state)

@@ -63,7 +63,8 @@ def changes_logins(command: Command, trail: Trail) -> bool:
     statement = command.statement
     if statement is None:
         return trail.may_write  # it was not looked at
-    if any(assignment.scope in ("global", "persist") for assignment in statement.assignments):
+    assignments = statement.assignments
+    if assignments and any(one.scope in ("global", "persist") for one in assignments):
         return True
     return statement.reason in _OF_ACCOUNTS and _LOGINS.search(command.text) is not None
 
@@ -141,7 +142,8 @@ def stays(command: Command, trail: Trail) -> bool:
     statement = command.statement
     if statement is None:
         return trail.may_write  # it was not looked at
-    return any(assignment.name == "resource_group" for assignment in statement.assignments)
+    assignments = statement.assignments
+    return bool(assignments) and any(one.name == "resource_group" for one in assignments)
 
 
 def is_suspicious(command: Command, trail: Trail) -> bool:

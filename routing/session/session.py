@@ -83,6 +83,7 @@ class Session:
         mode_flags: lexer modes by the session's sql_mode and character set.
         modes_known: False after a SET sql_mode whose value cannot be read off the statement.
         suspect: what failed may have changed the session, which the next OK packet tells.
+        noted: results of a transaction may have told nothing of what the next OK packet tells.
         snapshot: of the open READ ONLY transaction; None while there is none.
         modes: what the next transaction will be.
         tracking: session_track_gtids of the primary connection (WL#6972 maps it from the level).
@@ -130,6 +131,7 @@ class Session:
         self.mode_flags = 0
         self.modes_known = True
         self.suspect = False
+        self.noted = False
         self.modes = TransactionModes()
         self.snapshot: Snapshot | None = None
         self.tracks_transactions = False

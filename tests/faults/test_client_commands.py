@@ -259,7 +259,7 @@ async def test_a_client_that_does_not_read_its_result() -> None:
         # Socket buffers of the kernel and the high-water marks of three connections.
         assert sent < 60 << 20
         for session in on.proxy.sessions:
-            transport = session.connection._transport
+            transport = session._client._transport
             assert transport is not None
             assert transport.get_write_buffer_size() < 2 << 20
         stopped_at = sent
@@ -282,13 +282,13 @@ async def test_a_client_that_never_reads_is_let_go_in_the_end(
         await eventually(lambda: not on.proxy.sessions or _full(on))
         # The session ends; what the client was sent still waits for it.
         for session in on.proxy.sessions:
-            session.connection.close()
+            session._client.close()
         await eventually(lambda: not on.proxy.sessions)
 
 
 def _full(on: Stage) -> bool:
     (session,) = on.proxy.sessions
-    return session.paused
+    return session._servers._paused
 
 
 # Clients that leave.

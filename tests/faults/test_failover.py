@@ -608,7 +608,7 @@ def codes(received: bytes) -> list[int]:
 
 
 def busy(session: Any) -> bool:
-    return bool(session.reads.pending or session.task is not None or not session.answered)
+    return bool(session._waits or session._task is not None or session._answer.stage != "done")
 
 
 def opened(gates: list[Gate]) -> None:

@@ -162,4 +162,4 @@ async def test_the_whole_wait_is_within_the_budget() -> None:
 
 
 def second_waits(on: Stage) -> bool:
-    return all(session.reads.pending for session in on.proxy.sessions)
+    return all(session._waits for session in on.proxy.sessions)

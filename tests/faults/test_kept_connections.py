@@ -96,8 +96,8 @@ async def test_a_server_that_ends_as_the_client_leaves() -> None:
     async with stage() as on:
         client = await on.session()
         (session,) = on.proxy.sessions
-        assert session.primary is not None
-        transport = session.primary._transport
+        assert session._servers.primary is not None
+        transport = session._servers.primary._transport
         assert transport is not None
         transport.close()  # as when the server's end has come, and is told of next
         session.client_lost()

@@ -271,7 +271,7 @@ async def test_a_session_says_whose_it_is_with_its_first_statement() -> None:
         ]
         assert found == [
             f"{on.proxy.config.proxy_name}/{session.session_id}".encode(),
-            session.connection.peer.encode(),
+            session.peer.encode(),
         ]
 
 

@@ -329,10 +329,10 @@ async def test_a_cursor_is_reset_with_its_replica() -> None:
         statement = await prepare(client, SELECT)
         assert counted(await execute(client, statement, number(0))) == 0
         (session,) = on.proxy.sessions
-        prepared = session.prepared.get(statement)
+        prepared = session._prepared.get(statement)
         assert prepared is not None
-        (replica,) = session.replicas.connections
-        session.prepared._cursors[statement] = replica  # the mocker has no cursors
+        (replica,) = session._servers.replicas
+        session._prepared._cursors[statement] = replica  # the mocker has no cursors
         await on.cluster.replicas[0].stop()
         await eventually(lambda: replica.lost)
         assert (await client.command(reset_of(statement), SIMPLE)).ok
@@ -387,10 +387,10 @@ async def test_rows_of_a_cursor_are_not_taken_from_an_answer_that_came_too_late(
         statement = await prepare(client, SELECT)
         assert counted(await execute(client, statement, number(0))) == 0
         (session,) = on.proxy.sessions
-        (replica,) = session.replicas.connections
-        prepared = session.prepared.get(statement)
+        (replica,) = session._servers.replicas
+        prepared = session._prepared.get(statement)
         assert prepared is not None
-        session.prepared._cursors[statement] = replica  # the mocker has no cursors
+        session._prepared._cursors[statement] = replica  # the mocker has no cursors
         assert (await client.query("INSERT INTO t VALUES (1)")).ok
         gate = on.cluster.replicas[0].faults.hold_reply(b"SELECT COUNT(*) FROM t")
         assert (await client.query("SELECT COUNT(*) FROM t")).value == b"1"

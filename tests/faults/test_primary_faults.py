@@ -39,8 +39,8 @@ async def test_the_primary_may_take_a_local_file_as_slowly_as_it_likes() -> None
     async with stage() as on:
         client = await on.session(capabilities=MODERN | Capability.CLIENT_LOCAL_FILES)
         (session,) = on.proxy.sessions
-        assert session.primary is not None
-        transport: Any = session.primary._transport
+        assert session._servers.primary is not None
+        transport: Any = session._servers.primary._transport
         end = transport.get_extra_info("socket")
         assert end.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) > 0
         on.cluster.primary.faults.raw_reply(frame(b"\xfbfile", 1), matching=b"LOAD")
@@ -302,7 +302,7 @@ async def test_the_primary_refuses_a_long_statement_before_it_was_sent() -> None
     async with stage(replicas=0) as on:
         client = await on.session()
         text = query(b"SELECT LENGTH('" + b"x" * (5 << 20) + b"')")
-        primary = next(iter(on.proxy.sessions)).primary
+        primary = next(iter(on.proxy.sessions))._servers.primary
         assert primary is not None
         client.send_bytes(frame(text, 0)[: 2 << 20])
         await eventually(lambda: primary.busy)
@@ -372,10 +372,10 @@ async def test_the_server_reads_slower_than_the_client_sends() -> None:
             sent = transport.get_write_buffer_size()
             await asyncio.sleep(0.3)
         assert sent > 10 << 20  # most of 40 MB stayed with the client
-        assert session.primary is not None
-        assert session.primary._transport is not None
-        assert session.primary._transport.get_write_buffer_size() < 4 << 20
-        assert len(session.connection._buffer) < 4 << 20
+        assert session._servers.primary is not None
+        assert session._servers.primary._transport is not None
+        assert session._servers.primary._transport.get_write_buffer_size() < 4 << 20
+        assert len(session._client._buffer) < 4 << 20
         gate.set()
         await eventually(lambda: transport.get_write_buffer_size() == 0)
         client.abort()

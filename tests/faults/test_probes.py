@@ -58,9 +58,9 @@ async def reached(gate: Gate) -> None:
 async def send(on: Stage, *clients: Client) -> None:
     """Let clients read; return when the proxy has all their reads."""
     for client in clients:
-        before = sum(len(s.command.packet) > 0 and s.reads.pending for s in sessions(on))
+        before = sum(len(s._command.packet) > 0 and s._waits for s in sessions(on))
         client.send(query(COUNT))
-        await eventually(lambda: sum(s.reads.pending for s in sessions(on)) > before)  # noqa: B023
+        await eventually(lambda: sum(s._waits for s in sessions(on)) > before)  # noqa: B023
 
 
 async def replicas_catch_up(on: Stage) -> None:
@@ -207,8 +207,8 @@ async def test_everybody_leaves() -> None:
 
 async def test_the_leaders_primary_connection_breaks() -> None:
     async with two_wait() as (on, (leader, other), gate):
-        (lead,) = [s for s in sessions(on) if s.connection is not None and _leads(on, s)]
-        assert on.cluster.primary.clients.kill(lead.primary_thread_id, query_only=False)
+        (lead,) = [s for s in sessions(on) if _leads(on, s)]
+        assert on.cluster.primary.clients.kill(lead._servers.primary_thread_id, query_only=False)
         error = await leader.last_error()
         assert error.code == 2013
         assert (await other.answer()).value == b"1"
@@ -325,7 +325,7 @@ async def test_a_probe_that_is_never_answered() -> None:
 
 
 def leader_waits(on: Stage) -> bool:
-    return any(not s.answered for s in sessions(on))
+    return any(s._answer.stage != "done" for s in sessions(on))
 
 
 async def test_the_late_answer_of_a_session_that_leads_again_does_not_count() -> None:
@@ -382,7 +382,7 @@ async def test_a_client_that_does_not_read_holds_nobody_up() -> None:
         slow.send_bytes(
             frame(query("SELECT REPEAT('x', 15000000)"), 0) + frame(query(COUNT), 0) * 2
         )
-        await eventually(lambda: any(s.paused for s in sessions(on)))
+        await eventually(lambda: any(s._servers._paused for s in sessions(on)))
         await door.query("INSERT INTO t VALUES (1)")
         for _ in range(3):
             assert (await other.query(COUNT)).value == b"1"

@@ -52,7 +52,7 @@ async def reading(on: Stage, sql: str = COUNT) -> Client:
     client = await on.session()
     assert (await client.query(sql)).value == b"0"
     (session,) = [s for s in on.proxy.sessions if s.state.last is not None]
-    assert session.replicas.connections
+    assert session._servers.replicas
     return client
 
 
@@ -73,7 +73,7 @@ async def test_a_read_without_an_answer_runs_on_the_primary() -> None:
         assert left(on) == 1
         assert on.statements("primary", "replica_lost", "ok") == 1
         (session,) = on.proxy.sessions
-        assert not session.replicas.connections
+        assert not session._servers.replicas
         # Nobody is sent there before it has said something; then it takes part again.
         assert (await client.query(COUNT)).value == b"0"
         assert on.statements("primary", "no_replica", "ok") == 1
@@ -136,7 +136,7 @@ async def test_a_read_that_its_client_does_not_take_is_not_given_up() -> None:
         (session,) = on.proxy.sessions
         way.shut()
         client.send(query(COUNT))
-        await eventually(lambda: session.waiting_replica is not None)
+        await eventually(lambda: session._servers.active_replica is not None)
         session.client_paused()
         for _ in range(10):
             await some_looks()

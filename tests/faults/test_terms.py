@@ -156,7 +156,7 @@ async def test_sessions_of_an_ended_incarnation_end() -> None:
         start = primary._started
         later = (start[1] + 100.0, start[1] + 101.0)
         primary.observed(primary.uuid, later, GtidSet.parse(""), primary.applied, later[1])
-        assert session.primary is not None
+        assert session._servers.primary is not None
         other = await on.connect()
         await other.log_in()
         assert (await client.last_error()).code == 1053

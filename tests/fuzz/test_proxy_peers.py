@@ -226,8 +226,8 @@ class World:
         self._servers.append(FakeServer(transport, spoil_primary, deprecate_eof))
         opened, transport = self._open(replica, capabilities)
         opened.channel.hand_over(opened.connection)
-        opened.connection.attach(transport, session.answers)
-        session.replicas.put(opened.connection)
+        opened.connection.attach(transport, session)
+        session._servers.put(opened.connection)
         self._servers.append(FakeServer(transport, spoil_replica, deprecate_eof))
         proxy.sessions._members[session_id] = session
         return session, client
@@ -249,7 +249,7 @@ class World:
             if name.startswith(f"session {session.session_id}: "):
                 self._waiting.append(session)
                 if "open replica" not in name:
-                    session.connection.abort()
+                    session._client.abort()
         return asyncio.Future(loop=cast("Any", _Loop()))
 
     # The course of things.
@@ -268,13 +268,12 @@ class World:
             if self._waiting:
                 session = self._waiting.pop()
                 self.proxy.topology.replicas[0].down_until = float("inf")
-                session.task = None
-                if not session.connection.closed:
-                    reads = session.reads
-                    reads._perform(reads.read.opened(Reason.REPLICA_LOST, self.proxy.now()))
+                session._task = None
+                if not session._client.closed:
+                    failed = Reason.REPLICA_LOST
+                    session._perform(session._read.opened(failed, self.proxy.now()))
             elif not any(worked):
-                reads_of_all = [session.reads for session in self.proxy.sessions]
-                joined = [reads for reads in reads_of_all if reads.read.stage == JOINED]
+                joined = [one for one in self.proxy.sessions if one._read.stage == JOINED]
                 if not joined:
                     return
                 joined[0]._out_of_time()  # nobody but the victim waits longer than its budget

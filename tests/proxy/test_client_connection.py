@@ -1,7 +1,6 @@
 """ClientConnection cuts what a client sends into commands, however it arrives, and bounds it."""
 
 from collections.abc import Callable, Iterator
-from typing import cast
 
 import pytest
 from hypothesis import given
@@ -14,10 +13,8 @@ from protocol.packet_end import PacketEnd
 from protocol.response import ErrPacket
 from proxy.client import connection as module
 from proxy.client.connection import ClientConnection
-from proxy.client.session import ClientSession
 from routing.consistency.decision import Level, Scope, TimeoutPolicy
 from routing.consistency.rules import Rules
-from routing.session.session import Session
 from tests.support.transports import FakeTransport
 
 pytestmark = pytest.mark.plain
@@ -41,9 +38,9 @@ class Recorder:
 
     def __init__(self, eager: bool = False) -> None:
         self.connection = ClientConnection(Capability.CLIENT_PROTOCOL_41, 1000)
-        self.state = Session(RULES, preferred=0)
+        self.results = ""
         self.transport = FakeTransport(self.connection)
-        self.connection.attach(self.transport, cast("ClientSession", self))
+        self.connection.attach(self.transport, self)
         self.eager = eager
         self.commands: list[bytes] = []
         self.streams: list[bytearray] = []
@@ -232,7 +229,7 @@ def test_a_whole_packet_above_a_limit_below_what_is_taken_at_once() -> None:
     on = Recorder()
     on.connection = ClientConnection(Capability.CLIENT_PROTOCOL_41, 20)
     on.transport.protocol = on.connection
-    on.connection.attach(on.transport, cast("ClientSession", on))
+    on.connection.attach(on.transport, on)
     on.transport.feed(frame(b"x" * 20, 0))
     on.answer()
     on.transport.feed(frame(b"x" * 21, 0))
@@ -244,7 +241,7 @@ def test_frames_that_add_up_to_more_than_the_limit(monkeypatch: pytest.MonkeyPat
     on = Recorder()
     on.connection = ClientConnection(Capability.CLIENT_PROTOCOL_41, 0xFFFFFF + 10)
     on.transport.protocol = on.connection
-    on.connection.attach(on.transport, cast("ClientSession", on))
+    on.connection.attach(on.transport, on)
     on.transport.feed(b"\xff\xff\xff\0" + bytes(0xFFFFFF) + b"\x0b\0\0\1")
     assert on.events == ["abandon"]
     assert not on.transport.written

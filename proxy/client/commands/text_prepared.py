@@ -8,19 +8,16 @@ from typing import TYPE_CHECKING
 from routing.sql.statement import StatementClass, Touch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from proxy.client.session import ClientSession
-    from proxy.server.connection import ServerConnection
+    from proxy.client.commands.desk import Desk
     from routing.sql.statement import Statement
     from routing.sql.text_prepared import TextPrepared
 
 
 def resolved(
-    session: ClientSession, statement: Statement, prepared: TextPrepared
-) -> tuple[Statement, Callable[[ServerConnection], None] | None]:
-    """The statement with the effects of what it executes, and what to do when it has succeeded."""
-    known = session.state.text_prepared
+    desk: Desk, statement: Statement, prepared: TextPrepared
+) -> tuple[Statement, tuple[str, Statement] | None]:
+    """The statement with the effects of what it executes, and what it prepares if it succeeds."""
+    known = desk.state.text_prepared
     if prepared.verb == "several":
         known.clear()
         return statement, None
@@ -28,31 +25,27 @@ def resolved(
         inner = known.get(prepared.name)
         if inner is None:
             return statement, None
-        return _executing(statement, session.views.seen(inner)), None
+        return _executing(statement, desk.views.seen(inner)), None
     # Also a PREPARE that fails removes the statement that had the name.
     known.pop(prepared.name, None)
     text = prepared.text
     if prepared.variable:
-        text = _value(session, prepared.variable)
+        text = _value(desk, prepared.variable)
     if prepared.verb == "deallocate" or text is None or not prepared.name:
         return statement, None
-    inner = session.classifier.classify(text.encode(), session.state.mode_flags)
-
-    def remember(connection: ServerConnection) -> None:
-        known[prepared.name] = inner
-
-    return statement, remember
+    inner = desk.classifier.classify(text.encode(), desk.state.mode_flags)
+    return statement, (prepared.name, inner)
 
 
-def _value(session: ClientSession, variable: str) -> str | None:
+def _value(desk: Desk, variable: str) -> str | None:
     """The string in a user variable, if its value is known."""
-    state = session.state
+    state = desk.state
     literal = state.user_variables.value(variable)
     if not literal or literal[0] not in "'\"":
         return None
     # The literal is read as if it stood in the statement.
     sql = f"PREPARE s FROM {literal}".encode("utf-8", "surrogateescape")
-    prepared = session.classifier.classify(sql, state.mode_flags).text_prepared
+    prepared = desk.classifier.classify(sql, state.mode_flags).text_prepared
     return None if prepared is None else prepared.text
 
 

@@ -6,16 +6,17 @@ from typing import TYPE_CHECKING
 
 from protocol.constants import Command as Code
 from protocol.errors import ServerErrorCode
+from proxy.client.commands.order import Order, Refused
 
 if TYPE_CHECKING:
-    from proxy.client.session import ClientSession
+    from proxy.client.commands.desk import Desk
 
 
-def refuse_replication(session: ClientSession, packet: bytes) -> None:
+def replication(desk: Desk, packet: bytes) -> Order:
     """Binlog streams and clones concern one server: connect to that server."""
     code = Code(packet[4])
-    session.begin(code, 0)
-    session.replies.refuse(
+    return Refused(
+        desk.command(code, 0),
         ServerErrorCode.ER_NOT_SUPPORTED_YET,
         f"Tidegate does not pass {code.name} on; connect to the server itself",
     )

@@ -1,0 +1,382 @@
+"""What a finished command changed: taken over before its client is told of the end.
+
+The session as routing knows it follows by what trackers told (`routing.request.trackers`) and by
+what the command was (`routing.request.effects`). What more follows is here: settings to be made
+again, other rules, a READ ONLY transaction, what may be asked about the command afterwards, and
+what other sessions rely on.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from protocol.command import query_text_offset
+from protocol.constants import Command as Code
+from routing.consistency.decision import Proof, Reason
+from routing.consistency.rules import NO_ADJUSTMENT
+from routing.request import effects, traits
+from routing.request.trackers import take_trackers
+from routing.session.prepared import PreparedHandle
+from routing.session.snapshot import Snapshot, begins_anew, ends_transaction, reads_data
+from routing.sql.early_errors import did_nothing
+
+if TYPE_CHECKING:
+    from protocol.response_stream import ResponseStream
+    from proxy.client.prepared import PreparedStatements
+    from proxy.client.previous import Previous
+    from proxy.client.primary_settings import PrimarySettings
+    from proxy.client.servers import Servers
+    from proxy.client.session_rules import SessionRules
+    from proxy.server.connection import ServerConnection
+    from proxy.shared import Shared
+    from routing.consistency.rules import Adjustment, Rules
+    from routing.request.command import Command
+    from routing.request.trail import Trail
+    from routing.servers.topology import Server
+    from routing.session.session import Session
+
+_IN_TRANS: Final = 0x0001
+_AUTOCOMMIT: Final = 0x0002
+_IN_TRANS_READONLY: Final = 0x2001
+"""Status flags of an open transaction, and of an open READ ONLY one."""
+
+
+class Aftermath:
+    """Those of one session's commands."""
+
+    def __init__(
+        self,
+        shared: Shared,
+        state: Session,
+        rules: SessionRules,
+        servers: Servers,
+        settings: PrimarySettings,
+        prepared: PreparedStatements,
+        previous: Previous,
+        query_attributes: bool,
+    ) -> None:
+        """The parts of the session that a command may change.
+
+        Args:
+            shared: what sessions share.
+            state: what routing knows of it.
+            rules: where its rules come from.
+            servers: its connections.
+            settings: those of the primary's.
+            prepared: its prepared statements.
+            previous: how its last statement ended.
+            query_attributes: its statements begin with attributes.
+        """
+        self._shared = shared
+        self._state = state
+        self._rules = rules
+        self._servers = servers
+        self._settings = settings
+        self._prepared = prepared
+        self._previous = previous
+        self._query_attributes = query_attributes
+        self._pins = state.pins.reasons  # as the metrics have them
+        self._new_rules = False  # there is another schema, so perhaps other rules
+
+    # Trackers
+
+    def take_trackers(self, connection: ServerConnection, command: Command, trail: Trail) -> None:
+        """Learn from the trackers of the answer that is being read.
+
+        Raises:
+            MalformedPacketError: they contradict themselves.
+        """
+        stream = connection.stream
+        of_primary = connection is self._servers.primary
+        if not of_primary and not connection.tracks_all:
+            return
+        state, metrics = self._state, self._shared.metrics
+        schema = state.schema
+        tracked, unread = take_trackers(
+            stream.session_states,
+            command,
+            trail,
+            state,
+            connection.server,
+            connection.epoch,
+            connection.tracks_all,
+            self._shared.now(),
+            of_primary and self._settings.untracked,
+        )
+        if tracked:
+            metrics.gtids_tracked(tracked)
+        for _ in range(unread):
+            metrics.unknown_gtid_encoding()
+        stream.session_states.clear()
+        if state.schema != schema:
+            self._follow_schema()
+
+    def judge_names(
+        self, connection: ServerConnection, command: Command, trail: Trail, *, doubted: bool
+    ) -> None:
+        """See whether all that a command committed on the primary was named.
+
+        `doubted` says that the required set is unknown already, for what the command did.
+        """
+        server = connection.server
+        if effects.committed_unnamed(command, trail, self._state, server, doubted=doubted):
+            self._shared.metrics.required_unknown("unnamed")
+            self._settings.restore()
+
+    def note_unlogged(
+        self, command: Command, trail: Trail, primary: Server, *, logged: bool
+    ) -> None:
+        """Remember it if a command may have written what no GTID stands for."""
+        if effects.wrote_unlogged(command, trail, primary, logged):
+            self._state.wrote_unlogged(command.rules)
+            self._shared.metrics.wrote_unlogged()
+
+    # Rules
+
+    def _follow_schema(self) -> None:
+        if self._rules.by_schema:
+            self._state.initial_rules = self._rules.initial(self._state.schema)
+            self._new_rules = True
+
+    def follow_rules(self) -> None:
+        """Let the rules of another default schema count."""
+        if self._new_rules:
+            self._new_rules = False
+            self._follow(self._rules.present(self._state.schema))
+
+    def adjust(self, chosen: Adjustment) -> None:
+        """Let these settings of the client's count, in place of those before."""
+        self._rules.chosen = chosen
+        self._follow(self._rules.present(self._state.schema))
+
+    def _follow(self, rules: Rules) -> None:
+        if self._state.adjust(rules):
+            self._settings.restore(trackers=False)
+
+    def reset(self) -> None:
+        """The primary did a COM_RESET_CONNECTION: the rest follows."""
+        self._rules.chosen = NO_ADJUSTMENT
+        self._state.reset()
+        self.count_pins()
+        self._prepared.clear()
+        self._servers.reset_replicas()
+        self._settings.restore()
+
+    def count_pins(self) -> None:
+        """Let the metrics know why the session is pinned, if that has changed."""
+        reasons = self._state.pins.reasons
+        if reasons is not self._pins:
+            self._shared.metrics.pins(self._pins, reasons)
+            self._pins = reasons
+
+    # A command has ended
+
+    def take_over(
+        self,
+        connection: ServerConnection,
+        stream: ResponseStream,
+        command: Command,
+        trail: Trail,
+        *,
+        told_later: bool,
+    ) -> None:
+        """The answer is complete: take over what it changed.
+
+        Args:
+            connection: who answered.
+            stream: the answer.
+            command: to this.
+            trail: what became of it.
+            told_later: trackers tell of it in another answer, behind this one.
+        """
+        shared, state = self._shared, self._state
+        of_primary = connection is self._servers.primary
+        ended_well = stream.error is None
+        trail.error = 0 if stream.error is None else _code(stream.error)
+        trail.rows = stream.rows
+        trail.unnamed = stream.unnamed
+        if of_primary:
+            logged = state.logs
+            nothing = not ended_well and self._did_nothing(command, trail)
+            if ended_well:
+                self._succeeded(connection, stream, command, trail, told_later=told_later)
+            elif not nothing:
+                self._failed(command, trail)
+            if not nothing:
+                self.note_unlogged(command, trail, connection.server, logged=logged)
+                if command.statement is not None and command.statement.changes_views:
+                    shared.catalogues.forget()
+        elif state.snapshot is not None and state.snapshot.implied and not state.in_transaction:
+            self._follow_implied(stream)
+        if ended_well and traits.changes_passwords(command):
+            shared.known_passwords.clear()
+        if traits.changes_logins(command, trail):
+            shared.pool.lending.changed()
+        if ended_well:
+            self._did(connection, stream, command)
+        if command.prepared is not None:
+            self._prepared.ended(command.prepared, command.code, connection)
+        shows = effects.shown(command, trail, state, connection.server, connection.epoch)
+        if trail.unsettled and (shows or state.in_transaction):
+            # What the primary showed, or shows in the transaction that began, may be older.
+            trail.proof = Proof.NONE
+            shared.metrics.stale_given()
+        self.follow_rules()
+        self._remember(connection, stream, command, trail)
+
+    def _succeeded(
+        self,
+        connection: ServerConnection,
+        stream: ResponseStream,
+        command: Command,
+        trail: Trail,
+        *,
+        told_later: bool,
+    ) -> None:
+        state, settings = self._state, self._settings
+        self._servers.status = status = stream.status
+        state.in_transaction = status & _IN_TRANS != 0
+        state.unsure = False
+        self._follow_snapshot(connection, command, trail, status)
+        if state.status_tells:
+            state.autocommit = status & _AUTOCOMMIT != 0
+        if state.modes.waiting and traits.began_transaction(command):
+            state.modes.spent()
+        elif state.modes.waiting and not traits.keeps_modes(command, trail):
+            state.modes.doubt()
+        if settings.untracked and (trail.may_write or command.is_read):
+            state.may_have_written(command.rules)
+        if traits.stays(command, trail):
+            connection.keepable = False
+        if effects.succeeded(command, trail, state, stream.row, settings.undone):
+            settings.restore()
+        if not told_later:
+            self.judge_names(connection, command, trail, doubted=False)
+
+    def _failed(self, command: Command, trail: Trail) -> None:
+        state = self._state
+        state.modes.doubt()
+        if trail.may_write or not state.modes_known:
+            # It may have committed before it failed, and opened a transaction, too.
+            state.may_have_written(command.rules)
+            state.in_transaction = state.unsure = True
+            self._shared.metrics.required_unknown("error")
+        elif not state.autocommit:
+            state.in_transaction = state.unsure = True  # by the first table that it came to
+        if effects.failed(command, trail, state, self._settings.undone):
+            self._settings.restore()
+
+    def _did(self, connection: ServerConnection, stream: ResponseStream, command: Command) -> None:
+        """A command ended well that is about the session itself."""
+        state, code = self._state, command.code
+        if command.names is not None:
+            name, statement = command.names
+            state.text_prepared[name] = statement
+        if code is Code.COM_QUERY:
+            return
+        if code is Code.COM_INIT_DB:
+            if self._settings.undone:  # no tracker tells when it is done
+                before = state.schema
+                state.chose_schema(command.packet[5:].decode("ascii"))
+                if state.schema != before:
+                    self._follow_schema()
+        elif code is Code.COM_RESET_CONNECTION:
+            self.reset()
+        elif command.prepares is not None and stream.head is not None:
+            prepared, head = command.prepares, stream.head
+            prepared.parameters = head[7] | head[8] << 8
+            self._prepared.add(prepared)
+            connection.statements[prepared.number] = PreparedHandle.of(head)
+
+    def _remember(
+        self, connection: ServerConnection, stream: ResponseStream, command: Command, trail: Trail
+    ) -> None:
+        """Keep what the next statement may ask about this one."""
+        state, previous, code = self._state, self._previous, command.code
+        ended_well = stream.error is None
+        if ended_well and traits.counts_rows(command, trail):
+            state.found_on = connection.server
+        if code in traits.ZEROING_ROW_COUNT and ended_well:
+            previous.zeroed = True
+        elif code not in traits.KEEPING_ROW_COUNT:
+            previous.zeroed = False
+        if trail.reason is not Reason.DIAGNOSTIC and (
+            not ended_well or code not in traits.KEEPING_DIAGNOSTICS
+        ):
+            state.last = connection.server
+            if connection is not self._servers.primary:
+                previous.ended(command, stream)
+
+    def _did_nothing(self, command: Command, trail: Trail) -> bool:
+        """Whether the primary's error says that the statement has changed nothing."""
+        state = self._state
+        statement = command.statement
+        if statement is None or command.code != Code.COM_QUERY or not state.modes_known:
+            return False
+        payload = command.packet[4:]
+        return did_nothing(
+            statement,
+            payload[query_text_offset(payload, self._query_attributes) :],
+            trail.error,
+            state.in_transaction,
+            state.snapshot is not None and not state.unsure,
+        )
+
+    # READ ONLY transactions
+
+    def _follow_snapshot(
+        self, primary: ServerConnection, command: Command, trail: Trail, status: int
+    ) -> None:
+        """See whether a READ ONLY transaction has begun or ended, or reads from the primary."""
+        state, metrics = self._state, self._shared.metrics
+        statement = command.statement
+        snapshot = state.snapshot
+        if command.code == Code.COM_STMT_PREPARE:
+            return  # nothing ran
+        still_open = status & _IN_TRANS_READONLY == _IN_TRANS_READONLY
+        ended = snapshot if ends_transaction(statement, trail.may_write, still_open) else None
+        if ended is not None:
+            state.snapshot = snapshot = None
+            self._servers.end_transactions()
+        if not still_open:
+            return
+        reads = reads_data(statement, trail.may_write, command.text)
+        if snapshot is None:
+            state.snapshot = snapshot = Snapshot(autocommit=status & _AUTOCOMMIT != 0)
+            text = command.text.upper()
+            modes = state.modes
+            if (
+                reads
+                or not begins_anew(statement)
+                or modes.isolates
+                or state.is_serializable
+                or state.tracks_transactions
+                or b"SNAPSHOT" in text
+                or not text
+            ):
+                snapshot.taken_on(primary.server)
+                if ended is not None and ended.is_replicas and not begins_anew(statement):
+                    metrics.snapshot_split()  # it may be the same transaction
+        elif snapshot.server is None and reads:
+            snapshot.taken_on(primary.server)
+        elif snapshot.is_replicas and reads:
+            metrics.snapshot_split()
+
+    def _follow_implied(self, stream: ResponseStream) -> None:
+        """See whether the first read without autocommit has begun a transaction on its replica.
+
+        One that came to no table has not, and of one that failed it does not matter.
+        """
+        state = self._state
+        began = stream.error is None and stream.status & _IN_TRANS_READONLY == _IN_TRANS_READONLY
+        if began:
+            state.in_transaction = True
+            state.modes.spent()
+            self._servers.status |= _IN_TRANS_READONLY
+        else:
+            state.snapshot = None
+            self._servers.end_transactions()
+
+
+def _code(error: bytes) -> int:
+    return error[1] | error[2] << 8

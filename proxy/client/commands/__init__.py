@@ -1,0 +1,67 @@
+"""One file per command family: what a packet of the client's asks for.
+
+A statement is given back as a `Command`, to be routed; of anything else an `Order` says what is to
+be done. Nothing is done here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from protocol.constants import Command as Code
+from protocol.errors import ServerErrorCode
+from proxy.client.commands import connection_state, prepared, query, refused, utility
+from proxy.client.commands.order import Order, Refused, TooLong
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from proxy.client.commands.desk import Desk
+    from routing.request.command import Command
+
+    Family = Callable[[Desk, bytes], Command | Order]
+
+_FAMILIES: Final[dict[int, Family]] = {
+    Code.COM_QUIT: connection_state.leave,
+    Code.COM_INIT_DB: connection_state.init_db,
+    Code.COM_QUERY: query.query,
+    Code.COM_FIELD_LIST: utility.field_list,
+    Code.COM_STATISTICS: utility.statistics,
+    Code.COM_DEBUG: utility.debug,
+    Code.COM_PING: utility.ping,
+    Code.COM_CHANGE_USER: connection_state.change_user,
+    Code.COM_BINLOG_DUMP: refused.replication,
+    Code.COM_BINLOG_DUMP_GTID: refused.replication,
+    Code.COM_REGISTER_SLAVE: refused.replication,
+    Code.COM_CLONE: refused.replication,
+    Code.COM_STMT_PREPARE: prepared.prepare,
+    Code.COM_STMT_EXECUTE: prepared.execute,
+    Code.COM_STMT_SEND_LONG_DATA: prepared.long_data,
+    Code.COM_STMT_CLOSE: prepared.close,
+    Code.COM_STMT_RESET: prepared.reset,
+    Code.COM_STMT_FETCH: prepared.fetch,
+    Code.COM_SET_OPTION: connection_state.set_option,
+    Code.COM_RESET_CONNECTION: connection_state.reset_connection,
+}
+
+_LONG: Final[dict[int, Family]] = {
+    Code.COM_QUERY: query.long_query,
+    Code.COM_STMT_PREPARE: prepared.long_prepare,
+    Code.COM_STMT_EXECUTE: prepared.long_execute,
+    Code.COM_STMT_SEND_LONG_DATA: prepared.long_data,
+}
+
+
+def understood(desk: Desk, packet: bytes) -> Command | Order:
+    """What a command asks for; `packet` is one frame, header and payload."""
+    family = _FAMILIES.get(packet[4])
+    if family is None:
+        command = desk.command(Code.COM_SLEEP, 0)
+        return Refused(command, ServerErrorCode.ER_UNKNOWN_COM_ERROR, "Unknown command")
+    return family(desk, packet)
+
+
+def understood_long(desk: Desk, prefix: bytes) -> Command | Order:
+    """What a command asks for that comes in parts; `prefix` is how it begins, with header."""
+    family = _LONG.get(prefix[4])
+    return TooLong() if family is None else family(desk, prefix)

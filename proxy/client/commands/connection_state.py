@@ -1,0 +1,41 @@
+"""Commands that change the connection itself: schema, reset, user, options, end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from protocol.constants import Command as Code
+from protocol.response_stream import SIMPLE
+from proxy.client.commands.order import ChangeUser, Order, Quit, ToPrimary
+from routing.consistency.decision import Reason
+
+if TYPE_CHECKING:
+    from proxy.client.commands.desk import Desk
+
+
+def leave(desk: Desk, packet: bytes) -> Order:
+    """COM_QUIT has no answer but the end."""
+    return Quit()
+
+
+def init_db(desk: Desk, packet: bytes) -> Order:
+    """COM_INIT_DB: the schema tracker tells when it is done, unless a client has turned it off."""
+    return ToPrimary(desk.command(Code.COM_INIT_DB, SIMPLE, packet), Reason.COMMAND)
+
+
+def set_option(desk: Desk, packet: bytes) -> Order:
+    """COM_SET_OPTION turns multi-statements on or off; replicas are given single ones only."""
+    primary = desk.servers.primary
+    if primary is not None:
+        primary.keepable = False  # neither reset nor change of user turns it back
+    return ToPrimary(desk.command(Code.COM_SET_OPTION, SIMPLE, packet), Reason.COMMAND)
+
+
+def reset_connection(desk: Desk, packet: bytes) -> Order:
+    """COM_RESET_CONNECTION also undoes the proxy's settings, so they are made again behind it."""
+    return ToPrimary(desk.command(Code.COM_RESET_CONNECTION, SIMPLE, packet), Reason.COMMAND)
+
+
+def change_user(desk: Desk, packet: bytes) -> Order:
+    """COM_CHANGE_USER is a new login (`proxy.client.change_user`)."""
+    return ChangeUser(desk.command(Code.COM_CHANGE_USER, SIMPLE, packet))

@@ -1,0 +1,78 @@
+"""What commands are understood by: the parts of their session that they may be about."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from routing.request.command import Command
+
+if TYPE_CHECKING:
+    from protocol.constants import Command as Code
+    from proxy.client.prepared import PreparedStatements
+    from proxy.client.servers import Servers
+    from proxy.client.session_rules import SessionRules
+    from proxy.client.views import Views
+    from proxy.config import Config
+    from proxy.sessions import Sessions
+    from routing.consistency.rules import Rules
+    from routing.session.prepared import PreparedStatement
+    from routing.session.session import Session
+    from routing.sql.classifier import Classifier
+    from routing.sql.statement import Statement
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """That of one session.
+
+    Attributes:
+        state: what routing knows of the session.
+        rules: where its rules come from.
+        servers: its connections.
+        prepared: its prepared statements.
+        views: what its statements are by the views that they name.
+        classifier: knows statements by their text.
+        config: the configuration.
+        sessions: those of the worker, which may be killed.
+        query_attributes: statements begin with attributes (CLIENT_QUERY_ATTRIBUTES).
+    """
+
+    state: Session
+    rules: SessionRules
+    servers: Servers
+    prepared: PreparedStatements
+    views: Views
+    classifier: Classifier
+    config: Config
+    sessions: Sessions
+    query_attributes: bool
+
+    def command(
+        self,
+        code: Code,
+        shape: int,
+        packet: bytes = b"",
+        statement: Statement | None = None,
+        *,
+        rules: Rules | None = None,
+        may_write: bool = False,
+        prepared: PreparedStatement | None = None,
+        prepares: PreparedStatement | None = None,
+        names: tuple[str, Statement] | None = None,
+    ) -> Command:
+        """A command that came now (`routing.request.command`); `rules` if it has its own."""
+        return Command(
+            code,
+            shape,
+            self.state.rules if rules is None else rules,
+            packet,
+            statement,
+            may_write,
+            rules is not None,
+            prepared,
+            prepares,
+            names,
+            time.time_ns() // 1000,
+        )

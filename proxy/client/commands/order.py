@@ -1,0 +1,107 @@
+"""What is to be done with a command, where more is to be said than that it is a statement."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from routing.consistency.decision import Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from protocol.errors import ServerErrorCode
+    from proxy.server.connection import ServerConnection
+    from routing.request.command import Command
+
+
+class Order:
+    """Any of these."""
+
+
+class ToPrimary(Order):
+    """The primary answers it; `bound`: nobody else could, and the read's machine is told."""
+
+    def __init__(self, command: Command, reason: Reason, *, bound: bool = False) -> None:
+        self.command: Final = command
+        self.reason: Final = reason
+        self.bound: Final = bound
+
+
+class ToHolder(Order):
+    """It is answered where something of the session's is that no other server has."""
+
+    def __init__(self, command: Command, holder: ServerConnection, reason: Reason) -> None:
+        self.command: Final = command
+        self.holder: Final = holder
+        self.reason: Final = reason
+
+
+class Unknown(Order):
+    """It is about a prepared statement that is none: the primary says so, when it came whole."""
+
+    def __init__(self, command: Command) -> None:
+        self.command: Final = command
+
+
+class Refused(Order):
+    """The proxy answers with an error."""
+
+    def __init__(
+        self,
+        command: Command,
+        code: ServerErrorCode,
+        message: str,
+        reason: Reason = Reason.COMMAND,
+    ) -> None:
+        self.command: Final = command
+        self.code: Final = code
+        self.message: Final = message
+        self.reason: Final = reason
+
+
+class Done(Order):
+    """No server has anything to do for it; it leaves ROW_COUNT() at 0."""
+
+    def __init__(self, command: Command) -> None:
+        self.command: Final = command
+
+
+class Ping(Order):
+    """The proxy answers it if the primary has just answered something."""
+
+    def __init__(self, command: Command) -> None:
+        self.command: Final = command
+
+
+class Own(Order):
+    """A statement to Tidegate."""
+
+    def __init__(self, command: Command) -> None:
+        self.command: Final = command
+
+
+class ChangeUser(Order):
+    """A change of user."""
+
+    def __init__(self, command: Command) -> None:
+        self.command: Final = command
+
+
+class Take(Order):
+    """Its parts are taken as they come, and there is no answer."""
+
+    def __init__(self, take: Callable[[bytes], None], packet: bytes) -> None:
+        self.take: Final = take
+        self.packet: Final = packet
+
+
+class NoAnswer(Order):
+    """It was served, and has no answer."""
+
+
+class Quit(Order):
+    """The client leaves."""
+
+
+class TooLong(Order):
+    """It comes in parts, and cannot be so long: the client's connection ends."""

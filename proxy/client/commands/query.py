@@ -1,0 +1,90 @@
+"""COM_QUERY: the one command that is split between primary and replicas."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from protocol.command import ComQuery, query_text_offset
+from protocol.constants import Command as Code
+from protocol.errors import MalformedPacketError, ServerErrorCode
+from protocol.packet import frame
+from protocol.response_stream import RESULTS
+from proxy.client.commands.order import Order, Own, Refused, ToPrimary
+from proxy.client.commands.text_prepared import resolved
+from proxy.client.statement_rules import own_rules
+from routing.consistency.decision import Reason
+from routing.consistency.rules import SettingError
+
+if TYPE_CHECKING:
+    from proxy.client.commands.desk import Desk
+    from routing.consistency.rules import Rules
+    from routing.request.command import Command
+    from routing.sql.statement import Statement
+
+_NO_ATTRIBUTES: Final = 7
+"""Where the text begins in a framed COM_QUERY without attributes, under CLIENT_QUERY_ATTRIBUTES."""
+
+_NUMBER: Final = re.compile(rb"\b\d+\b(?=\s*;?\s*\Z)")
+
+
+def query(desk: Desk, packet: bytes) -> Command | Order:
+    """Classify a statement."""
+    offset = 5
+    if desk.query_attributes:
+        try:
+            offset = 4 + query_text_offset(packet[4:], True)
+        except MalformedPacketError as error:
+            command = desk.command(Code.COM_QUERY, RESULTS)
+            code = ServerErrorCode.ER_MALFORMED_PACKET
+            return Refused(command, code, f"Malformed packet: {error}")
+    state = desk.state
+    statement = desk.classifier.classify(packet[offset:], state.mode_flags)
+    if statement.kill_target is not None:
+        packet = _kill(desk, packet, offset, statement.kill_target)
+    if statement.own is not None:
+        return Own(desk.command(Code.COM_QUERY, RESULTS, packet, statement))
+    names: tuple[str, Statement] | None = None
+    if statement.text_prepared is not None:
+        statement, names = resolved(desk, statement, statement.text_prepared)
+    elif statement.identifiers:
+        statement = desk.views.seen(statement)
+    rules: Rules | None = None
+    wrong = ""
+    if statement.directive is not None or offset > _NO_ATTRIBUTES:
+        attributes = ComQuery.parse(packet[4:], True).attributes if desk.query_attributes else ()
+        try:
+            rules = own_rules(statement, attributes, state.rules, desk.rules)
+        except SettingError as error:
+            wrong = str(error)
+    command = desk.command(
+        Code.COM_QUERY,
+        RESULTS,
+        packet,
+        statement,
+        rules=rules,
+        may_write=statement.may_write,
+        names=names,
+    )
+    return wrong_setting(command, wrong) if wrong else command
+
+
+def long_query(desk: Desk, prefix: bytes) -> Order:
+    """A statement too long to look at: it may do anything; trackers tell what of the session."""
+    return ToPrimary(desk.command(Code.COM_QUERY, RESULTS, may_write=True), Reason.WRITE)
+
+
+def wrong_setting(command: Command, why: str) -> Order:
+    """A command asks for rules that are wrong."""
+    code = ServerErrorCode.ER_WRONG_VALUE_FOR_VAR
+    return Refused(command, code, f"Tidegate: {why}", Reason.PROXY)
+
+
+def _kill(desk: Desk, packet: bytes, offset: int, target: int) -> bytes:
+    """The statement with the server's id in place of the one that the proxy gave a client."""
+    session = desk.sessions.known_by(target)
+    if session is None:
+        return packet
+    thread_id = session.thread_of(desk.state.user)
+    sql = _NUMBER.sub(str(thread_id).encode("ascii"), packet[offset:])
+    return frame(packet[4:offset] + sql, 0)

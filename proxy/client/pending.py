@@ -1,0 +1,71 @@
+"""What a read waits for besides its answer: its turn, a WAIT in front of it, or another read's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
+    from protocol.gtid import GtidSet
+    from proxy.tasks import CallLater
+    from routing.servers.topology import Server
+    from routing.servers.waits import Follower, Wait, Waits
+
+
+class Pending:
+    """That of one session's read, and the one timer that ends it."""
+
+    def __init__(self, waits: Waits, call_later: CallLater) -> None:
+        """`waits` are those of all sessions."""
+        self._waits = waits
+        self._call_later = call_later
+        self._timer: asyncio.TimerHandle | None = None
+        self._wait: Wait | None = None  # in flight in front of the read
+        self._joined: Wait | None = None  # another read's
+
+    @property
+    def timed(self) -> bool:
+        """Whether it has a time limit."""
+        return self._timer is not None
+
+    @property
+    def joined(self) -> bool:
+        """Whether it relies on another read's WAIT."""
+        return self._joined is not None
+
+    def after(self, seconds: float, then: Callable[..., object], *arguments: object) -> None:
+        """Have `then` called, unless it is `in_time`."""
+        self._timer = self._call_later(seconds, then, *arguments)
+
+    def in_time(self) -> None:
+        """What the timer is for has come."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def begin_wait(self, server: Server, gtids: GtidSet, now: float) -> None:
+        """A WAIT goes out in front of the read."""
+        self._wait = self._waits.begin(server, gtids, now)
+
+    def end_wait(self, server: Server) -> None:
+        """It is over: those who joined it need not wait any more."""
+        self.in_time()
+        wait = self._wait
+        if wait is not None:
+            self._wait = None
+            self._waits.end(server, wait)
+
+    def join(self, wait: Wait, follower: Follower) -> None:
+        """Rely on another read's WAIT; `follower` is told of its end."""
+        self._joined = wait
+        wait.joined.append(follower)
+
+    def leave(self, follower: Follower) -> None:
+        """Rely on it no more."""
+        self.in_time()
+        joined = self._joined
+        self._joined = None
+        if joined is not None and follower in joined.joined:
+            joined.joined.remove(follower)

@@ -1,0 +1,327 @@
+"""One session's connections to servers: to the primary, and to replicas that it has read from.
+
+The primary's is the session as the server knows it. Those to replicas are opened when a read first
+needs them. Whoever wants one asks here: nobody else relies on a session having it for itself.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from protocol.constants import Capability
+from protocol.tracker_view import TrackerView
+from proxy.channel import ChannelClosedError
+from proxy.client import preparation
+from proxy.server.errors import ServerRefusedError, ServerUnreachableError
+from proxy.server.login import Login
+from routing.consistency.decision import Reason
+
+if TYPE_CHECKING:
+    from proxy.client.connection import ClientConnection
+    from proxy.server.connection import Owner, ServerConnection
+    from proxy.server.opened import Lent, Opened
+    from proxy.shared import Shared
+    from routing.servers.topology import Server
+    from routing.session.session import Session
+
+_log = logging.getLogger(__name__)
+
+
+class Servers:
+    """Those of one session.
+
+    Attributes:
+        login: as whom they were opened.
+        primary: the connection to the primary; None when that is lost.
+        active: the one that answers the command, or is being sent it; None if none does.
+        status: the primary's last server status.
+        was_reset: the primary's session no longer has what the login asked for.
+    """
+
+    def __init__(
+        self, shared: Shared, client: ClientConnection, login: Login, state: Session, owner: Owner
+    ) -> None:
+        """None is open yet; `owner` will hear what they answer, and `client` waits for them."""
+        self._shared = shared
+        self._client = client
+        self._state = state
+        self._owner: Owner | None = owner
+        self._replicas: dict[Server, ServerConnection] = {}
+        self._sql_mode = ""  # the primary's, as the session began
+        self._paused = False
+        self.login = login
+        self.primary: ServerConnection | None = None
+        self.active: ServerConnection | None = None
+        self.status = 0
+        self.was_reset = False
+
+    # All of them
+
+    @property
+    def connections(self) -> list[ServerConnection]:
+        """All that are open."""
+        others = self.replicas
+        return others if self.primary is None else [self.primary, *others]
+
+    def activate(self, connection: ServerConnection) -> None:
+        """This one answers the command."""
+        self.active = connection
+        if self._paused:
+            connection.pause_reading()
+
+    def settled(self, connection: ServerConnection) -> None:
+        """The active one has answered."""
+        self.active = None
+        if self._paused:
+            connection.resume_reading()
+
+    def pause(self) -> None:
+        """The client reads slower than the server sends: let the server wait."""
+        self._paused = True
+        if self.active is not None:
+            self.active.pause_reading()
+
+    def resume(self) -> None:
+        """The client reads again."""
+        self._paused = False
+        if self.active is not None:
+            self.active.resume_reading()
+
+    @property
+    def keeps_waiting(self) -> ServerConnection | None:
+        """The active one, if it leads to a replica that the client waits for."""
+        return None if self._paused else self.active_replica
+
+    @property
+    def active_replica(self) -> ServerConnection | None:
+        """The active one, if it leads to a replica."""
+        active = self.active
+        return active if active is not None and active is not self.primary else None
+
+    def drop(self, connection: ServerConnection) -> None:
+        """Close one."""
+        connection.close()
+        self._client.resume_reading()  # it may have been this one that took no more
+        self._shared.metrics.server_disconnected(connection.server.name)
+
+    def lost(self, connection: ServerConnection) -> None:
+        """One broke."""
+        self._shared.metrics.server_disconnected(connection.server.name)
+        self._client.resume_reading()  # it may have been this one that took no more
+        if connection is not self.primary:
+            self._forget(connection)
+
+    def leave(self, *, clean: bool) -> None:
+        """The session ends: let others have them, if nothing of it is left there."""
+        connections = self.replicas if self.primary is None else [*self.replicas, self.primary]
+        self.primary = None
+        self._replicas.clear()
+        for connection in connections:
+            if clean:
+                self._shared.metrics.server_disconnected(connection.server.name)
+                self._shared.pool.give(connection, self.login.username)
+            else:
+                self.drop(connection)
+
+    def part(self) -> None:
+        """Let go of the owner."""
+        self._owner = self.active = None
+
+    # The primary
+
+    def take_primary(self, opened: Opened | Lent) -> None:
+        """Use this connection to the primary, in place of one before it.
+
+        Raises:
+            ChannelClosedError: it broke meanwhile.
+        """
+        shared, state, owner = self._shared, self._state, self._owner
+        old = self.primary
+        connection = opened.connection
+        if connection.server is not shared.topology.primary or owner is None:
+            opened.abort()
+            raise ChannelClosedError("another server has become the primary")
+        connection.view = TrackerView(
+            self._client.capabilities, state.shown_trackers, state.shown_variables
+        )
+        opened.hand_over(owner)
+        self.primary = connection
+        self.status = connection.stream.status
+        identity = opened.identity
+        self._sql_mode = identity.sql_mode
+        self._client.server_allows(identity.max_allowed_packet)
+        state.connected(identity.sql_mode, identity.autocommit, identity.character_set)
+        state.chose_schema(connection.schema)
+        if not connection.kept:
+            shared.metrics.server_opened(connection.server.name)
+        shared.metrics.server_connected(connection.server.name)
+        if old is not None:
+            self.drop(old)
+
+    @property
+    def primary_thread_id(self) -> int:
+        """The primary's id of the session, or 0."""
+        return 0 if self.primary is None else self.primary.thread_id
+
+    def primary_for_probe(self) -> ServerConnection | None:
+        """The primary's, if the primary can be asked over it for what it has."""
+        primary = self.primary
+        if primary is None or primary.lost or primary.overdue:
+            return None
+        return primary if primary.server is self._shared.topology.primary else None
+
+    def abandon_primary(self) -> None:
+        """Close the primary's."""
+        if self.primary is not None:
+            self.drop(self.primary)
+            self.primary = None
+
+    # Replicas
+
+    @property
+    def replicas(self) -> list[ServerConnection]:
+        """All that are open to replicas."""
+        return list(self._replicas.values())
+
+    @property
+    def idle(self) -> list[Server]:
+        """Replicas that a statement could be sent to at once."""
+        found = [self.replica(server) for server in self._replicas]
+        return [one.server for one in found if one is not None and not one.busy]
+
+    def replica(self, server: Server) -> ServerConnection | None:
+        """The connection to this incarnation of a replica, fit for the session's schema."""
+        connection = self._replicas.get(server)
+        if connection is None or connection.epoch != server.epoch:
+            return None
+        if connection.schema and not self._state.schema:
+            return None  # a schema cannot be left again
+        return connection
+
+    def borrow(self, server: Server) -> ServerConnection | None:
+        """One that the replica need not be asked for (`proxy.server.judged`), or None."""
+        shared, state = self._shared, self._state
+        lent = shared.logins.lend(server, self.replica_login(), self._tracking, state.schema)
+        if lent is None:
+            return None
+        self._drop_stale(server)
+        shared.metrics.server_connected(server.name)
+        return self._take(lent)
+
+    async def open(self, server: Server) -> Reason | None:
+        """Connect to a replica; the reason why it cannot be used, or None."""
+        shared = self._shared
+        login = self.replica_login()
+        server.trying(shared.now() + shared.config.connect_timeout)
+        self._drop_stale(server)
+        try:
+            opened = await shared.logins.open_connection(server, login, self._tracking)
+            connection = self._take(opened)
+        except (ServerUnreachableError, ChannelClosedError) as error:
+            server.unreachable(shared.now())
+            shared.metrics.server_connect_failed(server.name, "unreachable")
+            shared.metrics.server_up(server.name, False)
+            _log.warning("replica %s cannot be reached: %s", server.name, error)
+            return Reason.REPLICA_LOST
+        except ServerRefusedError as error:
+            shared.pool.lending.refused(login.username, error.error.code)
+            self._state.avoided |= {server}
+            shared.metrics.server_connect_failed(server.name, "refused")
+            _log.warning("replica %s refused user %r: %s", server.name, login.username, error)
+            return Reason.REPLICA_REFUSED
+        server.reached()
+        if not connection.kept:
+            shared.metrics.server_opened(server.name)
+        shared.metrics.server_connected(server.name)
+        shared.metrics.server_up(server.name, True)
+        shared.ledger.identified(server, opened.identity)
+        return None
+
+    def _take(self, opened: Opened | Lent) -> ServerConnection:
+        """Use a connection to a replica; ChannelClosedError if it is gone."""
+        connection, owner = opened.connection, self._owner
+        if owner is None:
+            opened.abort()
+            raise ChannelClosedError("the session has ended")
+        if connection.tracks_all:
+            # It has CLIENT_SESSION_TRACK, whether the client has or not.
+            connection.view = TrackerView(self._client.capabilities, self._state.shown_trackers)
+        opened.hand_over(owner)
+        connection.needs_reset = self.was_reset
+        connection.has_roles = opened.identity.has_roles
+        preparation.look_up_again(connection)  # it may have found less than a read must see
+        self.put(connection)
+        return connection
+
+    def put(self, connection: ServerConnection) -> None:
+        """Use a connection to a replica that was opened."""
+        self._replicas[connection.server] = connection
+
+    def replica_login(self) -> Login:
+        """How the session logs in to replicas: the schema is chosen behind the WAIT."""
+        login = self.login
+        return Login(
+            username=login.username,
+            password=login.password,
+            capabilities=login.capabilities,
+            character_set=login.character_set,
+            database=None,
+            attributes=login.attributes,
+            own_attributes=login.own_attributes,
+            sql_mode=self._sql_mode,
+        )
+
+    def give_up(self, connection: ServerConnection) -> None:
+        """Close one to a replica whose state is not known, or not worth reading on for."""
+        self._forget(connection)
+        if not connection.lost:
+            self.drop(connection)
+
+    def track(self) -> None:
+        """Show the client what it asked for now; those that track too little or too much close."""
+        state = self._state
+        tracks_all = self._tracking == "ALL_GTIDS"
+        for connection in self.replicas:
+            if connection.tracks_all is not tracks_all:
+                self.give_up(connection)
+            elif connection.view is not None:
+                connection.view.show(state.shown_trackers, state.shown_variables)
+
+    def end_transactions(self) -> None:
+        """The client's READ ONLY transaction has ended."""
+        for connection in self._replicas.values():
+            preparation.end_transaction(connection)
+
+    def reset_replicas(self) -> None:
+        """The session was reset; each connection follows before its next statement."""
+        self.was_reset = True
+        for connection in self._replicas.values():
+            connection.needs_reset = True
+            connection.variables_version = self._state.variables_version
+
+    def drop_replicas(self) -> None:
+        """Close all to replicas; they are opened again, as another user's."""
+        replicas = self.replicas
+        self._replicas.clear()
+        for connection in replicas:
+            self.drop(connection)
+
+    def _drop_stale(self, server: Server) -> None:
+        stale = self._replicas.pop(server, None)
+        if stale is not None:
+            self.drop(stale)
+
+    def _forget(self, connection: ServerConnection) -> None:
+        if self._replicas.get(connection.server) is connection:
+            del self._replicas[connection.server]
+
+    @property
+    def _tracking(self) -> str:
+        """The session_track_gtids of replicas' connections.
+
+        Without CLIENT_DEPRECATE_EOF a read's end tells no GTIDs. That the server showed something
+        is remembered all the same, and by that later reads are led (`routing.consistency.scope`).
+        """
+        tells = self.login.capabilities & Capability.CLIENT_DEPRECATE_EOF
+        return self._state.tracking if tells else "OFF"

@@ -1,0 +1,130 @@
+"""What packets of a client's are understood as, without a server."""
+
+from typing import Any, cast
+
+import pytest
+
+from protocol.constants import Command as Code
+from protocol.packet import frame
+from proxy.address import Address
+from proxy.client.commands import understood, understood_long
+from proxy.client.commands.desk import Desk
+from proxy.client.commands.order import (
+    ChangeUser,
+    Done,
+    NoAnswer,
+    Order,
+    Own,
+    Ping,
+    Quit,
+    Refused,
+    Take,
+    TooLong,
+    ToPrimary,
+    Unknown,
+)
+from proxy.client.prepared import PreparedStatements
+from proxy.client.session_rules import SessionRules
+from proxy.config import Config
+from routing.consistency.decision import Level, Reason
+from routing.request.command import Command
+from routing.session.prepared import PreparedStatement
+from routing.session.session import Session
+from routing.sql.classifier import Classifier
+from routing.sql.statement import Statement, StatementClass
+
+CONFIG = Config(primary=Address("db1", 3306))
+
+
+class Plain:
+    """No view calls anything, and no server is there."""
+
+    primary = None
+    connections: tuple[()] = ()
+
+    def seen(self, statement: Statement) -> Statement:
+        return statement
+
+
+@pytest.fixture
+def desk() -> Desk:
+    rules = SessionRules(CONFIG, CONFIG.listen, "app", {})
+    return Desk(
+        state=Session(rules.initial(""), 0, user="app"),
+        rules=rules,
+        servers=cast("Any", Plain()),
+        prepared=PreparedStatements(),
+        views=cast("Any", Plain()),
+        classifier=Classifier(),
+        config=CONFIG,
+        sessions=cast("Any", None),
+        query_attributes=False,
+    )
+
+
+def query(desk: Desk, sql: bytes) -> Command | Order:
+    return understood(desk, frame(b"\x03" + sql, 0))
+
+
+def test_a_statement_is_a_command_under_the_rules_of_its_session(desk: Desk) -> None:
+    read = query(desk, b"SELECT n FROM t")
+    assert isinstance(read, Command)
+    assert (read.code, read.is_read, read.may_write) == (Code.COM_QUERY, True, False)
+    assert read.rules is desk.state.rules
+    assert not read.adjusted
+    write = query(desk, b"INSERT INTO t VALUES (1)")
+    assert isinstance(write, Command)
+    assert (write.is_read, write.may_write) == (False, True)
+
+
+def test_rules_of_its_own_are_resolved_at_once(desk: Desk) -> None:
+    read = query(desk, b"/* tidegate consistency=STRONG */ SELECT n FROM t")
+    assert isinstance(read, Command)
+    assert read.adjusted
+    assert read.rules.level is Level.STRONG
+    wrong = query(desk, b"/* tidegate consistency=MOST */ SELECT n FROM t")
+    assert isinstance(wrong, Refused)
+    assert wrong.reason is Reason.PROXY
+
+
+@pytest.mark.parametrize(
+    ("payload", "order"),
+    [
+        (b"\x01", Quit),
+        (b"\x02app", ToPrimary),
+        (b"\x09", ToPrimary),
+        (b"\x0e", Ping),
+        (b"\x11app\0", ChangeUser),
+        (b"\x12", Refused),  # COM_BINLOG_DUMP
+        (b"\x1f", ToPrimary),
+        (b"\x7f", Refused),
+        (b"\x17\x07\0\0\0\0\x01\0\0\0", Unknown),
+        (b"\x18\x07\0\0\0\0\0x", Take),
+        (b"\x19\x07\0\0\0", NoAnswer),
+        (b"\x1a\x07\0\0\0", Unknown),
+        (b"\x03SHOW TIDEGATE LAST", Own),
+    ],
+)
+def test_what_is_no_statement_says_what_is_to_be_done(
+    desk: Desk, payload: bytes, order: type[Order]
+) -> None:
+    assert type(understood(desk, frame(payload, 0))) is order
+
+
+def test_a_prepared_statement_that_no_server_knows_is_reset_here(desk: Desk) -> None:
+    statement = desk.classifier.classify(b"SELECT 1", 0)
+    desk.prepared.add(PreparedStatement(7, statement, b"SELECT 1", desk.state))
+    assert type(understood(desk, frame(b"\x1a\x07\0\0\0", 0))) is Done
+    execution = understood(desk, frame(b"\x17\x07\0\0\0\0\x01\0\0\0", 0))
+    assert isinstance(execution, Command)
+    assert execution.text == b"SELECT 1"
+    assert execution.statement is not None
+    assert execution.statement.kind is StatementClass.READ
+
+
+def test_what_comes_in_parts_is_not_looked_at(desk: Desk) -> None:
+    statement = understood_long(desk, frame(b"\x03SELECT n FROM t", 0))
+    assert isinstance(statement, ToPrimary)
+    assert statement.command.may_write
+    assert not statement.command.packet
+    assert type(understood_long(desk, frame(b"\x0e", 0))) is TooLong
