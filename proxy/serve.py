@@ -75,7 +75,7 @@ def build(
     kept_scopes: KeptScopes | None = None
     if config.state_dir is not None and config.workers == 1:
         kept_scopes = KeptScopes(
-            *(config.state_dir, scopes, topology, config.scope_limit, metrics), loop.time
+            *(config.state_dir, scopes, topology, config.scope_limit, metrics), time.monotonic
         )
     pool = Pool(config, metrics, loop)
     return Shared(
@@ -84,7 +84,9 @@ def build(
         materials=materials,
         metrics=metrics,
         ledger=ledger,
-        now=loop.time,
+        # uvloop's own time is that of the loop's last turn, in whole milliseconds: a bound that is
+        # counted from there would reach back too far.
+        now=time.monotonic,
         call_later=loop.call_later,
         start=tasks.start,
         topology=topology,
@@ -93,7 +95,7 @@ def build(
         sessions=sessions,
         terms=Terms(
             *(config, materials, topology, sessions, scopes, kept_scopes),
-            *(ledger, metrics, loop.time),
+            *(ledger, metrics, time.monotonic),
         ),
         probes=Probes(topology, sessions, ledger, metrics, config.connect_timeout, loop),
         waits=Waits(),
@@ -102,7 +104,7 @@ def build(
         offer=Offer(),
         habits=Habits(),
         known_passwords=KnownPasswords(),
-        refusals=Refusals(metrics, loop.time),
+        refusals=Refusals(metrics, time.monotonic),
         classifier=Classifier(),
         catalogues=Catalogues(config, metrics, tasks.start, loop),
         audits=Audits(config.self_audit),

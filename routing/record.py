@@ -10,6 +10,8 @@ A "proof" record tells of a set that a server showed outside of any statement's 
 `proof_set` is its whole `@@GLOBAL.gtid_executed`) or "waited" (a WAIT returned 0 whose statement
 was then answered elsewhere). Whatever makes a server's applied set grow stands in the log before
 the first read that relies on it: as a waited statement, as an observed set, or as such a record.
+So does the set of the primary that a BOUNDED_STALENESS read relies on, once for all reads whose
+bound it is within: a question that brought no news is in the log for no other reason.
 
 `level`, `scope` and what belongs to them speak for the statement, which may ask for other than its
 session does. `scope_key` names the scope among all of its kind: connection "<run>/<session>", user
@@ -69,7 +71,7 @@ FIELDS: Final[tuple[tuple[str, type, bool], ...]] = (
     ("server", str, True),  # host:port of the server that answered; null: none did
     ("server_uuid", str, True),
     ("incarnation", int, True),  # the epoch in which the server answered; no proof outlives one
-    ("role", str, True),
+    ("role", str, True),  # as which the server was chosen
     ("reason", str, False),
     ("proof", str, False),
     ("proof_set", str, True),  # known: the applied set; waited: the set waited for

@@ -552,6 +552,8 @@ class ClientSession:
             metrics.stale_given()
         if note.scope is not None:
             ledger.lost(note.scope, note.lost)
+        if note.observation is not None:
+            ledger.observed(self._shared.topology.primary, note.observation)
 
     # The read's machine: events
 
@@ -1022,8 +1024,9 @@ class ClientSession:
         """Judge the answer to a statement of the proxy's own."""
         servers, state, stream = self._servers, self._state, connection.stream
         active = connection is servers.active
+        read = active and self._answer.stage != DONE  # else its session has ended without it
         if purpose is Purpose.WAIT:
-            if active:
+            if read:
                 self._waited(connection)
         elif purpose is Purpose.PROBE:
             if active:
@@ -1044,10 +1047,10 @@ class ClientSession:
         elif purpose is Purpose.STATEMENT:
             self._prepared_there(connection, active=active)
         elif purpose is Purpose.CONFIRM:
-            if active:
+            if read:
                 self._confirmed(connection)
         elif purpose is Purpose.AUDIT:
-            if active:
+            if read:
                 self._audited(connection)
         elif purpose is Purpose.LATE:
             self._told_late(connection)
@@ -1186,7 +1189,9 @@ class ClientSession:
                 self._shared.metrics.required_unknown("lost")
                 logged = self._state.logs
                 self._aftermath.note_unlogged(command, self._trail, server, logged=logged)
-            self._account.enter(command, self._trail, server, Outcome.LOST)
+            asked = None if self._answer.stage == DONE else servers.active
+            answers = None if asked is None else asked.server
+            self._account.enter(command, self._trail, answers, Outcome.LOST)
             self._end_lost(cause)
         elif error is not None:
             self._client.write(frame(error, 0))

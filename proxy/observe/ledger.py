@@ -6,7 +6,7 @@ import logging
 import time
 from typing import TYPE_CHECKING, Final
 
-from routing.consistency.decision import Level, Outcome, Scope
+from routing.consistency.decision import Level, Outcome, Proof, Scope
 from routing.record import (
     NO_SERVER,
     lag_fragment,
@@ -14,6 +14,7 @@ from routing.record import (
     session_fragment,
     statement_fragment,
 )
+from routing.servers.topology import Role
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from routing.request.command import Command
     from routing.request.trail import Trail
     from routing.servers.lag import Look, Transaction
+    from routing.servers.observations import Observation
     from routing.servers.topology import Server
     from routing.session.session import Session
 
@@ -71,6 +73,17 @@ class Ledger:
         """Enter what a server showed outside of a statement, before anything relies on it."""
         if self._log is not None:
             self._log.proof(self.server(server), proof, gtids.text, asked_us, answered_us)
+
+    def observed(self, primary: Server, observation: Observation) -> None:
+        """Enter what the primary had at a moment of the past, before a read relies on it."""
+        if self._log is not None:
+            self._log.proof(
+                self.server(primary, epoch=observation.epoch),
+                "probed",
+                observation.executed.text,
+                observation.asked_us,
+                observation.answered_us,
+            )
 
     def measured(
         self,
@@ -128,13 +141,20 @@ class Ledger:
             self._statements[key] = fragment
         return fragment
 
-    def server(self, server: Server) -> str:
-        """What is constant in the records of an incarnation of a server."""
-        key = (server.name, server.epoch, server.role.value)
+    def server(self, server: Server, epoch: int | None = None, role: Role | None = None) -> str:
+        """What is constant in the records of an incarnation of a server, in a role.
+
+        Those that it has now, unless others are named.
+        """
+        if epoch is None:
+            epoch = server.epoch
+        if role is None:
+            role = server.role
+        key = (server.name, epoch, role.value)
         fragment = self._servers.get(key)
         if fragment is None:
             fragment = self._servers[key] = server_fragment(
-                server.name, server.uuid or None, server.role.value, server.epoch
+                server.name, server.uuid or None, role.value, epoch
             )
         return fragment
 
@@ -156,6 +176,7 @@ class Account:
         self._session_id = session_id
         self._state = state
         self._ordinal = 0
+        self._unnamed = 0  # `ScopeState.unnamed` at the last record
         self._fragment = ""
         self._user = ""  # that the fragment was made for, as schema and rules
         self._schema = ""
@@ -205,6 +226,12 @@ class Account:
         proof_set = None if decision is None else decision.proof_set
         own = trail.own
         observed = trail.observed
+        # A doubt is told of once: with the statement that raised it, or the first behind it.
+        unnamed = state.own_scope.unnamed
+        doubted = state.unknown and unnamed != self._unnamed
+        self._unnamed = unnamed
+        # As it was chosen; it may be the primary no more.
+        role = Role.PRIMARY if trail.proof is Proof.PRIMARY else None
         log.statement(
             self._session(command.rules if command.adjusted else None),
             ledger.statement(command, trail.may_write),
@@ -212,7 +239,7 @@ class Account:
             trail.dispatched_us,
             ended_us,
             None if required is None else required.text,
-            NO_SERVER if server is None else ledger.server(server),
+            NO_SERVER if server is None else ledger.server(server, role=role),
             reason,
             proof,
             None if proof_set is None else proof_set.text,
@@ -222,7 +249,7 @@ class Account:
             error,
             own.text if own else "",
             # Under ALL_GTIDS a server does not tell which of them are the session's own.
-            not (trail.may_write and (state.unknown or bool(observed))),
+            not (doubted or (trail.may_write and bool(observed))),
             observed.text if observed else "",
             trail.received,
             rows,

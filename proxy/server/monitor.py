@@ -20,6 +20,7 @@ from proxy.server.query import identify
 from proxy.server.sources import sources
 from proxy.server.succession import Succession
 from routing.servers.gaps import gaps
+from routing.servers.observations import Observation
 from routing.servers.topology import Sight
 
 if TYPE_CHECKING:
@@ -178,7 +179,16 @@ class Monitor:
                 await shared.terms.begin(opened, self._login)
             if not server.gtids:
                 shared.sessions.stopped_naming(server)
-            shared.topology.observations.add(asked_at, identity.executed)
+            shared.topology.observations.take(
+                Observation(
+                    asked_at,
+                    identity.executed,
+                    server.epoch,
+                    identity.asked_us,
+                    identity.answered_us,
+                    logged=identity.grew,
+                )
+            )
         else:
             server.lag = shared.topology.observations.age(identity.executed, now)
             shared.metrics.lag(server.name, server.lag)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from ssl import SSLError
 from typing import TYPE_CHECKING
 
@@ -133,7 +134,7 @@ async def _open(
             channel.adopt(transport, 0, secure=secure)
             channel.read_ahead()
         connection = ServerConnection(server, capabilities, greeting.thread_id)
-        connection.opened_at = asyncio.get_running_loop().time()
+        connection.opened_at = time.monotonic()
         if role is Role.REPLICA:
             connection.settings = replica_settings(tracking, login.sql_mode)
         return await settle(connection, channel, settings, server.max_packet)

@@ -6,6 +6,7 @@ When a client leaves, its connections to servers are not closed: `give` has them
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Final
 
 from protocol.constants import Capability
@@ -47,10 +48,10 @@ class Pool:
     def __init__(self, config: Config, metrics: Metrics, loop: asyncio.AbstractEventLoop) -> None:
         self._config = config
         self._metrics = metrics
-        self._now: Callable[[], float] = loop.time
+        self._now: Callable[[], float] = time.monotonic
         self._call_later = loop.call_later
         self._most = config.kept_connections
-        self.lending = Lending(config.login_age if self._most else 0.0, loop.time)
+        self.lending = Lending(config.login_age if self._most else 0.0, time.monotonic)
         self._kept: dict[Server, list[Kept]] = {}
         self._sweep: asyncio.TimerHandle | None = None
 

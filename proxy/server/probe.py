@@ -84,7 +84,7 @@ class Probes:
         self._ledger = ledger
         self._metrics = metrics
         self._limit = limit
-        self._now: Callable[[], float] = loop.time
+        self._now: Callable[[], float] = time.monotonic
         self._call_later = loop.call_later
         self._gathering: Gathering[Asker] = Gathering()
         self._asked_at = 0.0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import time
 from typing import TYPE_CHECKING, Final
@@ -141,10 +140,9 @@ async def identify(
         ServerRefusedError, ProtocolError: as `query`.
         ChannelClosedError: as `query`; or the server is another incarnation by now.
     """
-    loop = asyncio.get_running_loop()
     before = server.applied
     epoch = server.epoch
-    asked_at = loop.time()
+    asked_at = time.monotonic()
     confirms = server.role is Role.REPLICA and server.is_doubtful(asked_at)
     if confirms:
         server.asks(asked_at)
@@ -169,7 +167,7 @@ async def identify(
     executed = GtidSet.parse(text, before)
     server.gtids = gtid_mode == b"ON"
     # One worker has no choice but to keep the order (WL#6813).
-    server.keeps_order(order == b"1" or workers in (b"0", b"1"), asked_at, loop.time())
+    server.keeps_order(order == b"1" or workers in (b"0", b"1"), asked_at, time.monotonic())
     grew = not executed <= server.applied
     started = server.started
     if not present:

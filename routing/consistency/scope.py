@@ -175,6 +175,11 @@ class ScopeState:
         self._unnamed = self._doubts
         self._grew()
 
+    @property
+    def unnamed(self) -> int:
+        """The number of the last doubt about writes."""
+        return self._unnamed
+
     def showed(self, server: Server, epoch: int) -> None:
         """An answer of this server went to a client: its later states are no older."""
         self._doubts += 1

@@ -209,6 +209,10 @@ class Read:
         decision = choose(session, statement, topology, now, rules, probed, False, scope, required)
         if decision.proof is Proof.PROBED:
             return self._ask(scope)
+        if rules.level is Level.BOUNDED_STALENESS and probed is None and required is not None:
+            observation = topology.observations.to_log(now - rules.staleness, required)
+            if observation is not None:
+                self._noted().observation = observation
         behind = decision.reason is Reason.REPLICA_BEHIND
         if behind and topology.fallbacks.reserve(now, 0.0) is None:
             # The primary is not to be given more than it is already.

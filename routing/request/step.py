@@ -6,6 +6,7 @@ from protocol.errors import ServerErrorCode
 from protocol.gtid import EMPTY, GtidSet
 from routing.consistency.decision import Decision, Reason
 from routing.consistency.scope import ScopeState
+from routing.servers.observations import Observation
 from routing.servers.topology import Server
 from routing.servers.waits import Wait
 
@@ -92,6 +93,7 @@ class Note:
         proved: what a WAIT on `left` has proved, although the read went on elsewhere.
         scope: the scope that `lost` is about.
         lost: acknowledged GTIDs that the primary was found not to have.
+        observation: what the read relies on, and the routing log does not have yet.
     """
 
     def __init__(self) -> None:
@@ -102,3 +104,4 @@ class Note:
         self.proved: GtidSet | None = None
         self.scope: ScopeState | None = None
         self.lost: GtidSet = EMPTY
+        self.observation: Observation | None = None

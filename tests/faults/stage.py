@@ -136,13 +136,14 @@ async def before(
         settings["view_age"] = 0.0  # scripts answer no questions about views
         settings["kept_connections"] = 0  # nor do they clean anything up
     settings |= options
+    log = settings.pop("log", None)  # as much of a routing log as a RecordStream is
     config = Config(
         primary=_address(primary),
         replicas=tuple(_address(replica) for replica in replicas),
         listen=Address("127.0.0.1", 0),
         **settings,
     )
-    proxy = build_shared(config, materials(config.server_tls), Metrics(), None, 0)
+    proxy = build_shared(config, materials(config.server_tls), Metrics(), log, 0)
     if proxy.kept_scopes is not None:
         await proxy.kept_scopes.start()
     monitor = Monitor(proxy)

@@ -8,6 +8,7 @@ import pytest
 
 from protocol.gtid import GtidSet
 from protocol.packet import frame
+from proxy.server.connection import Purpose
 from routing.consistency.decision import Level
 from tests.faults.client import Client
 from tests.faults.peers import OK, err, rows
@@ -230,3 +231,18 @@ async def test_a_prepared_statement_is_run_elsewhere() -> None:
         replica.gtids.executed = GtidSet()
         assert counted(await execute(client, statement)) == 1
         assert on.statements("primary", "audit_failed", "ok") == 1
+
+
+@pytest.mark.parametrize("purpose", [Purpose.CONFIRM, Purpose.WAIT, Purpose.AUDIT])
+async def test_an_answer_that_comes_as_the_session_ends_changes_nothing(purpose: Purpose) -> None:
+    """Its client was told that the primary is gone; the replica's connection is not closed yet."""
+    async with read_once() as (on, client):
+        gate = on.cluster.replicas[0].faults.hold_reply(QUESTION)
+        client.send(b"\x03" + COUNT.encode())
+        await eventually(lambda: gate.held == 1)
+        (session,) = on.proxy.sessions
+        replica = session._servers.active
+        session._end_lost("its primary is gone")
+        session.aside(replica, purpose)
+        gate.open()
+        assert (await client.last_error()).code == 2013

@@ -1,12 +1,16 @@
 """What each level shows to clients of every kind, and that nothing of the tracking reaches them."""
 
+import json
+
 import pytest
 
 from protocol.response import OkPacket
 from protocol.session_track import entries
-from routing.consistency.decision import Level
+from routing.consistency.decision import Level, Outcome
+from routing.record import RecordStream
 from tests.faults.client import (
     MODERN,
+    PASSWORD,
     Answer,
     query,
 )
@@ -304,6 +308,64 @@ async def test_bounded_staleness() -> None:
         assert await count(client, "/* tidegate consistency='BOUNDED_STALENESS(60m)' */") == 0
         await does(client, "SET tidegate_consistency = 'BOUNDED_STALENESS(0.001)'")
         assert await count(client) == 1
+
+
+async def test_what_a_bounded_read_relies_on_is_in_the_log_before_it() -> None:
+    """Also a look at the primary that brought no news, which is not logged for its own sake."""
+    watched = {"monitor_user": "app", "monitor_password": PASSWORD.encode()}
+    log = RecordStream("gate", 0, "a1", 1 << 20)
+    async with table(**watched, monitor_interval=0.01, log=log) as on:
+        client = await on.session()
+        await does(client, "SET tidegate_consistency = 'BOUNDED_STALENESS(1s)'")
+        seen = on.proxy.topology.observations
+        seen.clear()  # of the first look all is news
+        await eventually(lambda: seen.since(0.0) is not None)
+        log.take(1000)
+        for _ in range(3):
+            assert await count(client) == 0
+        assert probes(on) == 0
+        records = [json.loads(line) for line in log.take(100).splitlines()]
+        looks = [it for it in records if it["kind"] == "proof" and it["role"] == "primary"]
+        reads = [it for it in records if it["class"] == "read"]
+        (look,) = looks
+        assert look["proof_set"] == on.cluster.primary.gtids.executed.text
+        assert len(reads) == 3
+        for read in reads:
+            assert read["seq"] > look["seq"]
+            assert read["arrived_us"] - read["bound_us"] <= look["dispatched_us"]
+            assert look["dispatched_us"] <= look["ended_us"] <= read["dispatched_us"]
+
+
+async def test_a_write_that_is_named_raises_no_doubt_again() -> None:
+    log = RecordStream("gate", 0, "a1", 1 << 20)
+    async with table(log=log) as on:
+        client = await on.session()
+        await does(client, "SET tidegate_consistency = BEST_EFFORT")
+        await does(client, "INSERT INTO t VALUES (1)")
+        await does(client, "SET tidegate_consistency = READ_OWN_WRITES")
+        await does(client, "INSERT INTO t VALUES (2)")
+        await does(client, "INSERT INTO t VALUES (3)")
+        writes = [
+            it for line in log.take(100).splitlines() if (it := json.loads(line))["may_write"]
+        ]
+        told = [(bool(it["own_gtids"]), it["own_known"]) for it in writes if it["class"] == "write"]
+        assert (told[0], told[-1]) == ((False, False), (True, True))
+
+
+async def test_the_log_names_the_role_in_which_a_server_was_chosen() -> None:
+    log = RecordStream("gate", 0, "a1", 1 << 20)
+    async with table(log=log) as on:
+        client = await on.session()
+        await does(client, "INSERT INTO t VALUES (1)")
+        (session,) = on.proxy.sessions
+        topology = on.proxy.topology
+        primary = topology.primary
+        topology.promote(topology.replicas[0])
+        log.take(1000)
+        session._account.enter(session._command, session._trail, primary, Outcome.OK)
+        record = json.loads(log.take(1))
+        assert (record["proof"], record["role"]) == ("primary", "primary")
+        topology.promote(primary)
 
 
 async def test_a_replica_reads_statements_as_the_primary_does() -> None:

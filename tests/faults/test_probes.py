@@ -1,6 +1,7 @@
 """One question to the primary serves all reads that came before it, and none that came after."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -13,6 +14,7 @@ from proxy.serve import drain
 from proxy.server.probe import PROBE_SQL
 from proxy.server.succession import promote
 from routing.consistency.decision import Level, LostPolicy, Scope
+from routing.record import RecordStream
 from tests.faults.client import BASE, Client, query
 from tests.faults.peers import OK, err, rows
 from tests.faults.stage import Stage, asked, eventually, stage
@@ -142,9 +144,9 @@ async def test_many_readers_ask_far_less_often_than_they_read() -> None:
 
 
 @asynccontextmanager
-async def two_wait() -> AsyncIterator[tuple[Stage, list[Client], Gate]]:
+async def two_wait(**options: Any) -> AsyncIterator[tuple[Stage, list[Client], Gate]]:
     """A probe that one session leads and another shares is in flight; then a row is written."""
-    async with strong(3) as (on, (door, earlier, leader, other)):
+    async with strong(3, **options) as (on, (door, earlier, leader, other)):
         first, gate = held(on), held(on)
         await send(on, earlier)
         await reached(first)
@@ -206,11 +208,14 @@ async def test_everybody_leaves() -> None:
 
 
 async def test_the_leaders_primary_connection_breaks() -> None:
-    async with two_wait() as (on, (leader, other), gate):
+    log = RecordStream("gate", 0, "a1", 1 << 20)
+    async with two_wait(log=log) as (on, (leader, other), gate):
         (lead,) = [s for s in sessions(on) if _leads(on, s)]
         assert on.cluster.primary.clients.kill(lead._servers.primary_thread_id, query_only=False)
         error = await leader.last_error()
         assert error.code == 2013
+        (record,) = [line for line in log.take(100).splitlines() if '"lost"' in line]
+        assert json.loads(record)["server"] is None, "it was sent to nobody"
         assert (await other.answer()).value == b"1"
         gate.open()
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol.gtid import EMPTY, GtidSet
-from routing.servers.observations import Observations
+from routing.servers.observations import Observation, Observations
 
 U = "11111111-1111-1111-1111-111111111111"
 
@@ -98,3 +98,48 @@ def test_a_bound_is_kept(commits: list[tuple[int, int]], now: int, bound: int) -
     assert required == (executed(within[0]) if within else None)
     if required is not None:
         assert executed(now - bound - 1) <= required
+
+
+def looked(*logged: bool) -> Observations:
+    """At 10 s, 11 s …; nothing new is seen, and these are in the routing log."""
+    found = Observations()
+    for number, its in enumerate(logged):
+        found.take(Observation(10.0 + number, first(5), logged=its))
+    return found
+
+
+def test_what_a_read_relies_on_is_logged_once() -> None:
+    found = looked(False, False, False)
+    told = found.to_log(10.5, first(5))
+    assert told is not None
+    assert told.asked_at == 12.0, "the newest that says the same serves longest"
+    assert found.to_log(10.5, first(5)) is None
+    assert found.to_log(11.9, first(5)) is None
+    found.take(Observation(13.0, first(5), logged=False))
+    assert found.to_log(11.9, first(5)) is None
+    told = found.to_log(12.1, first(5))
+    assert told is not None
+    assert told.asked_at == 13.0
+
+
+def test_what_is_logged_already_will_do() -> None:
+    found = looked(False, True, False)
+    assert found.to_log(10.0, first(5)) is None
+    assert found.to_log(11.0, first(5)) is None
+    assert found.to_log(11.1, first(5)) is not None
+
+
+def test_what_says_more_than_the_read_relies_on_will_not() -> None:
+    found = looked(False)
+    found.take(Observation(11.0, first(6)))
+    told = found.to_log(10.0, first(5))
+    assert told is not None
+    assert told.asked_at == 10.0
+
+
+def test_nothing_is_logged_of_an_earlier_primary() -> None:
+    found = looked(True)
+    assert found.to_log(10.0, first(5)) is None
+    found.clear()
+    found.take(Observation(11.0, first(5), logged=False))
+    assert found.to_log(10.0, first(5)) is not None
