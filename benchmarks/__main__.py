@@ -1,4 +1,7 @@
-"""``./dev bench``: Tidegate beside a direct connection, HAProxy and MySQL Router, in turns."""
+"""``./dev bench``: Tidegate beside a direct connection, HAProxy and MySQL Router, in turns.
+
+``./dev bench audit`` is another one: what the nightly audit costs (`benchmarks.audit`).
+"""
 
 import argparse
 import signal
@@ -38,6 +41,11 @@ _USUAL_WORKLOADS: Final = ("point-select", "write-read", "write-read-one")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the benchmark; gives the exit status."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    if arguments[:1] == ["audit"]:
+        from benchmarks import audit
+
+        return audit.main(arguments[1:])
     options = _parser().parse_args(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # through all that must be stopped
     workloads = [one for one in WORKLOADS if one.name in options.workload]

@@ -1,11 +1,14 @@
-"""What the nightly audit costs: ``python -m benchmarks.audit``.
+"""What the nightly audit costs: ``./dev bench audit``.
 
-Logs of 1, 3 and 10 million records are judged from Parquet, by columns and by the judge alone.
-Beside that stands what a plain hash of all columns takes, of the same Parquet and of the same
-records as JSON. Figures are processor time (of Java and of the Python workers) and elapsed time.
+Logs of 1, 3 and 10 million records are audited from Parquet, as a night's audit reads them once
+they have been taken: everything that ``tidegate audit`` does but its report. Beside that stands
+what a plain hash of all columns takes, of the same Parquet and of the same records as JSON, and
+what it takes to turn that JSON into Parquet. Figures are elapsed time, processor time and peak
+memory (of Python, of Java and of the Python workers).
 """
 
 import argparse
+import os
 import shutil
 import sys
 import tempfile
@@ -15,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from benchmarks.audit_log import SHAPES, records
+from benchmarks.memory import PeakMemory
 from benchmarks.processor import cpu_seconds
 from benchmarks.report import machine
 from spark_jobs.spark_session import start_spark, what_is_missing
@@ -33,35 +37,54 @@ class _Bench:
 
     def measure(self, name: str, count: int, work: Callable[[], None]) -> None:
         """Do it and print a row."""
-        cpu, began = cpu_seconds(self._java), time.monotonic()
-        work()
-        cpu, elapsed = cpu_seconds(self._java) - cpu, time.monotonic() - began
+        cpu, began = self._cpu(), time.monotonic()
+        with PeakMemory(os.getpid()) as memory:
+            work()
+        cpu, elapsed = self._cpu() - cpu, time.monotonic() - began
         print(
-            f"| {name} | {count:,} | {elapsed:.1f} | {cpu:.1f} | {cpu / count * 1e6:.1f} |",
+            f"| {name} | {count:,} | {elapsed:.1f} | {cpu:.1f} | {cpu / count * 1e6:.1f} "
+            f"| {memory.bytes / 2**30:.1f} |",
             flush=True,
         )
 
-    def make(self, count: int, shape: str, *, json: bool) -> "DataFrame":
-        """Make a log, as NUMBERED in Parquet; with its JSON if wanted."""
-        from pyspark.sql import functions as fn
+    def _cpu(self) -> float:
+        return time.process_time() + cpu_seconds(self._java)
 
-        from spark_jobs import ingest
+    def make(self, count: int, shape: str, *, json: bool) -> "DataFrame":
+        """Make a log as Parquet, of `ingest.parse`'s columns; and as JSON if wanted."""
+        from pyspark.sql import functions as fn
 
         made = records(self._spark, count, shape)
         if json:
             made.write.mode("overwrite").json(str(self._folder / "json"), ignoreNullFields=False)
+        nothing = fn.lit(None).cast("string")
         path = str(self._folder / "records")
-        numbered = ingest.number(
-            made.withColumns({"file": fn.lit("log"), "fingerprint": fn.xxhash64("run", "seq")})
-        )
-        numbered.write.mode("overwrite").parquet(path)
+        made.withColumns(
+            {
+                "file": fn.lit("date=2026-11-30/gate.jsonl"),
+                "fingerprint": fn.xxhash64("run", "seq"),
+                "fault": nothing,
+                "line": nothing,
+            }
+        ).write.mode("overwrite").parquet(path)
         return self._spark.read.parquet(path)
 
-    def hash_parquet(self, numbered: "DataFrame") -> None:
+    def take_json(self) -> None:
+        """Read every line as JSON and write it as Parquet, as the audit does with a long log."""
+        from spark_jobs import ingest
+
+        lines = self._spark.read.text(str(self._folder / "json"), lineSep="\n").selectExpr(
+            "'date=2026-11-30/gate.jsonl' as file", "value as line"
+        )
+        taken = self._folder / "taken"
+        ingest.keep(ingest.parse(lines), taken)
+        shutil.rmtree(taken)
+
+    def hash_parquet(self, log: "DataFrame") -> None:
         """Hash every column of the log."""
         from pyspark.sql import functions as fn
 
-        numbered.select(fn.bit_xor(fn.xxhash64(*numbered.columns))).collect()
+        log.select(fn.bit_xor(fn.xxhash64(*log.columns))).collect()
 
     def hash_json(self) -> None:
         """Hash every column of the log, from its JSON."""
@@ -72,28 +95,31 @@ class _Bench:
         lines = self._spark.read.schema(RECORD).json(str(self._folder / "json"))
         lines.select(fn.bit_xor(fn.xxhash64(*RECORD.names))).collect()
 
-    def audit(self, numbered: "DataFrame", *, by_judge: bool) -> None:
-        """Judge every read, and keep the verdicts."""
-        from spark_jobs import consistency_audit, primary_history
+    def audit(self, parsed: "DataFrame", *, by_judge: bool) -> None:
+        """All that an audit does, but its report."""
+        from spark_jobs import audit
 
-        history = primary_history.learn(numbered, plainly=not by_judge)
-        out = str(self._folder / "reads")
-        consistency_audit.transform(numbered, history).write.mode("overwrite").parquet(out)
-        history.past.unpersist()
-        judged = self._spark.read.parquet(out)
-        told = judged.groupBy("verdict").count().collect()
-        wrong = {row["verdict"]: row["count"] for row in told if row["verdict"] != "ok"}
-        if wrong:
-            raise AssertionError(f"the log is clean, and the audit says {wrong}")
+        many, audit.MANY = audit.MANY, 2**31 - 1 if by_judge else 1
+        out = self._folder / "audit"
+        log = audit.Log(name="benchmark", parsed=parsed, complete=1, live=0)
+        try:
+            findings = audit.judge(self._spark, log, out)
+        finally:
+            audit.MANY = many
+        shutil.rmtree(out)
+        if findings.exit_code:
+            raise AssertionError(f"the log is clean, and the audit says {findings.explanation}")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the benchmark; gives the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.audit", description=__doc__)
+    parser = argparse.ArgumentParser(prog="./dev bench audit", description=__doc__)
     parser.add_argument("--records", type=int, nargs="+", default=_SIZES, metavar="N")
-    parser.add_argument("--shape", choices=SHAPES, nargs="+", default=["connection", "one scope"])
-    parser.add_argument("--only", choices=("columns", "judge"), help="leave out the other")
-    parser.add_argument("--no-json", action="store_true", help="leave out the hash of the JSON")
+    parser.add_argument(
+        "--shape", choices=SHAPES, nargs="+", default=["mixed", "connection", "one scope"]
+    )
+    parser.add_argument("--judge", action="store_true", help="also without columns, which is slow")
+    parser.add_argument("--no-json", action="store_true", help="leave out what is done with JSON")
     parser.add_argument("--dir", type=Path, help="where the logs are made (a temporary directory)")
     options = parser.parse_args(arguments)
     missing = what_is_missing()
@@ -105,7 +131,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     spark = start_spark(folder / "spark.log")
     try:
         bench = _Bench(spark, folder)
-        print("\n| work | records | elapsed s | CPU s | CPU µs a record |\n|---|---|---|---|---|")
+        print(
+            "\n| work | records | elapsed s | CPU s | CPU µs a record | peak GB |"
+            "\n|---|---|---|---|---|---|"
+        )
         for shape in options.shape:
             for count in options.records:
                 _one(bench, shape, count, options)
@@ -120,11 +149,13 @@ def _one(bench: _Bench, shape: str, count: int, options: argparse.Namespace) -> 
     log = bench.make(count, shape, json=json)
     if json:
         bench.measure("hash of the JSON", count, bench.hash_json)
+        bench.measure("the JSON into Parquet", count, bench.take_json)
     bench.measure(f"hash of the Parquet, {shape}", count, lambda: bench.hash_parquet(log))
-    if options.only != "judge":
-        bench.measure(f"by columns, {shape}", count, lambda: bench.audit(log, by_judge=False))
-    if options.only != "columns":
-        bench.measure(f"by the judge, {shape}", count, lambda: bench.audit(log, by_judge=True))
+    bench.measure(f"audit, {shape}", count, lambda: bench.audit(log, by_judge=False))
+    if options.judge:
+        bench.measure(
+            f"audit by the judge, {shape}", count, lambda: bench.audit(log, by_judge=True)
+        )
 
 
 if __name__ == "__main__":

@@ -13,14 +13,15 @@ def cpu_seconds(pid: int) -> float:
     Raises:
         OSError: no such process.
     """
-    return sum(time.clock_gettime(_clock(process)) for process in (pid, *_descendants(pid)))
+    return sum(time.clock_gettime(_clock(process)) for process in (pid, *descendants(pid)))
 
 
 def _clock(pid: int) -> int:
     return (~pid << 3) | 2  # CPUCLOCK_SCHED of a whole process, as clock_getcpuclockid(3) makes it
 
 
-def _descendants(pid: int) -> list[int]:
+def descendants(pid: int) -> list[int]:
+    """Its children, and theirs, and so on."""
     children: dict[int, list[int]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:

@@ -18,13 +18,18 @@ _EXAMPLES: Final = 5
 """Reads of each finding that a report shows."""
 
 
+MANY = 1_000_000
+"""Records from which on a log is judged by columns, and read again rather than kept in memory."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Log:
     """What is known of the log before it is judged.
 
     Attributes:
         name: what the report calls it.
-        parsed: its lines, as `ingest.parse` gives them.
+        parsed: its lines, as `ingest.parse` gives them; of a long log they are read many times, so
+            they should come from `ingest.keep`.
         complete: how many segments were finished.
         live: how many were still open.
         unread: files that seem to hold records and cannot be read.
@@ -94,11 +99,16 @@ def judge(
         return table.where(f"{column} >= {log.period.begin_us} and {column} < {log.period.end_us}")
 
     stage("reading records and what primaries said")
-    numbered = ingest.number(log.parsed.where("fault is null")).persist()
+    whole = log.parsed.where("fault is null")
+    many = whole.limit(MANY).count() == MANY
+    kept: list[DataFrame] = []
+    numbered = ingest.number(whole, kept)
+    if not many:
+        kept.append(numbered.persist())
     records = numbered.where("repeat is null")
     found = clocks.learn(records)
     timed, error_us = found.corrected(records), max(found.error_us, clock_error_us)
-    history = primary_history.learn(timed, error_us)
+    history = primary_history.learn(timed, error_us, plainly=many)
     stage("judging reads")
     judged = consistency_audit.transform(timed, history, error_us, log.period)
     judged.write.mode("overwrite").parquet(str(out / "reads"))
@@ -154,7 +164,7 @@ def judge(
             spark, log.binlogs, timed, out, error_us, clock_error_us, log.period
         ),
     )
-    history.past.unpersist()
-    numbered.unpersist()
-    lagging.unpersist()
+    history.release()
+    for table in (*kept, lagging):
+        table.unpersist()
     return findings

@@ -28,7 +28,7 @@ def transform(
 
     Args:
         records: NUMBERED without repeats.
-        history: the primary's, of the same records.
+        history: the primary's, of the same records. What is read here is kept with it.
         clock_error_us: by how much the clocks of proxies may differ, µs.
         period: None for all time. Records of other times count, and are not judged.
 
@@ -38,10 +38,14 @@ def transform(
     if history.facts is None or clock_error_us:
         return _by_the_judge(records, history, clock_error_us, None, period)
     settled = settle.transform(records, history, history.facts)
-    reads = settled.reads if period is None else settled.reads.where(_within(period))
+    history.kept.append(settled.told)
+    if period is not None:
+        settled = settle.Settled(settled.told.where(_within(period)))
     if settled.left.isEmpty():
-        return reads
-    return reads.unionByName(_by_the_judge(records, history, clock_error_us, settled.left, period))
+        return settled.reads
+    return settled.reads.unionByName(
+        _by_the_judge(records, history, clock_error_us, settled.left, period)
+    )
 
 
 def _by_the_judge(

@@ -80,8 +80,8 @@ def judge(
                 "store no longer has all of its records."
             )
         elif late:
-            yield _judge(spark, chosen, earlier, listing, store, results, stage)
-    yield _judge(spark, chosen, day, listing, store, results, stage, told)
+            yield _judge(spark, chosen, earlier, listing, scratch, store, results, stage)
+    yield _judge(spark, chosen, day, listing, scratch, store, results, stage, told)
 
 
 def _judge(
@@ -89,6 +89,7 @@ def _judge(
     chosen: Options,
     day: Day,
     listing: "Listing",
+    scratch: Path,
     store: Store,
     results: Results,
     stage: Callable[[str], None],
@@ -105,7 +106,7 @@ def _judge(
         told.append(f"Came after {day} was judged: {named(late)}.")
     log = audit.Log(
         name=chosen.name,
-        parsed=parquet.read(spark, store, Span(day), listing.live),
+        parsed=parquet.read(spark, store, Span(day), listing.live, scratch),
         complete=store.segments(day),
         live=len(listing.live),
         unread=listing.unread,

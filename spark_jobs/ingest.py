@@ -5,14 +5,18 @@ from collections.abc import Iterable
 from functools import reduce
 from operator import or_
 from pathlib import Path
+from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as fn
 from pyspark.sql.types import StringType, StructField, StructType
 
-from spark_jobs import statement
-from spark_jobs.schema import NUMBERED, RECORD, RECORD_VERSION, RUN, SESSION
+from spark_jobs import numbering, statement
+from spark_jobs.schema import NUMBERED, RECORD, RECORD_VERSION
 from spark_jobs.segments import Segments
+
+_FEW: Final = 500_000
+"""Numbers with something to tell that are handed to everybody, rather than that all are sorted."""
 
 
 def read(spark: SparkSession, segments: Segments) -> DataFrame:
@@ -69,53 +73,66 @@ def parse(lines: DataFrame, *others: str) -> DataFrame:
     )
 
 
-def number(records: DataFrame) -> DataFrame:
-    """Compare each record's numbers with those of the one before it.
-
-    Every run begins at ``seq`` 1 and every session at ``ordinal`` 1, so what the log has lost or
-    no longer holds shows at the first record after it.
+def keep(parsed: DataFrame, folder: Path) -> DataFrame:
+    """Write lines that were read as Parquet, so that none is read as JSON again.
 
     Args:
-        records: RECORD, ``file``, ``fingerprint``.
+        parsed: as `parse` gives them.
+        folder: where to; it must not exist.
+
+    Returns:
+        The same, but that ``line`` is null where RECORD holds all of it.
+    """
+    more = fn.isnotnull("fault") | ((fn.col("kind") == "proof") & fn.col("line").contains('"lag"'))
+    kept = parsed.withColumn("line", fn.when(more, fn.col("line")))
+    kept.write.parquet(str(folder))
+    # Only what Spark itself has written is there, so nothing need be looked for.
+    return parsed.sparkSession.read.schema(parsed.schema).parquet(names([folder])[0])
+
+
+def number(records: DataFrame, kept: list[DataFrame] | None = None) -> DataFrame:
+    """Put to each record what its numbers tell. This runs jobs.
+
+    Args:
+        records: RECORD, ``file``, ``fingerprint``; they are read several times.
+        kept: takes what is persisted meanwhile, for the caller to unpersist.
 
     Returns:
         NUMBERED.
     """
-    in_run = Window.partitionBy(*RUN).orderBy("seq", "fingerprint", "file")
-    # Repeats and other kinds of records are kept out of a session's count.
-    alike = (*SESSION, "kind", fn.isnull("repeat"))
-    in_session = Window.partitionBy(*alike).orderBy("seq", "fingerprint", "file")
-    zero = fn.lit(0)
+    narrow = records.select(*RECORD.names, "file", "fingerprint")
+    strange = numbering.strange(narrow).persist()
+    if kept is not None:
+        kept.append(strange)
+    few = strange.count() <= _FEW
+    repeated = strange.where("repeated").count()
+    run = numbering.run_of().alias(numbering.KEY[0])
+    told = narrow.select("*", run).join(
+        fn.broadcast(strange) if few else strange, [*numbering.KEY], "left"
+    )
+    again = fn.lit(None).cast("string")
+    missing, zero = fn.coalesce("missing", fn.lit(0)), fn.lit(0)
+    plain = told.withColumn("repeat", again)
+    if repeated:
+        its = Window.partitionBy(*numbering.KEY).orderBy("fingerprint", "file")
+        before = fn.lag("fingerprint").over(its)
+        same = fn.when(fn.col("fingerprint") == before, "same").otherwise("other")
+        is_repeated = fn.coalesce("repeated", fn.lit(False))
+        plain = plain.where(~is_repeated).unionByName(
+            told.where(is_repeated).withColumn("repeat", fn.when(before.isNotNull(), same))
+        )
+    first = fn.isnull("repeat")
     return (
-        records.select(*RECORD.names, "file", "fingerprint")
+        plain.withColumn("missing", fn.when(first, missing).otherwise(zero))
         .withColumns(
             {
-                "before": fn.lag("seq").over(in_run),
-                "print_before": fn.lag("fingerprint").over(in_run),
-                "since_us": fn.coalesce(fn.lag("ended_us").over(in_run), fn.lit(0)),
+                "declared": fn.least("missing", "dropped"),
+                "hole": first
+                & (fn.col("kind") == "statement")
+                & fn.coalesce("hole", fn.lit(False)),
+                "since_us": fn.when(first, fn.coalesce("since_us", zero)).otherwise(zero),
+                **statement.facts(),
             }
         )
-        .withColumn(
-            "repeat",
-            fn.when(
-                fn.col("seq") == fn.col("before"),
-                fn.when(fn.col("fingerprint") == fn.col("print_before"), "same").otherwise("other"),
-            ),
-        )
-        .withColumn(
-            "missing",
-            fn.when(fn.isnull("repeat"), fn.col("seq") - 1 - fn.coalesce("before", zero)).otherwise(
-                zero
-            ),
-        )
-        .withColumn("declared", fn.least("missing", "dropped"))
-        .withColumn("ordinal_before", fn.coalesce(fn.lag("ordinal").over(in_session), zero))
-        .withColumn(
-            "hole",
-            fn.isnull("repeat")
-            & (fn.col("kind") == "statement")
-            & (fn.col("ordinal") != fn.col("ordinal_before") + 1),
-        )
-        .withColumns(statement.facts())
         .select(NUMBERED.names)
     )

@@ -132,7 +132,7 @@ class Live:
             late = _late(store, span, before) if self._has_looked else ()
             log = audit.Log(
                 name=chosen.name,
-                parsed=parquet.read(self._spark, store, span, listing.live),
+                parsed=parquet.read(self._spark, store, span, listing.live, scratch),
                 complete=store.segments(span.judged),
                 live=len(listing.live),
                 unread=listing.unread,

@@ -28,6 +28,12 @@ if TYPE_CHECKING:
 
     from spark_jobs.segments import Listing
 
+_LARGE: Final = 8 << 20
+"""Bytes of segments from which on their lines are kept as Parquet meanwhile."""
+
+_GZIPPED: Final = 16
+"""A byte of a compressed segment stands for so many, at most."""
+
 _LOST: Final = 5
 """Answers of primaries that lacked something that are printed."""
 
@@ -208,9 +214,14 @@ def _judge(
     from spark_jobs import segments as files
 
     segments = files.make_readable(listing, scratch)
+    parsed = ingest.parse(ingest.read(spark, segments))
+    sizes = {path: path.stat().st_size for path in segments.paths}
+    if sum(_GZIPPED * it if path.suffix == ".gz" else it for path, it in sizes.items()) > _LARGE:
+        progress.stage("reading lines")
+        parsed = ingest.keep(parsed, scratch / "parsed")
     log = audit.Log(
         name=chosen.name,
-        parsed=ingest.parse(ingest.read(spark, segments)),
+        parsed=parsed,
         complete=len(segments.complete),
         live=len(segments.live),
         unread=segments.unread,

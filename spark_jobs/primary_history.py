@@ -104,6 +104,7 @@ class History:
             RUN and server_uuid.
         past: PAST.
         facts: what columns need; None if the judge is to say it all.
+        kept: what is kept for this history's sake, until `release`.
     """
 
     clusters: Mapping[str, str]
@@ -114,10 +115,17 @@ class History:
     successions: Mapping[tuple[object, ...], int]
     past: DataFrame = field(repr=False)
     facts: Facts | None = None
+    kept: list[DataFrame] = field(default_factory=list, repr=False)
+
+    def release(self) -> None:
+        """Forget what was kept: nothing that was derived from it can be looked at any more."""
+        for table in (self.past, *self.kept):
+            table.unpersist()
+        self.kept.clear()
 
 
 def learn(records: DataFrame, clock_error_us: int = 0, *, plainly: bool = False) -> History:
-    """Go through the records; this runs jobs, and keeps what they find (`past.unpersist()`).
+    """Go through the records; this runs jobs, and keeps what they find until `release`.
 
     Args:
         records: NUMBERED without repeats.

@@ -94,7 +94,8 @@ def told(lines: DataFrame) -> DataFrame:
         ``server`` and ``lag`` (`LAG` in `routing/record.py`), beside ``v`` and ``kind``.
     """
     return (
-        lines.select(fn.from_json("line", _LINE).alias("record"))
+        lines.where(fn.col("line").contains('"lag"'))
+        .select(fn.from_json("line", _LINE).alias("record"))
         .select("record.*")
         .where((fn.col("v") == RECORD_VERSION) & (fn.col("kind") == "proof"))
         .where("lag is not null")

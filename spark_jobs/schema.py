@@ -86,7 +86,7 @@ NUMBERED: Final = _table(
     ("missing", _LONG),  # numbers right before this one that no record has
     ("declared", _LONG),  # how many of them this gap record owns up to
     ("hole", _FLAG),  # statements of its session right before this one are missing
-    ("since_us", _LONG),  # end of the record before it in its run; 0 if there is none
+    ("since_us", _LONG),  # end of the record before it if some are missing or it is later, or 0
     ("is_read", _FLAG),  # these are `statement`'s
     ("is_unnamed", _FLAG),
     ("named", _TEXT),

@@ -105,6 +105,8 @@ def start_spark(log: Path, master: str | None = None) -> "SparkSession":
             "spark.executorEnv.PYTHONPATH": str(archive.top()),
             "spark.ui.enabled": "false",
             "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1)),
+            # Spark makes long methods, and Java by itself never compiles those.
+            "spark.driver.defaultJavaOptions": "-XX:-DontCompileHugeMethods",
         }
     conf = SparkConf()
     for name, value in settings.items():

@@ -21,10 +21,15 @@ MOST: Final = 4
 _UUID: Final = "[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}"
 _TAG: Final = "[a-z_][a-z0-9_]{0,31}"
 _INTERVAL: Final = "[1-9][0-9]{0,17}(?:-[1-9][0-9]{0,17})?"
-_TOO_LARGE: Final = 10**18
-"""No server has counted so far; a set that goes there is odd."""
+"""No server has counted beyond 18 digits so far; a set that goes there is odd."""
 
 _SET: Final = f"^(?:(?:^|,){_UUID}(?=:)(?::{_INTERVAL})*(?::{_TAG}(?::{_INTERVAL})+)*)+$"
+_PLAIN: Final = f"^{_INTERVAL}$"
+"""What follows the source in a set of one interval."""
+
+_TAIL: Final = f"^{_INTERVAL}(?::{_INTERVAL})*+$"
+"""What follows the source in a set that has no other."""
+
 _SKELETON: Final = re.compile(f"{_UUID}(?::{_TAG})*(?:,{_UUID}(?::{_TAG})*)*")
 
 
@@ -68,34 +73,42 @@ def split(
     """
     text = fn.col(name)
     places = [_place(of, slot, fn.col(cluster)) for slot in range(slots)]
+    # A cast that fails costs more than all the rest, so what is no number is never tried.
+    rows = rows.withColumns(
+        {
+            f"{name}_digits{slot}": fn.coalesce(_tail(text, source).rlike(_PLAIN), fn.lit(False))
+            for slot, source in enumerate(places)
+        }
+    )
     for slot, source in enumerate(places):
-        tail = fn.when(
-            fn.startswith(text, fn.concat(source, fn.lit(":"))),
-            fn.substr(text, fn.length(source) + 2),
-        )
+        tail = fn.when(fn.col(f"{name}_digits{slot}"), _tail(text, source))
         rows = rows.withColumns(
             {
-                f"{name}_from{slot}": fn.substring_index(tail, "-", 1).try_cast("bigint"),
-                f"{name}_to{slot}": fn.substring_index(tail, "-", -1).try_cast("bigint"),
+                f"{name}_from{slot}": fn.substring_index(tail, "-", 1).cast("bigint"),
+                f"{name}_to{slot}": fn.substring_index(tail, "-", -1).cast("bigint"),
             }
         )
-    plain = []
-    for slot, source in enumerate(places):
-        low, high = fn.col(f"{name}_from{slot}"), fn.col(f"{name}_to{slot}")
-        # Written out again it must be the same: so nothing was read into it.
-        end = fn.when(low == high, "").otherwise(fn.concat(fn.lit("-"), high.cast("string")))
-        same = text == fn.concat(source, fn.lit(":"), low.cast("string"), end)
-        plain.append(
-            fn.coalesce((low > 0) & (low <= high) & (high < _TOO_LARGE) & same, fn.lit(False))
-        )
+    plain = [
+        fn.coalesce(fn.col(f"{name}_from{slot}") <= fn.col(f"{name}_to{slot}"), fn.lit(False))
+        for slot in range(slots)
+    ]
     rows = rows.withColumns({f"{name}_plain{slot}": it for slot, it in enumerate(plain)})
     is_plain = reduce(or_, (fn.col(f"{name}_plain{slot}") for slot in range(slots)))
     bare = text.isNull() | (text == "")
-    longer = fn.when(~is_plain & ~bare, _intervals(text, places))
+    lone = [
+        ~is_plain & fn.coalesce(_tail(text, source).rlike(_TAIL), fn.lit(False))
+        for source in places
+    ]
+    rows = rows.withColumns({f"{name}_lone{slot}": it for slot, it in enumerate(lone)})
+    is_lone = reduce(or_, (fn.col(f"{name}_lone{slot}") for slot in range(slots)))
+    longer = fn.when(~is_plain & ~bare & ~is_lone, _intervals(text, places))
+    for slot, source in enumerate(places):
+        items = fn.transform(fn.split(_tail(text, source), ":"), partial(_interval, slot))
+        longer = fn.when(fn.col(f"{name}_lone{slot}"), items).otherwise(longer)
     rows = rows.withColumn(f"{name}_all", longer)
     every = fn.col(f"{name}_all")
     tokens = fn.filter(fn.split(text, "[:,]"), lambda it: it.rlike("^[0-9]+(-[0-9]+)?$"))
-    whole = (
+    whole = fn.when(is_lone, _rises(every)).otherwise(
         text.rlike(_SET)
         & (fn.size(every) == fn.size(tokens))
         & fn.forall(every, lambda it: it["low"] <= it["high"])
@@ -103,15 +116,18 @@ def split(
     )
     found = {f"{name}_odd": fn.coalesce(~is_plain & ~bare & ~whole, fn.lit(False))}
     for slot in range(slots):
-        mine = fn.filter(every, partial(_is_of, slot))
+        mine = fn.filter(every, partial(_is_of, slot)) if slots > 1 else every
         is_mine, low, high = (fn.col(f"{name}_{part}{slot}") for part in ("plain", "from", "to"))
         first, tops = fn.get(mine, fn.lit(0)), fn.transform(mine, lambda it: it["high"])
         rest = {"low": first["low"], "high": first["high"], "top": fn.array_max(tops)}
         for part, long in rest.items():
             short = low if part == "low" else high
             value = fn.when(is_mine, short).when(every.isNotNull(), long)
-            found[f"{name}_{part}{slot}"] = fn.coalesce(value, fn.lit(0))
-    parts = ("from", "to", "plain")
+            # What is odd begins nowhere and covers nothing.
+            found[f"{name}_{part}{slot}"] = fn.coalesce(
+                fn.when(~found[f"{name}_odd"], value), fn.lit(0)
+            )
+    parts = ("digits", "from", "to", "plain", "lone")
     scaffold = [f"{name}_{part}{slot}" for part in parts for slot in range(slots)]
     return rows.withColumns(found).drop(*scaffold)
 
@@ -150,6 +166,24 @@ def _place(of: Mapping[str, Sequence[str]], slot: int, cluster: Column) -> Colum
     return chosen
 
 
+def _tail(text: Column, source: Column) -> Column:
+    """What follows a source at the beginning of a set; null if another is there."""
+    return fn.when(
+        fn.startswith(text, fn.concat(source, fn.lit(":"))),
+        fn.substr(text, fn.length(source) + 2),
+    )
+
+
+def _rises(every: Column) -> Column:
+    """Whether each interval is behind the one before it."""
+
+    def behind(end: Column, it: Column) -> Column:
+        fits = (end >= 0) & (end < it["low"]) & (it["low"] <= it["high"])
+        return fn.when(fits, it["high"]).otherwise(-1)
+
+    return fn.aggregate(every, fn.lit(0).cast("bigint"), behind) > 0
+
+
 def _intervals(text: Column, places: Sequence[Column]) -> Column:
     """Every interval of the sources that have a slot."""
     lists = []
@@ -179,8 +213,8 @@ def _is_of(slot: int, interval: Column) -> Column:
 def _interval(slot: int, text: Column) -> Column:
     return fn.struct(
         fn.lit(slot).alias("slot"),
-        fn.substring_index(text, "-", 1).try_cast("bigint").alias("low"),
-        fn.substring_index(text, "-", -1).try_cast("bigint").alias("high"),
+        fn.substring_index(text, "-", 1).cast("bigint").alias("low"),
+        fn.substring_index(text, "-", -1).cast("bigint").alias("high"),
     )
 
 

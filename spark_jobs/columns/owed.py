@@ -20,6 +20,12 @@ from spark_jobs.schema import READ, RUN
 LAST: Final = 8
 """Writes before a read that are looked at one by one: a required set has hardly more intervals."""
 
+_PIECE_US: Final = 10_000_000
+"""A wide group is cut into pieces of so long."""
+
+_FIRST: Final = -(2**63)
+"""When what a piece begins with is told: no record is that early."""
+
 _NEVER: Final = 2**62
 """The end of a set that nothing covers."""
 
@@ -42,7 +48,11 @@ def transform(records: DataFrame, history: History, facts: Facts) -> DataFrame:
     """
     events = _events(records, history, facts)
     slots = range(facts.slots)
-    order = Window.partitionBy("group").orderBy(*groups.ORDER)
+    if set(facts.wanted) - {"connection"}:
+        events = events.unionByName(_sums(events, facts), allowMissingColumns=True)
+    else:
+        events = events.withColumns({f"carried{slot}": fn.lit(0) for slot in slots})
+    order = Window.partitionBy("group", "piece").orderBy(*groups.ORDER)
     before = order.rowsBetween(Window.unboundedPreceding, -1)
 
     def newest(name: str) -> Column:
@@ -62,13 +72,14 @@ def transform(records: DataFrame, history: History, facts: Facts) -> DataFrame:
             f"own_top{slot}": newest(f"named_top{slot}"),
             f"all_top{slot}": newest(f"seen_top{slot}"),
             f"doubt_top{slot}": newest(f"doubt_top{slot}"),
+            f"carried{slot}": newest(f"carried{slot}"),
         }
-    window = "over (partition by `group` order by " + ", ".join(groups.ORDER) + ")"
+    window = "over (partition by `group`, piece order by " + ", ".join(groups.ORDER) + ")"
     last = [fn.expr(f"lag(write, {back}) ignore nulls {window}") for back in range(1, LAST + 1)]
     early = {
         f"early_top{slot}": fn.coalesce(
             fn.expr(f"lag(if(write is null, null, own_top{slot}), {LAST}) ignore nulls {window}"),
-            fn.lit(0),
+            fn.col(f"carried{slot}"),
         )
         for slot in slots
     }
@@ -76,6 +87,38 @@ def transform(records: DataFrame, history: History, facts: Facts) -> DataFrame:
         events.withColumns(running)
         .withColumns({**early, "last": fn.array_compact(fn.array(*last))})
         .where("judges")
+    )
+
+
+def _sums(events: DataFrame, facts: Facts) -> DataFrame:
+    """What each piece of a wide group begins with: the maxima of all before it.
+
+    So a group may be any size: its pieces are gone through side by side.
+    """
+    earlier = (
+        Window.partitionBy("group").orderBy("piece").rowsBetween(Window.unboundedPreceding, -1)
+    )
+    slots = range(facts.slots)
+    most = ["named_us", "doubt_us", "blocks", "blinds", "surely"]
+    most += [f"{name}_top{slot}" for name in ("named", "seen", "doubt") for slot in slots]
+    least = {
+        f"named_low{slot}": fn.when(fn.col(f"named_top{slot}") > 0, fn.col(f"named_low{slot}"))
+        for slot in slots
+    }
+    return (
+        # In a wide group what is named last also ended last.
+        events.where(fn.col("kind") != "connection")
+        .groupBy("group", "piece")
+        .agg(
+            *(fn.max(name).alias(name) for name in most),
+            *(fn.min(low).alias(name) for name, low in least.items()),
+        )
+        .withColumns(
+            {name: fn.max(name).over(earlier) for name in most}
+            | {name: fn.min(name).over(earlier) for name in least}
+        )
+        .withColumns({f"carried{slot}": fn.col(f"named_top{slot}") for slot in slots})
+        .withColumns({"at": fn.lit(_FIRST), "turn": fn.lit(0), "judges": fn.lit(False)})
     )
 
 
@@ -149,6 +192,9 @@ def _events(records: DataFrame, history: History, facts: Facts) -> DataFrame:
         placed.withColumns(sums)
         .unionByName(doubts, allowMissingColumns=True)
         .withColumn("group", groups.hashed(fn.col("key")))
+        .withColumn(
+            "piece", fn.when(kind == "connection", 0).otherwise(fn.expr(f"at div {_PIECE_US}"))
+        )
     )
 
 
@@ -156,17 +202,24 @@ def _single(name: str, slots: int) -> Column:
     """The interval of a set that has one; no other interval holds what has slot -1."""
     found = fn.struct(
         fn.lit(-1).alias("slot"), fn.lit(1).cast("bigint").alias("low"),
-        fn.lit(_NEVER).alias("high"),
+        fn.lit(_NEVER).alias("high"), fn.lit("?").alias("text"),
     )  # fmt: skip
     for slot in range(slots):
         its = fn.struct(
             fn.lit(slot).alias("slot"),
             fn.col(f"{name}_low{slot}").alias("low"),
             fn.col(f"{name}_high{slot}").alias("high"),
+            _text(f"{name}_low{slot}", f"{name}_high{slot}").alias("text"),
         )
         only = fn.col(f"{name}_all").isNull() & (fn.col(f"{name}_top{slot}") > 0)
         found = fn.when(only, its).otherwise(found)
     return found
+
+
+def _text(low: str, high: str) -> Column:
+    """How an interval stands in a set's text, between two colons."""
+    end = fn.when(fn.col(low) == fn.col(high), "").otherwise(fn.concat(fn.lit("-"), fn.col(high)))
+    return fn.concat(fn.lit(":"), fn.col(low), end, fn.lit(":"))
 
 
 def _turned(history: History) -> Column:

@@ -11,6 +11,7 @@ from functools import reduce
 from operator import and_
 from typing import Final
 
+from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
@@ -26,17 +27,30 @@ _STEPS: Final = 32
 """Steps of a history of gaps that a read is held against."""
 
 
+_FEW: Final = 1_000_000
+"""Claims without evidence that are handed to everybody, rather than that all reads are sorted."""
+
+
 @dataclass(frozen=True)
 class Settled:
     """What columns could say.
 
     Attributes:
-        reads: JUDGED, of the reads that are settled.
-        left: RUN, `seq` and `group` (`groups.hashed`) of all others; persisted.
+        told: JUDGED and `group` (`groups.hashed`) of all reads; persisted. Of those that are left
+            to the judge, `finding` is null.
     """
 
-    reads: DataFrame
-    left: DataFrame
+    told: DataFrame
+
+    @property
+    def reads(self) -> DataFrame:
+        """JUDGED, of the reads that are settled."""
+        return self.told.where("finding is not null").select(*JUDGED.names)
+
+    @property
+    def left(self) -> DataFrame:
+        """RUN, `seq` and `group` of all others."""
+        return self.told.where("finding is null").select(*RUN, "seq", "group")
 
 
 def transform(records: DataFrame, history: History, facts: Facts) -> Settled:
@@ -47,26 +61,22 @@ def transform(records: DataFrame, history: History, facts: Facts) -> Settled:
         history: the primary's, of the same records.
         facts: of the same records.
     """
-    alone = _alone(records, history, facts)
+    unbacked = evidence.unbacked(records, history, facts).persist()
+    key, claims = (*RUN, "seq"), unbacked.count()
     owing = _owing(records, history, facts)
-    unbacked = evidence.unbacked(records, history, facts).withColumn("unbacked", fn.lit(True))
-    key = (*RUN, "seq")
-    # Most logs hold none or few of these: then they are handed to everybody.
-    doubted = owing.select(*key, "group", "finding", "relies").join(unbacked, [*key], "left")
-    left = (
-        doubted.where(fn.col("finding").isNull() | (fn.col("relies") & fn.col("unbacked")))
-        .select(*key, "group")
-        .unionAll(alone.where("finding is null").select(*key, "group"))
-        .persist()
-    )
-    left.count()
-    reads = (
-        owing.where("finding is not null")
-        .join(left.select(*key), [*key], "left_anti")
-        .select(*JUDGED.names)
-        .unionAll(alone.where("finding is not null").select(*JUDGED.names))
-    )
-    return Settled(reads, left)
+    if claims:
+        marked = unbacked.withColumn("unbacked", fn.lit(True))
+        marked = fn.broadcast(marked) if claims <= _FEW else marked
+        doubted = fn.col("relies") & fn.coalesce("unbacked", fn.lit(False))
+        owing = owing.join(marked, [*key], "left").withColumn(
+            "finding", fn.when(~doubted, fn.col("finding"))
+        )
+    columns = (*JUDGED.names, "group")
+    alone = _alone(records, history, facts)
+    told = owing.select(*columns).unionAll(alone.select(*columns)).persist(StorageLevel.DISK_ONLY)
+    told.count()
+    unbacked.unpersist()
+    return Settled(told)
 
 
 def _alone(records: DataFrame, history: History, facts: Facts) -> DataFrame:
@@ -159,7 +169,7 @@ def _owing(records: DataFrame, history: History, facts: Facts) -> DataFrame:
 def _covers(name: str, own: Column, slots: int) -> Column:
     """Whether a split set holds what the read was owed, by one interval or write by write."""
     every = fn.col(f"{name}_all")
-    recent = fn.forall(
+    in_it = fn.forall(
         "last",
         lambda write: fn.exists(
             every,
@@ -170,6 +180,11 @@ def _covers(name: str, own: Column, slots: int) -> Column:
             ),
         ),
     )
+    # Most are written there just as they are, and to look for that is cheaper. In the text of a set
+    # with several sources nobody knows at once whose number it is.
+    text = fn.concat(fn.col(name), fn.lit(":"))
+    there = fn.forall("last", lambda write: fn.contains(text, write["text"]))
+    recent = fn.when(there, fn.lit(True)).otherwise(in_it) if slots == 1 else in_it
     one_by_one = own & every.isNotNull()
     early = gtid_columns.covers(name, "own_low", "early_top", slots)
     known = ~fn.col(f"{name}_odd")

@@ -1,6 +1,7 @@
 """Segments as Parquet: their records by date and hour, and apart from these what is no record."""
 
 import shutil
+import tempfile
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -110,14 +111,18 @@ def quarantine(spark: SparkSession, paths: Sequence[Path]) -> DataFrame:
     )
 
 
-def read(spark: SparkSession, store: Store, span: Span, live: Sequence[Path]) -> DataFrame:
+def read(
+    spark: SparkSession, store: Store, span: Span, live: Sequence[Path], scratch: Path
+) -> DataFrame:
     """Read the hours of a log that an audit looks at.
 
     Args:
         spark: a session.
         store: what has been taken.
         span: which hours.
-        live: segments that are not taken, since they are still written.
+        live: segments that are not taken, since they are still written. They are read now, and
+            what comes meanwhile is not seen.
+        scratch: directory for what was read of them, as long as the result is looked at.
 
     Returns:
         PARSED.
@@ -135,7 +140,8 @@ def read(spark: SparkSession, store: Store, span: Span, live: Sequence[Path]) ->
         faults = spark.read.schema(PARSED).parquet(*ingest.names(others))
         parsed = parsed.unionByName(faults.where(dated))
     if live:
-        parsed = parsed.unionByName(_parsed(spark, live))
+        folder = Path(tempfile.mkdtemp(prefix="live-", dir=scratch)) / "parsed"
+        parsed = parsed.unionByName(ingest.keep(_parsed(spark, live), folder))
     during = (fn.col("arrived_us") >= span.begin_us) & (fn.col("arrived_us") < span.end_us)
     whole = fn.col("fault").isNull()
     return parsed.where((whole & during) | (~whole & dated))

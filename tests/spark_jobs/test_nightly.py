@@ -3,6 +3,7 @@
 import gzip
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -60,6 +61,40 @@ def test_a_clean_log_with_a_torn_line(tmp_path: Path, capsys: pytest.CaptureFixt
     assert reports[1].read_text() == summary
     assert f'tidegate_audit_exit_code{{log="{tmp_path}"}} 0.0' in metrics.read_text()
     assert f'tidegate_audit_violations{{log="{tmp_path}"}} 0.0' in metrics.read_text()
+
+
+@spark_test
+@timeout
+@pytest.mark.usefixtures("shared")
+def test_a_long_log_is_read_once_and_judged_by_columns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from spark_jobs import audit, ingest
+    from spark_jobs.columns import settle
+
+    used: list[str] = []
+    for module, name in ((ingest, "keep"), (settle, "transform")):
+        monkeypatch.setattr(module, name, _noted(getattr(module, name), used))
+    log = tmp_path / "log"
+    (path,) = save(log, clean(), suffix=".open")
+    whole = path.read_text()
+    path.write_text(whole + whole[:100])
+    assert nightly.run(log, None) == 0
+    assert not used
+    monkeypatch.setattr(audit, "MANY", 4)
+    monkeypatch.setattr(nightly, "_LARGE", 100)
+    assert nightly.run(log, None) == 0
+    assert used == ["keep", "transform"]
+    summary = (log / "_audit" / "report.md").read_text()
+    assert "No records: 1 line in 1 file." in summary
+
+
+def _noted(work: Callable[..., object], names: list[str]) -> Callable[..., object]:
+    def noted(*args: object, **named: object) -> object:
+        names.append(work.__name__)
+        return work(*args, **named)
+
+    return noted
 
 
 @spark_test

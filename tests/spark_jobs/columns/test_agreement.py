@@ -60,11 +60,16 @@ def simulated(*seeds: int, steps: int = 900) -> list[Run]:
         runs += simulation.finish()
         simulation.spoil(seed % 3)
         for run in simulation.runs:
-            for record in run.records:
-                for name, value in record.items():
-                    if isinstance(value, str):
-                        record[name] = value.replace("-e53d-", f"-{seed:04x}-")
+            move(run, f"{seed:04x}")
     return runs
+
+
+def move(run: Run, word: str) -> None:
+    """Give a run servers of its own."""
+    for record in run.records:
+        for name, value in record.items():
+            if isinstance(value, str):
+                record[name] = value.replace("-e53d-", f"-{word}-")
 
 
 def thin(runs: Sequence[Run], one_in: int) -> None:
@@ -110,6 +115,50 @@ def test_where_clocks_may_differ_the_judge_says_it_all(
     assert sorted(map(repr, consistency_audit.transform(records, same, 500).collect())) == oracle
 
 
+def in_a_wide_group() -> tuple[Run, dict[object, str | None]]:
+    """A user's statements of half a minute, and of each read what columns find."""
+    run = Run("w1", proxy="wide")
+    found: dict[object, str | None] = {}
+
+    def reads(finding: str | None, claim: str, **fields: object) -> None:
+        rules = {"scope": "user", "required": claim} | fields
+        found[run.waited(2, "r1", claim, **rules)["seq"]] = finding
+
+    for name in ("primary", "r1"):
+        run.probe(name, f"{P}:1-10")
+    reads("nothing written", f"{P}:1-10", required="")
+    run.write(1, f"{P}:11")
+    run.write(1, f"{P}:13")
+    reads("waited", f"{P}:11:13")
+    run.clock.now += 25_000_000
+    # What was written long before is known as one piece.
+    reads("waited", f"{P}:11-13")
+    reads(None, f"{P}:11:13")
+    reads(None, f"{P}:1-12")
+    reads(None, f"{P}:12-13")
+    reads("nothing written", f"{P}:1-10", required="", user="bob")
+    run.write(1, f"{P}:15")
+    reads("waited", f"{P}:11-13:15")
+    reads(None, f"{P}:11-13:16")
+    reads(None, f"{P}:11-14")
+    run.clock.now += 25_000_000
+    reads("waited", f"{P}:1-15")
+    # What was seen counts where it is remembered.
+    reads("waited", f"{P}:1-20", level="MONOTONIC_READS")
+    run.clock.now += 25_000_000
+    reads("waited", f"{P}:1-20", level="MONOTONIC_READS")
+    reads(None, f"{P}:1-19", level="MONOTONIC_READS")
+    run.unnamed(1)
+    run.clock.now += 25_000_000
+    reads(None, f"{P}:1-20")
+    run.probe("primary", f"{P}:1-21")
+    run.clock.now += 25_000_000
+    reads(None, f"{P}:1-20")
+    reads("waited", f"{P}:1-21")
+    move(run, "beef")
+    return run, found
+
+
 def test_what_is_plain_and_what_is_left(spark: "SparkSession", tmp_path: Path) -> None:
     run = Run()
     run.probe("primary", f"{P}:1-10")
@@ -150,8 +199,11 @@ def test_what_is_plain_and_what_is_left(spark: "SparkSession", tmp_path: Path) -
     run.gap(2)
     left.append(run.waited(2, "r2", f"{P}:1-41", required=f"{P}:12-40")["seq"])
 
-    found = agree(numbered(spark, tmp_path, run))
+    wide, wide_found = in_a_wide_group()
+    found = agree(numbered(spark, tmp_path, run, wide))
+    assert {seq: it for (name, seq), it in found.items() if name == "w1"} == wide_found
     told: dict[str | None, list[object]] = {}
-    for (_, seq), finding in sorted(found.items()):
-        told.setdefault(finding, []).append(seq)
+    for (name, seq), finding in sorted(found.items()):
+        if name == "a1":
+            told.setdefault(finding, []).append(seq)
     assert told == {**plain, None: sorted(left)}

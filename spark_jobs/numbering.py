@@ -1,0 +1,68 @@
+"""What the numbers of records tell: what is missing, what is there twice, and where time fell.
+
+Every run begins at ``seq`` 1 and every session at ``ordinal`` 1, so what the log has lost or no
+longer holds shows at the first record after it. Of most records there is nothing to tell, and only
+their numbers are sorted.
+"""
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as fn
+
+from spark_jobs.schema import RUN
+
+KEY = ("numbered_in", "seq")
+"""Of what `strange` tells: `run_of`, and ``seq``."""
+
+
+def run_of() -> Column:
+    """A number for a record's run: two have the same once in 2**64."""
+    return fn.xxhash64(*RUN)
+
+
+def strange(records: DataFrame) -> DataFrame:
+    """Find the numbers of which there is something to tell.
+
+    Args:
+        records: RECORD, ``fingerprint``.
+
+    Returns:
+        KEY, and ``repeated`` (several records have it), ``missing`` (numbers before it that no
+        record has), ``hole`` (statements of its session right before it are missing) and
+        ``since_us`` (end of the record before it, if some are missing between, or if that ended
+        later; else 0).
+    """
+    in_run = Window.partitionBy("numbered_in").orderBy("seq", "fingerprint")
+    # Repeats and other kinds of records are kept out of a session's count.
+    in_session = Window.partitionBy("numbered_in", "session", "counts", "again").orderBy("seq")
+    zero, first = fn.lit(0), ~fn.col("again")
+    gap = first & (fn.col("missing") > 0)
+    fell = first & (fn.col("ended_us") < fn.col("since_us"))
+    hole = first & fn.col("counts") & (fn.col("ordinal") != fn.col("ordinal_before") + 1)
+    return (
+        records.select(
+            run_of().alias("numbered_in"),
+            *("seq", "fingerprint", "ended_us", "session", "ordinal"),
+            (fn.col("kind") == "statement").alias("counts"),
+        )
+        .withColumns(
+            {
+                "before": fn.lag("seq").over(in_run),
+                "since_us": fn.coalesce(fn.lag("ended_us").over(in_run), zero),
+            }
+        )
+        .withColumns(
+            {
+                "again": fn.coalesce(fn.col("seq") == fn.col("before"), fn.lit(False)),
+                "missing": fn.col("seq") - 1 - fn.coalesce("before", zero),
+            }
+        )
+        .withColumn("ordinal_before", fn.coalesce(fn.lag("ordinal").over(in_session), zero))
+        .where(fn.col("again") | gap | fell | hole)
+        .groupBy(*KEY)
+        .agg(
+            fn.bool_or("again").alias("repeated"),
+            fn.coalesce(fn.max(fn.when(first, fn.col("missing"))), zero).alias("missing"),
+            fn.bool_or(hole).alias("hole"),
+            fn.coalesce(fn.max(fn.when(gap | fell, fn.col("since_us"))), zero).alias("since_us"),
+        )
+    )
