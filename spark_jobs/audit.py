@@ -81,6 +81,7 @@ def judge(
         replication,
         routing_mix,
         scene,
+        unreported,
     )
 
     def collect(table: "DataFrame") -> list[Row]:
@@ -110,14 +111,15 @@ def judge(
     timed, error_us = found.corrected(records), max(found.error_us, clock_error_us)
     history = primary_history.learn(timed, error_us, plainly=many)
     stage("judging reads")
-    judged = consistency_audit.transform(timed, history, error_us, log.period)
+    judged = consistency_audit.transform(timed, history, error_us, log.period, found.unsteady)
     judged.write.mode("overwrite").parquet(str(out / "reads"))
     judged = spark.read.parquet(str(out / "reads"))
-    lapsed = during(procedure.transform(timed), "arrived_us")
+    lapsed = during(procedure.transform(timed, error_us, found.unsteady), "arrived_us")
     lapsed.write.mode("overwrite").parquet(str(out / "procedure"))
     lapsed = spark.read.parquet(str(out / "procedure"))
     stage("summing up")
     told = during(records, "arrived_us")
+    past_proxies = unreported.count(during(timed, "arrived_us"), history.clusters)
     lagging = replication.told(during(log.parsed, "arrived_us").select("line")).persist()
     replicated = keep(replication.transform(lagging), "replication")
     lags = spark.read.parquet(str(out / "replication"))
@@ -133,7 +135,8 @@ def judge(
         unread=log.unread,
         unknown=log.unknown,
         min_coverage=min_coverage,
-        notes=[*log.notes, *found.told],
+        notes=[*log.notes, *found.told, *past_proxies.sentences],
+        unreported=past_proxies.transactions,
         faults=keep(log_integrity.faults(log.parsed), "faults"),
         runs=keep(log_integrity.runs(during(numbered, "arrived_us")), "runs"),
         lapses=collect(procedure.examples(lapsed, _EXAMPLES)),

@@ -91,8 +91,8 @@ def _numbers(tells: DataFrame, seats: list[Row]) -> DataFrame:
         tells.select(place.alias("seat"), "server_uuid", "dispatched_us", "ended_us", text)
         .where(fn.col("seat").isNotNull())
         .select("seat", "server_uuid", "dispatched_us", "ended_us", "col.*")
-        .withColumn("item", fn.explode(_items(fn.col("gtids"))))
-        .withColumn("part", fn.explode(_parts(fn.col("item"))))
+        .withColumn("item", fn.explode(items(fn.col("gtids"))))
+        .withColumn("part", fn.explode(parts(fn.col("item"))))
         .withColumn("interval", fn.regexp_extract("part", ":([0-9]+(?:-[0-9]+)?)", 1))
         .where(fn.col("interval") != "")
         .withColumn(
@@ -108,12 +108,12 @@ def _told(gtids: Column, where: Column, *, whole: bool) -> Column:
     return fn.when(where, told)
 
 
-def _items(gtids: Column) -> Column:
+def items(gtids: Column) -> Column:
     """One text per UUID."""
     return fn.split(fn.lower(fn.regexp_replace(gtids, r"\s", "")), ",")
 
 
-def _parts(item: Column) -> Column:
+def parts(item: Column) -> Column:
     """One text per tag of an item: the tag, and its intervals behind colons."""
     untagged = fn.regexp_replace(item, "^[^:]+", "")
     return fn.split(fn.regexp_replace(untagged, ":([a-z_])", "|$1"), r"\|")
@@ -164,12 +164,24 @@ def _compare(numbers: DataFrame, seats: int) -> list[Row]:
 
 def _between(seats: list[Row], compared: list[Row]) -> dict[tuple[int, int], int]:
     found: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
+    # What a run knows one incarnation by does not change where its clock is set back.
+    spans: dict[tuple[object, ...], tuple[int, int]] = {}
+    for seat in seats:
+        from_us, to_us = spans.get(_reign(seat), (seat.from_us, seat.to_us))
+        spans[_reign(seat)] = min(from_us, seat.from_us), max(to_us, seat.to_us)
     for row in compared:
         mine = seats[row.seat]
+        from_us, to_us = spans[_reign(mine)]
         for number, other in enumerate(seats):
             behind = row[f"behind_{number}"]
             # Of what did not overlap nobody knows whether the same primary said it.
-            overlap = mine.from_us <= other.to_us and other.from_us <= mine.to_us
+            its_from_us, its_to_us = spans[_reign(other)]
+            overlap = from_us <= its_to_us and its_from_us <= to_us
             if behind is not None and overlap and mine.clock != other.clock:
                 found[mine.clock, other.clock].append(behind)
     return {pair: min(its) for pair, its in found.items()}
+
+
+def _reign(seat: Row) -> tuple[object, ...]:
+    """A primary's incarnation as a run knows it."""
+    return seat.proxy, seat.worker, seat.run, seat.server_uuid, seat.incarnation

@@ -18,10 +18,13 @@ class Offsets:
     Attributes:
         ahead_us: of each clock; 0 where nothing contradicts that it agrees.
         error_us: how far the difference of two that do not agree may be off; 0 if all agree.
+        slack_us: by how much the bounds contradict each other, so that some clock was set without
+            a trace, or drifts.
     """
 
     ahead_us: Mapping[int, int]
     error_us: int
+    slack_us: int = 0
 
 
 def solve(clocks: Iterable[int], bounds: Mapping[tuple[int, int], int]) -> Offsets:
@@ -35,13 +38,14 @@ def solve(clocks: Iterable[int], bounds: Mapping[tuple[int, int], int]) -> Offse
         bounds: of (a, b): clock a is at most so many µs ahead of clock b.
     """
     ahead: dict[int, int] = {}
-    error_us = 0
+    error_us = slack_us = 0
     for order in _connected(list(clocks), bounds):
         its = {pair: most for pair, most in bounds.items() if pair[0] in order}
         offsets = _solve(order, its)
         ahead |= offsets.ahead_us
         error_us = max(error_us, offsets.error_us)
-    return Offsets(ahead, error_us)
+        slack_us = max(slack_us, offsets.slack_us)
+    return Offsets(ahead, error_us, slack_us)
 
 
 def _connected(order: list[int], bounds: Mapping[tuple[int, int], int]) -> list[list[int]]:
@@ -63,7 +67,7 @@ def _solve(order: list[int], bounds: Mapping[tuple[int, int], int]) -> Offsets:
         return Offsets(dict.fromkeys(order, 0), 0)
     if len(order) > _MOST:
         # Too many to tell which of them is wrong.
-        return Offsets(dict.fromkeys(order, 0), worst)
+        return Offsets(dict.fromkeys(order, 0), worst, worst)
     order = _fewest_contradictions_first(order, bounds)
     slack, closed = _consistent(order, bounds, worst)
     ahead = _choose(order, closed)
@@ -71,7 +75,8 @@ def _solve(order: list[int], bounds: Mapping[tuple[int, int], int]) -> Offsets:
     for a, b in permutations(order, 2):
         if ahead[a] != ahead[b] and closed[a][b] < _FOREVER:
             error_us = max(error_us, closed[a][b] - (ahead[a] - ahead[b]))
-    return Offsets(ahead, max(round(error_us), slack))
+    # A clock that contradicts itself was ahead of what was chosen, and behind it.
+    return Offsets(ahead, max(round(error_us), slack) + slack, slack)
 
 
 def _fewest_contradictions_first(

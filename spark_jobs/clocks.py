@@ -72,11 +72,13 @@ class Clocks:
         found: those clocks that were set back, or that are ahead of or behind the others.
         error_us: how far the difference of two of them may be off.
         steps: of each run whose clock was set back, in order.
+        unsteady: proxies whose own records may be out of order by `error_us`.
     """
 
     found: Sequence[Clock] = ()
     error_us: int = 0
     steps: Sequence[tuple[_Run, Sequence[Step]]] = ()
+    unsteady: frozenset[str] = frozenset()
 
     def table(self, spark: SparkSession) -> DataFrame:
         """CLOCKS."""
@@ -162,7 +164,11 @@ def learn(records: DataFrame) -> Clocks:
     for run, clocks in numbers.items():
         sizes[clocks[0]] += spans[run].records
     offsets = solve(sorted(names, key=lambda number: (-sizes[number], number)), bounds)
-    return Clocks(list(_found(numbers, steps, offsets)), offsets.error_us, list(steps.items()))
+    # Nobody knows whose clock it is that contradicts itself.
+    unsteady = frozenset(proxy for proxy, _, _ in (spans if offsets.slack_us else steps))
+    found = list(_found(numbers, steps, offsets))
+    error_us = offsets.error_us + _unseen_us(spans, numbers, offsets)
+    return Clocks(found, error_us, list(steps.items()), unsteady)
 
 
 def _found(
@@ -226,7 +232,7 @@ def _number(spans: dict[_Run, Row], steps: dict[_Run, list[Step]]) -> dict[_Run,
     return numbers
 
 
-def _at_one_time(spans: dict[_Run, Row]) -> Iterable[list[_Run]]:
+def _at_one_time(spans: Mapping[_Run, Row]) -> Iterable[list[_Run]]:
     """Runs of one proxy that overlap."""
     together: list[_Run] = []
     until_us = 0
@@ -238,6 +244,23 @@ def _at_one_time(spans: dict[_Run, Row]) -> Iterable[list[_Run]]:
         until_us = max(until_us, row.to_us)
     if together:
         yield together
+
+
+def _unseen_us(
+    spans: Mapping[_Run, Row], numbers: Mapping[_Run, Sequence[int]], offsets: Offsets
+) -> int:
+    """How far a clock was set back that the records of one run show, and those beside it do not."""
+    ahead = offsets.ahead_us
+    return max(
+        (
+            ahead[earlier] - ahead[later]
+            for runs in _at_one_time(spans)
+            if len({len(numbers[run]) for run in runs}) > 1
+            for run in runs
+            for earlier, later in pairwise(numbers[run])
+        ),
+        default=0,
+    )
 
 
 def _bounds(

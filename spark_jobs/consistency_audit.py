@@ -22,7 +22,11 @@ from spark_jobs.verdict import Verdict
 
 
 def transform(
-    records: DataFrame, history: History, clock_error_us: int = 0, period: Period | None = None
+    records: DataFrame,
+    history: History,
+    clock_error_us: int = 0,
+    period: Period | None = None,
+    unsteady: frozenset[str] = frozenset(),
 ) -> DataFrame:
     """Judge every read that arrived in a period.
 
@@ -31,12 +35,13 @@ def transform(
         history: the primary's, of the same records. What is read here is kept with it.
         clock_error_us: by how much the clocks of proxies may differ, µs.
         period: None for all time. Records of other times count, and are not judged.
+        unsteady: proxies whose own records may be out of order by the clocks' error.
 
     Returns:
         JUDGED: one row per read.
     """
     if history.facts is None or clock_error_us:
-        return _by_the_judge(records, history, clock_error_us, None, period)
+        return _by_the_judge(records, history, clock_error_us, None, period, unsteady)
     settled = settle.transform(records, history, history.facts)
     history.kept.append(settled.told)
     if period is not None:
@@ -54,6 +59,7 @@ def _by_the_judge(
     clock_error_us: int,
     only: DataFrame | None,
     period: Period | None,
+    unsteady: frozenset[str] = frozenset(),
 ) -> DataFrame:
     """Go through the groups of these reads (`columns.settle.Settled.left`) record by record."""
     backing = evidence.transform(records, history)
@@ -69,6 +75,8 @@ def _by_the_judge(
         "gaps": history.gaps,
         "unplaced": history.unplaced,
         "successions": history.successions,
+        "unsteady": unsteady,
+        "clock_error_us": clock_error_us,
     }
     handler = type("_JudgeWithHistory", (Judge,), known)
     return ordered_pass(events, groups.GROUP, groups.ORDER, handler, JUDGED)

@@ -57,6 +57,7 @@ class Findings:
         lapses: PROCEDURE and `lapses`, the first few of each finding.
         clock_error_us: by how much clocks were held to differ.
         binlogs: what binary logs say of it; None if none were given.
+        unreported: transactions that primaries came to have and no record names.
     """
 
     log: str
@@ -91,6 +92,7 @@ class Findings:
     lapses: Sequence[Row] = ()
     clock_error_us: int = 0
     binlogs: BinlogFindings | None = None
+    unreported: int = 0
 
     def reads(self, *verdicts: Verdict) -> int:
         """Count the reads under these verdicts; all of them if none is named."""

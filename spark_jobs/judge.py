@@ -4,7 +4,7 @@ It adds up what was written and what was seen in the group, and holds each read 
 its level is owed. Neither the proxy's ``required`` nor its verdicts have a say in it.
 """
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
@@ -61,6 +61,8 @@ class Judge:
         gaps: in the log, by cluster and by proxy.
         unplaced: clusters that may be any.
         successions: when runs turned to another primary.
+        unsteady: proxies whose own records may be out of order.
+        clock_error_us: by how much.
     """
 
     terms: ClassVar[Mapping[str, Sequence[Term]]] = {}
@@ -68,6 +70,8 @@ class Judge:
     gaps: ClassVar[Mapping[tuple[str, str], Gaps]] = {}
     unplaced: ClassVar[frozenset[str]] = frozenset()
     successions: ClassVar[Mapping[tuple[object, ...], int]] = {}
+    unsteady: ClassVar[frozenset[str]] = frozenset()
+    clock_error_us: ClassVar[int] = 0
 
     def __init__(self) -> None:
         self._own = GtidSet()
@@ -81,6 +85,9 @@ class Judge:
         self._unbounded = False
         self._maybe = _Maybe()
         self._begun: list[Term] = []
+        # What reads are held to, and what of it is older than the clocks' error: own, and all.
+        self._young: deque[tuple[int, GtidSet, bool]] = deque()
+        self._sure = {False: GtidSet(), True: GtidSet()}
         self._last_seen: tuple[str, object] = ("", None)
 
     def eval(self, row: Row) -> Iterator[tuple[object, ...]]:
@@ -181,6 +188,8 @@ class Judge:
             return Said(Verdict.GIVEN_UP, Finding.STALE_POLICY)
         claim, finding = claim_of(it)
         missing = self._missing(it, owed, claim)
+        if missing and self._may_be_younger(it, missing):
+            return Said(Verdict.NOT_JUDGED, Finding.CLOCKS, missing)
         if missing:
             return Said(Verdict.VIOLATION, finding, missing)
         missing = self._missing(it, most, claim)
@@ -207,6 +216,23 @@ class Judge:
         missing = owed.minus(shown, _MOST)
         earlier = self._shown_earlier(it) if missing else None
         return missing if earlier is None else self._beyond(owed.minus(shown), earlier)
+
+    def _may_be_younger(self, it: Event, missing: GtidSet) -> bool:
+        """Whether all that named it may have ended after the read arrived, by a clock set back."""
+        if it.kind in ("connection", "cluster") or it.proxy not in self.unsteady:
+            return False
+        since_us = it.at - self.clock_error_us
+        while self._young and self._young[0][0] <= since_us:
+            _, gtids, own = self._young.popleft()
+            self._sure[True].update(gtids)
+            if own:
+                self._sure[False].update(gtids)
+        return not missing.common(self._sure[it.level not in OWN_LEVELS], 1)
+
+    def _grows(self, it: Event, gtids: GtidSet, *, own: bool) -> None:
+        """Remember when the group's sets grew, where its records may be out of order."""
+        if it.proxy in self.unsteady and it.kind not in ("connection", "cluster"):
+            self._young.append((it.ended_us, gtids, own))
 
     def _unbacked(self, it: Event, owed: GtidSet, unbacked: GtidSet) -> GtidSet:
         """What of it rests on a part of the proof that nothing backs; the first few."""
@@ -285,6 +311,7 @@ class Judge:
         self._wrote_us = it.ended_us
         named = self._held(named, it)
         self._own.update(named)
+        self._grows(it, named, own=True)
         if it.own_gtids:
             self._all.update(named)
             self._sources.add(named, _source("wrote", it, it.named))
@@ -325,6 +352,7 @@ class Judge:
         gtids = self._held(gtids, it)
         if not self._all.covers(gtids):
             self._all.update(gtids)
+            self._grows(it, gtids, own=False)
             self._sources.add_whole(gtids, _source("saw" if it.ordinal else "had", it, text))
 
     def _doubts(self, finding: Finding, mark: int | None) -> None:

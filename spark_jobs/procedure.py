@@ -6,6 +6,7 @@ bounded by a question, nothing that a server claimed is contradicted by what it 
 rules are `run_procedure.Procedure`'s, who goes through each proxy's records in their clock's order.
 """
 
+from collections.abc import Collection
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
@@ -13,23 +14,28 @@ from pyspark.sql import functions as fn
 
 from spark_jobs.ordered_pass import ordered_pass
 from spark_jobs.promise import CLUSTER_LEVELS, SEEN_LEVELS
-from spark_jobs.run_procedure import ANSWERED, ASKED, CLAIMED, READ, TOLD, Event, Procedure
+from spark_jobs.run_procedure import ANSWERED, ASKED, CLAIMED, LOST, READ, TOLD, Event, Procedure
 from spark_jobs.schema import LAPSED, NUMBERED, PROCEDURE, RUN
 
 _ORDER: Final = ("at_us", "what", "worker", "run", "seq")
 
 
-def transform(records: DataFrame) -> DataFrame:
+def transform(
+    records: DataFrame, clock_error_us: int = 0, unsteady: Collection[str] = ()
+) -> DataFrame:
     """Look for what was left out.
 
     Args:
         records: NUMBERED without repeats.
+        clock_error_us: by how much records may be out of order, µs.
+        unsteady: the proxies of which they may.
 
     Returns:
         PROCEDURE.
     """
     numbered = records.select(NUMBERED.names)
-    lapsed = ordered_pass(events(numbered), ("proxy",), _ORDER, Procedure, LAPSED)
+    error_us = fn.when(fn.col("proxy").isin(*unsteady), clock_error_us).otherwise(0)
+    lapsed = ordered_pass(events(numbered, error_us), ("proxy",), _ORDER, Procedure, LAPSED)
     return fn.broadcast(lapsed).join(numbered, [*RUN, "seq"]).select(PROCEDURE.names)
 
 
@@ -55,11 +61,13 @@ def examples(found: DataFrame, most: int) -> DataFrame:
     )
 
 
-def events(records: DataFrame) -> DataFrame:
+def events(records: DataFrame, error_us: Column) -> DataFrame:
     """What of the records a proxy's procedure is judged by.
 
     Args:
         records: NUMBERED.
+        error_us: by how much the times of one may be off. They are taken as they speak for the
+            proxy.
 
     Returns:
         The columns of `run_procedure.Event`.
@@ -77,11 +85,12 @@ def events(records: DataFrame) -> DataFrame:
     answered_us = fn.when(statement, sent + fn.col("wait_us")).otherwise(ended)
     shows = statement & (fn.col("class") == "read") & ok & (observed == "") & role.isNotNull()
     happened = fn.array(
-        _event(whole.isNotNull(), TOLD, ended, whole),
+        _event(fn.col("missing") > 0, LOST, fn.col("since_us"), fn.lit("")),
+        _event(whole.isNotNull(), TOLD, ended - error_us, whole),
         _event(on_replica & waited, CLAIMED, answered_us, fn.col("proof_set")),
         _event(on_replica & probed.isNotNull(), CLAIMED, ended, probed),
-        _event(on_replica & probed.isNotNull(), ASKED, sent, probed),
-        _event(shows, ANSWERED, ended, fn.lit("")),
+        _event(on_replica & probed.isNotNull(), ASKED, fn.least(sent, ended) - error_us, probed),
+        _event(shows, ANSWERED, ended + error_us, fn.lit("")),
         _event(
             fn.col("is_read") & on_replica & strict & proof.isin("known", "waited"),
             READ,
@@ -91,7 +100,8 @@ def events(records: DataFrame) -> DataFrame:
     )
     remembers = records.where(fn.col("is_read") & level.isin(*SEEN_LEVELS)).select(*RUN).distinct()
     told = (
-        records.withColumn("asked_us", sent)
+        records.withColumn("asked_us", sent + 2 * error_us)
+        .withColumn("until_us", fn.greatest("since_us", "ended_us"))
         .withColumn("shown", fn.when(ok & (observed != ""), observed))
         .withColumn("event", fn.explode(fn.array_compact(happened)))
         .select("*", "event.*")

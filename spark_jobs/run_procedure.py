@@ -12,12 +12,13 @@ from spark_jobs.promise import SEEN_LEVELS
 from spark_jobs.sources import Source, Sources
 from spark_jobs.verdict import Lapse
 
-TOLD, CLAIMED, ANSWERED, ASKED, READ = range(5)
+LOST, TOLD, CLAIMED, ANSWERED, ASKED, READ = range(6)
 """What happened; at one microsecond in this order.
 
-TOLD: a primary told its whole set. CLAIMED: a server said that it has a set. ANSWERED: a statement
-showed something and no set. ASKED: a server was asked for its whole set, which `gtids` has. READ: a
-read was sent to a replica, on the proof `gtids`; `shown` is the whole set in its answer.
+LOST: from then on until `until_us` records of a run are missing from the log. TOLD: a primary told
+its whole set. CLAIMED: a server said that it has a set. ANSWERED: a statement showed something and
+no set. ASKED: a server was asked for its whole set, which `gtids` has. READ: a read was sent to a
+replica, on the proof `gtids`; `shown` is the whole set in its answer.
 """
 
 _SETS: Final = 20_000
@@ -47,6 +48,7 @@ class Event(NamedTuple):
     what: int
     arrived_us: int
     asked_us: int
+    until_us: int
     user: str
     application: str | None
     scope: str
@@ -93,10 +95,14 @@ class Procedure:
         self._claims: defaultdict[_Server, _Claims] = defaultdict(_Claims)
         self._answered: defaultdict[tuple[str, object], dict[object, int]] = defaultdict(dict)
         self._gaps: list[tuple[Event, GtidSet]] = []
+        self._lost_us = -1
 
     def eval(self, row: Row) -> Iterator[Lapsed]:
         """Take the next event; LAPSED of what it shows."""
         it = Event._make(row)
+        if it.what == LOST:
+            self._lost_us = max(self._lost_us, it.until_us)
+            return
         try:
             gtids = parse(it.gtids or "")
         except MalformedGtidSetError:
@@ -133,7 +139,7 @@ class Procedure:
         if it.level == "STRONG":
             yield from self._need(it, proof, it.arrived_us, Lapse.NOT_ASKED)
         elif it.level == "BOUNDED_STALENESS" and it.bound_us is not None:
-            yield from self._need_bounded(it, proof, it.arrived_us - it.bound_us)
+            yield from self._need(it, proof, it.arrived_us - it.bound_us, Lapse.NOT_ASKED)
         elif it.level in SEEN_LEVELS:
             places = it.places
             others = self._answered[places.get(it.scope, places["connection"])]
@@ -147,20 +153,17 @@ class Procedure:
                     self._gaps.append((it, gaps))
 
     def _need(self, it: Event, proof: GtidSet, since_us: int, lapse: Lapse) -> Iterator[Lapsed]:
-        """A set that was asked for since then, and that the proof covers."""
-        if since_us <= self._forgotten_us:
+        """A set that was asked for since then, and that the proof covers.
+
+        Where records of that time are missing, one of them may have told it.
+        """
+        if since_us <= max(self._forgotten_us, self._lost_us):
             return
         first = bisect_left(self._asked_us, since_us)
         tried = [*self._sets[first : first + _FEW], *self._sets[first:][-_FEW:]]
         if not any(proof.covers(parse(gtids)) for gtids in tried):
             lacking = parse(tried[0]).minus(proof, _MOST) if tried else GtidSet()
             yield _lapsed(it, it.seq, lapse, lacking)
-
-    def _need_bounded(self, it: Event, proof: GtidSet, since_us: int) -> Iterator[Lapsed]:
-        """One of those, or the newest before: a question that brings no news is not in the log."""
-        newest_before = bisect_left(self._asked_us, since_us) - 1
-        if newest_before < 0 or not proof.covers(parse(self._sets[newest_before])):
-            yield from self._need(it, proof, since_us, Lapse.NOT_ASKED)
 
 
 class _Claims:

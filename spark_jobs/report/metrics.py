@@ -60,6 +60,11 @@ def figures(
     tell("coverage_ratio", "Share of reads with a promise that were judged.", findings.coverage)
     lost = count_lost(findings.lost)
     tell("lost_transactions", "Transactions that were acknowledged and lost.", lost)
+    tell(
+        "unreported_transactions",
+        "Transactions that primaries came to have and no record names.",
+        findings.unreported,
+    )
     tell("lapses", "How often the procedure was not kept.", findings.lapsed)
     if findings.runs:
         newest_s = max(row.number("to_us") for row in findings.runs) / 1e6

@@ -134,14 +134,15 @@ class RunningProxy:
         """
         deadline = time.monotonic() + timeout
         while True:
-            found = [record for record in self._read_log() if record["kind"] == kind]
+            found = [record for record in self.log() if record["kind"] == kind]
             if len(found) >= at_least:
                 return found
             if time.monotonic() > deadline:
                 raise TimeoutError(f"{len(found)} {kind} records of {at_least}: {found[-3:]}")
             time.sleep(0.05)
 
-    def _read_log(self) -> list[Record]:
+    def log(self) -> list[Record]:
+        """All that the routing log holds so far."""
         records: list[Record] = []
         for path in sorted(self._log_folder.rglob("*.jsonl*")):
             with contextlib.suppress(FileNotFoundError):  # renamed meanwhile: found next time

@@ -1,12 +1,22 @@
 """Steps that a proxy left out, planted in a simulated log one by one; events without Spark."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from random import Random
 
 from protocol.gtid import GtidSet
 from spark_jobs.promise import CLUSTER_LEVELS, SEEN_LEVELS
-from spark_jobs.run_procedure import ANSWERED, ASKED, CLAIMED, READ, TOLD, Event, Lapsed, Procedure
+from spark_jobs.run_procedure import (
+    ANSWERED,
+    ASKED,
+    CLAIMED,
+    LOST,
+    READ,
+    TOLD,
+    Event,
+    Lapsed,
+    Procedure,
+)
 from spark_jobs.verdict import Lapse
 from tests.spark_jobs.oracle import Record
 from tests.spark_jobs.routing_log import Run
@@ -18,7 +28,7 @@ Planted = set[tuple[object, object]]
 def plant(lapse: Lapse, runs: Iterable[Run], random: Random, most: int) -> Planted:
     """Spoil a few statements of each proxy, after the log was finished."""
     planted: Planted = set()
-    for records in _by_proxy(runs).values():
+    for records in _by_proxy(it for run in runs for it in run.records).values():
         spoilt = {
             Lapse.NOT_ASKED: _not_asked,
             Lapse.LEFT: _left,
@@ -30,11 +40,18 @@ def plant(lapse: Lapse, runs: Iterable[Run], random: Random, most: int) -> Plant
 
 
 def _not_asked(records: list[Record], random: Random, most: int) -> list[Record]:
-    """The question had been sent before the read arrived."""
-    reads = [it for it in records if it["level"] == "STRONG" and _relies(it)]
+    """The question had been sent before the read arrived, or longer ago than its bound."""
     asked = [_us(it, "dispatched_us") for it in records if _whole(it, "primary")]
-    for it in (spoilt := random.sample(reads, min(most, len(reads)))):
-        it["arrived_us"] = 1 + max(us for us in asked if us <= _us(it, "dispatched_us"))
+    spoilt = []
+    for level in CLUSTER_LEVELS:
+        reads = [it for it in records if it["level"] == level and _relies(it)]
+        for it in random.sample(reads, min(most, len(reads))):
+            newest_us = max(us for us in asked if us <= _us(it, "dispatched_us"))
+            if level == "STRONG" or newest_us >= _us(it, "arrived_us"):
+                it["arrived_us"] = newest_us + 1
+            if level == "BOUNDED_STALENESS":
+                it["bound_us"] = _us(it, "arrived_us") - newest_us - 1
+            spoilt.append(it)
     return spoilt
 
 
@@ -97,25 +114,27 @@ def _contradicted(records: list[Record], random: Random, most: int) -> list[Reco
 def _holes(records: list[Record], random: Random, most: int) -> list[Record]:
     """A replica had its newest transaction, and not yet the one before it."""
     found = []
-    newest: defaultdict[tuple[object, ...], int] = defaultdict(int)
     told = GtidSet.parse("")
     for it in records:
         told |= GtidSet.parse(_whole(it, "primary") or "")
+    claims: defaultdict[object, list[tuple[int, GtidSet]]] = defaultdict(list)
+    for event in _events(records, 0):
+        if event.what == CLAIMED:
+            claims[event.server].append((event.at_us, GtidSet.parse(event.gtids or "")))
     for it in records:
-        text = _whole(it, "replica") or (it["proof_set"] if it["proof"] == "waited" else None)
-        if text is None or it["server_uuid"] is None:
+        if it["level"] != "READ_ALL_WRITES" or not it["observed"] or not _relies(it):
             continue
-        its = GtidSet.parse(str(text))
+        its = GtidSet.parse(str(it["observed"]))
         for tsid in its.tsids:
             low, end = its.intervals(tsid)[-1]
             if ":" in tsid or low >= end - 2:
                 continue
-            key = (it["worker"], it["server"], tsid)
-            name = GtidSet.parse(f"{tsid}:{end - 2}")
-            fresh = newest[key] < end - 2 and name <= told
-            if fresh and it["level"] == "READ_ALL_WRITES" and it["observed"] and _relies(it):
+            name = GtidSet({tsid: ((end - 2, end - 1),)})
+            if not name <= told:
+                continue
+            before = claims[_event(it, READ, 0, "").server]
+            if not any(us <= _us(it, "dispatched_us") and name <= claim for us, claim in before):
                 found.append((it, name))
-            newest[key] = max(newest[key], end - 1)
     chosen = random.sample(found, min(most, len(found)))
     for it, name in chosen:
         it["observed"] = (GtidSet.parse(str(it["observed"])) - name).text
@@ -125,46 +144,56 @@ def _holes(records: list[Record], random: Random, most: int) -> list[Record]:
 # Events
 
 
-def lapses(runs: Iterable[Run]) -> list[Lapsed]:
+def lapses(
+    log: Iterable[Record], clock_error_us: int = 0, unsteady: Collection[str] = ()
+) -> list[Lapsed]:
     """What `Procedure` finds, by events that are made here."""
     found: list[Lapsed] = []
-    for records in _by_proxy(runs).values():
+    for proxy, records in _by_proxy(log).items():
         procedure = Procedure()
-        for event in sorted(_events(records), key=lambda it: (it.at_us, it.what, it.run, it.seq)):
+        error_us = clock_error_us if proxy in unsteady else 0
+        for event in sorted(
+            _events(records, error_us), key=lambda it: (it.at_us, it.what, it.run, it.seq)
+        ):
             found += procedure.eval(event)  # type: ignore[arg-type]  # a Row is a tuple
         found += procedure.terminate()
     return found
 
 
-def _events(records: list[Record]) -> Iterator[Event]:
+def _events(records: list[Record], error_us: int) -> Iterator[Event]:
     for it in records:
+        if it.get("missing"):
+            yield _event(it, LOST, _us(it, "since_us"), "")
         sent, ended = _us(it, "dispatched_us"), _us(it, "ended_us")
         statement = it["kind"] == "statement"
         waited_us = sent + _us(it, "wait_us") if statement else ended
         whole = _whole(it, "replica")
         if (told := _whole(it, "primary")) is not None:
-            yield _event(it, TOLD, ended, told)
+            yield _event(it, TOLD, ended - error_us, told, 2 * error_us)
         if whole is not None:
             yield _event(it, CLAIMED, ended, whole)
-            yield _event(it, ASKED, sent, whole)
+            yield _event(it, ASKED, min(sent, ended) - error_us, whole)
         if it["role"] == "replica" and it["proof"] == "waited":
             yield _event(it, CLAIMED, waited_us, str(it["proof_set"]))
         if it["class"] == "read" and it["outcome"] == "ok" and not it["observed"]:
-            yield _event(it, ANSWERED, ended, "")
+            yield _event(it, ANSWERED, ended + error_us, "")
         if _relies(it) and it["level"] in (*CLUSTER_LEVELS, *SEEN_LEVELS):
             yield _event(it, READ, sent, str(it["proof_set"]))
 
 
-def _event(it: Record, what: int, at_us: int, gtids: str) -> Event:
-    own = {"at_us": at_us, "what": what, "asked_us": it["dispatched_us"], "gtids": gtids}
+def _event(it: Record, what: int, at_us: int, gtids: str, later_us: int = 0) -> Event:
+    asked_us = _us(it, "dispatched_us") + later_us
+    until_us = max(_us(it, "ended_us"), int(str(it.get("since_us") or 0)))
+    own = {"at_us": at_us, "what": what, "asked_us": asked_us, "gtids": gtids}
+    own["until_us"] = until_us
     own["shown"] = it["observed"] or None
     return Event(**{name: own.get(name, it.get(name)) for name in Event._fields})  # type: ignore[arg-type]  # as in the log
 
 
-def _by_proxy(runs: Iterable[Run]) -> dict[str, list[Record]]:
+def _by_proxy(log: Iterable[Record]) -> dict[str, list[Record]]:
     found: defaultdict[str, list[Record]] = defaultdict(list)
-    for run in runs:
-        found[run.proxy] += run.records
+    for it in log:
+        found[str(it["proxy"])].append(it)
     for records in found.values():
         records.sort(key=lambda it: _us(it, "ended_us"))
     return found

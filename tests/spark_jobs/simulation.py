@@ -308,6 +308,10 @@ class Simulation:
             run.number_by_end()
         return self.runs
 
+    def records(self) -> list[dict[str, object]]:
+        """The log, after `finish`."""
+        return [record for run in self.runs for record in run.records]
+
     # Clocks
 
     def skew(self, proxy: int, ahead_us: int) -> None:

@@ -1,5 +1,6 @@
 """Logs of proxies that do what they should, as they are and spoilt; large ones, too."""
 
+import json
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -14,9 +15,10 @@ from spark_jobs.verdict import Finding, Lapse, Verdict
 from tests.spark_jobs.lapses import plant
 from tests.spark_jobs.routing_log import UUID, Run, save
 from tests.spark_jobs.simulation import PROMISES, Simulation
+from tests.spark_jobs.without_spark import Key, Said, audit
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, Row, SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
 
@@ -54,6 +56,7 @@ def simulate(
     judged, gone = judge(spark, tmp_path / "log", tmp_path / "scratch")
 
     rows = judged.collect()
+    assert said_of(rows) == audit(logged(tmp_path / "log")).reads
     found = {(row.run, row.seq): row.missing for row in rows if row.verdict == Verdict.VIOLATION}
     assert found == planted
     verdicts = Counter(row.verdict for row in rows)
@@ -67,6 +70,20 @@ def simulate(
     assert len(told) == sum(failover for failover, _ in seeds.values())
     for row in told:
         assert GtidSet.parse(row.gtids) <= lost[row.proxy]
+
+
+def logged(log: Path) -> list[dict[str, object]]:
+    """All records of a log."""
+    lines = (line for path in log.rglob("*.jsonl") for line in path.read_text().splitlines())
+    return [json.loads(line) for line in lines]
+
+
+def said_of(rows: "list[Row]") -> dict[Key, Said]:
+    """What JUDGED says of each read."""
+    return {
+        (row.proxy, row.worker, row.run, row.seq): Said(row.verdict, row.finding, row.missing)
+        for row in rows
+    }
 
 
 def own(seed: int, text: str) -> str:
@@ -115,7 +132,12 @@ def test_wrong_clocks_cause_no_alarm_and_hide_nothing(
     found = clocks.learn(records)
     timed = found.corrected(records)
     history = primary_history.learn(timed, found.error_us)
-    judged = consistency_audit.transform(timed, history, found.error_us).collect()
+    judged = consistency_audit.transform(
+        timed, history, found.error_us, unsteady=found.unsteady
+    ).collect()
+    alone = audit(logged(tmp_path / "log"))
+    assert alone.error_us == found.error_us
+    assert said_of(judged) == alone.reads
 
     assert {it.proxy[:-1] for it in found.found} == {"gate11", "gate12", "gate13"}
     assert {it.proxy for it in found.found if it.back_us} == {"gate120", "gate130"}

@@ -47,6 +47,7 @@ def test_an_audit_in_figures(tmp_path: Path) -> None:
         "violations": 3,
         "coverage_ratio": 0.8,
         "lost_transactions": 4,
+        "unreported_transactions": 0,
         "lapses": 7,
         "newest_record_timestamp_seconds": 86_400 - 1e-6,
     }
