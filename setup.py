@@ -80,7 +80,7 @@ def installed(source: str) -> str:
 def compiled_modules() -> list[str]:
     """The files that pyproject.toml names for compilation, by their names or by their folders'."""
     document = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["tidegate"]
-    chosen = _files(document["compiled"]) - _files(document.get("interpreted", ()))
+    chosen = _files(document["compiled"])
     return sorted(path.relative_to(ROOT).as_posix() for path in chosen)
 
 

@@ -28,7 +28,7 @@ PACKAGES = ("protocol", "routing", "proxy")
 def modules() -> list[Path]:
     """The modules that pyproject.toml names for compilation, as setup.py has them."""
     document = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["tidegate"]
-    return sorted(_files(document["compiled"]) - _files(document.get("interpreted", ())))
+    return sorted(_files(document["compiled"]))
 
 
 def _files(names: Iterable[str]) -> set[Path]:

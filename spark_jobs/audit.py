@@ -18,7 +18,7 @@ _EXAMPLES: Final = 5
 """Reads of each finding that a report shows."""
 
 
-MANY = 1_000_000
+MANY = 10_000_000
 """Records from which on a log is judged by columns, and read again rather than kept in memory."""
 
 

@@ -21,7 +21,7 @@ from spark_jobs.findings import CLEAN, UNDECIDED, VIOLATED, Findings
 from spark_jobs.options import Options, UsageError
 from spark_jobs.progress import Progress
 from spark_jobs.report import page, textfile, written
-from spark_jobs.spark_session import is_local, start_spark, what_is_missing
+from spark_jobs.spark_session import SQL_SETTINGS, is_local, start_spark, what_is_missing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -196,7 +196,8 @@ def _session(chosen: Options, given: "SparkSession | None") -> Iterator["SparkSe
     """The session that judges; one of the audit's own is stopped afterwards."""
     if given is not None:
         own = archive.shipped(given.newSession())
-        own.conf.set("spark.sql.session.timeZone", "UTC")
+        for name, value in SQL_SETTINGS.items():
+            own.conf.set(name, value)
         yield own
         return
     spark = start_spark(chosen.out / "spark.log", chosen.master)

@@ -20,6 +20,13 @@ if TYPE_CHECKING:
 
 JAVA_NEEDED: Final = 17
 
+SQL_SETTINGS: Final = {
+    "spark.sql.session.timeZone": "UTC",
+    # What the optimizer infers of columns that were made out of each other grows until memory ends.
+    "spark.sql.constraintPropagation.enabled": "false",
+}
+"""What every session must have that runs the audit's queries."""
+
 _LOCAL: Final = "local[*]"
 _SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
 """The environment variable by which ``spark-submit`` tells where its JVM is."""
@@ -87,7 +94,7 @@ def start_spark(log: Path, master: str | None = None) -> "SparkSession":
     from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
 
-    settings = {"spark.app.name": "tidegate audit", "spark.sql.session.timeZone": "UTC"}
+    settings = {"spark.app.name": "tidegate audit", **SQL_SETTINGS}
     if _SUBMITTED in os.environ:
         if master is not None:
             raise RuntimeError("give the master to spark-submit, which has started this process")

@@ -192,6 +192,7 @@ def test_metrics_are_served(tmp_path: Path) -> None:
         "tidegate_audit_live_violations": 3,
         "tidegate_audit_live_coverage_ratio": 1,
         "tidegate_audit_live_lost_transactions": 0,
+        "tidegate_audit_live_unreported_transactions": 0,
         "tidegate_audit_live_lapses": 0,
         "tidegate_audit_live_newest_record_timestamp_seconds": 86_400 - 1e-6,
     }
