@@ -19,6 +19,7 @@ from tests.real_mysql.test_kept_connections import (
     kept,
     shown,
 )
+from tests.support.waiting import until
 
 LONG = "1h"
 
@@ -198,14 +199,19 @@ def test_an_account_that_is_changed_elsewhere_counts_after_the_age(
     primary.query(change)
     primary.query("FLUSH PRIVILEGES")  # or a server goes on to take the old password
 
+    answer = ""
+
     def is_refused() -> bool:
+        nonlocal answer
         try:
             Client(running, "alike", "a").close()
         except ConnectionRefusedError as error:
-            return code in str(error)
+            answer = str(error)
+            return code in answer
+        answer = f"let in, {lent(running, primary)} lent"
         return False
 
-    eventually(is_refused)
+    until(is_refused, lambda: f"not refused: {answer}")
 
 
 @pytest.mark.parametrize("sql", ["ALTER USER alike@'%' ACCOUNT LOCK", "FLUSH PRIVILEGES"])
