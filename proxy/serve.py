@@ -27,13 +27,18 @@ from proxy.server.terms import Terms
 from proxy.sessions import Sessions
 from proxy.shared import Shared
 from proxy.state.kept_scopes import KeptScopes
+from proxy.state.scope_memory import ScopeMemory, kept_flags
+from proxy.state.sqlite_file import StateError
 from routing.consistency.scope import Scopes
+from routing.consistency.scope_board import is_flagged
+from routing.consistency.sharing import Sharing
 from routing.servers.topology import Topology
 from routing.servers.waits import Waits
 from routing.sql.classifier import Classifier
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from proxy.config import Config
     from proxy.observe.metrics import Metrics
@@ -73,7 +78,13 @@ def build(
     scopes = Scopes(config.scope_limit, config.scope_age)
     sessions = Sessions(worker, metrics, scopes)
     kept_scopes: KeptScopes | None = None
-    if config.state_dir is not None and config.workers == 1:
+    sharing: Sharing | None = None
+    if config.workers > 1:
+        sharing = Sharing(ScopeMemory(_state_dir(config), config.workers, worker))
+        scopes.share(sharing)
+    elif config.state_dir is not None:
+        flags = kept_flags(config.state_dir)
+        scopes.remember_unlogged(lambda key: is_flagged(flags, key))
         kept_scopes = KeptScopes(
             *(config.state_dir, scopes, topology, config.scope_limit, metrics), time.monotonic
         )
@@ -91,10 +102,11 @@ def build(
         start=tasks.start,
         topology=topology,
         scopes=scopes,
+        sharing=sharing,
         kept_scopes=kept_scopes,
         sessions=sessions,
         terms=Terms(
-            *(config, materials, topology, sessions, scopes, kept_scopes),
+            *(config, materials, topology, sessions, scopes, kept_scopes, sharing),
             *(ledger, metrics, time.monotonic),
         ),
         probes=Probes(topology, sessions, ledger, metrics, config.connect_timeout, loop),
@@ -109,6 +121,12 @@ def build(
         catalogues=Catalogues(config, metrics, tasks.start, loop),
         audits=Audits(config.self_audit),
     )
+
+
+def _state_dir(config: Config) -> Path:
+    if config.state_dir is None:
+        raise StateError("several workers need a directory for what they share")
+    return config.state_dir
 
 
 async def drain(shared: Shared) -> None:

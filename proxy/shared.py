@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from proxy.tasks import CallLater, Start
     from proxy.tls import Materials
     from routing.consistency.scope import Scopes
+    from routing.consistency.sharing import Sharing
     from routing.servers.topology import Topology
     from routing.servers.waits import Waits
     from routing.sql.classifier import Classifier
@@ -46,6 +47,7 @@ class Shared:
         start: starts a task, and gives it a name (`proxy.tasks`).
         topology: the servers.
         scopes: the scopes wider than a connection that are alive.
+        sharing: shares them with other workers; None if there are none.
         kept_scopes: keeps them for the next start; None if nobody does.
         sessions: those that are open.
         terms: begins those of primaries.
@@ -72,6 +74,7 @@ class Shared:
     start: Start
     topology: Topology
     scopes: Scopes
+    sharing: Sharing | None
     kept_scopes: KeptScopes | None
     sessions: Sessions
     terms: Terms

@@ -18,6 +18,7 @@ from proxy.config import Config
 from proxy.observe.metrics import Metrics, Snapshot
 from proxy.observe.metrics_server import MetricsServer, WorkersCollector
 from proxy.serve import serve as serve_clients
+from proxy.state import scope_memory
 from proxy.state.scope_marks import disown
 from proxy.state.sqlite_file import StateError
 from proxy.state.state_file import StateFile
@@ -59,25 +60,31 @@ def run(config: Config, serve: Serve = serve_clients) -> int:
 
 @contextmanager
 def _state_dir(config: Config) -> Iterator[Path | None]:
-    """Where the workers keep who the primary is, and one alone its scopes; None for nowhere.
+    """Where the workers keep who the primary is, and what scopes require; None for nowhere.
 
     Raises:
-        StateError: the state file cannot be used.
+        StateError: a file there cannot be used.
     """
-    if config.state_dir is not None and config.workers > 1:
-        with suppress(OSError):  # nobody can rely on it then, either
-            disown(config.state_dir)  # the writes of several workers enter into no scope
-    if config.failover == "off":
-        yield config.state_dir
-    elif config.state_dir is not None:
-        StateFile(config.state_dir).close()  # before any worker starts, so that a fault shows once
-        yield config.state_dir
+    folder = config.state_dir
+    if folder is not None:
+        _prepare(folder, config)
+        yield folder
     elif config.workers == 1:
         yield None
     else:
-        with TemporaryDirectory(prefix="tidegate-", ignore_cleanup_errors=True) as folder:
-            StateFile(Path(folder)).close()
-            yield Path(folder)
+        with TemporaryDirectory(prefix="tidegate-", ignore_cleanup_errors=True) as name:
+            _prepare(Path(name), config)
+            yield Path(name)
+
+
+def _prepare(folder: Path, config: Config) -> None:
+    """Make what all workers use before any of them starts, so that a fault shows once."""
+    if config.failover != "off":
+        StateFile(folder).close()
+    if config.workers > 1:
+        with suppress(OSError):  # nobody can rely on it then, either
+            disown(folder)  # one worker's file does not hear of the writes of several
+        scope_memory.make(folder, config.workers)
 
 
 def _run_here(config: Config, materials: Materials, serve: Serve) -> int:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from routing.consistency.decision import Scope
-from routing.consistency.rules import NO_ADJUSTMENT, Adjustment, SettingError, read_setting
+from routing.consistency.rules import NO_ADJUSTMENT, Adjustment, read_setting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,7 +41,6 @@ class SessionRules:
         self._user = user
         self._attributes = adjustment_of(attributes)
         self.chosen = NO_ADJUSTMENT
-        self.check(self.initial(""))
 
     def of_user(self, user: str, attributes: Mapping[str, str]) -> SessionRules:
         """Those of another login over the same client connection.
@@ -71,18 +69,6 @@ class SessionRules:
     def present(self, schema: str) -> Rules:
         """What counts now."""
         return self.chosen.applied_to(self.initial(schema))
-
-    def check(self, rules: Rules) -> None:
-        """Refuse what this proxy cannot hold.
-
-        Raises:
-            SettingError: it says what can be done.
-        """
-        if rules.scope is not Scope.CONNECTION and self._config.workers > 1:
-            raise SettingError(
-                f"scope {rules.scope} needs a proxy with one worker, since workers do not share"
-                " scopes: set workers = 1, carry a token, or read at level STRONG"
-            )
 
 
 def without(adjustment: Adjustment, name: str) -> Adjustment:

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from protocol.parameter import QueryAttribute
-    from proxy.client.session_rules import SessionRules
     from routing.consistency.rules import Adjustment, Rules
     from routing.sql.statement import Statement
 
@@ -21,7 +20,6 @@ def own_rules(
     statement: Statement,
     attributes: Sequence[QueryAttribute],
     present: Rules,
-    session_rules: SessionRules,
 ) -> Rules | None:
     """The rules that a statement asks for; None if they are those of its session.
 
@@ -29,17 +27,14 @@ def own_rules(
         statement: it.
         attributes: those that came with it.
         present: the rules of its session.
-        session_rules: where those come from.
 
     Raises:
-        SettingError: it asks for what is wrong, or cannot be held.
+        SettingError: it asks for what is wrong.
     """
     adjustment = _adjustment(statement, attributes)
     if adjustment is NO_ADJUSTMENT:
         return None
-    rules = adjustment.applied_to(present)
-    session_rules.check(rules)
-    return rules
+    return adjustment.applied_to(present)
 
 
 def _adjustment(statement: Statement, attributes: Sequence[QueryAttribute]) -> Adjustment:

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from proxy.address import Address
 from proxy.config import toml_text
 from proxy.config.config import Config
-from routing.consistency.decision import Scope
 
 Fail = Callable[[str, str], Exception]
 """Makes the error of an option (its name, what is wrong); it says where that was given."""
@@ -45,24 +44,6 @@ def _check_addresses(config: Config, fail: Fail) -> None:
 def _check_guarantee(config: Config, fail: Fail) -> None:
     if config.failover != "off" and config.monitor_user is None:
         raise fail("failover", f"{config.failover} needs monitor-user, which sees who is read only")
-    if config.state_dir is not None and config.failover == "off" and config.workers > 1:
-        raise fail(
-            "state-dir",
-            'has no use with failover = "off" and several workers: it keeps who the primary is, and'
-            " the scopes of one worker",
-        )
-    scopes = [("scope", "", config.scope)]
-    for kind, header, adjustment in config.adjustments():
-        if adjustment.scope is not None:
-            scopes.append((kind, f"{header}: scope: ", adjustment.scope))
-    for name, where, scope in scopes:
-        if scope is not Scope.CONNECTION and config.workers > 1:
-            raise fail(
-                name,
-                f'{where}"{scope}" needs workers = 1: the sessions of one scope may be served by'
-                " different workers, which do not share scopes. Other ways are tokens and"
-                ' consistency = "STRONG"',
-            )
 
 
 def _check_tls(config: Config, fail: Fail) -> None:

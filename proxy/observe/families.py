@@ -137,6 +137,12 @@ SCOPES_RESTORED: Final = Definition(
     "Scopes that the start found, by whether all that they require was kept, or they are unknown.",
     ("known",),
 )
+SCOPE_DOUBTS: Final = Definition(
+    "tidegate_shared_scope_doubts_total",
+    "Times that workers could not tell each other what a scope requires, so that the primary is"
+    " asked, by cause: no room for its GTIDs, or a worker that ended while it wrote them.",
+    ("cause",),
+)
 SCOPE_WRITES: Final = Definition(
     "tidegate_scope_writes_total",
     "Times that scopes were written to the scope file, each a number of them.",
@@ -397,7 +403,7 @@ DEFINITIONS: Final = (
     *(STATEMENTS, LATENCY, READS, WAITS, FALLBACKS, CROWDED, STALE, SNAPSHOTS_SPLIT, WAITS_KILLED),
     *(PROBES, PROBED_READS, CONFIRMATIONS, AUDITED, STALE_PROVEN),
     *(LOST_GTIDS, ERRANT_GTIDS, FILTERED),
-    *(SCOPES, SCOPES_EVICTED, SCOPES_KEPT, SCOPES_BEHIND, SCOPES_RESTORED),
+    *(SCOPES, SCOPES_EVICTED, SCOPE_DOUBTS, SCOPES_KEPT, SCOPES_BEHIND, SCOPES_RESTORED),
     *(SCOPE_WRITES, SCOPE_WRITE_SECONDS, SCOPE_ROWS, SCOPE_ROWS_COMPRESSED),
     *(SCOPE_FILE_ERRORS, SCOPE_FILE_FAILING, PROMOTIONS),
     *(GTIDS_TRACKED, REQUIRED_UNKNOWN, UNLOGGED, VIEWS_ASKED, UNKNOWN_ENCODINGS),

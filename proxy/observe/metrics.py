@@ -172,6 +172,11 @@ class Metrics:
         self._values[families.SCOPES.name][()] = alive
         self._values[families.SCOPES_EVICTED.name][()] = evicted
 
+    def scopes_shared(self, overflowed: int, torn: int) -> None:
+        """Say how often workers could not tell each other what a scope requires, so far."""
+        self._values[families.SCOPE_DOUBTS.name][("room",)] = overflowed
+        self._values[families.SCOPE_DOUBTS.name][("torn",)] = torn
+
     def scopes_kept(self, kept: int, behind: int) -> None:
         """Say how many wider scopes are kept, and how many of them not as they are."""
         self._values[families.SCOPES_KEPT.name][()] = kept

@@ -198,6 +198,8 @@ class Monitor:
         if server in self._veiled:
             self._drop(server)  # a right that is granted counts for new connections
         shared.metrics.scopes(len(shared.scopes), shared.scopes.evicted)
+        if shared.sharing is not None:
+            shared.metrics.scopes_shared(shared.sharing.overflowed, shared.sharing.torn)
 
     async def _ask_lag(self, server: Server, opened: Opened) -> None:
         try:

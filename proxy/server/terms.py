@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from proxy.state.kept_scopes import KeptScopes
     from proxy.tls import Materials
     from routing.consistency.scope import Scopes
+    from routing.consistency.sharing import Sharing
     from routing.servers.topology import Held, Server, Topology
 
 _log = logging.getLogger(__name__)
@@ -62,6 +63,7 @@ class Terms:
         sessions: Sessions,
         scopes: Scopes,
         kept_scopes: KeptScopes | None,
+        sharing: Sharing | None,
         ledger: Ledger,
         metrics: Metrics,
         now: Callable[[], float],
@@ -73,6 +75,7 @@ class Terms:
         self._sessions = sessions
         self._scopes = scopes
         self._kept_scopes = kept_scopes
+        self._sharing = sharing
         self._ledger = ledger
         self._metrics = metrics
         self._now = now
@@ -119,18 +122,30 @@ class Terms:
         ]
         scopes = self._scopes.states()
         scopes += [session.state.own_scope for session in self._sessions]
-        asked = [(scope, scope.everything) for scope in scopes]
-        if any(one.gtids for one in held) or any(required for _, required in asked):
+        asked = [(scope, scope.everything, scope.doubted) for scope in scopes]
+        sharing = self._sharing
+        entered = [] if sharing is None else sharing.required()
+        must_have = [required for _, required, _ in asked] + [required for _, required in entered]
+        if any(one.gtids for one in held) or any(must_have):
             identity = await self._identify(opened)
             if topology.term != term:
                 return
             has = identity.executed | identity.owned
             self.judge(held, identity)
-            for scope, required in asked:
+            told = EMPTY
+            for scope, required, doubted in asked:
                 if scope.term != term:
-                    lost = scope.verified(has, required, term)
+                    lost = scope.verified(has, required, term, doubted)
                     if lost:
+                        told |= lost
                         self._ledger.lost(scope, lost)
+            for contribution, required in entered:
+                lost = contribution.verified(has, required) - told
+                if lost:  # it is lost in a scope that only other workers have
+                    told |= lost
+                    self._ledger.lost(contribution.state, lost)
+        if sharing is not None:
+            sharing.began(topology.primary)
         topology.observations.clear()  # what is lost is in none of those that follow
         self._begun = term
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -200,13 +200,7 @@ class ScopeFile:
         self.scopes = self._rows.read(
             count, lambda number: bool(self.doubt) or self.marks.is_set(number)
         )
-        keys = self._connection.execute("SELECT kind, name FROM unlogged_scopes").fetchall()
-        if (_ANY_SCOPE, b"") in keys:
-            self.unlogged = None
-        else:
-            self.unlogged = frozenset(
-                [(Scope(kind), decode_text(bytes(name))) for kind, name in keys]
-            )
+        self.unlogged = _unlogged(self._connection)
 
         strayed: dict[str, list[GtidRow]] = {}
         for server_uuid, uuid, tag, start, end in self._connection.execute(
@@ -247,6 +241,35 @@ class ScopeFile:
                 f"scope file {self.path} holds what Tidegate did not write ({error}); move it away:"
                 " scopes begin as unknown then"
             ) from error
+
+
+def read_unlogged(folder: Path) -> frozenset[ScopeKey] | None:
+    """In which scopes something without a name was written, by a file that nobody has open.
+
+    Returns:
+        None for all of them; no scopes where there is no file.
+
+    Raises:
+        StateError: it cannot be read.
+    """
+    path = folder / FILE_NAME
+    if not path.exists():
+        return frozenset()
+    try:
+        with closing(sqlite3.connect(path, timeout=BUSY_S)) as connection:
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            return _unlogged(connection) if version == _VERSION else frozenset()
+    except (sqlite3.Error, ValueError) as error:
+        raise StateError(
+            f"scope file {path}: {error}; move it away: scopes begin as unknown then"
+        ) from error
+
+
+def _unlogged(connection: sqlite3.Connection) -> frozenset[ScopeKey] | None:
+    keys = connection.execute("SELECT kind, name FROM unlogged_scopes").fetchall()
+    if (_ANY_SCOPE, b"") in keys:
+        return None
+    return frozenset([(Scope(kind), decode_text(bytes(name))) for kind, name in keys])
 
 
 def _marks_error(folder: Path, error: OSError) -> StateError:

@@ -8,10 +8,13 @@ begins as *unknown*, and its first read has the primary asked what there is.
 
 A `Keeper` may keep wider scopes for the next start. It is told of what makes a scope require more
 (`ahead`) before the client is, and only once until it has kept that (`ScopeState.kept`).
+
+Where several workers serve the sessions of one scope, a `Sharer` enters what sessions do for the
+other workers, and what those have entered before a scope is read (`sharing`).
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from protocol.gtid import EMPTY, GtidSet
@@ -73,6 +76,38 @@ class Keeper(Protocol):
         """What has no name was written in these for the first time; none of them: in any."""
 
 
+class Entry(Protocol):
+    """Counts for other workers what a session does."""
+
+    def wrote(self, gtids: GtidSet, primary_applied: GtidSet) -> None:
+        """A server acknowledged these transactions."""
+
+    def may_have_written(self) -> None:
+        """A command that may write ended, and nothing said what it committed."""
+
+    def showed(self) -> None:
+        """A server's answer went to a client."""
+
+
+class Sharer(Protocol):
+    """Shares wider scopes with other workers."""
+
+    def entered(self, user: str, application: str) -> "Sequence[Entry]":
+        """What counts what a session of this user and application does."""
+
+    def refresh(self, scope: "ScopeState", remembers: bool, now: float) -> None:
+        """Let a scope require what other workers have entered.
+
+        `remembers`: it is read at a level that does.
+        """
+
+    def dropped(self, scope: "ScopeState") -> None:
+        """The scope is not alive any more in this worker."""
+
+    def unlogged(self, keys: "tuple[ScopeKey, ...]") -> None:
+        """What has no name was written in these for the first time; none of them: in any."""
+
+
 class ScopeState:
     """What the reads of one scope must be able to see.
 
@@ -92,6 +127,7 @@ class ScopeState:
         used_at: when it was last asked for or entered into, monotonic s.
         lost: acknowledged GTIDs that a later primary does not have.
         lost_untold: no read was told of them yet.
+        doubted: counts how often `doubt` was said.
         keeper: keeps it for the next start; None if nobody does.
     """
 
@@ -111,6 +147,7 @@ class ScopeState:
         self.used_at = 0.0
         self.lost: GtidSet = EMPTY
         self.lost_untold = False
+        self.doubted = doubts
         # The number of the last doubt, of the last about writes, of the last about what was shown.
         self._doubts = self._unnamed = self._shown = doubts
         self._probe_above = PROBE_ABOVE
@@ -190,6 +227,22 @@ class ScopeState:
         elif self.seen_on is not server or self.seen_epoch != epoch:
             self.unseen = True
 
+    def shown_elsewhere(self) -> None:
+        """Answers went to clients of other workers, by whichever server."""
+        self._doubts += 1
+        self._shown = self._doubts
+        self.unseen = True
+
+    def lost_elsewhere(self, gtids: GtidSet, *, tell: bool) -> None:
+        """Another worker found that the primary lacks these; whether readers are to be told."""
+        new = gtids - self.lost
+        if new:
+            self.own -= new
+            self.observed -= new
+            self.lost |= new
+            self.lost_untold = self.lost_untold or tell
+            self._changed()
+
     def settled(self, primary: Server, epoch: int) -> None:
         """The primary waited for all that it had begun to commit: it shows whatever was seen."""
         self.seen_on = primary
@@ -236,16 +289,22 @@ class ScopeState:
     def doubt(self) -> None:
         """What it must see may not be in the primary: the next read asks."""
         self.term = _NO_TERM
+        self.doubted += 1
 
-    def verified(self, executed: GtidSet, required: GtidSet, term: int) -> GtidSet:
+    def verified(
+        self, executed: GtidSet, required: GtidSet, term: int, doubted: int | None = None
+    ) -> GtidSet:
         """Compare with what the primary of a new term has; return what is lost.
 
         Args:
             executed: the primary's `gtid_executed`.
-            required: `everything` when the primary was asked; what came later is not in doubt.
+            required: `everything` when the primary was asked; what its sessions wrote later is not
+                in doubt.
             term: the primary's.
+            doubted: the attribute when the primary was asked, if that may be another by now.
         """
-        self.term = term
+        if doubted is None or doubted == self.doubted:
+            self.term = term
         lost = required - executed
         if lost:
             self.own -= lost
@@ -344,6 +403,8 @@ class Scopes:
         self._unlogged: set[ScopeKey] = set()
         self._unlogged_unknown = False  # these would be too many
         self._keeper: Keeper | None = None
+        self._sharer: Sharer | None = None
+        self._was_unlogged: Callable[[ScopeKey], bool] = _never
         self.evicted = 0
 
     def __len__(self) -> int:
@@ -353,8 +414,22 @@ class Scopes:
         """Those that are alive."""
         return list(self._states.values())
 
-    def get(self, kind: Scope, key: str, term: int, now: float) -> ScopeState:
-        """The scope, which begins as unknown if it is not alive."""
+    @property
+    def is_shared(self) -> bool:
+        """Whether other workers have the same scopes."""
+        return self._sharer is not None
+
+    def share(self, sharer: Sharer) -> None:
+        """From now on this one shares all scopes with other workers."""
+        self._sharer = sharer
+
+    def get(
+        self, kind: Scope, key: str, term: int, now: float, remembers: bool = False
+    ) -> ScopeState:
+        """The scope, which begins as unknown if it is not alive.
+
+        `remembers`: it is read at a level that does.
+        """
         state = self._states.get((kind, key))
         if state is None or now - state.used_at > self._age:
             if state is not None:
@@ -363,7 +438,7 @@ class Scopes:
             self._begun += 1
             doubts = self._begun * _DOUBTS
             state = ScopeState(kind, key, term, unknown=True, doubts=doubts)
-            state.unlogged = self._unlogged_unknown or (kind, key) in self._unlogged
+            state.unlogged = self._is_unlogged((kind, key))
             self._states[kind, key] = state
             state.used_at = now
             if self._keeper is not None:
@@ -371,6 +446,8 @@ class Scopes:
             self._make_room(now)
         state.used_at = now
         self._states.move_to_end((kind, key))
+        if self._sharer is not None:
+            self._sharer.refresh(state, remembers, now)
         return state
 
     def alive(self, user: str, application: str) -> list[ScopeState]:
@@ -378,14 +455,19 @@ class Scopes:
         states = self._states
         if not states:
             return []
-        return [states[key] for key in _keys(user, application) if key in states]
+        return [states[key] for key in keys_of(user, application) if key in states]
+
+    def entered_elsewhere(self, user: str, application: str) -> Sequence[Entry]:
+        """What counts for other workers what a session does."""
+        sharer = self._sharer
+        return () if sharer is None else sharer.entered(user, application)
 
     def wrote_unlogged(self, user: str, application: str) -> None:
         """Something without a name was written in all these, be they alive or not.
 
         It is never forgotten: no probe and no time brings it to a replica.
         """
-        self._add_unlogged(_keys(user, application))
+        self._add_unlogged(keys_of(user, application))
         for state in self.alive(user, application):
             state.unlogged = True
 
@@ -410,6 +492,11 @@ class Scopes:
             self._unlogged.update(new)
         if self._keeper is not None:
             self._keeper.unlogged(new)
+        if self._sharer is not None:
+            self._sharer.unlogged(new)
+
+    def _is_unlogged(self, key: ScopeKey) -> bool:
+        return self._unlogged_unknown or key in self._unlogged or self._was_unlogged(key)
 
     def all_unlogged(self) -> None:
         """Something without a name may have been written in any scope."""
@@ -437,8 +524,13 @@ class Scopes:
         for one in sorted(kept, key=_used_at):
             self._begun += 1
             state = ScopeState.found(one, keeper, self._begun * _DOUBTS)
+            state.unlogged = self._is_unlogged((one.kind, one.key))
             self._states[one.kind, one.key] = state
         self._make_room(now)
+
+    def remember_unlogged(self, was_unlogged: Callable[[ScopeKey], bool]) -> None:
+        """Whether something without a name was written in a scope by an earlier run."""
+        self._was_unlogged = was_unlogged
 
     def restore_unlogged(self, keys: Iterable[ScopeKey]) -> None:
         """Something without a name was written in these before the start."""
@@ -459,6 +551,8 @@ class Scopes:
         state.keeper = None
         if self._keeper is not None:
             self._keeper.dropped(state)
+        if self._sharer is not None:
+            self._sharer.dropped(state)
 
     def _make_room(self, now: float) -> None:
         states = self._states
@@ -469,11 +563,15 @@ class Scopes:
             self._drop(oldest)
 
 
+def _never(_: ScopeKey) -> bool:
+    return False
+
+
 def _used_at(kept: KeptScope) -> float:
     return kept.used_at
 
 
-def _keys(user: str, application: str) -> tuple[ScopeKey, ...]:
+def keys_of(user: str, application: str) -> tuple[ScopeKey, ...]:
     """Those of a statement's wider scopes."""
     # Who names no application reads with all who name none.
     return (Scope.PROXY, ""), (Scope.USER, user), (Scope.APPLICATION, application)

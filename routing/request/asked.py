@@ -17,6 +17,7 @@ class Asked:
         self.term: Final = term
         self._gtids: Final = scope.everything
         self._doubts: Final = scope.doubts
+        self._doubted: Final = scope.doubted
 
     def answered(self, scope: ScopeState, executed: GtidSet, owned: GtidSet) -> GtidSet | None:
         """Let the scope know what the primary has and is committing.
@@ -26,6 +27,6 @@ class Asked:
         """
         lost: GtidSet | None = None
         if scope.term != self.term:
-            lost = scope.verified(executed | owned, self._gtids, self.term)
+            lost = scope.verified(executed | owned, self._gtids, self.term, self._doubted)
         scope.probed(executed, self._doubts, owned)
         return lost

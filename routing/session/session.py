@@ -4,7 +4,7 @@ from typing import Final
 
 from protocol.gtid import EMPTY, GtidSet
 from routing.consistency.decision import Scope
-from routing.consistency.rules import Rules
+from routing.consistency.rules import REMEMBERING, Rules
 from routing.consistency.scope import Scopes, ScopeState
 from routing.servers.topology import Role, Server
 from routing.session.commits import Commits
@@ -164,11 +164,12 @@ class Session:
         kind = rules.scope
         if kind is Scope.CONNECTION:
             return self.own_scope
+        remembers = rules.level in REMEMBERING
         if kind is Scope.USER:
-            return self.scopes.get(kind, self.user, term, now)
+            return self.scopes.get(kind, self.user, term, now, remembers)
         if kind is Scope.APPLICATION:
-            return self.scopes.get(kind, rules.application, term, now)
-        return self.scopes.get(kind, "", term, now)
+            return self.scopes.get(kind, rules.application, term, now, remembers)
+        return self.scopes.get(kind, "", term, now, remembers)
 
     def entered(self, rules: Rules) -> list[ScopeState]:
         """The scopes that count what a statement under these rules does, its own first."""
@@ -183,8 +184,11 @@ class Session:
     ) -> None:
         """The server acknowledged these transactions as the session's own."""
         applied = primary.applied
-        for scope in self.entered(rules or self.rules):
+        rules = rules or self.rules
+        for scope in self.entered(rules):
             scope.wrote(gtids, applied, now)
+        for entry in self.scopes.entered_elsewhere(self.user, rules.application):
+            entry.wrote(gtids, applied)
 
     def saw(
         self, executed: GtidSet, server: Server, now: float = 0.0, rules: Rules | None = None
@@ -198,8 +202,11 @@ class Session:
 
     def may_have_written(self, rules: Rules | None = None) -> None:
         """A command that may write ended, and nothing said what it committed (fact 2.3)."""
-        for scope in self.entered(rules or self.rules):
+        rules = rules or self.rules
+        for scope in self.entered(rules):
             scope.may_have_written()
+        for entry in self.scopes.entered_elsewhere(self.user, rules.application):
+            entry.may_have_written()
 
     @property
     def logs(self) -> bool:
@@ -215,9 +222,13 @@ class Session:
     def showed(self, server: Server, epoch: int, rules: Rules | None = None) -> None:
         """An answer of this server went to the client."""
         self.own_scope.showed(server, epoch)
-        if len(self.scopes):
-            for scope in self.scopes.alive(self.user, (rules or self.rules).application):
+        scopes = self.scopes
+        if len(scopes) or scopes.is_shared:
+            application = (rules or self.rules).application
+            for scope in scopes.alive(self.user, application):
                 scope.showed(server, epoch)
+            for entry in scopes.entered_elsewhere(self.user, application):
+                entry.showed()
 
     def probed(self, executed: GtidSet, owned: GtidSet = EMPTY) -> None:
         """What the primary has and is committing, read after all that the session wrote."""

@@ -256,10 +256,6 @@ def test_bad_duration_is_refused(tmp_path: Path, value: str) -> None:
         ('on-lost-writes = "stale"', r"want one of error, continue"),
         ('failover = "on"', r"want one of off, read_only"),
         ('failover = "read_only"', r"failover: read_only needs monitor-user"),
-        (
-            'state-dir = "x"\nworkers = 2',
-            r"state-dir: has no use with failover = \"off\" and several",
-        ),
         ("self-audit = 1.1", r"self-audit = 1.1: want a number from 0 to 1"),
         ("self-audit = true", r"want a number from 0 to 1"),
         ("self-audit = nan", r"want a number from 0 to 1"),
@@ -269,7 +265,6 @@ def test_bad_duration_is_refused(tmp_path: Path, value: str) -> None:
         ('scope-age = "169h"', r"at most 604800s"),
         ('token-key-file = "none"', r"none cannot be read: No such file"),
         ('token-key-file = "tidegate.toml"', r"token-key-file: .*line 1: a key of 15 bytes is too"),
-        ('scope = "user"\nworkers = 2', r'scope: "user" needs workers = 1: the sessions of one'),
         ('on-timeout = "fail"', r"want one of primary, error, stale"),
         ("workers = 0", r"workers = 0: want a whole number from 1 to 256"),
         ("workers = true", r"workers = true: want a whole number"),

@@ -173,14 +173,6 @@ def test_tables_add_up(path: Path) -> None:
             '[listeners."db1:3306"]',
             '[listeners."db1:3306"]: db1:3306 is one of the servers',
         ),
-        (
-            'workers = 2\n[users.a]\nscope = "user"',
-            '[users.a]: scope: "user" needs workers = 1: the sessions of one scope may be',
-        ),
-        (
-            'workers = 2\n[listeners."a:1"]\nscope = "application"',
-            '[listeners."a:1"]: scope: "application" needs workers = 1',
-        ),
     ],
 )
 def test_errors_name_file_table_key_and_what_is_allowed(

@@ -81,7 +81,7 @@ def _prepare(desk: Desk, packet: bytes, statement: Statement | None) -> Command 
     wrong = ""
     if moves is not None:
         try:
-            rules = own_rules(moves, (), desk.state.rules, desk.rules)
+            rules = own_rules(moves, (), desk.state.rules)
         except SettingError as error:
             wrong = str(error)
     command = desk.command(
@@ -127,14 +127,14 @@ def _own_rules(
     if not (attributed and desk.query_attributes):
         if statement.directive is None:
             return None
-        return own_rules(statement, (), present, desk.rules)
+        return own_rules(statement, (), present)
     try:
         execution = ComStmtExecute.parse(packet[4:], prepared.parameters, True)
         attributes = execution.decode(long_data=prepared.long_parameters)
     except MalformedPacketError:
         attributes = ()  # the server says what is wrong
     named = [attribute for attribute in attributes if attribute.name]
-    return own_rules(statement, named, present, desk.rules)
+    return own_rules(statement, named, present)
 
 
 def long_execute(desk: Desk, prefix: bytes) -> Order:

@@ -54,7 +54,7 @@ def query(desk: Desk, packet: bytes) -> Command | Order:
     if statement.directive is not None or offset > _NO_ATTRIBUTES:
         attributes = ComQuery.parse(packet[4:], True).attributes if desk.query_attributes else ()
         try:
-            rules = own_rules(statement, attributes, state.rules, desk.rules)
+            rules = own_rules(statement, attributes, state.rules)
         except SettingError as error:
             wrong = str(error)
     command = desk.command(

@@ -12,6 +12,7 @@ from routing.consistency.decision import Level, Proof, Reason, Scope, TimeoutPol
 from routing.consistency.rules import Rules
 from routing.consistency.scope import COMPACT_ABOVE, PROBE_ABOVE, Scopes, ScopeState
 from routing.policy import choose, required_by
+from routing.request.asked import Asked
 from routing.servers.topology import Role, Server, Topology
 from routing.session.session import Session
 from routing.sql.statement import Statement, StatementClass, Touch
@@ -706,3 +707,18 @@ def test_a_scope_that_is_kept_tells_once_that_it_is_ahead(scope: ScopeState) -> 
     assert keeper.found()[0].own == gtids(f"{U}:1-4")
     scope.wrote(gtids(f"{U}:2"), EMPTY)
     assert keeper.marks == set(), "that is no news"
+
+
+def test_an_answer_does_not_settle_what_was_taken_on_trust_after_the_question(
+    scope: ScopeState,
+) -> None:
+    """Another proxy's token, or another worker's slot, may name what is lost."""
+    scope.probed(EMPTY, scope.doubts)
+    asked = Asked(scope, 2)
+    scope.wrote(gtids(f"{U}:7"), EMPTY)
+    scope.doubt()
+    asked.answered(scope, gtids(f"{U}:1-6"), EMPTY)
+    assert scope.term != 2
+    again = Asked(scope, 2)
+    assert again.answered(scope, gtids(f"{U}:1-6"), EMPTY) == gtids(f"{U}:7")
+    assert scope.term == 2

@@ -1,0 +1,99 @@
+"""The memory that the workers of a proxy share (`routing.consistency.scope_board`): a mapped file.
+
+The starting process makes it before any worker is there, and anew each time: after a start all wide
+scopes are unknown. Only what is never forgotten is taken over: in which scopes something without a
+name was written. That is written to the disk at once.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from proxy.state.scope_file import read_unlogged
+from proxy.state.sqlite_file import StateError, make_folder
+from routing.consistency.scope_board import ScopeBoard, prepare, size, unlogged_flags
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from routing.consistency.scope import ScopeKey
+
+FILE_NAME: Final = "tidegate-scopes.shared"
+
+
+class ScopeMemory(ScopeBoard):
+    """One worker's view of the file, which stays mapped until the process ends.
+
+    Args:
+        folder: the state directory; `make` was called for it.
+        workers: how many there are.
+        worker: the number of this one, from 0.
+
+    Raises:
+        StateError: there is no such file.
+    """
+
+    def __init__(self, folder: Path, workers: int, worker: int) -> None:
+        try:
+            with (folder / FILE_NAME).open("r+b") as file:
+                self._map = mmap.mmap(file.fileno(), 0)
+            super().__init__(memoryview(self._map), workers, worker)
+        except (OSError, ValueError) as error:
+            raise StateError(f"{folder / FILE_NAME}: {error}; start the proxy again") from error
+
+    def add_unlogged(self, keys: Iterable[ScopeKey]) -> None:
+        """As a board does; it is on the disk when this returns, if the disk takes it."""
+        super().add_unlogged(keys)
+        with suppress(OSError):  # the other workers have it all the same
+            self._map.flush()
+
+
+def make(folder: Path, workers: int) -> None:
+    """Make the file, with what earlier ones say of writes without a name.
+
+    Raises:
+        StateError: it cannot be made.
+    """
+    make_folder(folder)
+    path = folder / FILE_NAME
+    new = path.with_suffix(".new")
+    try:
+        flags = kept_flags(folder)
+        with suppress(FileNotFoundError):
+            new.unlink()
+        file = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            # All room is taken now: a disk that is full later must not end a worker.
+            os.posix_fallocate(file, 0, size(workers))
+            with mmap.mmap(file, size(workers)) as memory, memoryview(memory) as view:
+                prepare(view, flags)
+                board = ScopeBoard(view, workers, 0)
+                keys = read_unlogged(folder)
+                if keys is None or keys:
+                    board.add_unlogged(keys or ())
+                board.close()
+        finally:
+            os.close(file)
+        new.replace(path)
+    except OSError as error:
+        raise StateError(
+            f"{path}: {error}; state-dir must be a directory on a local disk that Tidegate may"
+            f" write, with {size(workers) >> 20} MiB of room"
+        ) from error
+
+
+def kept_flags(folder: Path) -> bytes:
+    """What a run with several workers has left of writes without a name; empty if nothing.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    try:
+        with (folder / FILE_NAME).open("rb") as file:
+            return unlogged_flags(file.read(size(0)))
+    except FileNotFoundError:
+        return b""

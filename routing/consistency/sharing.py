@@ -1,0 +1,230 @@
+"""What one worker adds to wide scopes for the others, and takes from them.
+
+Sessions enter what they write into *contributions*, one for each row of the board that somebody
+reads in. A scope that is read is *refreshed* before: what the others' slots have gained since the
+last time is entered into it, doubts as doubts of its own, so that all that holds for a scope of one
+worker holds here, too. `scope_board` has the theory of the memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from protocol.gtid import EMPTY, GtidSet
+from protocol.wire import encode_text
+from routing.consistency.decision import Scope
+from routing.consistency.scope import ScopeState, keys_of
+from routing.consistency.scope_board import NOTHING, ROOM, UNKNOWN, Incarnation, Slot
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from routing.consistency.scope import ScopeKey
+    from routing.consistency.scope_board import ScopeBoard
+    from routing.servers.topology import Server
+
+_ROWS_KNOWN: Final = 20_000
+
+
+class Contribution:
+    """What the sessions of this worker have added to a row."""
+
+    def __init__(self, sharing: Sharing, row: int) -> None:
+        self._sharing = sharing
+        self._row = row
+        self._doubts = 0
+        self._shows = 0
+        self.state = ScopeState(Scope.PROXY, "", 0, unknown=False)
+
+    def wrote(self, gtids: GtidSet, primary_applied: GtidSet) -> None:
+        """A server acknowledged these transactions (`ScopeState.wrote`)."""
+        before = self.state.own
+        self.state.wrote(gtids, primary_applied)
+        if self.state.own is not before:
+            self._tell()
+
+    def may_have_written(self) -> None:
+        """A command that may write ended, and nothing said what it committed (fact 2.3)."""
+        self._doubts += 1
+        self._tell()
+
+    def showed(self) -> None:
+        """A server's answer went to a client."""
+        if self._sharing.board.is_remembered(self._row):
+            self._shows += 1
+            self._tell()
+
+    def verified(self, executed: GtidSet, required: GtidSet) -> GtidSet:
+        """Compare with what a primary has; return what is lost (`ScopeState.verified`)."""
+        lost = self.state.verified(executed, required, 0)
+        if lost:
+            self._tell()
+        return lost
+
+    def _tell(self) -> None:
+        sharing, state = self._sharing, self.state
+        if _length(state.own) + _length(state.lost) > ROOM:
+            # Whoever reads asks the primary, which has all that is left out here.
+            self._doubts += 1
+            sharing.overflowed += 1
+            state.own = EMPTY
+            state.lost = _shortened(state.lost)
+        sharing.board.write(
+            self._row,
+            Slot(0, self._doubts, self._shows, sharing.incarnation, state.own, state.lost),
+        )
+
+
+@dataclass(slots=True)
+class _Mark:
+    """What was taken of a worker's slot."""
+
+    generation: int = 0
+    version: int = 0
+    doubts: int = 0
+    shows: int = 0
+
+
+@dataclass(slots=True)
+class _Read:
+    """A scope of this worker that is read."""
+
+    row: int
+    marks: dict[int, _Mark]
+    is_new: bool = True
+    remembers: bool = False
+
+
+@dataclass(slots=True)
+class Sharing:
+    """Those of one worker.
+
+    Attributes:
+        board: the memory.
+        incarnation: the primary that contributions were last compared with.
+        torn: how often a slot could not be read.
+        overflowed: how often a slot had no room for what was to be in it.
+    """
+
+    board: ScopeBoard
+    incarnation: Incarnation = UNKNOWN
+    torn: int = 0
+    overflowed: int = 0
+    _contributions: dict[int, Contribution] = field(default_factory=dict)
+    _read: dict[ScopeKey, _Read] = field(default_factory=dict)
+    _rows: dict[tuple[str, str], tuple[int, ...]] = field(default_factory=dict)
+
+    # What sessions add
+
+    def entered(self, user: str, application: str) -> list[Contribution]:
+        """What counts what a session does: the rows of its wide scopes that somebody reads in."""
+        rows = self._rows.get((user, application))
+        if rows is None:
+            if len(self._rows) >= _ROWS_KNOWN:
+                self._rows.clear()
+            rows = tuple({self.board.row(key): None for key in keys_of(user, application)})
+            self._rows[user, application] = rows
+        board = self.board
+        return [self._contribution(row) for row in rows if board.is_read(row)]
+
+    def unlogged(self, keys: Sequence[ScopeKey]) -> None:
+        """Something without a name was written in these; none of them: in any."""
+        self.board.add_unlogged(keys)
+
+    def _contribution(self, row: int) -> Contribution:
+        contribution = self._contributions.get(row)
+        if contribution is None:
+            contribution = self._contributions[row] = Contribution(self, row)
+        return contribution
+
+    # What scopes take
+
+    def refresh(self, scope: ScopeState, remembers: bool, now: float) -> None:
+        """Let a scope require what other workers have added, before it is read.
+
+        Args:
+            scope: it is alive.
+            remembers: it is read at a level that remembers.
+            now: monotonic, s.
+        """
+        board = self.board
+        key = scope.kind, scope.key
+        read = self._read.get(key)
+        if read is None:
+            read = _Read(board.row(key), {other: _Mark() for other in board.others})
+            self._read[key] = read
+            board.begin_reading(read.row)
+        if remembers and not read.remembers:
+            read.remembers = True
+            board.begin_remembering(read.row)
+            scope.shown_elsewhere()
+        if not scope.unlogged and board.is_unlogged(key):
+            scope.unlogged = True
+        for worker, mark in read.marks.items():
+            generation = board.generation(worker)
+            version = board.version(worker, read.row)
+            if version != mark.version or generation != mark.generation:
+                self._take(worker, generation, version, scope, read, now)
+        read.is_new = False
+
+    def dropped(self, scope: ScopeState) -> None:
+        """The scope is not alive any more."""
+        self._read.pop((scope.kind, scope.key), None)
+
+    def _take(
+        self,
+        worker: int,
+        generation: int,
+        version: int,
+        scope: ScopeState,
+        read: _Read,
+        now: float,
+    ) -> None:
+        slot = self.board.slot(worker, read.row) if version else NOTHING
+        if slot is None:
+            self.torn += 1
+            scope.may_have_written()
+            scope.shown_elsewhere()
+            return  # and the same again, until it is whole
+        mark = read.marks[worker]
+        is_new_generation = generation != mark.generation
+        if is_new_generation or slot.doubts != mark.doubts:
+            scope.may_have_written()
+        if is_new_generation or slot.shows != mark.shows:
+            scope.shown_elsewhere()
+        read.marks[worker] = _Mark(generation, slot.version, slot.doubts, slot.shows)
+        if slot.lost:
+            scope.lost_elsewhere(slot.lost, tell=not read.is_new)
+        if slot.own:
+            scope.wrote(slot.own, EMPTY, now)
+            if not self.incarnation.may_be(slot.incarnation):
+                scope.doubt()
+
+    # Terms
+
+    def required(self) -> list[tuple[Contribution, GtidSet]]:
+        """All contributions, with what they require now."""
+        return [(one, one.state.own) for one in self._contributions.values()]
+
+    def began(self, primary: Server) -> None:
+        """All contributions were compared with what this primary has."""
+        self.incarnation = Incarnation.of(primary.uuid, primary.started)
+
+
+def _length(gtids: GtidSet) -> int:
+    return len(encode_text(gtids.text))
+
+
+def _shortened(gtids: GtidSet) -> GtidSet:
+    """As many of its first intervals as fit: readers are told that something is lost."""
+    if _length(gtids) <= ROOM // 2:
+        return gtids
+    kept = EMPTY
+    for tsid in gtids.tsids:
+        for interval in gtids.intervals(tsid):
+            longer = kept | GtidSet({tsid: [interval]})
+            if _length(longer) > ROOM // 2:
+                return kept
+            kept = longer
+    return kept

@@ -1,0 +1,372 @@
+"""Several workers serve a scope: what is told in one is required in all, or all know of a doubt."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pytest
+
+from protocol.gtid import EMPTY, GtidSet
+from routing.consistency import scope_board, sharing
+from routing.consistency.decision import Level, Scope
+from routing.consistency.rules import Rules
+from routing.consistency.scope import Scopes, ScopeState
+from routing.consistency.scope_board import ROOM, ScopeBoard, Slot, size
+from routing.consistency.sharing import Contribution, Sharing
+from routing.request.asked import Asked
+from routing.servers.topology import Role, Server
+from routing.session.session import Session
+from tests.routing.consistency.test_scope import rules_at
+from tests.support.gtid_sets import gtids
+
+OLD = "11111111-1111-1111-1111-111111111111"
+NEW = "22222222-2222-2222-2222-222222222222"
+USERS = ("ann", "bob")
+WORKERS = 3
+LEVELS = (Level.READ_OWN_WRITES, Level.MONOTONIC_READS)
+STEPS = {
+    "write": 6.0,
+    "doubt": 1.0,
+    "read": 8.0,
+    "ask": 3.0,
+    "answer": 3.0,
+    "restart": 0.3,
+    "tear": 0.2,
+    "forget": 0.5,
+    "fail over": 0.2,
+    "follow": 2.0,
+}
+
+
+def board_memory(workers: int = WORKERS) -> memoryview:
+    memory = memoryview(bytearray(size(workers)))
+    scope_board.prepare(memory)
+    return memory
+
+
+def primary_of(uuid: str, started: float) -> Server:
+    server = Server("primary", Role.PRIMARY)
+    server.observed(uuid, (started, started + 1.0), EMPTY, EMPTY)
+    return server
+
+
+class Worker:
+    """One start of one worker, with a session of each user."""
+
+    def __init__(self, memory: memoryview, number: int, workers: int, primary: Server) -> None:
+        self.primary = primary
+        self.term = 1
+        self.sharing = Sharing(ScopeBoard(memory, workers, number))
+        self.sharing.began(primary)
+        self.scopes = Scopes()
+        self.scopes.share(self.sharing)
+        self.sessions = {
+            user: Session(rules_at(scope=Scope.USER), 0, self.scopes, user, self.term)
+            for user in USERS
+        }
+
+    def reading(self, user: str, rules: Rules) -> ScopeState:
+        return self.sessions[user].reading(rules, self.term, 0.0)
+
+    def follow(self, primary: Server, executed: GtidSet) -> GtidSet:
+        """Begin the term of another primary, as `proxy.server.terms` does; return what is lost."""
+        self.primary, self.term = primary, self.term + 1
+        lost = EMPTY
+        for scope in self.scopes.states():
+            lost |= scope.verified(executed, scope.everything, self.term)
+        for contribution, required in self.sharing.required():
+            lost |= contribution.verified(executed, required)
+        self.sharing.began(primary)
+        return lost
+
+
+@dataclass
+class Cluster:
+    """What is true, and the workers in front of it.
+
+    Attributes:
+        executed: what the primary has.
+        told: what clients were told of in each user's scope, and is not lost.
+        shown: what was shown to them there.
+    """
+
+    rng: random.Random
+    executed: GtidSet = EMPTY
+    told: dict[str, GtidSet] = field(default_factory=lambda: dict.fromkeys(USERS, EMPTY))
+    shown: dict[str, GtidSet] = field(default_factory=lambda: dict.fromkeys(USERS, EMPTY))
+    lost: dict[str, GtidSet] = field(default_factory=lambda: dict.fromkeys(USERS, EMPTY))
+    memory: memoryview = field(default_factory=board_memory)
+    asked: list[tuple[Worker, str, Asked, GtidSet]] = field(default_factory=list)
+    workers: list[Worker] = field(default_factory=list)
+    uuid: str = OLD
+
+    def __post_init__(self) -> None:
+        self.primary = primary_of(OLD, 1000.0)
+        self.workers = [
+            Worker(self.memory, number, WORKERS, self.primary) for number in range(WORKERS)
+        ]
+        self.number = 0
+        self.terms = 1
+
+    def commit(self) -> GtidSet:
+        self.number += 1
+        new = gtids(f"{self.uuid}:{self.number}")
+        self.executed |= new
+        return new
+
+    def step(self) -> None:
+        worker = self.rng.choice(self.workers)
+        user = self.rng.choice(USERS)
+        rules = rules_at(self.rng.choice(LEVELS), Scope.USER)
+        what = self.rng.choices(list(STEPS), list(STEPS.values()))[0]
+        if what == "write" and worker.primary is self.primary:
+            new = self.commit()
+            worker.sessions[user].wrote(new, worker.primary)
+            self.told[user] |= new
+        elif what == "doubt" and worker.primary is self.primary:
+            new = self.commit()  # and nobody is told its name
+            worker.sessions[user].may_have_written()
+            self.told[user] |= new
+        elif what == "read":
+            self.read(worker, user, rules)
+        elif what == "ask":
+            scope = worker.reading(user, rules)
+            if worker.primary is self.primary:
+                self.asked.append((worker, user, Asked(scope, worker.term), self.executed))
+        elif what == "answer" and self.asked:
+            asker, asked_user, asked, has = self.asked.pop(self.rng.randrange(len(self.asked)))
+            if asker in self.workers and asked.term == asker.term:
+                asked.answered(asker.reading(asked_user, rules), has, EMPTY)
+        elif what == "restart":
+            number = self.workers.index(worker)
+            self.workers[number] = Worker(self.memory, number, WORKERS, self.primary)
+        elif what == "tear" and worker.primary is self.primary:
+            self.tear(worker, user)
+        elif what == "forget":
+            worker.scopes._make_room(1e9)  # all are too old
+        elif what == "fail over" and self.terms < 4 and self.all_follow():
+            self.fail_over()
+        elif what == "follow" and worker.primary is not self.primary:
+            worker.follow(self.primary, self.executed)
+
+    def tear(self, worker: Worker, user: str) -> None:
+        """A worker dies while it writes a slot; somebody reads before the next one is there."""
+        board = worker.sharing.board
+        row = board.row((Scope.USER, user))
+        number = self.workers.index(worker)
+        if not board.version(number, row):
+            return  # it had not begun
+        at = board._slot_at(number, row)
+        self.memory[at] = (self.memory[at] + 1) % 256
+        other = self.workers[(number + 1) % WORKERS]
+        if other.primary is self.primary:
+            assert not other.reading(user, rules_at(scope=Scope.USER)).is_known(LEVELS[0])
+        self.workers[number] = Worker(self.memory, number, WORKERS, self.primary)
+
+    def all_follow(self) -> bool:
+        return all(worker.primary is self.primary for worker in self.workers)
+
+    def fail_over(self) -> None:
+        """A primary takes over that lacks the last few transactions, and gives its own names."""
+        self.terms += 1
+        missing = EMPTY
+        if self.number > 3:
+            missing = gtids(f"{self.uuid}:{self.number - 1}-{self.number}") & self.executed
+        self.executed -= missing
+        for user in USERS:
+            self.lost[user] |= self.told[user] & missing
+            self.told[user] -= missing
+            self.shown[user] -= missing
+        self.uuid = NEW if self.uuid == OLD else OLD
+        self.number += 1000
+        self.primary = primary_of(self.uuid, 1000.0 + 100.0 * self.terms)
+        self.asked.clear()
+
+    def read(self, worker: Worker, user: str, rules: Rules) -> None:
+        scope = worker.reading(user, rules)
+        current = worker.primary is self.primary
+        if current and scope.term == worker.term and scope.is_known(rules.level):
+            required = scope.required(rules.level)
+            missing = self.told[user] - required
+            assert not missing, f"{user} is not shown {missing} at {rules.level}"
+            if rules.level is Level.MONOTONIC_READS and not scope.seen:
+                missing = self.shown[user] - required
+                assert not missing, f"{user} was shown {missing}"
+            assert not (self.lost[user] & required - self.executed), "waits for what is lost"
+            self.shown[user] |= self.executed  # the primary answers
+            worker.sessions[user].showed(worker.primary, 1)
+
+
+def simulate(seed: int, steps: int = 400) -> None:
+    cluster = Cluster(random.Random(seed))
+    for _ in range(steps):
+        cluster.step()
+
+
+def simulate_all(seeds: int) -> None:
+    for seed in range(seeds):
+        simulate(seed)
+
+
+def test_no_worker_forgets_what_another_was_told() -> None:
+    simulate_all(60)
+
+
+def _no_flag(patch: pytest.MonkeyPatch) -> None:
+    """Writers do not look whether a scope is read."""
+    patch.setattr(ScopeBoard, "is_read", lambda self, row: False)
+
+
+def _quiet_writes(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Contribution, "wrote", lambda self, gtids, applied: None)
+
+
+def _quiet_doubts(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Contribution, "may_have_written", lambda self: None)
+
+
+def _quiet_shows(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Contribution, "showed", lambda self: None)
+
+
+def _late_flag(patch: pytest.MonkeyPatch) -> None:
+    """Reads at levels that remember do not say so."""
+    patch.setattr(ScopeBoard, "begin_remembering", lambda self, row: None)
+
+
+def _generations_count_nothing(patch: pytest.MonkeyPatch) -> None:
+    """A worker that starts again goes on with its number."""
+    patch.setattr(ScopeBoard, "generation", lambda self, worker: 1)
+
+
+def _taken_once(patch: pytest.MonkeyPatch) -> None:
+    take = Sharing._take
+
+    def once(self: Sharing, *arguments: object) -> None:
+        if arguments[4].is_new:  # type: ignore[attr-defined]
+            take(self, *arguments)  # type: ignore[arg-type]
+
+    patch.setattr(Sharing, "_take", once)
+
+
+def _old_terms_count(patch: pytest.MonkeyPatch) -> None:
+    """What an old primary acknowledged is taken for the new one's."""
+    patch.setattr(sharing.Incarnation, "may_be", lambda self, other: True)
+
+
+def _losses_stay(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Contribution, "verified", lambda self, executed, required: EMPTY)
+    patch.setattr(sharing.Incarnation, "may_be", lambda self, other: True)
+
+
+def _torn_slots_count(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(scope_board, "_checksum", lambda head, texts: 0)
+
+
+MUTANTS: tuple[Callable[[pytest.MonkeyPatch], None], ...] = (
+    _no_flag,
+    _quiet_writes,
+    _quiet_doubts,
+    _quiet_shows,
+    _late_flag,
+    _generations_count_nothing,
+    _taken_once,
+    _old_terms_count,
+    _losses_stay,
+    _torn_slots_count,
+)
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__.strip("_"))
+def test_the_simulation_sees_each_mutant(
+    mutant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mutant(monkeypatch)
+    with pytest.raises(AssertionError):
+        simulate_all(200)
+
+
+# The board itself.
+
+
+def test_what_is_written_is_read_by_the_others() -> None:
+    memory = board_memory(2)
+    one, other = ScopeBoard(memory, 2, 0), ScopeBoard(memory, 2, 1)
+    row = one.row((Scope.USER, "ann"))
+    slot = Slot(0, 3, 4, scope_board.Incarnation(5, 6.5, 7.5), gtids(f"{OLD}:1-5:9"), EMPTY)
+    assert other.version(0, row) == 0
+    one.write(row, slot)
+    found = other.slot(0, row)
+    assert found is not None
+    assert found._replace(version=0) == slot
+    assert found.version == other.version(0, row)
+
+
+def test_a_generation_leaves_nothing_of_the_last_one() -> None:
+    memory = board_memory(2)
+    other = ScopeBoard(memory, 2, 1)
+    first = ScopeBoard(memory, 2, 0)
+    row = first.row((Scope.USER, "ann"))
+    first.write(row, Slot(0, 1, 0, scope_board.UNKNOWN, gtids(f"{OLD}:1"), EMPTY))
+    generation = other.generation(0)
+    ScopeBoard(memory, 2, 0)
+    assert other.generation(0) == generation + 1
+    assert other.version(0, row) == 0
+
+
+def test_a_board_of_other_workers_is_refused() -> None:
+    with pytest.raises(ValueError, match="no board for 3 workers"):
+        ScopeBoard(board_memory(2), 3, 0)
+    with pytest.raises(ValueError, match="no board"):
+        ScopeBoard(memoryview(bytearray(size(2))), 2, 0)
+
+
+def test_what_has_no_room_is_a_doubt() -> None:
+    worker = Worker(board_memory(), 0, WORKERS, primary_of(OLD, 1.0))
+    other = Worker(worker.sharing.board._memory, 1, WORKERS, worker.primary)
+    scope = other.reading("ann", rules_at(scope=Scope.USER))
+    scope.probed(EMPTY, scope.doubts)
+    assert scope.is_known(LEVELS[0])
+    for number in range(1, 60, 2):
+        uuid = f"{number:08}-1111-1111-1111-111111111111"
+        worker.sessions["ann"].wrote(gtids(f"{uuid}:{10**15 + number}"), worker.primary)
+    assert worker.sharing.overflowed > 0
+    assert not other.reading("ann", rules_at(scope=Scope.USER)).is_known(LEVELS[0])
+
+
+def test_losses_are_told_in_the_room_there_is() -> None:
+    long = GtidSet({OLD: [(n, n + 1) for n in range(10**12, 10**12 + 200, 2)]})
+    kept = sharing._shortened(long)
+    assert kept
+    assert kept <= long
+    assert len(kept.text) <= ROOM // 2
+
+
+def test_other_workers_readers_are_told_of_a_loss_once() -> None:
+    worker = Worker(board_memory(), 0, WORKERS, primary_of(OLD, 1000.0))
+    other = Worker(worker.sharing.board._memory, 1, WORKERS, worker.primary)
+    other.reading("ann", rules_at(scope=Scope.USER))
+    gone = gtids(f"{OLD}:7")
+    worker.sessions["ann"].wrote(gone, worker.primary)
+    assert worker.follow(primary_of(NEW, 2000.0), EMPTY) == gone
+    scope = other.reading("ann", rules_at(scope=Scope.USER))
+    assert scope.lost == gone
+    assert scope.lost_untold
+    scope.told_lost()
+    assert not other.reading("ann", rules_at(scope=Scope.USER)).lost_untold
+
+
+def test_writes_without_a_name_are_known_to_all_and_to_the_next_start() -> None:
+    worker = Worker(board_memory(), 0, WORKERS, primary_of(OLD, 1.0))
+    memory = worker.sharing.board._memory
+    other = Worker(memory, 1, WORKERS, worker.primary)
+    assert not other.reading("ann", rules_at(scope=Scope.USER)).unlogged
+    worker.sessions["ann"].wrote_unlogged()
+    assert other.reading("ann", rules_at(scope=Scope.USER)).unlogged
+    assert not other.reading("bob", rules_at(scope=Scope.USER)).unlogged
+    flags = scope_board.unlogged_flags(memory)
+    assert scope_board.is_flagged(flags, (Scope.USER, "ann"))
+    assert not scope_board.is_flagged(flags, (Scope.USER, "bob"))
+    assert not scope_board.is_flagged(b"", (Scope.USER, "ann"))
