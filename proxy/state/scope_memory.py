@@ -7,6 +7,7 @@ name was written. That is written to the disk at once.
 
 from __future__ import annotations
 
+import logging
 import mmap
 import os
 from contextlib import suppress
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from routing.consistency.scope import ScopeKey
+
+_log = logging.getLogger(__name__)
 
 FILE_NAME: Final = "tidegate-scopes.shared"
 
@@ -72,7 +75,7 @@ def make(folder: Path, workers: int) -> None:
             with mmap.mmap(file, size(workers)) as memory, memoryview(memory) as view:
                 prepare(view, flags)
                 board = ScopeBoard(view, workers, 0)
-                keys = read_unlogged(folder)
+                keys = _unlogged_by_one(folder)
                 if keys is None or keys:
                     board.add_unlogged(keys or ())
                 board.close()
@@ -84,6 +87,15 @@ def make(folder: Path, workers: int) -> None:
             f"{path}: {error}; state-dir must be a directory on a local disk that Tidegate may"
             f" write, with {size(workers) >> 20} MiB of room"
         ) from error
+
+
+def _unlogged_by_one(folder: Path) -> frozenset[ScopeKey] | None:
+    """What a run with one worker has left; a damaged file ends no start, here as there."""
+    try:
+        return read_unlogged(folder)
+    except StateError as error:
+        _log.error("what was written without a GTID before is not known: %s", error)
+        return frozenset()
 
 
 def kept_flags(folder: Path) -> bytes:

@@ -47,7 +47,7 @@ def _plan() -> tuple[Plan, bool]:
     parser.add_argument("--minutes", type=float, default=10, help="begin no trial later (10)")
     parser.add_argument("--seed", type=int, help="of all that is drawn; what takes how long is not")
     parser.add_argument("--faults", help="their names, with commas; all without it")
-    parser.add_argument("--workers", type=int, default=1, help="the proxy's; above 1: one scope")
+    parser.add_argument("--workers", type=int, default=1, help="the proxy's (1)")
     parser.add_argument("--seconds", type=float, default=4, help="how long a fault lasts (4)")
     parser.add_argument("--write", action="store_true", help="put the figures into docs")
     parser.add_argument("--list", action="store_true", help="tell the faults, and do nothing")

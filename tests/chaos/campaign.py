@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from routing.consistency.decision import Scope
 from tests.chaos.clients import OTHER_PASSWORD, OTHER_USER, Accounts, make_clients
 from tests.chaos.cluster import ChaosCluster, UnhealthyError
 from tests.chaos.faults import FAULTS
@@ -179,9 +178,8 @@ class Campaign:
 
     @contextlib.contextmanager
     def _clients(self, proxy: RunningProxy) -> Iterator[tuple[Workload, Accounts]]:
-        scopes = list(Scope) if self._plan.workers == 1 else [Scope.CONNECTION]
         accounts = Accounts()
-        crowd = make_clients(self._chance, scopes)
+        crowd = make_clients(self._chance)
         workload = Workload(self._cluster, proxy.port, crowd, accounts, self._chance)
         try:
             yield workload, accounts

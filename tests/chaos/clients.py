@@ -1,7 +1,6 @@
 """Who works during a campaign: one client for each level in each scope, each with a habit."""
 
 import random
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import cycle, product
@@ -99,12 +98,12 @@ class Client:
         return f"client {self.number} ({self.bend or self.habit.value})"
 
 
-def make_clients(chance: random.Random, scopes: Sequence[Scope]) -> list[Client]:
-    """One for each level in each of the scopes; habits go round, from another start each time."""
+def make_clients(chance: random.Random) -> list[Client]:
+    """One for each level in each scope; habits go round, from another start each time."""
     bends = cycle(chance.sample(BENDS, len(BENDS)))
     users, first = (APP_USER, OTHER_USER), chance.randrange(len(Habit))
     clients = []
-    for number, (consistency, scope) in enumerate(product(CONSISTENCIES, scopes)):
+    for number, (consistency, scope) in enumerate(product(CONSISTENCIES, Scope)):
         habit = list(Habit)[(first + number) % len(Habit)]
         if habit is Habit.TOKEN and not _carries_tokens(consistency, scope):
             habit = Habit.BENT_TOO

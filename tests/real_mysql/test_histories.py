@@ -42,10 +42,11 @@ def run(
     disturbance: Disturbance,
     workload: Workload,
     reads: int,
+    workers: int = 1,
 ) -> None:
     """Let clients work through a proxy; no promise was broken, and no statement failed."""
     with disturbance.before(cluster):
-        running = proxy()
+        running = proxy(workers=str(workers))
         seen = workload.run(
             lambda client, name: ThroughTidegate(running, client, name), reads, disturbance.during
         )
@@ -72,6 +73,14 @@ def test_promises_of_all_kinds_beside_each_other(
 ) -> None:
     workload = Workload(cluster, clients(PROMISES, SCOPES), other_doors=4)
     run(cluster, proxy, disturbance, workload, READS)
+
+
+@pytest.mark.parametrize("disturbance", [ONE_LATE, KILLED], ids=named)
+def test_promises_hold_across_workers(
+    cluster: Cluster, proxy: StartProxy, disturbance: Disturbance
+) -> None:
+    workload = Workload(cluster, clients(PROMISES, SCOPES), other_doors=4)
+    run(cluster, proxy, disturbance, workload, READS, workers=3)
 
 
 @pytest.mark.deep
