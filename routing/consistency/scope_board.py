@@ -6,7 +6,8 @@ Theory of operation
 Each scope hashes to a *row*; those that share one require more than they must, and never less. In
 each row every worker has a *slot*, which nobody else writes: what its sessions have added. A write
 is in its worker's slot before its client is told, so whoever is told of it finds it there: reading
-takes no lock, and no message has to arrive first.
+takes no lock, and no message has to arrive first. (The way from one worker to the other leads
+through clients, and so through system calls, which order memory.)
 
 A row is written only where somebody reads: the first read of a scope says so in a flag, and has the
 primary asked after that. A write that did not find the flag had been committed by then, so the
