@@ -114,17 +114,6 @@ async def test_wrong_attributes() -> None:
         assert not any("INSERT" in text for text in asked(on.cluster.primary)[1:])
 
 
-async def test_a_wide_scope_needs_one_worker() -> None:
-    async with table(workers=2) as on:
-        client = await on.session(capabilities=MODERN | Capability.CLIENT_QUERY_ATTRIBUTES)
-        set_scope = attributed("SET tidegate_scope = 'user'")
-        assert "workers" in (await client.command(set_scope)).error.message
-        assert (await client.command(attributed(COUNT, tidegate_scope="user"))).error.code == 1231
-        comment = attributed(f"/* tidegate scope=proxy */ {COUNT}")
-        assert (await client.command(comment)).error.code == 1231
-        assert (await client.command(attributed(COUNT))).value == b"0"
-
-
 # Answers of the proxy's own are a server's in form.
 
 
