@@ -95,6 +95,8 @@ def _check(config: Config) -> int:
     tls.build(config, tls.make_key_ring(config))
     for warning in config.warnings():
         print(f"tidegate: warning: {warning}", file=sys.stderr)
+    for note in config.notes():
+        print(f"tidegate: note: {note}", file=sys.stderr)
     print(config.to_toml(), end="")
     return 0
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import secrets
+import time
 from typing import TYPE_CHECKING, Final, Protocol
+
+from proxy.short_lived import ShortLived
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,6 +77,8 @@ class Sessions:
         self._metrics = metrics
         self._scopes = scopes
         self._members: dict[int, Member] = {}
+        self._short_lived = ShortLived(metrics, time.monotonic)
+        self._following: set[int] = set()  # sessions that began right behind one that wrote
         self._base = _FIRST_SESSION_ID + worker * _IDS
         self._count = secrets.randbelow(0x0001_0000)
         self.accepting = 0
@@ -96,11 +101,15 @@ class Sessions:
     def add(self, session: Member) -> None:
         """Serve a session."""
         self._members[session.session_id] = session
+        if self._short_lived.follows(session.state):
+            self._following.add(session.session_id)
         self._metrics.client_connected()
 
     def forget(self, session: Member) -> None:
         """A session has ended."""
         if self._members.pop(session.session_id, None) is not None:
+            self._short_lived.ended(session.state, session.session_id in self._following)
+            self._following.discard(session.session_id)
             self._metrics.client_disconnected()
 
     def known_by(self, connection_id: int) -> Member | None:

@@ -26,7 +26,7 @@ from proxy.config.words import (
     Switch,
 )
 from routing.consistency.decision import Level, LostPolicy, Scope, TimeoutPolicy
-from routing.consistency.rules import Adjustment, Rules, written_level
+from routing.consistency.rules import OF_SCOPE, Adjustment, Rules, written_level
 from routing.sql.verdict import Touch
 
 _LISTEN: Final = Address("127.0.0.1", 6446)
@@ -191,6 +191,16 @@ class Config:
             if path is not None and path.exists() and path.stat().st_mode & stat.S_IROTH:
                 found.append(f"{name} {path} can be read by every user of this machine: chmod 600")
         return found
+
+    def notes(self) -> list[str]:
+        """What is often meant otherwise; one sentence each."""
+        if self.scope is Scope.CONNECTION and self.consistency in OF_SCOPE:
+            return [
+                'scope = "connection" promises nothing from one connection to the next: a web'
+                " application, or a pool that one task takes several connections from, wants"
+                ' scope = "user"'
+            ]
+        return []
 
     def to_toml(self) -> str:
         """The effective configuration as a file that gives it again; holds no secret."""

@@ -137,6 +137,11 @@ SCOPES_RESTORED: Final = Definition(
     "Scopes that the start found, by whether all that they require was kept, or they are unknown.",
     ("known",),
 )
+BEHIND_ANOTHER: Final = Definition(
+    "tidegate_reads_behind_another_connection_total",
+    "Connections with scope connection that read from a replica, and began within 10 s after"
+    " another one of their user, which had written, ended: nothing promises that they see that.",
+)
 SCOPE_DOUBTS: Final = Definition(
     "tidegate_shared_scope_doubts_total",
     "Times that workers could not tell each other what a scope requires, so that the primary is"
@@ -403,7 +408,15 @@ DEFINITIONS: Final = (
     *(STATEMENTS, LATENCY, READS, WAITS, FALLBACKS, CROWDED, STALE, SNAPSHOTS_SPLIT, WAITS_KILLED),
     *(PROBES, PROBED_READS, CONFIRMATIONS, AUDITED, STALE_PROVEN),
     *(LOST_GTIDS, ERRANT_GTIDS, FILTERED),
-    *(SCOPES, SCOPES_EVICTED, SCOPE_DOUBTS, SCOPES_KEPT, SCOPES_BEHIND, SCOPES_RESTORED),
+    *(
+        SCOPES,
+        SCOPES_EVICTED,
+        BEHIND_ANOTHER,
+        SCOPE_DOUBTS,
+        SCOPES_KEPT,
+        SCOPES_BEHIND,
+        SCOPES_RESTORED,
+    ),
     *(SCOPE_WRITES, SCOPE_WRITE_SECONDS, SCOPE_ROWS, SCOPE_ROWS_COMPRESSED),
     *(SCOPE_FILE_ERRORS, SCOPE_FILE_FAILING, PROMOTIONS),
     *(GTIDS_TRACKED, REQUIRED_UNKNOWN, UNLOGGED, VIEWS_ASKED, UNKNOWN_ENCODINGS),

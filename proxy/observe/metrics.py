@@ -172,6 +172,10 @@ class Metrics:
         self._values[families.SCOPES.name][()] = alive
         self._values[families.SCOPES_EVICTED.name][()] = evicted
 
+    def read_behind_another_connection(self) -> None:
+        """Count a connection that may have missed what another one of its user wrote."""
+        self._add(families.BEHIND_ANOTHER, ())
+
     def scopes_shared(self, overflowed: int, torn: int) -> None:
         """Say how often workers could not tell each other what a scope requires, so far."""
         self._values[families.SCOPE_DOUBTS.name][("room",)] = overflowed

@@ -26,6 +26,9 @@ _UNITS: Final = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0}
 REMEMBERING: Final = (Level.MONOTONIC_READS, Level.READ_ALL_WRITES)
 """Levels at which a read must not be older than what was seen before."""
 
+OF_SCOPE: Final = (Level.READ_OWN_WRITES, *REMEMBERING)
+"""Levels at which the scope says what a read must see."""
+
 
 class SettingError(ValueError):
     """A setting that is not known, or a value that it cannot have; the message says what can."""

@@ -114,6 +114,14 @@ def test_check_prints_what_would_run_without_secrets(
     assert ran == []
 
 
+@pytest.mark.parametrize(("scope", "notes"), [("connection", 1), ("user", 0)])
+def test_check_says_what_the_default_scope_leaves_out(
+    capsys: pytest.CaptureFixture[str], scope: str, notes: int
+) -> None:
+    assert cli.main(["check", "--primary", "db1", "--replicas", "db2", "--scope", scope]) == 0
+    assert capsys.readouterr().err.count("tidegate: note: ") == notes
+
+
 def test_check_looks_into_certificates(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "x.pem").write_text("nothing")
     pair = [

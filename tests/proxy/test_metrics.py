@@ -83,6 +83,7 @@ def exercise(metrics: Metrics) -> None:
     metrics.errant_gtids("db2:1", 1)
     metrics.filtered("db2:1", lacking=True)
     metrics.scopes(4, 5)
+    metrics.read_behind_another_connection()
     metrics.scopes_shared(1, 2)
     metrics.scopes_kept(3, 1)
     metrics.scopes_restored(2, 1)
