@@ -7,8 +7,9 @@ the write, or another set with it, was answered.* Each such pair of two clocks b
 ahead of the other (`_bounds`). Only what one primary said in one incarnation is compared: a later
 one may have lost transactions, and given their numbers to others.
 
-*Statements are numbered as they end*, so `ended_us` that falls along `seq` is a clock set back. The
-records behind such a step have a clock of their own here.
+*Statements are numbered as they end*, so `ended_us` that falls along `seq` is a clock set back; and
+so is a statement that ends before it began. The records behind such a step have a clock of their
+own here.
 
 From the bounds `clock_offsets` finds what each clock is ahead, and how far that may be off. Clocks
 that nothing contradicts count as agreeing. A proxy's workers share one, if they ran at one time.
@@ -31,8 +32,16 @@ from spark_jobs.schema import CLOCKS, NUMBERED, RUN
 _STEPS: Final = 16
 """Falls of one run's times beyond which its records are taken to be in another order."""
 
+_FALLS: Final = 1024
+"""Falls of one run's times that are looked at; one step shows as many as were in flight."""
+
+_IN_FLIGHT_US: Final = 1_000_000
+"""What began so soon behind the latest time before a step may have begun before the step."""
+
 _TOLD: Final = 6
 """Clocks that the report's sentence names; the table has all."""
+
+_BEGUN: Final = ("arrived_us", "dispatched_us")
 
 _Run = tuple[str, int, str]
 
@@ -41,9 +50,9 @@ class Step(NamedTuple):
     """A run's clock was set back.
 
     Attributes:
-        after: `seq` of the last statement before it.
-        seq: of the first statement behind it.
-        from_us: end of the last statement before it.
+        after: `seq` of the last statement that ended before it; 0 if none did.
+        seq: of the first statement that ended behind it.
+        from_us: the latest time before it: end of the one, or begin of the other.
         to_us: end of the first statement behind it.
     """
 
@@ -51,6 +60,24 @@ class Step(NamedTuple):
     seq: int
     from_us: int
     to_us: int
+
+
+class Fall(NamedTuple):
+    """A statement that ended before the one before it did, or before it began.
+
+    Attributes:
+        after: `seq` of the statement that ended before it; 0 if none did.
+        seq: its own.
+        last_us: end of the one before it; 0 if there is none.
+        begun_us: when it began.
+        ended_us: when it ended.
+    """
+
+    after: int
+    seq: int
+    last_us: int
+    begun_us: int
+    ended_us: int
 
 
 class Clock(NamedTuple):
@@ -145,7 +172,7 @@ def learn(records: DataFrame) -> Clocks:
         .agg(
             fn.min("ended_us").alias("from_us"),
             fn.max("ended_us").alias("to_us"),
-            fn.count_if(fn.col("ended_us") < fn.col("since_us")).alias("falls"),
+            fn.count_if(fn.col("ended_us") < fn.greatest("since_us", *_BEGUN)).alias("falls"),
             fn.count("*").alias("records"),
         )
         .collect()
@@ -199,20 +226,60 @@ def _behind(steps: Sequence[Step]) -> Column:
 def _steps(records: DataFrame) -> dict[_Run, list[Step]]:
     """Where a run's clock was set back."""
     in_run = Window.partitionBy(*RUN).orderBy("seq")
+    before = in_run.rowsBetween(Window.unboundedPreceding, -1)
+    since = Window.partitionBy(*RUN, "after").orderBy("seq")
+    statement, ended = fn.col("kind") == "statement", fn.col("ended_us")
+    newest = fn.max(fn.struct(ended, "seq")).over(since.rowsBetween(Window.unboundedPreceding, -1))
     fallen = (
-        records.where(fn.col("kind") == "statement")
-        .select(*RUN, "seq", "ended_us")
-        .withColumns({"after": fn.lag("seq").over(in_run), "from": fn.lag("ended_us").over(in_run)})
-        .where(fn.col("ended_us") < fn.col("from"))
-        .withColumn("place", fn.row_number().over(in_run))
-        .where(fn.col("place") <= _STEPS + 1)
-    )
-    found: defaultdict[_Run, list[Step]] = defaultdict(list)
-    for row in fallen.orderBy(*RUN, "seq").collect():
-        found[row.proxy, row.worker, row.run].append(
-            Step(row.after, row.seq, row["from"], row.ended_us)
+        records.select(*RUN, "seq", "ended_us", fn.greatest(*_BEGUN).alias("begun_us"), "kind")
+        .withColumns(
+            {
+                "after": fn.last(fn.when(statement, fn.col("seq")), True).over(before),
+                "last_us": fn.last(fn.when(statement, ended), True).over(before),
+            }
         )
-    return {run: its for run, its in found.items() if len(its) <= _STEPS}
+        .withColumn("proof", newest)
+        .where(
+            (ended < fn.col("begun_us"))
+            | (statement & (ended < fn.greatest("last_us", "proof.ended_us")))
+        )
+        .withColumn("place", fn.row_number().over(in_run))
+        .where(fn.col("place") <= _FALLS)
+    )
+    found: defaultdict[_Run, list[Fall]] = defaultdict(list)
+    for row in fallen.orderBy(*RUN, "seq").collect():
+        after, last_us = row.after or 0, row.last_us or 0
+        if row.proof is not None:
+            after, last_us = later(
+                (after, last_us), row.proof.seq, row.proof.ended_us, row.ended_us
+            )
+        fall = Fall(after, row.seq, last_us, row.begun_us, row.ended_us)
+        found[row.proxy, row.worker, row.run].append(fall)
+    return {run: steps for run, falls in found.items() if len(steps := stepped(falls)) <= _STEPS}
+
+
+def later(before: tuple[int, int], seq: int, proof_us: int, ended_us: int) -> tuple[int, int]:
+    """`seq` and end of what ended last before a step: this, or a proof that came behind it.
+
+    Proofs are not always numbered as they end, but what one follows by its number ended before it
+    was entered.
+    """
+    return (seq, max(before[1], proof_us)) if proof_us > ended_us else before
+
+
+def stepped(falls: Iterable[Fall]) -> list[Step]:
+    """The steps of one run's clock; statements that were in flight at one show the same step."""
+    found: list[Step] = []
+    for it in falls:
+        last = found[-1] if found else None
+        if last is not None:
+            in_flight = it.ended_us >= it.last_us and it.begun_us <= last.from_us + _IN_FLIGHT_US
+            # A proof showed the step already that lies behind the statement before this one.
+            if in_flight or it.after < last.seq:
+                found[-1] = last._replace(from_us=max(last.from_us, it.last_us, it.begun_us))
+                continue
+        found.append(Step(it.after, it.seq, max(it.last_us, it.begun_us), it.ended_us))
+    return found
 
 
 def _number(spans: dict[_Run, Row], steps: dict[_Run, list[Step]]) -> dict[_Run, list[int]]:

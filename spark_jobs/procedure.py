@@ -14,7 +14,17 @@ from pyspark.sql import functions as fn
 
 from spark_jobs.ordered_pass import ordered_pass
 from spark_jobs.promise import CLUSTER_LEVELS, SEEN_LEVELS
-from spark_jobs.run_procedure import ANSWERED, ASKED, CLAIMED, LOST, READ, TOLD, Event, Procedure
+from spark_jobs.run_procedure import (
+    ANSWERED,
+    ASKED,
+    CLAIMED,
+    LOST,
+    READ,
+    TAIL_US,
+    TOLD,
+    Event,
+    Procedure,
+)
 from spark_jobs.schema import LAPSED, NUMBERED, PROCEDURE, RUN
 
 _ORDER: Final = ("at_us", "what", "worker", "run", "seq")
@@ -127,7 +137,20 @@ def events(records: DataFrame, error_us: Column) -> DataFrame:
     rest = told.where(~fn.col("what").isin(CLAIMED, ANSWERED))
     names = Event._fields
     return (
-        rest.select(*names).unionByName(claims.select(*names)).unionByName(answers.select(*names))
+        rest.select(*names)
+        .unionByName(claims.select(*names))
+        .unionByName(answers.select(*names))
+        .unionByName(_ends(records), allowMissingColumns=True)
+        .select(*names)
+    )
+
+
+def _ends(records: DataFrame) -> DataFrame:
+    """Where runs end: a crash may have taken what they were told last."""
+    return (
+        records.groupBy(*RUN)
+        .agg(fn.max("seq").alias("seq"), fn.max("ended_us").alias("at_us"))
+        .withColumns({"what": fn.lit(LOST), "until_us": fn.col("at_us") + TAIL_US})
     )
 
 

@@ -15,10 +15,10 @@ from spark_jobs.verdict import Lapse
 LOST, TOLD, CLAIMED, ANSWERED, ASKED, READ = range(6)
 """What happened; at one microsecond in this order.
 
-LOST: from then on until `until_us` records of a run are missing from the log. TOLD: a primary told
-its whole set. CLAIMED: a server said that it has a set. ANSWERED: a statement showed something and
-no set. ASKED: a server was asked for its whole set, which `gtids` has. READ: a read was sent to a
-replica, on the proof `gtids`; `shown` is the whole set in its answer.
+LOST: from then on until `until_us` records of a run are missing from the log, or may be. TOLD: a
+primary told its whole set. CLAIMED: a server said that it has a set. ANSWERED: a statement showed
+something and no set. ASKED: a server was asked for its whole set, which `gtids` has. READ: a read
+was sent to a replica, on the proof `gtids`; `shown` is the whole set in its answer.
 """
 
 _SETS: Final = 20_000
@@ -26,6 +26,12 @@ _SETS: Final = 20_000
 
 _FEW: Final = 4
 """Sets that are tried from either end: the oldest is the smallest, unless the primary changed."""
+
+_MANY: Final = 256
+"""Sets that are tried from the oldest on where a clock was set back: no order is certain there."""
+
+TAIL_US: Final = 10_000_000
+"""How long what a run was told may be missing behind its last record: a crash took it."""
 
 _GAPS: Final = 10_000
 """Answers with gaps that are remembered until the log's end shows whether they are holes."""
@@ -91,6 +97,7 @@ class Procedure:
         self._asked_us: list[int] = []
         self._sets: list[str] = []
         self._forgotten_us = -1
+        self._unsteady = False
         self._primary = GtidSet()
         self._claims: defaultdict[_Server, _Claims] = defaultdict(_Claims)
         self._answered: defaultdict[tuple[str, object], dict[object, int]] = defaultdict(dict)
@@ -128,6 +135,8 @@ class Procedure:
 
     def _remember(self, it: Event, gtids: GtidSet) -> None:
         self._primary.update(gtids)
+        # Clocks that may be wrong let it be asked for after it was told.
+        self._unsteady |= it.asked_us > it.at_us
         place = bisect_left(self._asked_us, it.asked_us)
         self._asked_us.insert(place, it.asked_us)
         self._sets.insert(place, it.gtids or "")
@@ -160,7 +169,9 @@ class Procedure:
         if since_us <= max(self._forgotten_us, self._lost_us):
             return
         first = bisect_left(self._asked_us, since_us)
-        tried = [*self._sets[first : first + _FEW], *self._sets[first:][-_FEW:]]
+        few = _MANY if self._unsteady else _FEW
+        last = max(first + few, len(self._sets) - _FEW)
+        tried = [*self._sets[first : first + few], *self._sets[last:]]
         if not any(proof.covers(parse(gtids)) for gtids in tried):
             lacking = parse(tried[0]).minus(proof, _MOST) if tried else GtidSet()
             yield _lapsed(it, it.seq, lapse, lacking)

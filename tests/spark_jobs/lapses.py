@@ -12,6 +12,7 @@ from spark_jobs.run_procedure import (
     CLAIMED,
     LOST,
     READ,
+    TAIL_US,
     TOLD,
     Event,
     Lapsed,
@@ -42,9 +43,14 @@ def plant(lapse: Lapse, runs: Iterable[Run], random: Random, most: int) -> Plant
 def _not_asked(records: list[Record], random: Random, most: int) -> list[Record]:
     """The question had been sent before the read arrived, or longer ago than its bound."""
     asked = [_us(it, "dispatched_us") for it in records if _whole(it, "primary")]
+    until_us = _until_us(records)
     spoilt = []
     for level in CLUSTER_LEVELS:
-        reads = [it for it in records if it["level"] == level and _relies(it)]
+        reads = [
+            it
+            for it in records
+            if it["level"] == level and _relies(it) and _us(it, "dispatched_us") < until_us
+        ]
         for it in random.sample(reads, min(most, len(reads))):
             newest_us = max(us for us in asked if us <= _us(it, "dispatched_us"))
             if level == "STRONG" or newest_us >= _us(it, "arrived_us"):
@@ -58,6 +64,7 @@ def _not_asked(records: list[Record], random: Random, most: int) -> list[Record]
 def _left(records: list[Record], random: Random, most: int) -> list[Record]:
     """The answer before, another server's, had no set."""
     asked = [_us(it, "dispatched_us") for it in records if _whole(it, "primary")]
+    until_us = _until_us(records)
     newest: dict[object, Record] = {}
     pairs = []
     for it in records:
@@ -65,7 +72,8 @@ def _left(records: list[Record], random: Random, most: int) -> list[Record]:
         if _relies(it) and it["level"] in SEEN_LEVELS and before is not None:
             since, until = _us(before, "ended_us"), _us(it, "dispatched_us")
             alike = before["server"] == it["server"] or before["class"] != "read"
-            if not alike and before["observed"] and not any(since <= us <= until for us in asked):
+            unasked = not any(since <= us <= until for us in asked)
+            if not alike and before["observed"] and unasked and until < until_us:
                 pairs.append((before, it))
         if it["kind"] == "statement":
             newest[it["session"]] = it
@@ -84,6 +92,7 @@ def _leaves(it: Record, before: Record, records: list[Record]) -> bool:
     return (
         it["level"] in SEEN_LEVELS
         and _relies(it)
+        and until < _until_us(records)
         and it[name] == before[name]
         and (it["server_uuid"], it["incarnation"]) != (before["server_uuid"], before["incarnation"])
         and since <= _us(it, "arrived_us")
@@ -94,6 +103,14 @@ def _leaves(it: Record, before: Record, records: list[Record]) -> bool:
             and GtidSet.parse(_whole(told, "primary") or "") <= GtidSet.parse(str(it["proof_set"]))
         )
     )
+
+
+def _until_us(records: list[Record]) -> int:
+    """When a proxy's first run ends: it may have been told more, and crashed."""
+    ends: defaultdict[object, int] = defaultdict(int)
+    for it in records:
+        ends[it["worker"], it["run"]] = max(ends[it["worker"], it["run"]], _us(it, "ended_us"))
+    return min(ends.values())
 
 
 def _contradicted(records: list[Record], random: Random, most: int) -> list[Record]:
@@ -161,6 +178,14 @@ def lapses(
 
 
 def _events(records: list[Record], error_us: int) -> Iterator[Event]:
+    newest: dict[object, Record] = {}
+    for it in records:
+        run = it["worker"], it["run"]
+        if run not in newest or _us(it, "ended_us") >= _us(newest[run], "ended_us"):
+            newest[run] = it
+    for it in newest.values():
+        ended = _us(it, "ended_us")
+        yield _event(it, LOST, ended, "")._replace(until_us=ended + TAIL_US)
     for it in records:
         if it.get("missing"):
             yield _event(it, LOST, _us(it, "since_us"), "")

@@ -8,7 +8,16 @@ pytest.importorskip("pyspark")
 
 from spark_jobs.findings import VIOLATED, Findings
 from spark_jobs.row import Row
-from spark_jobs.run_procedure import ANSWERED, ASKED, CLAIMED, READ, TOLD, Event, Procedure
+from spark_jobs.run_procedure import (
+    ANSWERED,
+    ASKED,
+    CLAIMED,
+    LOST,
+    READ,
+    TOLD,
+    Event,
+    Procedure,
+)
 from spark_jobs.verdict import Lapse
 from tests.spark_jobs.lapses import lapses, plant
 from tests.spark_jobs.routing_log import UUID
@@ -74,6 +83,26 @@ def test_of_questions_that_cross_any_will_do() -> None:
     proxy.told(10, 15, f"{P}:1-5")
     proxy.add(READ, 20, f"{P}:1-5", arrived_us=10)
     assert proxy.end() == []
+
+
+@pytest.mark.parametrize(("error_us", "found"), [(0, 1), (40, 0)])
+def test_where_no_order_is_certain_any_set_will_do(error_us: int, found: int) -> None:
+    # As `procedure.events` puts them where times may be wrong.
+    proxy = Proxy()
+    for number in range(20):
+        gtids = f"{P}:1-5" if number == 10 else f"{P}:1-6"
+        proxy.told(10 + number + 2 * error_us, 30 + number - error_us, gtids)
+    proxy.add(READ, 60, f"{P}:1-5", arrived_us=10)
+    assert len(proxy.end()) == found
+
+
+def test_a_crash_may_have_taken_what_another_worker_was_told() -> None:
+    proxy = Proxy()
+    proxy.told(4, 5, f"{P}:1-5")
+    proxy.add(LOST, 8, "", until_us=30, worker=1, run="b1")
+    proxy.add(READ, 20, f"{P}:1-5", arrived_us=10)
+    proxy.add(READ, 50, f"{P}:1-5", arrived_us=40)
+    assert proxy.end() == [(Lapse.NOT_ASKED, 50, "")]
 
 
 @pytest.mark.parametrize(

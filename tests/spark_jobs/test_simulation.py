@@ -15,6 +15,7 @@ from spark_jobs.verdict import Finding, Lapse, Verdict
 from tests.spark_jobs.lapses import plant
 from tests.spark_jobs.routing_log import UUID, Run, save
 from tests.spark_jobs.simulation import PROMISES, Simulation
+from tests.spark_jobs.test_many_seeds import CLEAN, simulated
 from tests.spark_jobs.without_spark import Key, Said, audit
 
 if TYPE_CHECKING:
@@ -215,3 +216,25 @@ def test_what_was_left_out_is_found(spark: "SparkSession", tmp_path: Path) -> No
     assert set(planted.values()) == {lapse.value for lapse in Lapse}
     first = procedure.examples(found, 1).collect()
     assert {row.finding: row.lapses for row in first} == Counter(planted.values())
+
+
+def test_clocks_set_back_and_torn_ends_are_told_apart_as_without_spark(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    # Their steps show by begins and by proofs; 263 lacks a question that a crash took.
+    from spark_jobs import clocks, ingest, procedure
+
+    for kind, seed in (("set back", 846), ("set back", 862), ("set back", 504), ("cut", 263)):
+        log = simulated(seed, 300)
+        CLEAN[kind](log, Random(seed))
+        for path in save(tmp_path / "log", *log.runs):
+            path.write_text(own(seed, path.read_text()))
+    (tmp_path / "scratch").mkdir()
+    parsed = ingest.parse(ingest.read(spark, find_segments(tmp_path / "log", tmp_path / "scratch")))
+    records = ingest.number(parsed).persist()
+    found = clocks.learn(records)
+    alone = audit(logged(tmp_path / "log"))
+    assert {it.proxy for it in found.found} == alone.clocks != set()
+    assert found.error_us == alone.error_us
+    timed = found.corrected(records)
+    assert procedure.transform(timed, found.error_us, found.unsteady).count() == 0

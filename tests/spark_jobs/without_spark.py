@@ -141,12 +141,20 @@ def _clocks(records: Sequence[Record]) -> clocks.Clocks:
     }
     steps = {}
     for run, its in by_run.items():
-        statements = [it for it in its if it["kind"] == "statement"]
-        found = [
-            clocks.Step(_us(a, "seq"), _us(b, "seq"), _us(a, "ended_us"), _us(b, "ended_us"))
-            for a, b in pairwise(statements)
-            if _us(b, "ended_us") < _us(a, "ended_us")
-        ]
+        falls = []
+        before, proof = (0, 0), (0, 0)
+        for it in its:
+            seq, ended = _us(it, "seq"), _us(it, "ended_us")
+            begun = max(_us(it, "arrived_us"), _us(it, "dispatched_us"))
+            statement = it["kind"] == "statement"
+            if ended < begun or (statement and ended < max(before[1], proof[0])):
+                after, last_us = clocks.later(before, proof[1], proof[0], ended)
+                falls.append(clocks.Fall(after, seq, last_us, begun, ended))
+            if statement:
+                before, proof = (seq, ended), (0, 0)
+            else:
+                proof = max(proof, (ended, seq))
+        found = clocks.stepped(falls)
         if found and len(found) <= clocks._STEPS:
             steps[run] = found
     numbers = clocks._number(spans, steps)  # type: ignore[arg-type]  # as much of a Row as is read
