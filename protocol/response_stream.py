@@ -36,6 +36,7 @@ from protocol.constants import (
     SESSION_STATE_CHANGED,
 )
 from protocol.errors import MalformedPacketError
+from protocol.ok_packet import head, string
 from protocol.session_track import names_gtids
 from protocol.wire import Reader
 
@@ -379,22 +380,21 @@ class ResponseStream:
             self._finish()
 
     def _ok(self, payload: bytes) -> None:
-        reader = Reader(payload)
-        reader.u8()
-        affected = reader.lenenc_int()
-        reader.lenenc_int()
-        self.status = reader.u16()
-        self.warnings = reader.u16()
+        ok = head(payload)
+        self.status = ok.status
+        self.warnings = ok.warnings
         info = b""
         block = b""
-        changed = self.status & SESSION_STATE_CHANGED
-        if self._session_track and (changed or affected) and reader.remaining:
-            info = reader.lenenc_bytes()
+        changed = ok.status & SESSION_STATE_CHANGED
+        if self._session_track and (changed or ok.affected) and len(payload) > ok.end:
+            begin, end = string(payload, ok.end)
+            info = payload[begin:end]
             if changed:
-                block = reader.lenenc_bytes()
+                begin, end = string(payload, end)
+                block = payload[begin:end]
                 self.session_states.append(block)
-        if affected and not names_gtids(block):
-            self.unnamed.append((self.status, info))
+        if ok.affected and not names_gtids(block):
+            self.unnamed.append((ok.status, info))
 
     def _column_count(self, payload: bytes) -> None:
         if len(payload) == 1 and 0 < payload[0] < 0xFB and not self._metadata_flag:

@@ -286,6 +286,9 @@ def _span(block: bytes, at: int) -> tuple[int, int, int]:
 
 def _decode_gtids(entity: bytes, near: GtidSet | None) -> GtidSet | int:
     """The GTIDs, or the specification number of their unknown encoding."""
+    # Nearly all are a short text in the one encoding that servers use.
+    if len(entity) > 1 and entity[0] == TEXT_ENCODING and entity[1] == len(entity) - 2 < _LONGER:
+        return _parse_text(entity[2:], near)
     reader = Reader(entity)
     specification = reader.lenenc_int()
     encoding = GTID_ENCODINGS.get(specification)
@@ -294,7 +297,18 @@ def _decode_gtids(entity: bytes, near: GtidSet | None) -> GtidSet | int:
     try:
         return encoding.decode(reader.rest(), near)
     except MalformedGtidSetError as error:
-        raise MalformedPacketError(f"a GTID tracker holds no GTID set: {error}") from error
+        raise _no_set(error) from error
+
+
+def _parse_text(text: bytes, near: GtidSet | None) -> GtidSet:
+    try:
+        return GtidSet.parse(text, near)
+    except MalformedGtidSetError as error:
+        raise _no_set(error) from error
+
+
+def _no_set(error: MalformedGtidSetError) -> MalformedPacketError:
+    return MalformedPacketError(f"a GTID tracker holds no GTID set: {error}")
 
 
 def _encode_text(gtids: GtidSet) -> bytes:

@@ -6,9 +6,10 @@ everything else passes as it came.
 """
 
 from protocol.constants import SESSION_STATE_CHANGED, Capability
+from protocol.ok_packet import head, string
 from protocol.response_stream import ResponseStream
 from protocol.session_track import retain
-from protocol.wire import Reader, lenenc_bytes
+from protocol.wire import lenenc_bytes
 
 
 class TrackerView:
@@ -58,19 +59,15 @@ class TrackerView:
 
     def _rewritten(self, payload: bytes) -> bytes:
         """The OK packet as the client is to see it (fact 1.1)."""
-        reader = Reader(payload)
-        reader.u8()
-        reader.lenenc_int()
-        reader.lenenc_int()
-        place = len(payload) - reader.remaining
-        status = reader.u16()
-        warnings = reader.take(2)
-        info = reader.lenenc_bytes()
-        block = reader.lenenc_bytes()
+        ok = head(payload)
+        info_begin, info_end = string(payload, ok.end)
+        begin, end = string(payload, info_end)
+        block = payload[begin:end]
         kept = retain(block, self.trackers, self._variables) if self._session_track else b""
         if kept:
             if kept == block:
                 return payload
-            return payload[: place + 4] + lenenc_bytes(info) + lenenc_bytes(kept)
-        plain = (status & ~SESSION_STATE_CHANGED).to_bytes(2, "little")
-        return payload[:place] + plain + warnings + (lenenc_bytes(info) if info else b"")
+            return payload[:info_end] + lenenc_bytes(kept)
+        plain = (ok.status & ~SESSION_STATE_CHANGED).to_bytes(2, "little")
+        info = payload[ok.end : info_end] if info_end > info_begin else b""
+        return payload[: ok.place] + plain + payload[ok.place + 2 : ok.end] + info
