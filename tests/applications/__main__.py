@@ -1,0 +1,49 @@
+"""Run small applications on common frameworks, by the recipes of docs/applications.md.
+
+Each is fetched by pip or npm into .cache/clients, and run at a real primary with two replicas, once
+as they are and once one second late, through Tidegate with scope `user`. A recipe has to bring 90%
+of the reads to replicas that are not late, and no page may lack what was written before it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from tests.applications.recipes import recipes
+from tests.applications.runs import Seen, run, table
+from tests.clients.suite import PASSWORD, USER
+from tests.real_mysql.cluster import Cluster, find_mysqld
+
+_SHARE = 0.9
+
+
+def main() -> int:
+    """Run them all and print a table; 1 if a recipe does not do what the page says."""
+    parser = argparse.ArgumentParser(prog="python -m tests.applications", description=__doc__)
+    parser.add_argument("framework", nargs="*", help="all without it")
+    chosen = parser.parse_args().framework
+    mysqld = find_mysqld()
+    if mysqld is None:
+        parser.error("no mysqld 9: run scripts/install-mysql, or name one in TIDEGATE_MYSQLD")
+    seen: list[Seen] = []
+    with Cluster(mysqld) as cluster:
+        cluster.primary.query(f"CREATE USER {USER}@'%' IDENTIFIED BY '{PASSWORD}'")
+        cluster.primary.query(f"GRANT ALL ON *.* TO {USER}@'%'")
+        for recipe in recipes():
+            if not chosen or recipe.framework in chosen:
+                for lateness in (0, 1):
+                    seen.append(run(cluster, recipe, lateness))
+                    print(f"{recipe.framework}, {recipe.what}: {seen[-1].share:.0%}", flush=True)
+    print(table(seen))
+    wrong = [one for one in seen if one.stale or (_must(one) and one.share < _SHARE)]
+    sys.stderr.writelines(f"{one.recipe.framework}, {one.recipe.what}: wrong\n" for one in wrong)
+    return 1 if wrong else 0
+
+
+def _must(one: Seen) -> bool:
+    return one.recipe.is_recommended and not one.lateness
+
+
+if __name__ == "__main__":
+    sys.exit(main())
