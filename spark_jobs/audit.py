@@ -101,7 +101,7 @@ def judge(
 
     stage("reading records and what primaries said")
     whole = log.parsed.where("fault is null")
-    many = whole.limit(MANY).count() == MANY
+    many = whole.count() >= MANY
     kept: list[DataFrame] = []
     numbered = ingest.number(whole, kept)
     if not many:
@@ -114,7 +114,8 @@ def judge(
     judged = consistency_audit.transform(timed, history, error_us, log.period, found.unsteady)
     judged.write.mode("overwrite").parquet(str(out / "reads"))
     judged = spark.read.parquet(str(out / "reads"))
-    lapsed = during(procedure.transform(timed, error_us, found.unsteady), "arrived_us")
+    lapsed = procedure.transform(timed, error_us, found.unsteady, history)
+    lapsed = during(lapsed, "arrived_us")
     lapsed.write.mode("overwrite").parquet(str(out / "procedure"))
     lapsed = spark.read.parquet(str(out / "procedure"))
     stage("summing up")

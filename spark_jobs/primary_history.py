@@ -24,7 +24,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
 from spark_jobs import clusters
-from spark_jobs.columns import calm, facts
+from spark_jobs.columns import calm, evidence, facts
 from spark_jobs.columns.facts import Facts
 from spark_jobs.ordered_pass import ordered_pass
 from spark_jobs.schema import LOST, PAST, RUN
@@ -104,6 +104,7 @@ class History:
             RUN and server_uuid.
         past: PAST.
         facts: what columns need; None if the judge is to say it all.
+        weighed: `columns.evidence.weighed` of the same records; None if `facts` is.
         kept: what is kept for this history's sake, until `release`.
     """
 
@@ -115,6 +116,7 @@ class History:
     successions: Mapping[tuple[object, ...], int]
     past: DataFrame = field(repr=False)
     facts: Facts | None = None
+    weighed: DataFrame | None = field(default=None, repr=False)
     kept: list[DataFrame] = field(default_factory=list, repr=False)
 
     def release(self) -> None:
@@ -136,6 +138,7 @@ def learn(records: DataFrame, clock_error_us: int = 0, *, plainly: bool = False)
     known, unplaced = clusters.find(records)
     told = facts.learn(records, known) if plainly and not clock_error_us else None
     past = transform(records, known, unplaced, clock_error_us, told).persist()
+    weighed = None if told is None else evidence.weighed(records, known, told).persist()
     terms: defaultdict[str, list[Term]] = defaultdict(list)
     confirmations: defaultdict[tuple[str, str | None], list[Confirmation]] = defaultdict(list)
     gaps: defaultdict[tuple[str, str], list[tuple[int, int | None]]] = defaultdict(list)
@@ -164,6 +167,8 @@ def learn(records: DataFrame, clock_error_us: int = 0, *, plainly: bool = False)
         successions=successions,
         past=past,
         facts=told,
+        weighed=weighed,
+        kept=[] if weighed is None else [weighed],
     )
 
 

@@ -9,29 +9,24 @@ rules are `run_procedure.Procedure`'s, who goes through each proxy's records in 
 from collections.abc import Collection
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as fn
 
+from spark_jobs import procedure_events
+from spark_jobs.columns import steps
 from spark_jobs.ordered_pass import ordered_pass
-from spark_jobs.promise import CLUSTER_LEVELS, SEEN_LEVELS
-from spark_jobs.run_procedure import (
-    ANSWERED,
-    ASKED,
-    CLAIMED,
-    LOST,
-    READ,
-    TAIL_US,
-    TOLD,
-    Event,
-    Procedure,
-)
+from spark_jobs.primary_history import History
+from spark_jobs.run_procedure import Procedure
 from spark_jobs.schema import LAPSED, NUMBERED, PROCEDURE, RUN
 
 _ORDER: Final = ("at_us", "what", "worker", "run", "seq")
 
 
 def transform(
-    records: DataFrame, clock_error_us: int = 0, unsteady: Collection[str] = ()
+    records: DataFrame,
+    clock_error_us: int = 0,
+    unsteady: Collection[str] = (),
+    history: History | None = None,
 ) -> DataFrame:
     """Look for what was left out.
 
@@ -39,13 +34,22 @@ def transform(
         records: NUMBERED without repeats.
         clock_error_us: by how much records may be out of order, µs.
         unsteady: the proxies of which they may.
+        history: the primary's, of the same records. If columns may be used, this runs jobs, and
+            keeps what they find with it.
 
     Returns:
         PROCEDURE.
     """
     numbered = records.select(NUMBERED.names)
     error_us = fn.when(fn.col("proxy").isin(*unsteady), clock_error_us).otherwise(0)
-    lapsed = ordered_pass(events(numbered, error_us), ("proxy",), _ORDER, Procedure, LAPSED)
+    if history is not None and history.facts is not None and not clock_error_us:
+        told = steps.suspect(records, history, history.facts)
+        if told is None:
+            return records.sparkSession.createDataFrame([], PROCEDURE)
+    else:
+        told = procedure_events.happened(numbered, error_us)
+    events = procedure_events.needed(told, numbered)
+    lapsed = ordered_pass(events, ("proxy",), _ORDER, Procedure, LAPSED)
     return fn.broadcast(lapsed).join(numbered, [*RUN, "seq"]).select(PROCEDURE.names)
 
 
@@ -68,94 +72,4 @@ def examples(found: DataFrame, most: int) -> DataFrame:
         .where(fn.col("place") <= most)
         .orderBy("finding", "place")
         .select(*PROCEDURE.names, "lapses")
-    )
-
-
-def events(records: DataFrame, error_us: Column) -> DataFrame:
-    """What of the records a proxy's procedure is judged by.
-
-    Args:
-        records: NUMBERED.
-        error_us: by how much the times of one may be off. They are taken as they speak for the
-            proxy.
-
-    Returns:
-        The columns of `run_procedure.Event`.
-    """
-    statement, kind = fn.col("kind") == "statement", fn.col("kind")
-    role, level, proof = fn.col("role"), fn.col("level"), fn.col("proof")
-    observed, whole = fn.col("observed"), fn.col("whole")
-    sent, ended = fn.col("dispatched_us"), fn.col("ended_us")
-    on_replica, ok = role.eqNullSafe("replica"), fn.col("outcome") == "ok"
-    probed = fn.when((kind == "proof") & (proof == "probed"), fn.col("proof_set")).when(
-        statement & (observed != ""), observed
-    )
-    strict = level.isin(*CLUSTER_LEVELS, *SEEN_LEVELS)
-    waited = (proof == "waited") & fn.col("proof_set").isNotNull()
-    answered_us = fn.when(statement, sent + fn.col("wait_us")).otherwise(ended)
-    shows = statement & (fn.col("class") == "read") & ok & (observed == "") & role.isNotNull()
-    happened = fn.array(
-        _event(fn.col("missing") > 0, LOST, fn.col("since_us"), fn.lit("")),
-        _event(whole.isNotNull(), TOLD, ended - error_us, whole),
-        _event(on_replica & waited, CLAIMED, answered_us, fn.col("proof_set")),
-        _event(on_replica & probed.isNotNull(), CLAIMED, ended, probed),
-        _event(on_replica & probed.isNotNull(), ASKED, fn.least(sent, ended) - error_us, probed),
-        _event(shows, ANSWERED, ended + error_us, fn.lit("")),
-        _event(
-            fn.col("is_read") & on_replica & strict & proof.isin("known", "waited"),
-            READ,
-            sent,
-            fn.coalesce("proof_set", fn.lit("")),
-        ),
-    )
-    remembers = records.where(fn.col("is_read") & level.isin(*SEEN_LEVELS)).select(*RUN).distinct()
-    told = (
-        records.withColumn("asked_us", sent + 2 * error_us)
-        .withColumn("until_us", fn.greatest("since_us", "ended_us"))
-        .withColumn("shown", fn.when(ok & (observed != ""), observed))
-        .withColumn("event", fn.explode(fn.array_compact(happened)))
-        .select("*", "event.*")
-        .select(*Event._fields)
-    )
-    # A WAIT's set is told once: as many statements may wait for one.
-    first = ("proxy", "worker", "run", "server_uuid", "incarnation", "gtids", "what")
-    claims = (
-        told.where(fn.col("what") == CLAIMED)
-        .groupBy(*first)
-        .agg(
-            *(
-                fn.min_by(name, fn.struct("at_us", "seq")).alias(name)
-                for name in Event._fields
-                if name not in first
-            )
-        )
-    )
-    # Where nobody remembers what was seen, answers leave nothing open.
-    answers = told.where(fn.col("what") == ANSWERED).join(
-        fn.broadcast(remembers), [*RUN], "left_semi"
-    )
-    rest = told.where(~fn.col("what").isin(CLAIMED, ANSWERED))
-    names = Event._fields
-    return (
-        rest.select(*names)
-        .unionByName(claims.select(*names))
-        .unionByName(answers.select(*names))
-        .unionByName(_ends(records), allowMissingColumns=True)
-        .select(*names)
-    )
-
-
-def _ends(records: DataFrame) -> DataFrame:
-    """Where runs end: a crash may have taken what they were told last."""
-    return (
-        records.groupBy(*RUN)
-        .agg(fn.max("seq").alias("seq"), fn.max("ended_us").alias("at_us"))
-        .withColumns({"what": fn.lit(LOST), "until_us": fn.col("at_us") + TAIL_US})
-    )
-
-
-def _event(where: Column, what: int, at_us: Column, gtids: Column) -> Column:
-    return fn.when(
-        where,
-        fn.struct(at_us.alias("at_us"), fn.lit(what).alias("what"), gtids.alias("gtids")),
     )

@@ -61,8 +61,9 @@ def transform(records: DataFrame, history: History, facts: Facts) -> Settled:
         history: the primary's, of the same records.
         facts: of the same records.
     """
-    unbacked = evidence.unbacked(records, history, facts).persist()
-    key, claims = (*RUN, "seq"), unbacked.count()
+    key = (*RUN, "seq")
+    unbacked = evidence.found(history.weighed, evidence.CLAIMED).select(*key)
+    claims = unbacked.count()
     owing = _owing(records, history, facts)
     if claims:
         marked = unbacked.withColumn("unbacked", fn.lit(True))
@@ -75,7 +76,6 @@ def transform(records: DataFrame, history: History, facts: Facts) -> Settled:
     alone = _alone(records, history, facts)
     told = owing.select(*columns).unionAll(alone.select(*columns)).persist(StorageLevel.DISK_ONLY)
     told.count()
-    unbacked.unpersist()
     return Settled(told)
 
 

@@ -1,5 +1,6 @@
 """Columns say what the judge says, read by read."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_jobs.segments import find_segments
+from spark_jobs.verdict import Lapse
+from tests.spark_jobs.lapses import plant
 from tests.spark_jobs.routing_log import UUID, Run, save
 from tests.spark_jobs.simulation import Simulation
 
@@ -32,7 +35,7 @@ def numbered(spark: "SparkSession", tmp_path: Path, *runs: Run) -> "DataFrame":
 
 def agree(records: "DataFrame") -> dict[tuple[str, int], str | None]:
     """Judge twice and compare; of each read, what columns found, or None."""
-    from spark_jobs import consistency_audit, primary_history
+    from spark_jobs import consistency_audit, primary_history, procedure
     from spark_jobs.columns import settle
 
     told = primary_history.learn(records, plainly=True)
@@ -46,6 +49,8 @@ def agree(records: "DataFrame") -> dict[tuple[str, int], str | None]:
         tuple(row[it] for it in key): row for row in oracle
     }
     assert len(plain) == len(oracle)
+    lapses = Counter(map(repr, procedure.transform(records).collect()))
+    assert Counter(map(repr, procedure.transform(records, history=told).collect())) == lapses
     settled = settle.transform(records, told, told.facts).reads.collect()
     found = {(row.run, row.seq): row.finding for row in settled}
     return {(row.run, row.seq): found.get((row.run, row.seq)) for row in oracle}
@@ -96,6 +101,21 @@ def test_where_records_are_missing(spark: "SparkSession", tmp_path: Path, one_in
     thin(runs, one_in)
     found = agree(numbered(spark, tmp_path, *runs))
     assert {"known", "waited"} <= set(found.values())
+
+
+@pytest.mark.deep
+def test_where_steps_were_left_out(spark: "SparkSession", tmp_path: Path) -> None:
+    runs: list[Run] = []
+    for seed, lapse in enumerate((None, *Lapse), 41):
+        simulation = Simulation(seed)
+        simulation.run(600, failover=seed % 2 == 0)
+        its = simulation.finish()
+        if lapse is not None:
+            assert plant(lapse, its, Random(seed), 3)
+        for run in its:
+            move(run, f"{seed:04x}")
+        runs += its
+    agree(numbered(spark, tmp_path, *runs))
 
 
 @pytest.mark.deep

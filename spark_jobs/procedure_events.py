@@ -1,0 +1,119 @@
+"""The events of a procedure: what of a record `run_procedure.Procedure` goes through."""
+
+from collections.abc import Collection
+from functools import reduce
+from operator import or_
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as fn
+
+from spark_jobs.promise import CLUSTER_LEVELS, SEEN_LEVELS
+from spark_jobs.run_procedure import ANSWERED, ASKED, CLAIMED, LOST, READ, TAIL_US, TOLD, Event
+from spark_jobs.schema import RUN
+
+EVERY = (LOST, TOLD, CLAIMED, ANSWERED, ASKED, READ)
+
+
+def happened(
+    records: DataFrame, error_us: Column, which: Collection[int] = EVERY, *more: str
+) -> DataFrame:
+    """What of the records a proxy's procedure is judged by.
+
+    Args:
+        records: NUMBERED, and the others.
+        error_us: by how much the times of one may be off. They are taken as they speak for the
+            proxy.
+        which: what is looked for.
+        more: columns of the records that are kept.
+
+    Returns:
+        The columns of `run_procedure.Event`, and the others.
+    """
+    statement, kind = fn.col("kind") == "statement", fn.col("kind")
+    role, level, proof = fn.col("role"), fn.col("level"), fn.col("proof")
+    observed, whole = fn.col("observed"), fn.col("whole")
+    sent, ended = fn.col("dispatched_us"), fn.col("ended_us")
+    on_replica, ok = role.eqNullSafe("replica"), fn.col("outcome") == "ok"
+    probed = fn.when((kind == "proof") & (proof == "probed"), fn.col("proof_set")).when(
+        statement & (observed != ""), observed
+    )
+    strict = level.isin(*CLUSTER_LEVELS, *SEEN_LEVELS)
+    waited = (proof == "waited") & fn.col("proof_set").isNotNull()
+    answered_us = fn.when(statement, sent + fn.col("wait_us")).otherwise(ended)
+    shows = statement & (fn.col("class") == "read") & ok & (observed == "") & role.isNotNull()
+    reads = fn.col("is_read") & on_replica & strict & proof.isin("known", "waited")
+    told, proof_set, nothing = probed.isNotNull(), fn.col("proof_set"), fn.lit("")
+    events = [
+        (fn.col("missing") > 0, LOST, fn.col("since_us"), nothing),
+        (whole.isNotNull(), TOLD, ended - error_us, whole),
+        (on_replica & waited, CLAIMED, answered_us, proof_set),
+        (on_replica & told, CLAIMED, ended, probed),
+        (on_replica & told, ASKED, fn.least(sent, ended) - error_us, probed),
+        (shows, ANSWERED, ended + error_us, nothing),
+        (reads, READ, sent, fn.coalesce(proof_set, nothing)),
+    ]
+    events = [event for event in events if event[1] in which]
+    return (
+        records.where(reduce(or_, (where for where, *_ in events)))
+        .withColumn("asked_us", sent + 2 * error_us)
+        .withColumn("until_us", fn.greatest("since_us", "ended_us"))
+        .withColumn("shown", fn.when(ok & (observed != ""), observed))
+        .withColumn("event", fn.explode(fn.array_compact(fn.array(*map(_event, events)))))
+        .select("*", "event.*")
+        .select(*Event._fields, *more)
+    )
+
+
+def needed(events: DataFrame, records: DataFrame) -> DataFrame:
+    """Leave out what says nothing new, and say where runs end.
+
+    Args:
+        events: columns of `run_procedure.Event`.
+        records: NUMBERED, which they are of.
+    """
+    what, names = fn.col("what"), Event._fields
+    remembers = (
+        records.where(fn.col("is_read") & fn.col("level").isin(*SEEN_LEVELS))
+        .select(*RUN)
+        .distinct()
+    )
+    # A WAIT's set is told once: as many statements may wait for one.
+    first = ("proxy", "worker", "run", "server_uuid", "incarnation", "gtids", "what")
+    claims = (
+        events.where(what == CLAIMED)
+        .groupBy(*first)
+        .agg(
+            *(
+                fn.min_by(name, fn.struct("at_us", "seq")).alias(name)
+                for name in names
+                if name not in first
+            )
+        )
+    )
+    # Where nobody remembers what was seen, answers leave nothing open.
+    answers = events.where(what == ANSWERED).join(fn.broadcast(remembers), [*RUN], "left_semi")
+    rest = events.where(~what.isin(CLAIMED, ANSWERED))
+    return (
+        rest.select(*names)
+        .unionByName(claims.select(*names))
+        .unionByName(answers.select(*names))
+        .unionByName(_ends(records), allowMissingColumns=True)
+        .select(*names)
+    )
+
+
+def _ends(records: DataFrame) -> DataFrame:
+    """Where runs end: a crash may have taken what they were told last."""
+    return (
+        records.groupBy(*RUN)
+        .agg(fn.max("seq").alias("seq"), fn.max("ended_us").alias("at_us"))
+        .withColumns({"what": fn.lit(LOST), "until_us": fn.col("at_us") + TAIL_US})
+    )
+
+
+def _event(event: tuple[Column, int, Column, Column]) -> Column:
+    where, what, at_us, gtids = event
+    return fn.when(
+        where,
+        fn.struct(at_us.alias("at_us"), fn.lit(what).alias("what"), gtids.alias("gtids")),
+    )
