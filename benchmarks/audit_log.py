@@ -1,8 +1,10 @@
 """A routing log of any length for benchmarks, made by Spark's own columns.
 
 Sessions take turns and repeat five statements: a write, a read that waits for it, two that rely on
-what the monitor last saw of a replica, and one by the primary. Required sets are as a proxy keeps
-them: up to eight intervals, closed when there are more. The log is clean by construction.
+what the monitor last saw of a replica, and one by the primary. At MONOTONIC_READS each answer tells
+its server's whole set; before each read at STRONG that a replica answers, the primary is asked.
+Required sets are as a proxy keeps them: up to eight intervals, closed when there are more. The log
+is clean by construction.
 """
 
 from typing import Final
@@ -24,13 +26,18 @@ _SESSIONS: Final = 1000
 _LOOK_EVERY: Final = 500
 """Statements of a worker between two looks of its monitor at all three servers."""
 
+_STRONG: Final = 10
+"""In mixed logs, one session in so many reads at STRONG; in three of five rounds from a replica."""
+
 _PATTERN: Final = 5
 _CLOSED_ABOVE: Final = 8
 
 
 def records(spark: SparkSession, count: int, shape: str) -> DataFrame:
     """Make RECORD: about `count` of them, in the order of their times within each worker."""
-    statements = count * _LOOK_EVERY // (_LOOK_EVERY + 3)
+    mixed = shape == "mixed"
+    asked = _LOOK_EVERY * 3 // _PATTERN // _STRONG if mixed else 0
+    statements = count * _LOOK_EVERY // (_LOOK_EVERY + 3 + asked)
     number = fn.col("id")
     base = spark.range(statements, numPartitions=max(4, count // 500_000)).select(
         number.alias("i"),
@@ -38,7 +45,8 @@ def records(spark: SparkSession, count: int, shape: str) -> DataFrame:
         fn.expr(f"id div {_SESSIONS} + 1").alias("o"),
     )
     looks = spark.range(-(-statements // (_LOOK_EVERY * _WORKERS)) * _WORKERS * 3, numPartitions=2)
-    return _statements(base, shape).unionByName(_looks(looks)).select(RECORD.names)
+    made = _statements(base, shape).unionByName(_looks(looks, mixed=mixed))
+    return (made.unionByName(_questions(base)) if mixed else made).select(RECORD.names)
 
 
 def _written(i: str) -> str:
@@ -48,6 +56,52 @@ def _written(i: str) -> str:
         f"({o} * {_SESSIONS // _PATTERN} + "
         f"({s} - pmod(-({o} + 1), {_PATTERN}) + {_PATTERN - 1}) div {_PATTERN})"
     )
+
+
+def _asked(rounds: str) -> str:
+    """In a mixed log: how many reads at STRONG asked the primary in the rounds before this one."""
+    return (
+        f"({_SESSIONS // _STRONG} * (({rounds} - 1) div {_PATTERN} * 3 "
+        f"+ greatest(0, ({rounds} - 1) % {_PATTERN} - 2)))"
+    )
+
+
+_ASKS: Final = f"(s % {_STRONG} = 8 and (o + s) % {_PATTERN} in (1, 2, 3))"
+"""Whether a statement of a mixed log is a read at STRONG that a replica answers."""
+
+# Sessions that read at STRONG are all of one worker, and at the same turn.
+_QUESTIONS: Final = (
+    f"if(s % {_WORKERS} > 0, 0, {_asked('o')} + "
+    f"if((o + 8) % {_PATTERN} in (1, 2, 3), (s + 1) div {_STRONG}, 0))"
+)
+"""How many of its worker's questions are before a statement of a mixed log, but for its own."""
+
+
+def _seq(questions: str) -> Column:
+    """Number of a statement in its run."""
+    looks = f"(i div {_WORKERS} div {_LOOK_EVERY} + 1) * 3"
+    return fn.expr(f"i div {_WORKERS} + {looks} + 1 + {questions}")
+
+
+def _questions(base: DataFrame) -> DataFrame:
+    """In a mixed log: the primary is asked for its set before a read at STRONG."""
+    arrived = fn.col("i") * _EVERY_US + _FROM_US
+    worker = fn.col("s") % _WORKERS
+    columns = {
+        "kind": fn.lit("proof"),
+        "proxy": fn.lit("gate"),
+        "worker": worker,
+        "run": fn.concat(fn.lit("a"), worker),
+        "seq": _seq(_QUESTIONS),
+        "arrived_us": arrived + 1,
+        "dispatched_us": arrived + 1,
+        "ended_us": arrived + 8,
+        "proof": fn.lit("probed"),
+        "proof_set": fn.concat(
+            fn.lit(f"{_UUID}1:1-"), fn.expr(f"greatest(1, {_written('i')})").cast("string")
+        ),
+    }
+    return _record(base.where(_ASKS).withColumns(_served(fn.lit(1))), columns)
 
 
 def _statements(base: DataFrame, shape: str) -> DataFrame:
@@ -74,12 +128,12 @@ def _statements(base: DataFrame, shape: str) -> DataFrame:
     block = f"(i div {_LOOK_EVERY * _WORKERS} * {_LOOK_EVERY * _WORKERS})"
     seen = fn.concat(fn.lit(f"{_UUID}1:1-"), fn.expr(f"greatest(1, {_written(block)})"))
     level, scope = fn.lit("READ_OWN_WRITES"), fn.lit("connection")
-    wide = fn.lit(False)
+    wide, remembers = fn.lit(False), fn.lit(False)
     if shape == "one scope":
         scope, wide = fn.lit("proxy"), fn.lit(True)
     elif shape == "mixed":
         kind = session % 10
-        wide = kind >= 6
+        wide, remembers = kind >= 6, kind == 9
         level = fn.when(kind == 8, "STRONG").when(kind == 9, "MONOTONIC_READS").otherwise(level)
         scope = fn.when(kind == 6, "user").when(kind == 7, "application").otherwise(scope)
     required = fn.when(write, "").when(wide, all_before).otherwise(own)
@@ -88,7 +142,8 @@ def _statements(base: DataFrame, shape: str) -> DataFrame:
     primary = write | (turn == 4)
     replica = session % 2 + 2
     server = fn.when(primary, 1).otherwise(replica)
-    worker, place = session % _WORKERS, fn.expr(f"i div {_WORKERS}")
+    worker = session % _WORKERS
+    questions = f"{_QUESTIONS} + if({_ASKS}, 1, 0)" if shape == "mixed" else "0"
     arrived = fn.col("i") * _EVERY_US + _FROM_US
     none = fn.lit(None)
     columns = {
@@ -96,7 +151,7 @@ def _statements(base: DataFrame, shape: str) -> DataFrame:
         "proxy": fn.lit("gate"),
         "worker": worker,
         "run": fn.concat(fn.lit("a"), worker),
-        "seq": place + fn.expr(f"(i div {_WORKERS} div {_LOOK_EVERY} + 1) * 3 + 1"),
+        "seq": _seq(questions),
         "ordinal": fn.col("o"),
         "session": session + 1,
         "user": fn.lit("app") if shape == "one scope" else fn.concat(fn.lit("app"), session % 50),
@@ -119,20 +174,29 @@ def _statements(base: DataFrame, shape: str) -> DataFrame:
         "wait_us": fn.when(waits, 20).otherwise(0),
         "outcome": fn.lit("ok"),
         "own_gtids": fn.when(
-            write, fn.concat(fn.lit(f"{_UUID}1:"), fn.expr(_written("i")) + 1)
+            write & ~remembers, fn.concat(fn.lit(f"{_UUID}1:"), fn.expr(_written("i")) + 1)
         ).otherwise(""),
-        "own_known": fn.lit(True),
+        "own_known": ~(write & remembers),
+        # Who tracks all GTIDS is told the server's whole set, and not what a statement wrote.
+        "observed": fn.when(
+            remembers & write, fn.concat(fn.lit(f"{_UUID}1:1-"), fn.expr(_written("i")) + 1)
+        )
+        .when(remembers, all_before)
+        .otherwise(""),
         "bytes": fn.lit(180),
         "rows": fn.when(write, none).otherwise(1),
     }
     return _record(base.withColumns(_served(server)), columns)
 
 
-def _looks(base: DataFrame) -> DataFrame:
+def _looks(base: DataFrame, *, mixed: bool) -> DataFrame:
     """Each worker's monitor asks the primary and both replicas for their sets."""
     worker, which = fn.expr(f"id div 3 % {_WORKERS}"), fn.expr("id % 3")
     block = fn.expr(f"id div {3 * _WORKERS}")
     at = f"(id div {3 * _WORKERS} * {_LOOK_EVERY * _WORKERS})"
+    # Its round is the one that begins now.
+    earlier = _asked(f"(id div {3 * _WORKERS} + 1)")
+    questions = f"if(id div 3 % {_WORKERS} > 0, 0, {earlier})" if mixed else "0"
     asked = fn.expr(at) * _EVERY_US + _FROM_US - 50
     written = fn.expr(f"greatest(1, {_written(at)})")
     columns = {
@@ -140,7 +204,7 @@ def _looks(base: DataFrame) -> DataFrame:
         "proxy": fn.lit("gate"),
         "worker": worker,
         "run": fn.concat(fn.lit("a"), worker),
-        "seq": block * (_LOOK_EVERY + 3) + which + 1,
+        "seq": block * (_LOOK_EVERY + 3) + which + 1 + fn.expr(questions),
         "arrived_us": asked,
         "dispatched_us": asked,
         "ended_us": asked + 30,
