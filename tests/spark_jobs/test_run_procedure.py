@@ -87,7 +87,7 @@ def test_of_questions_that_cross_any_will_do() -> None:
 
 @pytest.mark.parametrize(("error_us", "found"), [(0, 1), (40, 0)])
 def test_where_no_order_is_certain_any_set_will_do(error_us: int, found: int) -> None:
-    # As `procedure.events` puts them where times may be wrong.
+    # As `procedure_events` puts them where times may be wrong.
     proxy = Proxy()
     for number in range(20):
         gtids = f"{P}:1-5" if number == 10 else f"{P}:1-6"
