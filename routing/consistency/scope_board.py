@@ -28,7 +28,7 @@ Here are only the bytes; `proxy.state.scope_memory` shares them, `sharing` says 
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 from zlib import crc32
 
 from protocol.errors import MalformedGtidSetError
@@ -36,7 +36,7 @@ from protocol.gtid import EMPTY, GtidSet
 from protocol.wire import encode_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from routing.consistency.scope import ScopeKey
 
@@ -96,6 +96,15 @@ class Incarnation(NamedTuple):
 
 UNKNOWN: Final = Incarnation(0, 0.0, 0.0)
 
+Mark: TypeAlias = tuple[int, int]
+"""A worker's generation, and the version of one of its slots, be it of that generation or not."""
+
+
+def is_written(mark: Mark) -> bool:
+    """Whether a worker's present generation has written the slot."""
+    generation, version = mark
+    return version >> _VERSION_BITS == generation
+
 
 class Slot(NamedTuple):
     """What one worker has added to one row.
@@ -136,6 +145,11 @@ def unlogged_flags(memory: bytes | memoryview) -> bytes:
     return bytes(memory[:_READS])
 
 
+def flag_of(key: ScopeKey) -> int:
+    """Which flag of writes without a name is a scope's."""
+    return _hash(key) % _FLAGS
+
+
 def is_flagged(flags: bytes, key: ScopeKey) -> bool:
     """Whether something without a name may have been written in a scope."""
     return bool(flags) and (
@@ -169,6 +183,9 @@ class ScopeBoard:
         self._written = 0
         self._rows: dict[ScopeKey, int] = {}
         self.others = tuple([other for other in range(workers) if other != worker])
+        self._places = tuple(  # in words: of a worker's generation, and of its first slot
+            [(other, _generation_at(other), self._slot_at(other, 0) // 8) for other in self.others]
+        )
         generation = self.generation(worker) % ((1 << _GENERATION_BITS) - 1) + 1
         self._base = generation << _VERSION_BITS
         self._words[_generation_at(worker)] = generation
@@ -205,14 +222,14 @@ class ScopeBoard:
         """From now on workers tell there what they show."""
         self._memory[_REMEMBERS + row] = 1
 
-    def is_unlogged(self, key: ScopeKey) -> bool:
-        """Whether something without a name may have been written in a scope."""
+    def is_unlogged(self, flag: int) -> bool:
+        """Whether something without a name may have been written in a scope with this flag."""
         memory = self._memory
-        return memory[_UNLOGGED + _hash(key) % _FLAGS] != 0 or memory[_ALL_UNLOGGED] != 0
+        return memory[_UNLOGGED + flag] != 0 or memory[_ALL_UNLOGGED] != 0
 
     def add_unlogged(self, keys: Iterable[ScopeKey]) -> None:
         """Something without a name was written in these; none of them: in any."""
-        flags = [_hash(key) % _FLAGS for key in keys]
+        flags = [flag_of(key) for key in keys]
         for flag in flags:
             self._memory[_UNLOGGED + flag] = 1
         if not flags:
@@ -228,6 +245,20 @@ class ScopeBoard:
         """Of a worker's slot, in its present generation; 0 if that has written nothing there."""
         version = self._words[self._slot_at(worker, row) // 8]
         return version if version >> _VERSION_BITS == self.generation(worker) else 0
+
+    def news(self, row: int, seen: Sequence[Mark]) -> list[tuple[int, Mark]]:
+        """The marks of a row's slots that are not those that were seen: which, and what they are.
+
+        `seen` is in the order of `others`.
+        """
+        words = self._words
+        at = row * (_SLOT // 8)
+        found = []
+        for number, (_, generation_at, first_at) in enumerate(self._places):
+            mark = words[generation_at], words[first_at + at]
+            if mark != seen[number]:
+                found.append((number, mark))
+        return found
 
     def slot(self, worker: int, row: int) -> Slot | None:
         """What a worker has added there; None if it is torn."""

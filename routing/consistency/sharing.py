@@ -15,7 +15,16 @@ from protocol.gtid import EMPTY, GtidSet
 from protocol.wire import encode_text
 from routing.consistency.decision import Scope
 from routing.consistency.scope import ScopeState, keys_of
-from routing.consistency.scope_board import NOTHING, ROOM, UNKNOWN, Incarnation, Slot
+from routing.consistency.scope_board import (
+    NOTHING,
+    ROOM,
+    UNKNOWN,
+    Incarnation,
+    Mark,
+    Slot,
+    flag_of,
+    is_written,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,21 +86,22 @@ class Contribution:
 
 
 @dataclass(slots=True)
-class _Mark:
-    """What was taken of a worker's slot."""
-
-    generation: int = 0
-    version: int = 0
-    doubts: int = 0
-    shows: int = 0
-
-
-@dataclass(slots=True)
 class _Read:
-    """A scope of this worker that is read."""
+    """A scope of this worker that is read.
+
+    Attributes:
+        row, flag: where it is on the board.
+        marks: of what was taken from the others' slots, in their order.
+        doubts, shows: the numbers that those had.
+        is_new: nothing was taken yet.
+        remembers: it is read at a level that does.
+    """
 
     row: int
-    marks: dict[int, _Mark]
+    flag: int
+    marks: list[Mark]
+    doubts: list[int]
+    shows: list[int]
     is_new: bool = True
     remembers: bool = False
 
@@ -152,48 +162,42 @@ class Sharing:
         key = scope.kind, scope.key
         read = self._read.get(key)
         if read is None:
-            read = _Read(board.row(key), {other: _Mark() for other in board.others})
+            count = len(board.others)
+            read = _Read(board.row(key), flag_of(key), [(0, 0)] * count, [0] * count, [0] * count)
             self._read[key] = read
             board.begin_reading(read.row)
         if remembers and not read.remembers:
             read.remembers = True
             board.begin_remembering(read.row)
             scope.shown_elsewhere()
-        if not scope.unlogged and board.is_unlogged(key):
+        if not scope.unlogged and board.is_unlogged(read.flag):
             scope.unlogged = True
-        for worker, mark in read.marks.items():
-            generation = board.generation(worker)
-            version = board.version(worker, read.row)
-            if version != mark.version or generation != mark.generation:
-                self._take(worker, generation, version, scope, read, now)
+        for number, mark in board.news(read.row, read.marks):
+            self._take(number, mark, scope, read, now)
         read.is_new = False
 
     def dropped(self, scope: ScopeState) -> None:
         """The scope is not alive any more."""
         self._read.pop((scope.kind, scope.key), None)
 
-    def _take(
-        self,
-        worker: int,
-        generation: int,
-        version: int,
-        scope: ScopeState,
-        read: _Read,
-        now: float,
-    ) -> None:
-        slot = self.board.slot(worker, read.row) if version else NOTHING
+    def _take(self, number: int, mark: Mark, scope: ScopeState, read: _Read, now: float) -> None:
+        """Enter what the slot of the other worker with this number has gained."""
+        board = self.board
+        slot = board.slot(board.others[number], read.row) if is_written(mark) else NOTHING
         if slot is None:
             self.torn += 1
             scope.may_have_written()
             scope.shown_elsewhere()
             return  # and the same again, until it is whole
-        mark = read.marks[worker]
-        is_new_generation = generation != mark.generation
-        if is_new_generation or slot.doubts != mark.doubts:
+        generation, version = mark
+        is_new_generation = generation != read.marks[number][0]
+        if is_new_generation or slot.doubts != read.doubts[number]:
             scope.may_have_written()
-        if is_new_generation or slot.shows != mark.shows:
+        if is_new_generation or slot.shows != read.shows[number]:
             scope.shown_elsewhere()
-        read.marks[worker] = _Mark(generation, slot.version, slot.doubts, slot.shows)
+        # What was read may be newer than the mark.
+        read.marks[number] = generation, slot.version or version
+        read.doubts[number], read.shows[number] = slot.doubts, slot.shows
         if slot.lost:
             scope.lost_elsewhere(slot.lost, tell=not read.is_new)
         if slot.own:

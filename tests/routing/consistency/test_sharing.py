@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import pytest
@@ -13,7 +13,7 @@ from routing.consistency import scope_board, sharing
 from routing.consistency.decision import Level, Scope
 from routing.consistency.rules import Rules
 from routing.consistency.scope import Scopes, ScopeState
-from routing.consistency.scope_board import ROOM, ScopeBoard, Slot, size
+from routing.consistency.scope_board import ROOM, Mark, ScopeBoard, Slot, size
 from routing.consistency.sharing import Contribution, Sharing
 from routing.request.asked import Asked
 from routing.servers.topology import Role, Server
@@ -237,15 +237,21 @@ def _late_flag(patch: pytest.MonkeyPatch) -> None:
 
 
 def _generations_count_nothing(patch: pytest.MonkeyPatch) -> None:
-    """A worker that starts again goes on with its number."""
-    patch.setattr(ScopeBoard, "generation", lambda self, worker: 1)
+    """Nobody notices that a worker has started again."""
+    news = ScopeBoard.news
+
+    def as_before(self: ScopeBoard, row: int, seen: Sequence[Mark]) -> list[tuple[int, Mark]]:
+        found = news(self, row, seen)
+        return [(number, (seen[number][0] or mark[0], mark[1])) for number, mark in found]
+
+    patch.setattr(ScopeBoard, "news", as_before)
 
 
 def _taken_once(patch: pytest.MonkeyPatch) -> None:
     take = Sharing._take
 
     def once(self: Sharing, *arguments: object) -> None:
-        if arguments[4].is_new:  # type: ignore[attr-defined]
+        if arguments[3].is_new:  # type: ignore[attr-defined]
             take(self, *arguments)  # type: ignore[arg-type]
 
     patch.setattr(Sharing, "_take", once)
