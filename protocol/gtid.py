@@ -136,7 +136,10 @@ class GtidSet:
     @property
     def interval_count(self) -> int:
         """How many intervals: what the set costs."""
-        return sum([len(numbers) for numbers in self._boundaries.values()]) // 2
+        count = 0
+        for numbers in self._boundaries.values():
+            count += len(numbers)
+        return count // 2
 
     def intervals(self, tsid: str) -> tuple[tuple[int, int], ...]:
         """The half-open intervals of one TSID, ascending."""

@@ -237,11 +237,11 @@ class ResponseStream:
                 elif size - position == 4:
                     self._wanted = 5
                     return position
-                elif (
-                    data[position + 4] >= 0xFE
-                    if self._state == _DEFINITIONS
-                    else self._is_control(data[position + 4], length)
+                elif data[position + 4] < 0xFE and (
+                    self._state == _DEFINITIONS or (self._state == _ROWS and not self._keep_row)
                 ):
+                    pass  # a definition, or a row
+                elif self._state == _DEFINITIONS or self._is_control(data[position + 4], length):
                     if length == MAX_PACKET_PAYLOAD:
                         raise MalformedPacketError("a control packet is longer than 16 MiB")
                     if end > size:

@@ -51,7 +51,7 @@ def choose(
     if kind is StatementClass.READ:
         if statement.reason in topology.for_primary:
             return on_primary(topology, Reason.SESSION)
-        if len(topology.refusals) and topology.refusals.holds(statement.digest, now):
+        if topology.refusals.until and topology.refusals.holds(statement.digest, now):
             return on_primary(topology, Reason.REPLICA_REFUSED)
         names = statement.user_variables
         if names and not session.user_variables.know(names):
@@ -158,7 +158,9 @@ def _read(
     if scope.unlogged:
         return on_primary(topology, Reason.UNKNOWN_REQUIRED)
     seen_on = scope.seen_on if level in REMEMBERING and probed is None else None
-    if required is None or not _goes_on(session, topology, seen_on, scope.seen_epoch, now):
+    if required is None or (
+        seen_on is not None and not _goes_on(session, topology, seen_on, scope.seen_epoch, now)
+    ):
         compared = not remembers or scope.term == topology.term
         if compared and _reachable(session, topology, now, guarded=True) is None:
             return _without_replica(session, topology)  # no need to ask
@@ -190,12 +192,13 @@ def _guarded(
     nearest: Server | None = None
     shortest = rules.wait_budget
     reachable = unordered = False
+    picky = bool(session.avoided or session.objections.last)
     for _ in range(count):
         if index >= count:
             index = 0
         server = replicas[index]
         index += 1
-        if now < server.down_until or session.avoids(server, now):
+        if now < server.down_until or (picky and session.avoids(server, now)):
             continue
         if not server.vouches:
             continue
@@ -204,11 +207,12 @@ def _guarded(
         if in_order and not server.ordered:
             unordered = True
             continue
-        if required <= server.applied:
+        applied = server.applied
+        if required <= applied:
             # Any state will do for a read that need not see anything and follows no other.
             relies = bool(required) or rules.level in REMEMBERING
             confirm = relies and server.is_doubtful(now)
-            return Decision(server, Reason.READ, Proof.KNOWN, server.applied, confirm)
+            return Decision(server, Reason.READ, Proof.KNOWN, applied, confirm)
         reachable = True
         if patient or now >= server.behind_until:
             wait = server.predicted_wait(since, now)
@@ -227,19 +231,15 @@ def _guarded(
 
 def _without_replica(session: Session, topology: Topology) -> Decision:
     """To the primary: no replica is there, or none that takes what the session carries."""
-    refused = len(session.objections) and session.objections.causes(session.told)
+    refused = session.objections.last and session.objections.causes(session.told)
     return on_primary(topology, Reason.REPLICA_REFUSED if refused else Reason.NO_REPLICA)
 
 
-def _goes_on(
-    session: Session, topology: Topology, seen_on: Server | None, epoch: int, now: float
-) -> bool:
+def _goes_on(session: Session, topology: Topology, seen_on: Server, epoch: int, now: float) -> bool:
     """Whether a read may go where the scope has read before, whose later states are no older.
 
     From any other server it needs a bound of what was seen, which only the primary knows.
     """
-    if seen_on is None:
-        return True
     usable = now >= seen_on.down_until and not session.avoids(seen_on, now)
     return usable and seen_on.epoch == epoch and seen_on is not topology.primary
 

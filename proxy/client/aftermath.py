@@ -203,16 +203,19 @@ class Aftermath:
             elif not nothing:
                 self._failed(command, trail)
             if not nothing:
-                self.note_unlogged(command, trail, connection.server, logged=logged)
+                if trail.may_write or trail.unlogged:
+                    self.note_unlogged(command, trail, connection.server, logged=logged)
                 if command.statement is not None and command.statement.changes_views:
                     shared.catalogues.forget()
         elif state.snapshot is not None and state.snapshot.implied and not state.in_transaction:
             self._follow_implied(stream)
-        if ended_well and traits.changes_passwords(command):
-            shared.known_passwords.clear()
-        if traits.changes_logins(command, trail):
-            shared.pool.lending.changed()
-        if ended_well:
+        statement = command.statement
+        if statement is None or statement.assignments or statement.reason in traits.OF_ACCOUNTS:
+            if ended_well and traits.changes_passwords(command):
+                shared.known_passwords.clear()
+            if traits.changes_logins(command, trail):
+                shared.pool.lending.changed()
+        if ended_well and (command.code is not Code.COM_QUERY or command.names is not None):
             self._did(connection, stream, command)
         if command.prepared is not None:
             self._prepared.ended(command.prepared, command.code, connection)
@@ -221,7 +224,8 @@ class Aftermath:
             # What the primary showed, or shows in the transaction that began, may be older.
             trail.proof = Proof.NONE
             shared.metrics.stale_given()
-        self.follow_rules()
+        if self._new_rules:
+            self.follow_rules()
         self._remember(connection, stream, command, trail)
 
     def _succeeded(
@@ -237,7 +241,8 @@ class Aftermath:
         self._servers.status = status = stream.status
         state.in_transaction = status & _IN_TRANS != 0
         state.unsure = False
-        self._follow_snapshot(connection, command, trail, status)
+        if state.snapshot is not None or status & _IN_TRANS_READONLY == _IN_TRANS_READONLY:
+            self._follow_snapshot(connection, command, trail, status)
         if state.status_tells:
             state.autocommit = status & _AUTOCOMMIT != 0
         if state.modes.waiting and traits.began_transaction(command):
@@ -246,7 +251,8 @@ class Aftermath:
             state.modes.doubt()
         if settings.untracked and (trail.may_write or command.is_read):
             state.may_have_written(command.rules)
-        if traits.stays(command, trail):
+        statement = command.statement
+        if (statement is None or statement.assignments) and traits.stays(command, trail):
             connection.keepable = False
         if effects.succeeded(command, trail, state, stream.row, settings.undone):
             settings.restore()

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 
 class Audits:
-    """Those of one worker."""
+    """Those of one worker.
+
+    Attributes:
+        on: whether any are.
+    """
 
     def __init__(self, share: float) -> None:
         """`share` of the reads, 0 to 1."""
+        self.on = share > 0
         self._share = share
         self._credit = 0.0
-
-    @property
-    def on(self) -> bool:
-        """Whether any are."""
-        return self._share > 0
 
     def due(self) -> bool:
         """Whether one more read, which could be audited, is one of them."""

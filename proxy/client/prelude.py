@@ -51,7 +51,7 @@ def own_packet(
     """
     prepared = command.prepared
     statement = command.statement
-    locks = statement is not None and statement.is_one_lock
+    locks = statement is not None and bool(statement.holds) and statement.is_one_lock
     expected = FORWARD_ROW if locks else FORWARD[command.shape]
     if prepared is None:
         connection.expect(expected)
@@ -153,12 +153,9 @@ def before_read(
 
 
 def imitation(
-    primary: ServerConnection, command: Command, state: Session, previous: Previous
+    primary: ServerConnection, statement: Statement, state: Session, previous: Previous
 ) -> bytes:
     """What lets the primary answer a question about a statement that it has not run."""
-    statement = command.statement
-    if statement is None or not statement.asks_previous:
-        return b""
     last = _asked_about(statement, state)
     if last is None:
         data = begun_on(primary)

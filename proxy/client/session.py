@@ -745,7 +745,8 @@ class ClientSession:
                 Reason.PREPARED,
             )
             return
-        self._activate(primary)
+        self._answer.stage = HOLDING
+        self._servers.activate(primary)
         budget = command.rules.wait_budget
         settles = not self._read.is_settled and prelude.older_than_seen(
             command, state, shared.topology, servers.status, shared.now()
@@ -761,11 +762,15 @@ class ClientSession:
         data = self._untold.before(primary, command)
         data += self._settings.in_front(primary, command, trail)
         data += self._views.in_front(primary, command)
-        data += prelude.prepare_before(primary, command, state, self._prepared)
+        statement = command.statement
+        if statement is not None and statement.assignments:
+            data += prelude.prepare_before(primary, command, state, self._prepared)
         if settles:
             data += preparation.settle(primary, budget)
-        data += preparation.begin_implied(primary, state.snapshot)
-        data += prelude.imitation(primary, command, state, self._previous)
+        if state.snapshot is not None:
+            data += preparation.begin_implied(primary, state.snapshot)
+        if statement is not None and statement.asks_previous:
+            data += prelude.imitation(primary, statement, state, self._previous)
         # Only before a read: behind a probe, ROW_COUNT() and the like would tell of the probe.
         # And in no transaction, where reads stay here anyway: it would take its trackers.
         if (
@@ -777,7 +782,8 @@ class ClientSession:
             primary.expect(PROBE)
             data += preparation.statement_packet(primary, PROBE_SQL)
         data += self._own_packet(primary)
-        data += self._untold.along(primary, command, trail)
+        if primary.silent:
+            data += self._untold.along(primary, command, trail)
         if data:
             primary.write(data)
         if not command.packet and prelude.knows(primary, command):
@@ -808,7 +814,8 @@ class ClientSession:
 
     def _to_replica(self, replica: ServerConnection, decision: Decision) -> None:
         shared, read, trail, command = self._shared, self._read, self._trail, self._command
-        self._activate(replica)
+        self._answer.stage = HOLDING
+        self._servers.activate(replica)
         trail.sent_at = read.sent_at
         audits = (
             shared.audits.on
@@ -847,7 +854,8 @@ class ClientSession:
             trail.reason = reason
             trail.proof = Proof.NONE
             trail.decision = decision
-            self._activate(holder)
+            self._answer.stage = HOLDING
+            self._servers.activate(holder)
             holder.write(self._own_packet(holder))
 
     def _reset_is_done(self) -> bool:
@@ -861,11 +869,6 @@ class ClientSession:
         self._previous.zeroed = True
         self._reply(self._ok())
         return True
-
-    def _activate(self, connection: ServerConnection) -> None:
-        """This connection answers the command."""
-        self._answer.stage = HOLDING
-        self._servers.activate(connection)
 
     def _own_packet(self, connection: ServerConnection) -> bytes:
         """The command as this server is to get it (`prelude.own_packet`)."""
@@ -949,9 +952,11 @@ class ClientSession:
                 "it asked for a local file of a client that has offered none"
             )
         if stream.done:
-            if self._untold.behind(connection, command, trail, going=self._long.going):
+            if connection.silent and self._untold.behind(
+                connection, command, trail, going=self._long.going
+            ):
                 answer.ending = data
-                self._take_over(connection)
+                self._aftermath.take_over(connection, stream, command, trail, told_later=True)
                 return
             self._finish(connection)
         if data:
@@ -959,7 +964,7 @@ class ClientSession:
                 answer.started = True
                 if answer.stage != DONE:
                     answer.stage = PASSING
-                self._read.first_byte()
+                    self._read.first_byte()
             self._client.write(data)
         if stream.infile:
             connection.be_patient()
@@ -1131,17 +1136,9 @@ class ClientSession:
 
     def _finish(self, connection: ServerConnection) -> None:
         """The answer is complete: take over what it changed, count it, log it."""
-        self._take_over(connection)
+        stream = connection.stream
+        self._aftermath.take_over(connection, stream, self._command, self._trail, told_later=False)
         self._end(connection)
-
-    def _take_over(self, connection: ServerConnection) -> None:
-        self._aftermath.take_over(
-            connection,
-            connection.stream,
-            self._command,
-            self._trail,
-            told_later=self._answer.ending is not None,
-        )
 
     def _end(self, connection: ServerConnection) -> None:
         """Count and log what the client is told the end of."""

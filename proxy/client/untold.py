@@ -85,10 +85,12 @@ class Untold:
         return self._ask(primary)
 
     def along(self, primary: ServerConnection, command: Command, trail: Trail) -> bytes:
-        """What goes right behind a command, where its answer ends with an EOF or an ERR."""
+        """What goes right behind a command, where its answer ends with an EOF or an ERR.
+
+        The connection is a silent one.
+        """
         self._along = (
-            primary.silent
-            and command.is_read
+            command.is_read
             and command.prepared is None
             and not self._servers.status & _IN_TRANSACTION
             and _may_have_run_programs(command, trail)
@@ -100,9 +102,10 @@ class Untold:
     ) -> bool:
         """Ask what the answer, which is complete, did not tell; False if there can be nothing.
 
-        `going` says that the client still sends what the server has answered.
+        The connection is a silent one. `going` says that the client still sends what the server
+        has answered.
         """
-        if not connection.silent or connection is not self._servers.primary:
+        if connection is not self._servers.primary:
             return False
         if self._along:
             return True

@@ -263,7 +263,9 @@ class Views:
 
     def seen(self, statement: Statement) -> Statement:
         """The statement as the views make it that it names."""
-        account = self._present()
+        state = self._state
+        same = (state.role or "") == self._role and state.user == self._user
+        account = self._account if same else self._present()
         if account.era is self._catalogues.era and not account.aged:
             catalogue = account.catalogue
             if catalogue.names.isdisjoint(statement.identifiers):

@@ -267,7 +267,8 @@ class ServerConnection:
             for _ in packets:
                 self.expect(self._preface_answer)
         if self._current is None:
-            self._begin(exchange)
+            self._current = exchange
+            self.stream.begin(exchange.shape, exchange.keeps_row, exchange.asks_cursor)
         else:
             self._queue.append(exchange)
 
@@ -349,10 +350,6 @@ class ServerConnection:
             self.keepable = False
             be_patient(self._transport)
 
-    def _begin(self, exchange: Exchange) -> None:
-        self._current = exchange
-        self.stream.begin(exchange.shape, exchange.keeps_row, exchange.asks_cursor)
-
     # asyncio.Protocol
 
     def data_received(self, data: bytes) -> None:
@@ -390,7 +387,8 @@ class ServerConnection:
                 if self.lost:
                     return
                 if self._queue:
-                    self._begin(self._queue.popleft())
+                    self._current = current = self._queue.popleft()
+                    stream.begin(current.shape, current.keeps_row, current.asks_cursor)
                 else:
                     self._current = None
                     if end == size:

@@ -111,8 +111,8 @@ def succeeded(
     """
     statement = command.statement
     suspect = state.suspect
-    hides = _hides(trail, statement, state)
-    if not state.in_transaction:
+    hides = bool(trail.told or trail.blank) and _hides(trail, statement, state)
+    if state.pins.reasons and not state.in_transaction:
         state.pins.give(PinReason.XA_TRANSACTION)
     if statement is None:
         # A statement that was not looked at, or one before it, changed something.
@@ -237,5 +237,6 @@ def _hides(trail: Trail, statement: Statement | None, state: Session) -> bool:
         # Nobody has heard of sql_log_bin while the variables that are told were others.
         trail.unlogged = trail.unlogged or _HIDING in hidden
         return bool(hidden)
-    runs = statement is None or statement.may_run_programs
-    return trail.blank and not state.unknown and runs
+    if state.unknown or not trail.blank:
+        return False
+    return statement is None or statement.may_run_programs

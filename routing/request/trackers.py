@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from math import inf
 from typing import Final
 
+from protocol.gtid import EMPTY
 from protocol.session_track import (
     Gtids,
     Schema,
@@ -83,7 +84,8 @@ def take_trackers(
                         continue
                     # What of it is its own, the server does not tell: none is left out.
                 else:
-                    trail.own |= change.gtids
+                    gtids = change.gtids
+                    trail.own = gtids if trail.own is EMPTY else trail.own | gtids
                 state.wrote(change.gtids, server, now, command.rules)
                 tracked += 1
             elif isinstance(change, Schema):

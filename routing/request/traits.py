@@ -14,7 +14,8 @@ _HARMLESS: Final = (StatementClass.READ, StatementClass.SESSION, StatementClass.
 _RAISING: Final = (Touch.DEFAULT_SCHEMA, Touch.PREPARED_STATEMENT)
 """What raises SESSION_TRACK_STATE_CHANGE, assignments aside, and needs nothing to be done."""
 
-_OF_ACCOUNTS: Final = (Touch.ACCOUNT, Touch.ADMINISTRATION, Touch.DEFINITION, Touch.SEVERAL)
+OF_ACCOUNTS: Final = (Touch.ACCOUNT, Touch.ADMINISTRATION, Touch.DEFINITION, Touch.SEVERAL)
+"""What statements touch that may change passwords and rights."""
 
 _PASSWORDS: Final = re.compile(rb"\b(?:USER|PASSWORD|PRIVILEGES)\b", re.IGNORECASE)
 """What a statement about accounts' passwords names, and FLUSH PRIVILEGES."""
@@ -53,7 +54,7 @@ _NEEDING_NO_SETTINGS: Final = (
 def changes_passwords(command: Command) -> bool:
     """Whether a statement may have changed which passwords servers take."""
     statement = command.statement
-    if statement is None or statement.reason not in _OF_ACCOUNTS:
+    if statement is None or statement.reason not in OF_ACCOUNTS:
         return False
     return _PASSWORDS.search(command.text) is not None
 
@@ -66,7 +67,7 @@ def changes_logins(command: Command, trail: Trail) -> bool:
     assignments = statement.assignments
     if assignments and any(one.scope in ("global", "persist") for one in assignments):
         return True
-    return statement.reason in _OF_ACCOUNTS and _LOGINS.search(command.text) is not None
+    return statement.reason in OF_ACCOUNTS and _LOGINS.search(command.text) is not None
 
 
 def began_transaction(command: Command) -> bool:

@@ -12,27 +12,28 @@ TRIED_AGAIN_AFTER_S: Final = 600.0
 
 
 class Refusals:
-    """The digests of one proxy's refused statements."""
+    """The digests of one proxy's refused statements.
+
+    Attributes:
+        until: until when each is not to be tried on replicas, monotonic s.
+    """
 
     def __init__(self) -> None:
-        self._until: dict[str, float] = {}
-
-    def __len__(self) -> int:
-        return len(self._until)
+        self.until: Final[dict[str, float]] = {}
 
     def add(self, digest: str, now: float) -> None:
         """A replica refused a statement; `now` is monotonic, s."""
-        self._until.pop(digest, None)
-        if len(self._until) >= MOST:
-            del self._until[next(iter(self._until))]
-        self._until[digest] = now + TRIED_AGAIN_AFTER_S
+        self.until.pop(digest, None)
+        if len(self.until) >= MOST:
+            del self.until[next(iter(self.until))]
+        self.until[digest] = now + TRIED_AGAIN_AFTER_S
 
     def holds(self, digest: str, now: float) -> bool:
         """Whether statements with this digest are not to be tried on replicas."""
-        until = self._until.get(digest)
+        until = self.until.get(digest)
         if until is None:
             return False
         if now >= until:
-            del self._until[digest]
+            del self.until[digest]
             return False
         return True

@@ -171,7 +171,8 @@ class Server:
     @property
     def vouches(self) -> bool:
         """Whether the GTIDs that it has tell what it has."""
-        return self.gtids and not self.diverged and not self.filters.refused
+        strayed = self.strayed is not EMPTY and bool(self.strayed)
+        return self.gtids and not strayed and not (self.filters.lacking and self.filters.refused)
 
     def seen_read_only(self, read_only: bool) -> None:
         """Take its `read_only`."""

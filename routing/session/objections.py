@@ -29,32 +29,33 @@ class Objection(NamedTuple):
 
 
 class Objections:
-    """Those of one session."""
+    """Those of one session.
+
+    Attributes:
+        last: that of each replica which has one.
+    """
 
     def __init__(self) -> None:
-        self._last: dict[Server, Objection] = {}
-
-    def __len__(self) -> int:
-        return len(self._last)
+        self.last: Final[dict[Server, Objection]] = {}
 
     def add(self, server: Server, cause: str, told: Told, now: float) -> float:
         """A replica refused; how long it is left alone, s."""
-        before = self._last.get(server)
+        before = self.last.get(server)
         pause = _FIRST_S
         if before is not None and before.told == told:
             pause = min(2 * before.pause, _LONGEST_S)
-        self._last[server] = Objection(cause, told, now + pause, pause)
+        self.last[server] = Objection(cause, told, now + pause, pause)
         return pause
 
     def hold(self, server: Server, told: Told, now: float) -> bool:
         """Whether a replica is left alone."""
-        last = self._last.get(server)
+        last = self.last.get(server)
         return last is not None and last.told == told and now < last.until
 
     def causes(self, told: Told) -> list[tuple[Server, str]]:
         """Who refused what the session carries now."""
-        return [(server, last.cause) for server, last in self._last.items() if last.told == told]
+        return [(server, last.cause) for server, last in self.last.items() if last.told == told]
 
     def clear(self) -> None:
         """Another session begins."""
-        self._last.clear()
+        self.last.clear()

@@ -293,7 +293,7 @@ class Session:
         """Whether a replica does not let it in, or does not take what it carries."""
         if server in self.avoided:
             return True
-        return bool(len(self.objections)) and self.objections.hold(server, self.told, now)
+        return bool(self.objections.last) and self.objections.hold(server, self.told, now)
 
     def logged_in(self, user: str) -> None:
         """Somebody else logged in, and has the roles of that login."""

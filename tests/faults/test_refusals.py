@@ -34,8 +34,8 @@ async def test_it_is_tried_again_some_time_later() -> None:
         replica.faults.raw_reply(err(1792), matching=b"SELECT 1")
         assert (await client.query("SELECT 1")).value == b"1"
         refusals = on.proxy.topology.refusals
-        for digest in list(refusals._until):
-            refusals._until[digest] = on.proxy.now()
+        for digest in list(refusals.until):
+            refusals.until[digest] = on.proxy.now()
         assert (await client.query("SELECT 1")).value == b"1"
         assert asked(replica)[-1] == "SELECT 1"
         assert on.statements("replica", "read") == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from typing import TYPE_CHECKING, Final
 
 from protocol.command import ComQuery, query_text_offset
@@ -15,11 +16,11 @@ from proxy.client.commands.text_prepared import resolved
 from proxy.client.statement_rules import own_rules
 from routing.consistency.decision import Reason
 from routing.consistency.rules import SettingError
+from routing.request.command import Command
 
 if TYPE_CHECKING:
     from proxy.client.commands.desk import Desk
     from routing.consistency.rules import Rules
-    from routing.request.command import Command
     from routing.sql.statement import Statement
 
 _NO_ATTRIBUTES: Final = 7
@@ -57,14 +58,16 @@ def query(desk: Desk, packet: bytes) -> Command | Order:
             rules = own_rules(statement, attributes, state.rules)
         except SettingError as error:
             wrong = str(error)
-    command = desk.command(
+    command = Command(
         Code.COM_QUERY,
         RESULTS,
+        state.rules if rules is None else rules,
         packet,
         statement,
-        rules=rules,
-        may_write=statement.may_write,
+        statement.may_write,
+        rules is not None,
         names=names,
+        arrived_us=time.time_ns() // 1000,
     )
     return wrong_setting(command, wrong) if wrong else command
 

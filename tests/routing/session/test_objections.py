@@ -9,7 +9,7 @@ TOLD = (1, 0, 0)
 
 def test_each_refusal_of_the_same_is_remembered_for_longer() -> None:
     objections = Objections()
-    assert not len(objections)
+    assert not objections.last
     now = 100.0
     pauses = []
     for _ in range(20):
