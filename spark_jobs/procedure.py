@@ -12,12 +12,14 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as fn
 
-from spark_jobs import procedure_events
+from spark_jobs import procedure_events, reliance
 from spark_jobs.columns import steps
 from spark_jobs.ordered_pass import ordered_pass
 from spark_jobs.primary_history import History
+from spark_jobs.reliance import Reliance
 from spark_jobs.run_procedure import Procedure
 from spark_jobs.schema import LAPSED, NUMBERED, PROCEDURE, RUN
+from spark_jobs.verdict import Lapse
 
 _ORDER: Final = ("at_us", "what", "worker", "run", "seq")
 
@@ -28,14 +30,14 @@ def transform(
     unsteady: Collection[str] = (),
     history: History | None = None,
 ) -> DataFrame:
-    """Look for what was left out.
+    """Look for what was left out. This runs jobs.
 
     Args:
         records: NUMBERED without repeats.
         clock_error_us: by how much records may be out of order, µs.
         unsteady: the proxies of which they may.
-        history: the primary's, of the same records. If columns may be used, this runs jobs, and
-            keeps what they find with it.
+        history: the primary's, of the same records. It keeps what is kept in memory. If columns may
+            be used, they look first.
 
     Returns:
         PROCEDURE.
@@ -44,13 +46,38 @@ def transform(
     error_us = fn.when(fn.col("proxy").isin(*unsteady), clock_error_us).otherwise(0)
     if history is not None and history.facts is not None and not clock_error_us:
         told = steps.suspect(records, history, history.facts)
-        if told is None:
-            return records.sparkSession.createDataFrame([], PROCEDURE)
     else:
         told = procedure_events.happened(numbered, error_us)
-    events = procedure_events.needed(told, numbered)
-    lapsed = ordered_pass(events, ("proxy",), _ORDER, Procedure, LAPSED)
+    if told is None:
+        lapsed = records.sparkSession.createDataFrame([], LAPSED)
+    else:
+        events = procedure_events.needed(told, numbered)
+        lapsed = ordered_pass(events, ("proxy",), _ORDER, Procedure, LAPSED).persist()
+        if history is not None:
+            history.kept.append(lapsed)
+    doubtful = _doubtful(numbered, lapsed)
+    if not doubtful.isEmpty():
+        its = reliance.events(numbered.join(fn.broadcast(doubtful), [*reliance.SERVER]), error_us)
+        relied = ordered_pass(its, reliance.SERVER, reliance.ORDER, Reliance, LAPSED)
+        one = (*RUN, "seq", "finding")
+        lapsed = lapsed.unionAll(relied).groupBy(*one).agg(fn.first("lacking").alias("lacking"))
     return fn.broadcast(lapsed).join(numbered, [*RUN, "seq"]).select(PROCEDURE.names)
+
+
+def _doubtful(records: DataFrame, lapsed: DataFrame) -> DataFrame:
+    """`reliance.SERVER`: who contradicted a claim, or is said to have begun anew time and again."""
+    replicas = records.where((fn.col("role") == "replica") & fn.col("server_uuid").isNotNull())
+    claims = fn.broadcast(lapsed.where(fn.col("finding") == Lapse.CONTRADICTED.value))
+    incarnation = fn.col("incarnation")
+    often = replicas.groupBy(*reliance.SERVER).agg(
+        (fn.max(incarnation) - fn.min(incarnation)).alias("changes")
+    )
+    return (
+        replicas.join(claims.select(*RUN, "seq"), [*RUN, "seq"], "left_semi")
+        .select(*reliance.SERVER)
+        .unionAll(often.where(fn.col("changes") >= reliance.OFTEN).select(*reliance.SERVER))
+        .distinct()
+    )
 
 
 def examples(found: DataFrame, most: int) -> DataFrame:

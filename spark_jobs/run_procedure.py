@@ -1,7 +1,7 @@
 """One proxy in the order of its clock: did it ask where it had to?"""
 
 from bisect import bisect_left
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
@@ -32,6 +32,9 @@ _MANY: Final = 256
 
 TAIL_US: Final = 10_000_000
 """How long what a run was told may be missing behind its last record: a crash took it."""
+
+_ANSWERS: Final = 64
+"""Answers of one server to one group that are remembered: some end after a later read arrives."""
 
 _GAPS: Final = 10_000
 """Answers with gaps that are remembered until the log's end shows whether they are holes."""
@@ -100,7 +103,8 @@ class Procedure:
         self._unsteady = False
         self._primary = GtidSet()
         self._claims: defaultdict[_Server, _Claims] = defaultdict(_Claims)
-        self._answered: defaultdict[tuple[str, object], dict[object, int]] = defaultdict(dict)
+        self._answered: defaultdict[tuple[str, object], dict[object, deque[int]]]
+        self._answered = defaultdict(dict)
         self._gaps: list[tuple[Event, GtidSet]] = []
         self._lost_us = -1
 
@@ -120,7 +124,8 @@ class Procedure:
             self._claims[it.server].add(gtids, it)
         elif it.what == ANSWERED:
             for place in it.places.values():
-                self._answered[place][it.server[2:]] = it.at_us
+                newest = self._answered[place].setdefault(it.server[2:], deque(maxlen=_ANSWERS))
+                newest.append(it.at_us)
         elif it.what == ASKED:
             yield from self._claims[it.server].compare(gtids, it)
         else:
@@ -152,8 +157,8 @@ class Procedure:
         elif it.level in SEEN_LEVELS:
             places = it.places
             others = self._answered[places.get(it.scope, places["connection"])]
-            since = [us for server, us in others.items() if server != it.server[2:]]
-            before = [us for us in since if us <= it.arrived_us]
+            since = (its for server, its in others.items() if server != it.server[2:])
+            before = [us for its in since for us in its if us <= it.arrived_us]
             if before:
                 yield from self._need(it, proof, max(before), Lapse.LEFT)
             if it.level == "READ_ALL_WRITES" and it.shown and len(self._gaps) < _GAPS:

@@ -38,7 +38,7 @@ def _healed(cluster: Cluster, _empty_schema: None) -> None:
 class StartProxy(Protocol):
     """What the fixture `proxy` gives: a function that starts a proxy."""
 
-    def __call__(self, **options: str | None) -> RunningProxy: ...
+    def __call__(self, *, module: str = "proxy.cli", **options: str | None) -> RunningProxy: ...
 
 
 _names = (f"proxy{number}" for number in count(1))
@@ -48,13 +48,13 @@ _names = (f"proxy{number}" for number in count(1))
 def proxy(cluster: Cluster) -> Iterator[StartProxy]:
     """Starts Tidegate before the cluster: ``proxy(wait_budget="50ms", on_timeout="error")``.
 
-    Options are those of ``tidegate run``; None leaves one of the fixture's own out. Whatever a
-    proxy wrote about an exception that nobody handled fails the test.
+    Options are those of ``tidegate run``; None leaves one of the fixture's own out. `module` is
+    run in its place. Whatever a proxy wrote about an exception that nobody handled fails the test.
     """
     started: list[RunningProxy] = []
 
-    def start(**options: str | None) -> RunningProxy:
-        started.append(RunningProxy(cluster, next(_names), options))
+    def start(*, module: str = "proxy.cli", **options: str | None) -> RunningProxy:
+        started.append(RunningProxy(cluster, next(_names), options, module))
         return started[-1]
 
     yield start

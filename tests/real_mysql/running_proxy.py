@@ -38,7 +38,13 @@ class RunningProxy:
         command: the command line.
     """
 
-    def __init__(self, cluster: Cluster, name: str, options: dict[str, str | None]) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        name: str,
+        options: dict[str, str | None],
+        module: str = "proxy.cli",
+    ) -> None:
         self.port, self._metrics_port = free_port(), free_port()
         self._scratch = cluster.scratch
         self._name = name
@@ -58,7 +64,7 @@ class RunningProxy:
             "routing_log_compression": "off",  # its files are read as they come
             **options,
         }
-        self.command = [sys.executable, "-m", "proxy.cli", "run"]
+        self.command = [sys.executable, "-m", module, "run"]
         for option, value in settings.items():
             if value is not None:
                 self.command += [f"--{option.replace('_', '-')}", value]

@@ -4,18 +4,21 @@ Clients check their registers themselves and know nothing of the log; the audit 
 what was read. Where the proxy does what it should, both find nothing, whatever befalls the servers.
 """
 
+import contextlib
+import time
 from collections import Counter
+from itertools import count
 
 import pytest
 
 pytest.importorskip("pyspark")
 
 from routing.consistency.decision import Scope
-from spark_jobs.verdict import Verdict
+from spark_jobs.verdict import Lapse, Verdict
 from tests.real_mysql.cluster import Cluster
 from tests.real_mysql.conftest import StartProxy
 from tests.real_mysql.disturbances import INTERRUPTED, KILLED, ONE_LATE, PROMOTED, Disturbance
-from tests.real_mysql.doors import ThroughTidegate, clients
+from tests.real_mysql.doors import ThroughTidegate, clients, execute, select
 from tests.real_mysql.running_proxy import RunningProxy
 from tests.real_mysql.workload import Workload
 from tests.spark_jobs.without_spark import Audited, audit
@@ -70,3 +73,52 @@ def test_what_clients_find_clean_is_clean(
 def test_a_failover_is_clean(cluster: Cluster, proxy: StartProxy, workers: str | None) -> None:
     watched = {"failover": "read_only", "monitor_interval": "100ms", "workers": workers}
     run(cluster, proxy(**watched), PROMOTED, other_doors=0)
+
+
+_WRITE = "UPDATE registers SET value = {value} WHERE id = {register}"
+_READ = "SELECT value FROM registers WHERE id = {register}"
+
+
+def stale_reads(running: RunningProxy, seconds: float) -> list[bool]:
+    """Clients read what they have just written; which of their reads, in order, were stale."""
+    stale = []
+    values = count(time.monotonic_ns())
+    with contextlib.ExitStack() as stack:
+        connections = [stack.enter_context(contextlib.closing(running.connect())) for _ in range(4)]
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            for register, connection in enumerate(connections):
+                value = next(values)
+                execute(connection, _WRITE.format(value=value, register=register))
+                for _ in range(3):
+                    got = select(connection, _READ.format(register=register))
+                    stale.append(got != value)
+    return stale
+
+
+def test_without_waits_the_stale_reads_are_found(cluster: Cluster, proxy: StartProxy) -> None:
+    # The proxy itself sees its replicas lack what they claimed, and takes them for new ones.
+    cluster.primary.query("CREATE TABLE app.registers (id INT PRIMARY KEY, value BIGINT)")
+    cluster.primary.query("INSERT INTO app.registers VALUES (0, 0), (1, 0), (2, 0), (3, 0)")
+    cluster.wait_caught_up()
+    running = proxy(module="tests.real_mysql.waitless", monitor_interval="50ms")
+    seen = stale_reads(running, 0.5)
+    swift = len(seen)
+    for replica in cluster.replicas:
+        replica.set_source_delay(1)
+    seen += stale_reads(running, 3)
+    cluster.wait_caught_up()
+    found = audited(running)
+
+    contradicted = {key[3] for key, it in found.lapses.items() if it == Lapse.CONTRADICTED}
+    log = running.log()
+    reads = [record["seq"] in contradicted for record in log if record["class"] == "read"]
+    assert sum(seen[swift:]) > 100
+    assert reads[swift:] == seen[swift:]
+    # What a replica had applied before anybody asked it again leaves no trace in the log.
+    assert all(was for told, was in zip(reads[:swift], seen[:swift], strict=True) if told)
+    # A WAIT may have lied for a read that then ran elsewhere.
+    others = [it for it in log if it["seq"] in contradicted and it["class"] != "read"]
+    assert {(it["kind"], it["proof"]) for it in others} <= {("proof", "waited")}
+    assert set(found.lapses.values()) == {Lapse.CONTRADICTED}
+    print(f"stale: {sum(seen)}; found: {sum(reads)}, all {sum(seen[swift:])} on late replicas")

@@ -5,7 +5,9 @@ from collections.abc import Collection, Iterable, Iterator
 from random import Random
 
 from protocol.gtid import GtidSet
+from spark_jobs import reliance
 from spark_jobs.promise import CLUSTER_LEVELS, SEEN_LEVELS
+from spark_jobs.reliance import Reliance
 from spark_jobs.run_procedure import (
     ANSWERED,
     ASKED,
@@ -174,7 +176,45 @@ def lapses(
         ):
             found += procedure.eval(event)  # type: ignore[arg-type]  # a Row is a tuple
         found += procedure.terminate()
+        known = {it[:5] for it in found}
+        claims = {it[:4] for it in found if it.finding == Lapse.CONTRADICTED}
+        found += [it for it in _relied(records, claims, error_us) if it[:5] not in known]
     return found
+
+
+def _relied(
+    records: list[Record], claims: set[tuple[str, int, str, int]], error_us: int
+) -> Iterator[Lapsed]:
+    """What `Reliance` finds of the servers that `procedure` has go through it."""
+    servers: defaultdict[tuple[object, ...], list[Record]] = defaultdict(list)
+    for it in records:
+        if it["role"] == "replica" and it["server_uuid"] is not None:
+            servers[it["proxy"], it["worker"], it["run"], it["server_uuid"]].append(it)
+    for its in servers.values():
+        incarnations = [_us(it, "incarnation") for it in its]
+        often = max(incarnations) - min(incarnations) >= reliance.OFTEN
+        if often or any((*_run(it), it["seq"]) in claims for it in its):
+            server = Reliance()
+            for event in sorted(_reliances(its, error_us), key=lambda it: (it[5], it[6], it[4])):
+                yield from server.eval(event)  # type: ignore[arg-type]  # a Row is a tuple
+            yield from server.terminate()
+
+
+def _reliances(records: list[Record], error_us: int) -> Iterator[reliance.Event]:
+    for it in records:
+        sent, ended = _us(it, "dispatched_us"), _us(it, "ended_us")
+        plain = {"at_us": ended, "what": reliance.RELIED, "gtids": it["required"]}
+        if _relies(it) and it["outcome"] == "ok" and it["required"]:
+            yield reliance.Event(*((it | plain)[name] for name in reliance.Event._fields))  # type: ignore[arg-type]  # as in the log
+        whole = _whole(it, "replica")
+        if whole is not None:
+            at_us = min(sent, ended) - error_us
+            plain = {"at_us": at_us, "what": reliance.HAD, "gtids": whole}
+            yield reliance.Event(*((it | plain)[name] for name in reliance.Event._fields))  # type: ignore[arg-type]  # as in the log
+
+
+def _run(it: Record) -> tuple[object, ...]:
+    return it["proxy"], it["worker"], it["run"]
 
 
 def _events(records: list[Record], error_us: int) -> Iterator[Event]:

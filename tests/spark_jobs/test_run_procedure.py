@@ -85,6 +85,14 @@ def test_of_questions_that_cross_any_will_do() -> None:
     assert proxy.end() == []
 
 
+def test_an_answer_that_ends_while_a_read_waits_hides_none_before() -> None:
+    proxy = Proxy()
+    for at_us in (5, 15):
+        proxy.add(ANSWERED, at_us, "", server_uuid=UUID["r2"])
+    proxy.add(READ, 20, f"{P}:1-5", arrived_us=10, level="MONOTONIC_READS")
+    assert proxy.end() == [(Lapse.LEFT, 20, "")]
+
+
 @pytest.mark.parametrize(("error_us", "found"), [(0, 1), (40, 0)])
 def test_where_no_order_is_certain_any_set_will_do(error_us: int, found: int) -> None:
     # As `procedure_events` puts them where times may be wrong.

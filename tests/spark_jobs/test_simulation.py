@@ -198,6 +198,19 @@ def test_a_session_with_many_writes(spark: "SparkSession", tmp_path: Path, backe
     assert [row.missing for row in found] == [f"{P}:{n}" for n in range(10_000, 100_001, 10_000)]
 
 
+def lying_waits() -> Run:
+    """A replica lacks what each WAIT told, so the proxy takes it for a new incarnation."""
+    run = Run("f1", proxy="lied")
+    run.probe("r1", f"{P}:1-5")
+    for number in range(1, 5):
+        own = f"{P}:{5 + number}"
+        run.write(7, own)
+        run.waited(7, "r1", own, required=own, incarnation=number)
+        run.known(7, "r1", own, required=own, incarnation=number)
+        run.probe("r1", f"{P}:1-5", incarnation=number + 1)
+    return run
+
+
 def test_what_was_left_out_is_found(spark: "SparkSession", tmp_path: Path) -> None:
     from spark_jobs import ingest, procedure
 
@@ -209,10 +222,16 @@ def test_what_was_left_out_is_found(spark: "SparkSession", tmp_path: Path) -> No
         if lapse is not None:
             planted |= dict.fromkeys(plant(lapse, runs, Random(seed), 3), lapse.value)
         save(tmp_path / "log", *runs)
+    lied = lying_waits()
+    save(tmp_path / "log", lied)
+    reads = [it for it in lied.records if it["class"] == "read"]
+    planted |= {(lied.name, it["seq"]): Lapse.CONTRADICTED.value for it in reads}
     (tmp_path / "scratch").mkdir()
     parsed = ingest.parse(ingest.read(spark, find_segments(tmp_path / "log", tmp_path / "scratch")))
     found = procedure.transform(ingest.number(parsed)).persist()
-    assert {(row.run, row.seq): row.finding for row in found.collect()} == planted
+    told = {(row.run, row.seq): row.finding for row in found.collect()}
+    assert told == planted
+    assert {key[3] for key in audit(lied.records).lapses} == {it["seq"] for it in reads}
     assert set(planted.values()) == {lapse.value for lapse in Lapse}
     first = procedure.examples(found, 1).collect()
     assert {row.finding: row.lapses for row in first} == Counter(planted.values())

@@ -1,0 +1,132 @@
+"""Reads that relied on what their server turned out not to have.
+
+A server that lacks a transaction now has lacked it ever since it began, so the next whole set that
+it was asked for bounds what a read before it can have shown. Two things may lie between a read and
+a set that lacks what the read had to see: the proof was false, or the server lost transactions.
+
+In one incarnation it lost none, as far as the proxy knows, and the read is told of. A proxy that
+sees a server lack what it had proved takes it for a new incarnation. So a false proof that the
+proxy notices looks like a loss, except that only what proofs alone had told is gone, and nothing
+that the server's last whole set had shown. A crash may do that, too, but not time and again.
+"""
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import functions as fn
+
+from spark_jobs.gtid import GtidSet, MalformedGtidSetError, parse
+from spark_jobs.run_procedure import Lapsed
+from spark_jobs.schema import RUN
+from spark_jobs.verdict import Lapse
+
+OFTEN: Final = 3
+"""Incarnations that begin so before their servers' losses count as false proofs."""
+
+RELIED, HAD = range(2)
+"""What happened; at one microsecond in this order.
+
+RELIED: a read ended that was answered on a proof, and had to see `gtids`. HAD: the server was asked
+for its whole set, which is `gtids`.
+"""
+
+SERVER: Final = (*RUN, "server_uuid")
+ORDER: Final = ("at_us", "what", "seq")
+
+_MOST: Final = 16
+"""Intervals that a finding names."""
+
+
+class Event(NamedTuple):
+    """What happened at `at_us` to a server as a run knows it."""
+
+    proxy: str
+    worker: int
+    run: str
+    server_uuid: str
+    seq: int
+    at_us: int
+    what: int
+    incarnation: int | None
+    gtids: str
+
+
+def events(records: DataFrame, error_us: Column) -> DataFrame:
+    """What of the records tells of reliance.
+
+    Args:
+        records: NUMBERED, of replicas.
+        error_us: by how much the times of one may be off.
+
+    Returns:
+        The columns of `Event`.
+    """
+    sent, ended, observed = fn.col("dispatched_us"), fn.col("ended_us"), fn.col("observed")
+    probed = (fn.col("kind") == "proof") & (fn.col("proof") == "probed")
+    whole = fn.when(probed, fn.col("proof_set")).when(observed != "", observed)
+    proved = fn.col("is_read") & fn.col("proof").isin("known", "waited")
+    relied = proved & (fn.col("outcome") == "ok") & (fn.col("required") != "")
+    happened = fn.array(
+        _event(relied, ended, RELIED, fn.col("required")),
+        _event(whole.isNotNull(), fn.least(sent, ended) - error_us, HAD, whole),
+    )
+    return (
+        records.withColumn("event", fn.explode(fn.array_compact(happened)))
+        .select("*", "event.*")
+        .select(*Event._fields)
+    )
+
+
+def _event(where: Column, at_us: Column, what: int, gtids: Column) -> Column:
+    return fn.when(
+        where, fn.struct(at_us.alias("at_us"), fn.lit(what).alias("what"), gtids.alias("gtids"))
+    )
+
+
+class Reliance:
+    """Goes through the events of one server in one run."""
+
+    def __init__(self) -> None:
+        self._reads: list[Event] = []
+        self._had = GtidSet()
+        self._lost: list[Lapsed] = []
+        self._losses = 0
+
+    def eval(self, row: Row) -> Iterator[Lapsed]:
+        """Take the next event; LAPSED of the reads that it contradicts."""
+        it = Event._make(row)
+        if it.what == RELIED:
+            self._reads.append(it)
+            return
+        try:
+            had = parse(it.gtids)
+        except MalformedGtidSetError:
+            return
+        reads, self._reads = self._reads, []
+        lost = []
+        for read in reads:
+            lacking = _lacking(read, had)
+            if lacking:
+                told = Lapsed(*read[:3], read.seq, Lapse.CONTRADICTED.value, lacking)
+                if read.incarnation == it.incarnation:
+                    yield told
+                else:
+                    lost.append(told)
+        if lost and had.covers(self._had):
+            self._lost += lost
+            self._losses += 1
+        self._had = had
+
+    def terminate(self) -> Iterator[Lapsed]:
+        """Tell of what a server cannot have lost so often."""
+        if self._losses >= OFTEN:
+            yield from self._lost
+
+
+def _lacking(read: Event, had: GtidSet) -> str:
+    try:
+        lacking = parse(read.gtids).minus(had, _MOST)
+    except MalformedGtidSetError:
+        return ""
+    return lacking.shortened(_MOST) if lacking else ""

@@ -1,0 +1,27 @@
+"""`tidegate`, but its WAITs wait for nothing: every one says at once that all is there.
+
+For tests only: it shows what an audit says of a proxy that breaks its promises. It is run like
+``proxy.cli``, as a module.
+"""
+
+import sys
+
+from protocol.gtid import GtidSet
+from proxy.cli import main
+from proxy.client import preparation
+from proxy.server.connection import WAIT, ServerConnection
+from routing.session.session import Session
+
+
+def wait(
+    connection: ServerConnection, state: Session, gtids: GtidSet, budget: float, further: str
+) -> bytes:
+    """Ask nothing; the answer is that of a WAIT that was reached."""
+    connection.expect(WAIT)
+    columns = f"0 a,1 b,{further}" if further else "0 a,1 b"
+    return preparation.statement_packet(connection, f"SELECT {columns} LIMIT 1".encode("ascii"))
+
+
+if __name__ == "__main__":
+    preparation.wait = wait
+    sys.exit(main())
