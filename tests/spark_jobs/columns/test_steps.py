@@ -57,7 +57,7 @@ def test_what_is_left_for_the_judge_of_steps(spark: "SparkSession", tmp_path: Pa
     run.probe("primary", f"{P}:1-21")
     it.strict(left=True)  # the proof lacks what was told
     run.probe("primary", f"{P}:1-20")
-    it.strict(left=False, ago=1100)  # the second set of its time is covered
+    it.strict(left=False, ago=2000)  # the second set of its time is covered
     late = run.probe("primary", f"{P}:1-20")
     late["ended_us"] = int(str(late["ended_us"])) + 1000
     it.strict(left=True)  # it was told after the read was sent
@@ -99,6 +99,11 @@ def test_what_is_left_for_the_judge_of_steps(spark: "SparkSession", tmp_path: Pa
         other.waited(1, server, f"{P}:9", required=f"{P}:9", level="READ_OWN_WRITES")
         other.probe(server, executed)
 
+    # What was claimed of a source that nothing else names.
+    nobodys = f"{UUID['r1'].replace('e53d', 'beef')}:5"
+    other.waited(1, "r1", nobodys, required=nobodys, incarnation=2)
+    other.probe("r1", f"{P}:1-9", incarnation=2)
+
     records = numbered(spark, tmp_path, run, other)
     told = primary_history.learn(records, plainly=True)
     assert told.facts is not None
@@ -106,6 +111,7 @@ def test_what_is_left_for_the_judge_of_steps(spark: "SparkSession", tmp_path: Pa
     assert suspects is not None
     rows = suspects.collect()
     assert {row.seq for row in rows if row.what == READ} == it.left
-    servers = {row.server_uuid for row in rows if row.what in (CLAIMED, ASKED) and row.run == "b1"}
-    assert servers == {UUID["r2"], UUID["other"]}
+    said = [row for row in rows if row.what in (CLAIMED, ASKED) and row.run == "b1"]
+    servers = {(row.server_uuid, row.incarnation) for row in said}
+    assert servers == {(UUID["r2"], 1), (UUID["other"], 1), (UUID["r1"], 2)}
     agree(records)
