@@ -391,6 +391,7 @@ class Scopes:
     """The wider scopes that are alive: least recently used first.
 
     Attributes:
+        in_use: some are alive, here or perhaps in another worker.
         evicted: how many were dropped, for their age or for want of room.
     """
 
@@ -405,6 +406,7 @@ class Scopes:
         self._keeper: Keeper | None = None
         self._sharer: Sharer | None = None
         self._was_unlogged: Callable[[ScopeKey], bool] = _never
+        self.in_use = False
         self.evicted = 0
 
     def __len__(self) -> int:
@@ -414,14 +416,10 @@ class Scopes:
         """Those that are alive."""
         return list(self._states.values())
 
-    @property
-    def is_shared(self) -> bool:
-        """Whether other workers have the same scopes."""
-        return self._sharer is not None
-
     def share(self, sharer: Sharer) -> None:
         """From now on this one shares all scopes with other workers."""
         self._sharer = sharer
+        self.in_use = True
 
     def get(
         self, kind: Scope, key: str, term: int, now: float, remembers: bool = False
@@ -440,6 +438,7 @@ class Scopes:
             state = ScopeState(kind, key, term, unknown=True, doubts=doubts)
             state.unlogged = self._is_unlogged((kind, key))
             self._states[kind, key] = state
+            self.in_use = True
             state.used_at = now
             if self._keeper is not None:
                 state.begin_keeping(self._keeper)
@@ -453,8 +452,6 @@ class Scopes:
     def alive(self, user: str, application: str) -> list[ScopeState]:
         """Those of a statement's wider scopes that somebody reads in."""
         states = self._states
-        if not states:
-            return []
         return [states[key] for key in keys_of(user, application) if key in states]
 
     def entered_elsewhere(self, user: str, application: str) -> Sequence[Entry]:
@@ -526,6 +523,7 @@ class Scopes:
             state = ScopeState.found(one, keeper, self._begun * _DOUBTS)
             state.unlogged = self._is_unlogged((one.kind, one.key))
             self._states[one.kind, one.key] = state
+        self.in_use = self.in_use or bool(self._states)
         self._make_room(now)
 
     def remember_unlogged(self, was_unlogged: Callable[[ScopeKey], bool]) -> None:
@@ -547,6 +545,7 @@ class Scopes:
 
     def _drop(self, state: ScopeState) -> None:
         del self._states[state.kind, state.key]
+        self.in_use = bool(self._states) or self._sharer is not None
         self.evicted += 1
         state.keeper = None
         if self._keeper is not None:

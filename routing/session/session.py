@@ -184,11 +184,13 @@ class Session:
     ) -> None:
         """The server acknowledged these transactions as the session's own."""
         applied = primary.applied
-        rules = rules or self.rules
-        for scope in self.entered(rules):
-            scope.wrote(gtids, applied, now)
-        for entry in self.scopes.entered_elsewhere(self.user, rules.application):
-            entry.wrote(gtids, applied)
+        self.own_scope.wrote(gtids, applied, now)
+        if self.scopes.in_use:
+            application = (rules or self.rules).application
+            for scope in self.scopes.alive(self.user, application):
+                scope.wrote(gtids, applied, now)
+            for entry in self.scopes.entered_elsewhere(self.user, application):
+                entry.wrote(gtids, applied)
 
     def saw(
         self, executed: GtidSet, server: Server, now: float = 0.0, rules: Rules | None = None
@@ -202,11 +204,13 @@ class Session:
 
     def may_have_written(self, rules: Rules | None = None) -> None:
         """A command that may write ended, and nothing said what it committed (fact 2.3)."""
-        rules = rules or self.rules
-        for scope in self.entered(rules):
-            scope.may_have_written()
-        for entry in self.scopes.entered_elsewhere(self.user, rules.application):
-            entry.may_have_written()
+        self.own_scope.may_have_written()
+        if self.scopes.in_use:
+            application = (rules or self.rules).application
+            for scope in self.scopes.alive(self.user, application):
+                scope.may_have_written()
+            for entry in self.scopes.entered_elsewhere(self.user, application):
+                entry.may_have_written()
 
     @property
     def logs(self) -> bool:
@@ -223,7 +227,7 @@ class Session:
         """An answer of this server went to the client."""
         self.own_scope.showed(server, epoch)
         scopes = self.scopes
-        if len(scopes) or scopes.is_shared:
+        if scopes.in_use:
             application = (rules or self.rules).application
             for scope in scopes.alive(self.user, application):
                 scope.showed(server, epoch)

@@ -14,7 +14,7 @@ from protocol.gtid import EMPTY, GtidSet
 from proxy.state.state_file import PrimaryTerm, StateFile
 from routing import policy
 from routing.consistency.decision import Decision, Level, Proof, Reason, Scope
-from routing.consistency.scope import KeptScope, ScopeState
+from routing.consistency.scope import KeptScope, Scopes, ScopeState
 from routing.request import read
 from routing.request.read import Read
 from routing.servers.failover import Election
@@ -240,7 +240,7 @@ def forget_what_was_shown_in_part(patch: pytest.MonkeyPatch) -> None:
 
 @_mutant(scopes=(Scope.USER,))
 def a_session_owes_nothing_to_its_user(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Session, "entered", lambda self, rules: [self.own_scope])
+    patch.setattr(Scopes, "alive", lambda self, user, application: [])
 
 
 @_mutant(scopes=(Scope.APPLICATION,), errors=5, seed=2)
