@@ -109,6 +109,7 @@ def _both(log: Simulation) -> None:
     log.set_back(0, 0.3, 80_000)
 
 
+@pytest.mark.deep  # the same is judged without Spark, on many seeds, in test_many_seeds.py
 @pytest.mark.parametrize("failover", [False, True])
 def test_wrong_clocks_cause_no_alarm_and_hide_nothing(
     spark: "SparkSession", tmp_path: Path, failover: bool

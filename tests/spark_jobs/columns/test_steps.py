@@ -42,6 +42,7 @@ class Steps:
             self.left.add(record["seq"])
 
 
+@pytest.mark.deep  # test_agreement.py compares whole audits, the procedure among it
 def test_what_is_left_for_the_judge_of_steps(spark: "SparkSession", tmp_path: Path) -> None:
     from spark_jobs import primary_history
     from spark_jobs.columns import steps
