@@ -111,21 +111,22 @@ def without_an_order(pair: Pair) -> None:
         assert owned.startswith(f"{held.text}#")
     wait_caught_up(pair)
     assert state(pair.replica) == states[-1]
-    assert gaps(pair.replica) == 0
+    assert not pair.primary.executed() - pair.replica.executed()
 
 
 def with_an_order(pair: Pair) -> None:
     """Whatever a reader of the replica sees, the primary had."""
     lay_out(pair, "ON")
+    before = gaps(pair.replica)  # a primary may have some, which it fills now
     with pair.holding(1002):
         states = write(pair, 1002)
         end = time.monotonic() + _WATCHED_SECONDS
         while time.monotonic() < end:
             assert state(pair.replica) == states[0]
-            assert gaps(pair.replica) == 0
+            assert gaps(pair.replica) <= before
     while pair.primary.executed() - pair.replica.executed():
         assert state(pair.replica) in states
-        assert gaps(pair.replica) == 0
+        assert gaps(pair.replica) <= before
     assert state(pair.replica) == states[-1]
 
 
@@ -248,8 +249,8 @@ def a_stop_leaves_no_gap(pair: Pair) -> None:
     executed = GtidSet()
     with pair.holding(1008):
         write(pair, 1008)
-        until(lambda: gaps(pair.replica) == 1, "there is a gap")
         executed = pair.primary.executed()
+        until(lambda: (executed - pair.replica.executed()).count() == 1, "there is a gap")
         pair.replica.send(b"\x03STOP REPLICA SQL_THREAD")
     assert pair.replica.replies()[0].ok
     assert pair.replica.executed() == executed
