@@ -49,10 +49,16 @@ class ScopeMemory(ScopeBoard):
             raise StateError(f"{folder / FILE_NAME}: {error}; start the proxy again") from error
 
     def add_unlogged(self, keys: Iterable[ScopeKey]) -> None:
-        """As a board does; it is on the disk when this returns, if the disk takes it."""
+        """As a board does; it is on the disk when this returns, or the log says so."""
         super().add_unlogged(keys)
-        with suppress(OSError):  # the other workers have it all the same
+        try:
             self._map.flush()
+        except OSError as error:  # the other workers have it all the same
+            _log.error(
+                "what was written without a GTID is not on the disk, and a crash of the machine may"
+                " forget it: %s; see that the disk of state-dir works",
+                error,
+            )
 
 
 def make(folder: Path, workers: int) -> None:
@@ -102,10 +108,16 @@ def kept_flags(folder: Path) -> bytes:
     """What a run with several workers has left of writes without a name; empty if nothing.
 
     Raises:
-        OSError: the file cannot be read.
+        StateError: the file cannot be read.
     """
+    path = folder / FILE_NAME
     try:
-        with (folder / FILE_NAME).open("rb") as file:
+        with path.open("rb") as file:
             return unlogged_flags(file.read(size(0)))
     except FileNotFoundError:
         return b""
+    except OSError as error:
+        raise StateError(
+            f"{path}: {error.strerror}; it says where something was written without a GTID: let"
+            " Tidegate read it"
+        ) from error

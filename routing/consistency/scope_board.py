@@ -34,6 +34,7 @@ from zlib import crc32
 from protocol.errors import MalformedGtidSetError
 from protocol.gtid import EMPTY, GtidSet
 from protocol.wire import encode_text
+from routing.servers.topology import RESTART_SLACK_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -64,8 +65,6 @@ _GENERATIONS: Final = _REMEMBERS + _ROWS
 _ATTEMPTS: Final = 3
 _GENERATION_BITS: Final = 31
 _VERSION_BITS: Final = 32
-_ROWS_KNOWN: Final = 20_000
-_RESTART_SLACK_S: Final = 1.0
 
 
 class Incarnation(NamedTuple):
@@ -89,8 +88,8 @@ class Incarnation(NamedTuple):
         """Whether the two are one, as far as clocks tell."""
         return (
             self.uuid == other.uuid
-            and self.earliest - other.latest <= _RESTART_SLACK_S
-            and other.earliest - self.latest <= _RESTART_SLACK_S
+            and self.earliest - other.latest <= RESTART_SLACK_S
+            and other.earliest - self.latest <= RESTART_SLACK_S
         )
 
 
@@ -152,9 +151,7 @@ def flag_of(key: ScopeKey) -> int:
 
 def is_flagged(flags: bytes, key: ScopeKey) -> bool:
     """Whether something without a name may have been written in a scope."""
-    return bool(flags) and (
-        flags[_ALL_UNLOGGED] != 0 or flags[_UNLOGGED + _hash(key) % _FLAGS] != 0
-    )
+    return bool(flags) and (flags[_ALL_UNLOGGED] != 0 or flags[_UNLOGGED + flag_of(key)] != 0)
 
 
 class ScopeBoard:
@@ -181,10 +178,9 @@ class ScopeBoard:
         self._count = _rows(workers)
         self._slots = _slots(workers)
         self._written = 0
-        self._rows: dict[ScopeKey, int] = {}
         self.others = tuple([other for other in range(workers) if other != worker])
         self._places = tuple(  # in words: of a worker's generation, and of its first slot
-            [(other, _generation_at(other), self._slot_at(other, 0) // 8) for other in self.others]
+            [(_generation_at(other), self._slot_at(other, 0) // 8) for other in self.others]
         )
         generation = self.generation(worker) % ((1 << _GENERATION_BITS) - 1) + 1
         self._base = generation << _VERSION_BITS
@@ -197,12 +193,7 @@ class ScopeBoard:
 
     def row(self, key: ScopeKey) -> int:
         """Where a scope is."""
-        row = self._rows.get(key)
-        if row is None:
-            if len(self._rows) >= _ROWS_KNOWN:
-                self._rows.clear()
-            row = self._rows[key] = _hash(key) % self._count
-        return row
+        return _hash(key) % self._count
 
     # Flags of rows, which are set by whoever comes first and stay
 
@@ -241,11 +232,6 @@ class ScopeBoard:
         """Counts how often a worker has started; 0 if it never has."""
         return self._words[_generation_at(worker)]
 
-    def version(self, worker: int, row: int) -> int:
-        """Of a worker's slot, in its present generation; 0 if that has written nothing there."""
-        version = self._words[self._slot_at(worker, row) // 8]
-        return version if version >> _VERSION_BITS == self.generation(worker) else 0
-
     def news(self, row: int, seen: Sequence[Mark]) -> list[tuple[int, Mark]]:
         """The marks of a row's slots that are not those that were seen: which, and what they are.
 
@@ -254,7 +240,7 @@ class ScopeBoard:
         words = self._words
         at = row * (_SLOT // 8)
         found = []
-        for number, (_, generation_at, first_at) in enumerate(self._places):
+        for number, (generation_at, first_at) in enumerate(self._places):
             mark = words[generation_at], words[first_at + at]
             if mark != seen[number]:
                 found.append((number, mark))

@@ -14,7 +14,7 @@ from routing.servers.refusals import Refusals
 from routing.word import Word
 
 _PENDING_LIMIT: Final = 64
-_RESTART_SLACK_S: Final = 1.0
+RESTART_SLACK_S: Final = 1.0
 _BACKOFF_FIRST_S: Final = 0.25
 _BACKOFF_LAST_S: Final = 4.0
 _TRUSTED_S: Final = 2.0
@@ -258,8 +258,8 @@ class Server:
         self.said += 1
         restarted = (
             uuid != self.uuid
-            or started[0] - self._started[1] > _RESTART_SLACK_S
-            or self._started[0] - started[1] > _RESTART_SLACK_S
+            or started[0] - self._started[1] > RESTART_SLACK_S
+            or self._started[0] - started[1] > RESTART_SLACK_S
         )
         replica = self.role is Role.REPLICA
         if replica and epoch_before is not None and epoch_before != self.epoch:

@@ -13,7 +13,7 @@ from routing.consistency import scope_board, sharing
 from routing.consistency.decision import Level, Scope
 from routing.consistency.rules import Rules
 from routing.consistency.scope import Scopes, ScopeState
-from routing.consistency.scope_board import ROOM, Mark, ScopeBoard, Slot, size
+from routing.consistency.scope_board import ROOM, Mark, ScopeBoard, Slot, is_written, size
 from routing.consistency.sharing import Contribution, Sharing
 from routing.request.asked import Asked
 from routing.servers.topology import Role, Server
@@ -50,6 +50,12 @@ def primary_of(uuid: str, started: float) -> Server:
     server = Server("primary", Role.PRIMARY)
     server.observed(uuid, (started, started + 1.0), EMPTY, EMPTY)
     return server
+
+
+def has_written(board: ScopeBoard, worker: int, row: int) -> bool:
+    """Whether another worker's present generation has."""
+    never = [(-1, -1)] * len(board.others)
+    return is_written(dict(board.news(row, never))[board.others.index(worker)])
 
 
 class Worker:
@@ -156,11 +162,11 @@ class Cluster:
         board = worker.sharing.board
         row = board.row((Scope.USER, user))
         number = self.workers.index(worker)
-        if not board.version(number, row):
+        other = self.workers[(number + 1) % WORKERS]
+        if not has_written(other.sharing.board, number, row):
             return  # it had not begun
         at = board._slot_at(number, row)
         self.memory[at] = (self.memory[at] + 1) % 256
-        other = self.workers[(number + 1) % WORKERS]
         if other.primary is self.primary:
             assert not other.reading(user, rules_at(scope=Scope.USER)).is_known(LEVELS[0])
         self.workers[number] = Worker(self.memory, number, WORKERS, self.primary)
@@ -302,12 +308,12 @@ def test_what_is_written_is_read_by_the_others() -> None:
     one, other = ScopeBoard(memory, 2, 0), ScopeBoard(memory, 2, 1)
     row = one.row((Scope.USER, "ann"))
     slot = Slot(0, 3, 4, scope_board.Incarnation(5, 6.5, 7.5), gtids(f"{OLD}:1-5:9"), EMPTY)
-    assert other.version(0, row) == 0
+    assert not has_written(other, 0, row)
     one.write(row, slot)
     found = other.slot(0, row)
     assert found is not None
     assert found._replace(version=0) == slot
-    assert found.version == other.version(0, row)
+    assert other.news(row, [(other.generation(0), found.version)]) == []
 
 
 def test_a_generation_leaves_nothing_of_the_last_one() -> None:
@@ -319,7 +325,7 @@ def test_a_generation_leaves_nothing_of_the_last_one() -> None:
     generation = other.generation(0)
     ScopeBoard(memory, 2, 0)
     assert other.generation(0) == generation + 1
-    assert other.version(0, row) == 0
+    assert not has_written(other, 0, row)
 
 
 def test_a_board_of_other_workers_is_refused() -> None:
