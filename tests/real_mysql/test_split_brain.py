@@ -251,7 +251,9 @@ def test_a_wrong_password_of_the_monitor_takes_no_server_down(
 ) -> None:
     running = proxy(monitor_user="nobody", monitor_interval="100ms")
     address = cluster.replicas[0].address
-    eventually(lambda: "mend the account nobody there" in running.stderr)
+    unwatched = f"server {address} is not watched"
+    eventually(lambda: unwatched in running.stderr)
+    assert "mend the account nobody there" in running.stderr
     assert running.metric("tidegate_server_up", server=address) == 1
     assert running.metric("tidegate_server_watched") == 0
     with closing(running.connect()) as session:
