@@ -33,11 +33,11 @@ from protocol.packet import frame
 from protocol.response import ErrPacket
 from protocol.response_stream import SIMPLE
 from protocol.statement_execution import with_statement_id
-from proxy.client import prelude, preparation, questions, replies, token
+from proxy.client import prelude, preparation, questions, replies
 from proxy.client.aftermath import Aftermath
 from proxy.client.answer import DONE, HOLDING, PASSING, Answer, may_pass, names_statement
 from proxy.client.change_user import change_user
-from proxy.client.commands import own, understood, understood_long
+from proxy.client.commands import understood, understood_long
 from proxy.client.commands.desk import Desk
 from proxy.client.commands.order import (
     ChangeUser,
@@ -55,6 +55,7 @@ from proxy.client.commands.order import (
     Unknown,
 )
 from proxy.client.long_command import LongCommand
+from proxy.client.own_statements import OwnStatements, WrongOwnError
 from proxy.client.pending import Pending
 from proxy.client.prepared import PreparedStatements
 from proxy.client.previous import Previous
@@ -62,14 +63,11 @@ from proxy.client.primary_settings import PrimarySettings
 from proxy.client.servers import Servers
 from proxy.client.untold import Untold
 from proxy.client.views import Views
-from proxy.observe.show import LastAnswer, Shown
 from proxy.server.connection import PROBE, Purpose, ServerConnection
 from proxy.server.kill import kill
 from proxy.server.probe import PROBE_SQL
 from proxy.server.probe import parsed as parsed_probe
-from routing.consistency.causal_token import TokenError
 from routing.consistency.decision import Decision, Level, Outcome, Proof, Reason
-from routing.consistency.rules import SettingError
 from routing.policy import on_primary
 from routing.request import effects
 from routing.request.command import Command
@@ -78,21 +76,20 @@ from routing.request.stage import ASKING
 from routing.request.step import Ask, Delay, End, Join, Known, Note, Open, Pass, Refuse, Send, Step
 from routing.request.trail import Trail
 from routing.session.prepared import PreparedHandle
-from routing.sql.own_statement import SelectOwn, SetOwn, WrongOwn
 from routing.sql.statement import StatementClass
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Coroutine, Sequence
+    from collections.abc import Coroutine
     from typing import Literal
 
+    from protocol.gtid import GtidSet
     from proxy.client.connection import ClientConnection
     from proxy.client.session_rules import SessionRules
     from proxy.server.login import Login
     from proxy.server.opened import Lent, Opened
     from proxy.server.probe import Answer as ProbeAnswer
     from proxy.shared import Shared
-    from routing.consistency.scope import ScopeState
     from routing.servers.topology import Server
     from routing.session.session import Session
 
@@ -155,6 +152,7 @@ class ClientSession:
             *(state, rules, self._servers, self._prepared, self._views, shared.classifier),
             *(shared.config, shared.sessions, attributes),
         )
+        self._own = OwnStatements(shared, self._desk, self._aftermath, session_id, connection_id)
         self._account = shared.ledger.open(session_id, state)
         self._long = LongCommand(client)
         self._pending = Pending(shared.waits, shared.call_later)
@@ -162,7 +160,6 @@ class ClientSession:
         self._command = Command(Code.COM_SLEEP, SIMPLE, state.rules)
         self._trail = Trail(self._command)
         self._answer = Answer()
-        self._last_answer: LastAnswer | None = None
         self._task: asyncio.Task[None] | None = None  # what the client has to wait for
         self._closed = False
 
@@ -407,71 +404,26 @@ class ClientSession:
 
     def _obey_own(self, command: Command) -> None:
         """Obey a statement to Tidegate, or say what is wrong with it."""
-        last = self._trail
-        if last.reason is not None and last.reason is not Reason.PROXY:
-            self._last_answer = LastAnswer.of(self._command, last)
+        self._own.follows(self._command, self._trail)
         self._begin(command)
-        asked = None if command.statement is None else command.statement.own
-        desk = self._desk
-        try:
-            if isinstance(asked, SetOwn):
-                chosen, tokens = own.assigned(desk, asked)
-                if chosen != self._rules.chosen:
-                    self._aftermath.adjust(chosen)
-                for gtids in tokens:
-                    primary, now = self._shared.topology.primary, self._shared.now()
-                    token.take(gtids, self._state, self._reading, primary, now)
-                self._reply(self._ok())
-            elif isinstance(asked, SelectOwn):
-                if not own.asks_token(asked):
-                    self._table(*own.selected(desk, asked, self._state.own_scope, None))
-                elif self._needs_probe:
-                    self._perform(self._read.ask(self._shared.now()))  # `Known` goes on
-                else:
-                    self._select_own()
-            elif isinstance(asked, WrongOwn):
-                self._wrong(asked.message)
-            elif asked is not None:
-                self._table(*own.shown(asked, self._shown()))
-        except (SettingError, TokenError) as error:
-            self._wrong(str(error))
+        if self._own.asks_primary(command):
+            self._perform(self._read.ask(self._shared.now()))  # `Known` goes on
+        else:
+            self._answer_own(None)
 
-    def _select_own(self) -> None:
-        """Answer a question for a token, now that all is known for it."""
-        statement = self._command.statement
-        asked = None if statement is None else statement.own
-        if not isinstance(asked, SelectOwn):
+    def _answer_own(self, probed: GtidSet | None) -> None:
+        """Answer it, now that all is known for it; `probed` is what the primary said, if asked."""
+        try:
+            table = self._own.answer(self._command, probed)
+        except WrongOwnError as error:
+            code = ServerErrorCode.ER_WRONG_VALUE_FOR_VAR
+            self._refuse(code, f"Tidegate: {error}", Reason.PROXY)
             return
-        try:
-            self._table(*own.selected(self._desk, asked, self._reading, self._read.probed))
-        except (SettingError, TokenError) as error:
-            self._wrong(str(error))
-
-    @property
-    def _reading(self) -> ScopeState:
-        """The scope that its reads read in."""
-        state, shared = self._state, self._shared
-        return state.reading(state.rules, shared.topology.term, shared.now())
-
-    @property
-    def _needs_probe(self) -> bool:
-        """Whether only the primary can say what the bearer of its token must see."""
-        level, term = self._state.rules.level, self._shared.topology.term
-        return token.needs_probe(self._reading, level, term)
-
-    def _shown(self) -> Shown:
-        """What SHOW TIDEGATE shows."""
-        return Shown(
-            session_id=self._session_id,
-            connection_id=self._connection_id,
-            state=self._state,
-            topology=self._shared.topology,
-            now=self._shared.now(),
-            last_answer=self._last_answer,
-            views=self._views.text,
-            prepared=len(self._prepared),
-            cursors=self._prepared.cursors,
-        )
+        if table is None:
+            self._reply(self._ok())
+        else:
+            columns, rows = table
+            self._reply(replies.table(columns, rows, self._flags, self._client.capabilities))
 
     def _start(self, work: Coroutine[object, object, None], name: str) -> None:
         """Do what the client has to wait for."""
@@ -526,7 +478,7 @@ class ClientSession:
         elif isinstance(step, End):
             self._end_lost(step.cause)
         elif isinstance(step, Known):
-            self._select_own()
+            self._answer_own(read.probed)
 
     def _refuse_read(self, step: Refuse) -> None:
         if self._command.packet:
@@ -1217,13 +1169,6 @@ class ClientSession:
     @property
     def _flags(self) -> int:
         return replies.status(self._state, self._servers.status)
-
-    def _table(self, columns: Sequence[str], rows: Sequence[Sequence[str | None]]) -> None:
-        self._reply(replies.table(columns, rows, self._flags, self._client.capabilities))
-
-    def _wrong(self, message: str) -> None:
-        code = ServerErrorCode.ER_WRONG_VALUE_FOR_VAR
-        self._refuse(code, f"Tidegate: {message}", Reason.PROXY)
 
     def _reply(self, data: bytes) -> None:
         """Answer the command without a server."""

@@ -1,0 +1,174 @@
+"""Statements to Tidegate itself: the proxy answers them, and no server sees them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from proxy.client import token
+from proxy.client.session_rules import without
+from proxy.observe import show
+from proxy.observe.show import LastAnswer, Shown
+from routing.consistency.causal_token import TokenError
+from routing.consistency.decision import Reason
+from routing.consistency.rules import SettingError, read_setting
+from routing.sql.own_statement import SelectOwn, SetOwn, ShowOwn, WrongOwn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from protocol.gtid import GtidSet
+    from proxy.client.aftermath import Aftermath
+    from proxy.client.commands.desk import Desk
+    from proxy.shared import Shared
+    from routing.consistency.rules import Adjustment, Rules
+    from routing.consistency.scope import ScopeState
+    from routing.request.command import Command
+    from routing.request.trail import Trail
+    from routing.sql.own_statement import OwnAssignment, OwnStatement, ShowVariables
+
+    Table = tuple[Sequence[str], Sequence[Sequence[str | None]]]
+    """Names of columns, and rows."""
+
+_VALUES: Final[dict[str, Callable[[Rules], str]]] = {
+    "consistency": lambda rules: rules.consistency,
+    "scope": lambda rules: rules.scope.value,
+    "wait_budget": lambda rules: f"{rules.wait_budget * 1000:g}ms",
+    "on_timeout": lambda rules: rules.on_timeout.value,
+    "application": lambda rules: rules.application,
+}
+
+
+class WrongOwnError(Exception):
+    """What is wrong with such a statement, for its client."""
+
+
+class OwnStatements:
+    """Obeys those of one session."""
+
+    def __init__(
+        self,
+        shared: Shared,
+        desk: Desk,
+        aftermath: Aftermath,
+        session_id: int,
+        connection_id: int,
+    ) -> None:
+        """The parts of the session that they may be about.
+
+        Args:
+            shared: what sessions share.
+            desk: the session's.
+            aftermath: knows what follows from other rules.
+            session_id: names the session in logs.
+            connection_id: what its client was given for one.
+        """
+        self._shared = shared
+        self._desk = desk
+        self._aftermath = aftermath
+        self._session_id = session_id
+        self._connection_id = connection_id
+        self._last_answer: LastAnswer | None = None
+
+    def follows(self, command: Command, trail: Trail) -> None:
+        """The next one comes behind this command, of which it may ask."""
+        if trail.reason is not None and trail.reason is not Reason.PROXY:
+            self._last_answer = LastAnswer.of(command, trail)
+
+    def asks_primary(self, command: Command) -> bool:
+        """Whether only the primary can say what the bearer of its token must see."""
+        asked = _asked(command)
+        if not isinstance(asked, SelectOwn) or all(name != "token" for name, _ in asked.columns):
+            return False
+        return token.needs_probe(
+            self._scope, self._desk.state.rules.level, self._shared.topology.term
+        )
+
+    def answer(self, command: Command, probed: GtidSet | None) -> Table | None:
+        """Do what it says; what to show for it, or None for an OK.
+
+        Args:
+            command: the statement.
+            probed: what the primary has, if it was asked.
+
+        Raises:
+            WrongOwnError: the client is told of it, and nothing was done.
+        """
+        asked = _asked(command)
+        try:
+            if isinstance(asked, SetOwn):
+                self._assign(asked)
+                return None
+            if isinstance(asked, SelectOwn):
+                return self._selected(asked, probed)
+        except (SettingError, TokenError) as error:
+            raise WrongOwnError(str(error)) from error
+        if isinstance(asked, WrongOwn):
+            raise WrongOwnError(asked.message)
+        return None if asked is None else self._shown(asked)
+
+    @property
+    def _scope(self) -> ScopeState:
+        """The one that the session's reads read in."""
+        state, shared = self._desk.state, self._shared
+        return state.reading(state.rules, shared.topology.term, shared.now())
+
+    def _assign(self, asked: SetOwn) -> None:
+        """Let settings and tokens count: all, or none."""
+        desk, shared = self._desk, self._shared
+        chosen = desk.rules.chosen
+        tokens: list[str] = []
+        for assignment in asked.assignments:
+            if assignment.name == "token":
+                tokens.append(assignment.value or "")
+            else:
+                chosen = _chosen(chosen, assignment)
+        verified = [token.verified(text, desk.config) for text in tokens]
+        if chosen != desk.rules.chosen:
+            self._aftermath.adjust(chosen)
+        for gtids in verified:
+            token.take(gtids, desk.state, self._scope, shared.topology.primary, shared.now())
+
+    def _selected(self, asked: SelectOwn, probed: GtidSet | None) -> Table:
+        state, config = self._desk.state, self._desk.config
+        rules = state.rules
+        row = [
+            token.signed(self._scope, rules.level, probed, config)
+            if name == "token"
+            else _VALUES[name](rules)
+            for name, _ in asked.columns
+        ]
+        return [label for _, label in asked.columns], [row]
+
+    def _shown(self, asked: ShowOwn | ShowVariables) -> Table:
+        if isinstance(asked, ShowOwn):
+            return show.topic(self._session(), asked.topic)
+        rules = self._desk.state.rules
+        names = [name for name in asked.names if name in _VALUES]
+        return ("Variable_name", "Value"), [
+            (f"tidegate_{name}", _VALUES[name](rules)) for name in names
+        ]
+
+    def _session(self) -> Shown:
+        """What SHOW TIDEGATE shows of it."""
+        desk, shared = self._desk, self._shared
+        return Shown(
+            session_id=self._session_id,
+            connection_id=self._connection_id,
+            state=desk.state,
+            topology=shared.topology,
+            now=shared.now(),
+            last_answer=self._last_answer,
+            views=desk.views.text,
+            prepared=len(desk.prepared),
+            cursors=desk.prepared.cursors,
+        )
+
+
+def _asked(command: Command) -> OwnStatement | None:
+    return None if command.statement is None else command.statement.own
+
+
+def _chosen(chosen: Adjustment, assignment: OwnAssignment) -> Adjustment:
+    if assignment.value is None:
+        return without(chosen, assignment.name)
+    return chosen.and_then(read_setting(assignment.name, assignment.value))
