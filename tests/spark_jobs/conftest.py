@@ -20,7 +20,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
     # Short jobs: the JVM's second compiler would cost more than it saves.
     os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
     session = start_spark(tmp_path_factory.mktemp("spark") / "spark.log")
-    # Logs here are small: to compile what runs over them costs more than to interpret it.
+    # Logs here are small: to compile what runs over them costs more than to interpret it, and to
+    # plan each stage anew more than it saves.
+    session.conf.set("spark.sql.adaptive.enabled", "false")
     session.conf.set("spark.sql.codegen.wholeStage", "false")
     session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
     yield session

@@ -30,6 +30,18 @@ def shared(spark: "SparkSession", monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spark, "stop", lambda: None)
 
 
+@pytest.fixture
+def used(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Which parts of the audit by columns were used."""
+    from spark_jobs import ingest
+    from spark_jobs.columns import settle
+
+    names: list[str] = []
+    for module, name in ((ingest, "keep"), (settle, "transform")):
+        monkeypatch.setattr(module, name, _noted(getattr(module, name), names))
+    return names
+
+
 def clean(name: str = "a1") -> Run:
     run = Run(name)
     run.probe("r1", f"{P}:1-5")
@@ -42,11 +54,14 @@ def clean(name: str = "a1") -> Run:
 @spark_test
 @timeout
 @pytest.mark.usefixtures("shared")
-def test_a_clean_log_with_a_torn_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_clean_log_with_a_torn_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], used: list[str]
+) -> None:
     (path,) = save(tmp_path, clean(), suffix=".open")
     whole = path.read_text()
     path.write_text(whole + whole[:100])
     assert nightly.run(tmp_path, None) == 0
+    assert not used
     assert capsys.readouterr().out == (
         "Clean. Of 2 reads with a promise, every one met a server that was shown to have what it "
         f"had to see.\nReport: {tmp_path}/_audit/report.html\n"
@@ -67,20 +82,14 @@ def test_a_clean_log_with_a_torn_line(tmp_path: Path, capsys: pytest.CaptureFixt
 @timeout
 @pytest.mark.usefixtures("shared")
 def test_a_long_log_is_read_once_and_judged_by_columns(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, used: list[str]
 ) -> None:
-    from spark_jobs import audit, ingest
-    from spark_jobs.columns import settle
+    from spark_jobs import audit
 
-    used: list[str] = []
-    for module, name in ((ingest, "keep"), (settle, "transform")):
-        monkeypatch.setattr(module, name, _noted(getattr(module, name), used))
     log = tmp_path / "log"
     (path,) = save(log, clean(), suffix=".open")
     whole = path.read_text()
     path.write_text(whole + whole[:100])
-    assert nightly.run(log, None) == 0
-    assert not used
     monkeypatch.setattr(audit, "MANY", 4)
     monkeypatch.setattr(nightly, "_LARGE", 100)
     assert nightly.run(log, None) == 0
@@ -225,6 +234,7 @@ def test_a_log_that_contradicts_itself(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 @spark_test
+@pytest.mark.deep  # the demo's test runs it by itself, too
 @timeout
 def test_the_command_by_itself(tmp_path: Path) -> None:
     missing = spark_session.what_is_missing()

@@ -96,6 +96,7 @@ def test_the_archive_has_all_that_executors_import(tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.deep
 @timeout
 def test_a_session_that_is_there_goes_on(
     spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
