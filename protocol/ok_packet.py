@@ -4,7 +4,7 @@ Every write brings one, so it is not taken apart field by field: these tell wher
 who needs one cuts it out.
 """
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from protocol.errors import MalformedPacketError
 from protocol.wire import Reader
@@ -12,7 +12,7 @@ from protocol.wire import Reader
 _LONGER: Final = 0xFB  # a length-encoded integer that begins below this is that one byte
 
 
-class OkHead(NamedTuple):
+class OkHead:
     """What begins an OK packet, for a client with CLIENT_PROTOCOL_41.
 
     Attributes:
@@ -23,11 +23,12 @@ class OkHead(NamedTuple):
         end: where all that ends.
     """
 
-    affected: int
-    status: int
-    warnings: int
-    place: int
-    end: int
+    def __init__(self, affected: int, status: int, warnings: int, place: int, end: int) -> None:
+        self.affected: Final = affected
+        self.status: Final = status
+        self.warnings: Final = warnings
+        self.place: Final = place
+        self.end: Final = end
 
 
 def head(payload: bytes) -> OkHead:

@@ -148,7 +148,7 @@ def decode(kind: int, entity: bytes, near: GtidSet | None = None) -> Change | No
         MalformedPacketError: the entity is not what its type demands.
     """
     if kind == _GTIDS:
-        found = _decode_gtids(entity, near)
+        found = decode_gtids(entity, near)
         return UnknownGtidEncoding(found) if isinstance(found, int) else Gtids(found)
     reader = Reader(entity)
     if kind == _SYSTEM_VARIABLES:
@@ -185,7 +185,7 @@ def gtids(block: bytes, near: GtidSet | None = None) -> GtidSet | None:
     while at < len(block):
         kind, begin, at = _span(block, at)
         if kind == _GTIDS:
-            found = _decode_gtids(block[begin:at], near)
+            found = decode_gtids(block[begin:at], near)
             if not isinstance(found, int):
                 union = found if union is None else union | found
     return union
@@ -284,8 +284,16 @@ def _span(block: bytes, at: int) -> tuple[int, int, int]:
     return kind, begin, begin + length
 
 
-def _decode_gtids(entity: bytes, near: GtidSet | None) -> GtidSet | int:
-    """The GTIDs, or the specification number of their unknown encoding."""
+def decode_gtids(entity: bytes, near: GtidSet | None) -> GtidSet | int:
+    """What a GTID entry says: a set, or the specification number of an encoding that is unknown.
+
+    Args:
+        entity: what its length spans.
+        near: see `decode`.
+
+    Raises:
+        MalformedPacketError: the entity is not what its type demands.
+    """
     # Nearly all are a short text in the one encoding that servers use.
     if len(entity) > 1 and entity[0] == TEXT_ENCODING and entity[1] == len(entity) - 2 < _LONGER:
         return _parse_text(entity[2:], near)

@@ -1,5 +1,7 @@
 """Which server a statement goes to, and what will allow its answer. Pure functions."""
 
+from typing import Final
+
 from protocol.gtid import EMPTY, GtidSet
 from routing.consistency.decision import Decision, Level, Proof, Reason, Scope, TimeoutPolicy
 from routing.consistency.rules import REMEMBERING, Rules
@@ -10,7 +12,19 @@ from routing.session.snapshot import allows_snapshot
 from routing.sql.query import SERVER_SCHEMAS
 from routing.sql.statement import Statement, StatementClass, Touch
 
-_REASONS = {
+# Members of enums, looked up once.
+_READ: Final = StatementClass.READ
+_BEST_EFFORT: Final = Level.BEST_EFFORT
+_BOUNDED: Final = Level.BOUNDED_STALENESS
+_READ_ALL: Final = Level.READ_ALL_WRITES
+_STRONG: Final = Level.STRONG
+_CONNECTION: Final = Scope.CONNECTION
+_TO_PRIMARY: Final = TimeoutPolicy.PRIMARY
+_OF_PRIMARY: Final = Proof.PRIMARY
+_KNOWN: Final = Proof.KNOWN
+_A_READ: Final = Reason.READ
+
+_REASONS: Final = {
     StatementClass.WRITE: Reason.WRITE,
     StatementClass.TRANSACTION: Reason.TRANSACTION,
     StatementClass.SESSION: Reason.SESSION,
@@ -48,7 +62,7 @@ def choose(
         required: in that case, what `required_by` said.
     """
     kind = statement.kind
-    if kind is StatementClass.READ:
+    if kind is _READ:
         if statement.reason in topology.for_primary:
             return on_primary(topology, Reason.SESSION)
         if topology.refusals.until and topology.refusals.holds(statement.digest, now):
@@ -81,7 +95,7 @@ def shows_less(scope: ScopeState, primary: Server) -> bool:
 
 def on_primary(topology: Topology, reason: Reason) -> Decision:
     """The primary has whatever it acknowledged."""
-    return Decision(topology.primary, reason, Proof.PRIMARY)
+    return Decision(topology.primary, reason, _OF_PRIMARY)
 
 
 def required_by(
@@ -97,16 +111,16 @@ def required_by(
         probed: as in `choose`.
     """
     level = rules.level
-    if level is Level.BEST_EFFORT:
+    if level is _BEST_EFFORT:
         return EMPTY
-    if level is Level.BOUNDED_STALENESS:
+    if level is _BOUNDED:
         if probed is not None:
             return probed
         return topology.observations.since(now - rules.staleness)
     if probed is not None:
         required = scope.required(level)
         return probed if required <= probed else probed | required
-    if level is Level.STRONG or scope.term != topology.term or not scope.is_known(level):
+    if level is _STRONG or scope.term != topology.term or not scope.is_known(level):
         return None
     return scope.required(level)
 
@@ -123,9 +137,9 @@ def _read(
 ) -> Decision:
     level = rules.level
     own = session.own_scope
-    guarded = level is not Level.BEST_EFFORT
-    remembers = guarded and level is not Level.BOUNDED_STALENESS
-    alone = remembers and rules.scope is Scope.CONNECTION and probed is None
+    guarded = level is not _BEST_EFFORT
+    remembers = guarded and level is not _BOUNDED
+    alone = remembers and rules.scope is _CONNECTION and probed is None
     snapshot = session.snapshot
     opens = snapshot is not None or (not session.autocommit and session.opens_read_only)
     shares = opens and allows_snapshot(rules)
@@ -165,9 +179,9 @@ def _read(
         if compared and _reachable(session, topology, now, guarded=True) is None:
             return _without_replica(session, topology)  # no need to ask
         return Decision(topology.primary, Reason.PROBE, Proof.PROBED)
-    if level is Level.STRONG:
+    if level is _STRONG:
         since = now
-    elif level is Level.BOUNDED_STALENESS:
+    elif level is _BOUNDED:
         since = now - rules.staleness
     else:
         since = scope.changed_at
@@ -187,8 +201,8 @@ def _guarded(
     replicas = topology.replicas
     count = len(replicas)
     index = session.preferred
-    in_order = rules.level is Level.READ_ALL_WRITES
-    patient = crowded or rules.on_timeout is not TimeoutPolicy.PRIMARY
+    in_order = rules.level is _READ_ALL
+    patient = crowded or rules.on_timeout is not _TO_PRIMARY
     nearest: Server | None = None
     shortest = rules.wait_budget
     reachable = unordered = False
@@ -212,7 +226,7 @@ def _guarded(
             # Any state will do for a read that need not see anything and follows no other.
             relies = bool(required) or rules.level in REMEMBERING
             confirm = relies and server.is_doubtful(now)
-            return Decision(server, Reason.READ, Proof.KNOWN, applied, confirm)
+            return Decision(server, _A_READ, _KNOWN, applied, confirm)
         reachable = True
         if patient or now >= server.behind_until:
             wait = server.predicted_wait(since, now)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from routing.servers.topology import Server
     from routing.session.session import Session
 
+_DIAGNOSTIC: Final = Reason.DIAGNOSTIC
 _IN_TRANS: Final = 0x0001
 _AUTOCOMMIT: Final = 0x0002
 _IN_TRANS_READONLY: Final = 0x2001
@@ -215,7 +216,7 @@ class Aftermath:
                 shared.known_passwords.clear()
             if traits.changes_logins(command, trail):
                 shared.pool.lending.changed()
-        if ended_well and (command.code is not Code.COM_QUERY or command.names is not None):
+        if ended_well and not (command.is_query and command.names is None):
             self._did(connection, stream, command)
         if command.prepared is not None:
             self._prepared.ended(command.prepared, command.code, connection)
@@ -278,7 +279,7 @@ class Aftermath:
         if command.names is not None:
             name, statement = command.names
             state.text_prepared[name] = statement
-        if code is Code.COM_QUERY:
+        if command.is_query:
             return
         if code is Code.COM_INIT_DB:
             if self._settings.undone:  # no tracker tells when it is done
@@ -302,12 +303,14 @@ class Aftermath:
         ended_well = stream.error is None
         if ended_well and traits.counts_rows(command, trail):
             state.found_on = connection.server
-        if code in traits.ZEROING_ROW_COUNT and ended_well:
+        if command.is_query:
+            previous.zeroed = False
+        elif code in traits.ZEROING_ROW_COUNT and ended_well:
             previous.zeroed = True
         elif code not in traits.KEEPING_ROW_COUNT:
             previous.zeroed = False
-        if trail.reason is not Reason.DIAGNOSTIC and (
-            not ended_well or code not in traits.KEEPING_DIAGNOSTICS
+        if trail.reason is not _DIAGNOSTIC and (
+            command.is_query or not ended_well or code not in traits.KEEPING_DIAGNOSTICS
         ):
             state.last = connection.server
             if connection is not self._servers.primary:
@@ -317,7 +320,7 @@ class Aftermath:
         """Whether the primary's error says that the statement has changed nothing."""
         state = self._state
         statement = command.statement
-        if statement is None or command.code != Code.COM_QUERY or not state.modes_known:
+        if statement is None or not command.is_query or not state.modes_known:
             return False
         payload = command.packet[4:]
         return did_nothing(

@@ -6,7 +6,7 @@ their order.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from protocol.constants import Command as Code
 from protocol.gtid import EMPTY
@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from routing.servers.topology import Server, Topology
     from routing.session.session import Session
     from routing.sql.statement import Statement
+
+
+_DIAGNOSTIC: Final = Reason.DIAGNOSTIC
+_WAITED: Final = Proof.WAITED
 
 
 def own_packet(
@@ -106,9 +110,9 @@ def before_read(
         audits: the replica's own word is asked for, too.
     """
     data = b""
-    waits = decision.proof is Proof.WAITED and decision.proof_set is not None
+    waits = decision.proof is _WAITED and decision.proof_set is not None
     # What is asked about the statement before needs no rights, and would lose it.
-    asks = decision.reason is Reason.DIAGNOSTIC
+    asks = decision.reason is _DIAGNOSTIC
     schema = state.schema if asks and replica.schema != state.schema else ""
     rights = not asks and (
         replica.role_version != state.role_version

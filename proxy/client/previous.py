@@ -39,19 +39,15 @@ class Previous:
 
     def __init__(self) -> None:
         self.zeroed = False
-        self._packet = b""
+        self._command: Command | None = None
         self._rows = 0
-        self._alike = False
+        self._quiet = False  # no error, and no warning
 
     def ended(self, command: Command, stream: ResponseStream) -> None:
         """A read ended on a replica."""
+        self._command = command
         self._rows = stream.rows
-        text = command.text.upper()
-        prepared = command.prepared is not None
-        counted = not prepared and (b"SQL_CALC_FOUND_ROWS" in text or b"LIMIT" in text)
-        few = stream.rows <= _MOST_ROWS
-        self._alike = stream.error is None and not stream.warnings and not counted and few
-        self._packet = b"" if prepared or self._alike else command.packet
+        self._quiet = stream.error is None and not stream.warnings
 
     def zero_on(self, connection: ServerConnection) -> bytes:
         """What sets ROW_COUNT() to 0 there, if a command has; registers the answer."""
@@ -63,12 +59,19 @@ class Previous:
 
     def imitated_on(self, primary: ServerConnection) -> bytes:
         """What to send to the primary first; registers the answer."""
-        if self._alike:
+        command = self._command
+        if command is None:
+            return b""
+        prepared = command.prepared is not None
+        text = command.text.upper()
+        counted = not prepared and (b"SQL_CALC_FOUND_ROWS" in text or b"LIMIT" in text)
+        if self._quiet and not counted and self._rows <= _MOST_ROWS:
             primary.expect(IMITATE)
             return statement_packet(primary, _rows(self._rows))
-        if self._packet:
-            primary.expect(IMITATE)
-        return self._packet
+        if prepared or not command.packet:
+            return b""
+        primary.expect(IMITATE)
+        return command.packet
 
 
 def begun_on(primary: ServerConnection) -> bytes:

@@ -105,6 +105,11 @@ _DRAIN_LIMIT: Final = 1 << 20
 
 _IN_TRANS: Final = 0x0001
 
+# Members of enums, looked up once.
+_INSIDE: Final = Reason.TRANSACTION
+_UNPROVED: Final = Proof.NONE
+_WAITED: Final = Proof.WAITED
+
 
 class ClientSession:
     """Serves one client. It is the owner of its server connections (`Owner`)."""
@@ -665,18 +670,19 @@ class ClientSession:
                 self._to_primary(primary)
             return
         replica = servers.replica(decision.server)
-        if reason is Reason.TRANSACTION:
+        inside = reason is _INSIDE
+        if inside:
             if replica is not None and replica.snapshot is not self._state.snapshot:
                 replica = None
         elif replica is None and reason is not Reason.DIAGNOSTIC:
             replica = servers.borrow(decision.server)
         if replica is None:
             self._perform(self._read.absent(self._shared.now()))
-        elif reason is not Reason.TRANSACTION and replica.is_late:
+        elif not inside and replica.is_late:
             # It still drains what came too late.
             self._perform(self._read.unfit(Reason.REPLICA_BEHIND, self._shared.now()))
         elif (
-            reason is not Reason.TRANSACTION
+            not inside
             and command.prepared is not None
             and not prelude.can_know(replica, command, self._state)
         ):
@@ -771,7 +777,7 @@ class ClientSession:
         trail.sent_at = read.sent_at
         audits = (
             shared.audits.on
-            and decision.proof is not Proof.NONE
+            and decision.proof is not _UNPROVED
             and bool(trail.required)
             and not read.bound
             and shared.audits.due()
@@ -780,7 +786,7 @@ class ClientSession:
             replica, decision, read, command, trail, self._state, self._previous, audits
         )
         gtids = decision.proof_set
-        if decision.proof is Proof.WAITED and gtids is not None:
+        if decision.proof is _WAITED and gtids is not None:
             # The replica is not relied on to end it.
             trail.dispatched_us = time.time_ns() // 1000
             self._pending.begin_wait(replica.server, gtids, shared.now())

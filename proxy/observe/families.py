@@ -7,16 +7,16 @@ from closed enums, error codes from a closed list, and the number of causes has 
 from dataclasses import dataclass
 from typing import Final, Literal
 
-LATENCY_BUCKETS_US: Final = (
+LATENCY_BUCKETS_US: Final[tuple[int, ...]] = (
     *(50, 100, 200, 300, 500, 750, 1_000, 1_500, 2_500, 5_000, 10_000, 25_000, 50_000),
     *(100_000, 250_000, 500_000, 1_000_000, 2_500_000, 5_000_000, 10_000_000),
 )
-LAG_BUCKETS_US: Final = (
+LAG_BUCKETS_US: Final[tuple[int, ...]] = (
     *(100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000),
     *(1_000_000, 2_500_000, 5_000_000, 10_000_000, 30_000_000, 60_000_000, 300_000_000),
     *(900_000_000, 3_600_000_000),
 )
-WAIT_BUCKETS_US: Final = (
+WAIT_BUCKETS_US: Final[tuple[int, ...]] = (
     *(100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000),
     *(1_000_000, 2_500_000, 5_000_000, 10_000_000, 30_000_000, 60_000_000),
 )

@@ -19,6 +19,7 @@ from routing.servers.topology import Role
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from protocol.constants import Command as Code
     from protocol.gtid import GtidSet
     from proxy.observe.metrics import Metrics
     from proxy.observe.routing_log import RoutingLog
@@ -31,11 +32,33 @@ if TYPE_CHECKING:
     from routing.servers.observations import Observation
     from routing.servers.topology import Server
     from routing.session.session import Session
+    from routing.sql.statement import StatementClass
 
 _log = logging.getLogger(__name__)
 
 _FRAGMENTS: Final = 4096
 """Rendered statement parts that are kept; digests are as many as an application has statements."""
+
+
+class _StatementPart:
+    """What is constant in the records of a statement, rendered."""
+
+    def __init__(
+        self, code: Code, kind: StatementClass | None, may_write: bool, fragment: str
+    ) -> None:
+        self.code: Final = code
+        self.kind: Final = kind
+        self.may_write: Final = may_write
+        self.fragment: Final = fragment
+
+
+class _ServerPart:
+    """The same of a server's."""
+
+    def __init__(self, epoch: int, role: Role, fragment: str) -> None:
+        self.epoch: Final = epoch
+        self.role: Final = role
+        self.fragment: Final = fragment
 
 
 class Ledger:
@@ -46,8 +69,8 @@ class Ledger:
         self._log = routing_log
         self._run = "" if routing_log is None else routing_log.run
         self._proxy = proxy_name
-        self._statements: dict[tuple[str, str, str], str] = {}
-        self._servers: dict[tuple[str, int, str], str] = {}
+        self._statements: dict[str, _StatementPart] = {}  # by digest, each as it was last
+        self._servers: dict[Server, _ServerPart] = {}  # the same
 
     def open(self, session_id: int, state: Session) -> Account:
         """The account of a session; `session_id` names it, `state` is what routing knows of it."""
@@ -131,15 +154,21 @@ class Ledger:
         """What is constant in the records of a statement."""
         statement = command.statement
         digest = "" if statement is None else statement.digest
-        kind = "command" if statement is None else statement.kind.value
-        key = (command.code.name, digest, kind)
-        fragment = self._statements.get(key)
-        if fragment is None:
-            fragment = statement_fragment(command.code.name, kind, digest or None, may_write)
+        kind = None if statement is None else statement.kind
+        part = self._statements.get(digest)
+        if (
+            part is None
+            or part.code is not command.code
+            or part.kind is not kind
+            or part.may_write != may_write
+        ):
+            name = "command" if kind is None else kind.value
+            fragment = statement_fragment(command.code.name, name, digest or None, may_write)
+            part = _StatementPart(command.code, kind, may_write, fragment)
             if len(self._statements) >= _FRAGMENTS:
                 self._statements.clear()
-            self._statements[key] = fragment
-        return fragment
+            self._statements[digest] = part
+        return part.fragment
 
     def server(self, server: Server, epoch: int | None = None, role: Role | None = None) -> str:
         """What is constant in the records of an incarnation of a server, in a role.
@@ -150,13 +179,11 @@ class Ledger:
             epoch = server.epoch
         if role is None:
             role = server.role
-        key = (server.name, epoch, role.value)
-        fragment = self._servers.get(key)
-        if fragment is None:
-            fragment = self._servers[key] = server_fragment(
-                server.name, server.uuid or None, role.value, epoch
-            )
-        return fragment
+        part = self._servers.get(server)
+        if part is None or part.epoch != epoch or part.role is not role:
+            fragment = server_fragment(server.name, server.uuid or None, role.value, epoch)
+            part = self._servers[server] = _ServerPart(epoch, role, fragment)
+        return part.fragment
 
 
 class Account:

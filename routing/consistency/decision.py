@@ -1,6 +1,6 @@
 """What was decided about a statement: closed enums that metrics, routing log and audit share."""
 
-from typing import NamedTuple
+from typing import Final
 
 from protocol.gtid import GtidSet
 from routing.servers.topology import Role, Server
@@ -141,8 +141,8 @@ class Outcome(Word):
     """A connection broke before the answer was complete."""
 
 
-class Decision(NamedTuple):
-    """Where a statement goes.
+class Decision:
+    """Where a statement goes; never changed.
 
     Attributes:
         server: the chosen server.
@@ -152,8 +152,36 @@ class Decision(NamedTuple):
         confirm: the server is to be asked, in front, whether it still has all that it has proved.
     """
 
-    server: Server
-    reason: Reason
-    proof: Proof
-    proof_set: GtidSet | None = None
-    confirm: bool = False
+    def __init__(
+        self,
+        server: Server,
+        reason: Reason,
+        proof: Proof,
+        proof_set: GtidSet | None = None,
+        confirm: bool = False,
+    ) -> None:
+        self.server: Final = server
+        self.reason: Final = reason
+        self.proof: Final = proof
+        self.proof_set: Final = proof_set
+        self.confirm: Final = confirm
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Decision):
+            return NotImplemented
+        return (
+            self.server is other.server
+            and self.reason is other.reason
+            and self.proof is other.proof
+            and self.proof_set == other.proof_set
+            and self.confirm == other.confirm
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.server, self.reason, self.proof))
+
+    def __repr__(self) -> str:
+        return (
+            f"Decision({self.server.name}, {self.reason}, {self.proof}, {self.proof_set},"
+            f" confirm={self.confirm})"
+        )

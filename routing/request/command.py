@@ -7,6 +7,9 @@ from routing.consistency.rules import Rules
 from routing.session.prepared import PreparedStatement
 from routing.sql.statement import Statement, StatementClass
 
+_QUERY: Final = Code.COM_QUERY
+_READ: Final = StatementClass.READ
+
 
 class Command:
     """It is made once, from a packet, and never changed.
@@ -23,6 +26,7 @@ class Command:
         prepares: the statement that it prepares, if that succeeds.
         names: what it prepares by text, if that succeeds: a name, and a statement.
         arrived_us: when it was there, UTC us.
+        is_query: it is a COM_QUERY.
         is_read: consistency is about it.
         text: bytes that hold the statement's text, if it is known.
     """
@@ -52,5 +56,6 @@ class Command:
         self.prepares: Final = prepares
         self.names: Final = names
         self.arrived_us: Final = arrived_us
-        self.is_read: Final = statement is not None and statement.kind is StatementClass.READ
+        self.is_query: Final = code is _QUERY
+        self.is_read: Final = statement is not None and statement.kind is _READ
         self.text: Final = packet if prepared is None else prepared.sql

@@ -78,6 +78,19 @@ from routing.servers.waits import Wait, Waits
 from routing.session.session import Session
 from routing.sql.statement import Statement, StatementClass
 
+# Members of enums, looked up once.
+_A_READ: Final = StatementClass.READ
+_APPLICATION: Final = Scope.APPLICATION
+_BEST_EFFORT: Final = Level.BEST_EFFORT
+_BOUNDED: Final = Level.BOUNDED_STALENESS
+_BEHIND: Final = Reason.REPLICA_BEHIND
+_IN_TRANSACTION: Final = Reason.TRANSACTION
+_PROBED: Final = Proof.PROBED
+_WAITED: Final = Proof.WAITED
+
+_BEGINS: Final = frozenset(stage for stage, event in TABLE if event == "begin")
+_ENDS: Final = frozenset(stage for stage, event in TABLE if event == "ended")
+
 _PASS: Final = Pass()
 _NOTHING: Final = Nothing()
 
@@ -160,10 +173,10 @@ class Read:
 
     def begin(self, statement: Statement, rules: Rules | None, now: float) -> Step:
         """A statement came; `rules` is what it asks for, if that is not what the session does."""
-        if (self.stage, "begin") not in TABLE:
+        if self.stage not in _BEGINS:
             raise self._unexpected("begin")
         self._reset(statement, rules)
-        if statement.kind is StatementClass.READ:
+        if statement.kind is _A_READ:
             return self._choose(statement, now)
         self.decision = decision = choose(self._session, statement, self._topology, now)
         self.sent_at = now
@@ -196,9 +209,9 @@ class Read:
     def _choose(self, statement: Statement, now: float) -> Step:
         """Let the policy decide about a read."""
         session, topology, rules, probed = self._session, self._topology, self.rules, self.probed
-        if rules.scope is Scope.APPLICATION and not rules.application:
+        if rules.scope is _APPLICATION and not rules.application:
             return self._refuse(refusal.no_application())
-        if rules.level is Level.BEST_EFFORT:
+        if rules.level is _BEST_EFFORT:
             return self._send(choose(session, statement, topology, now, rules), now)
         self.scope = scope = session.reading(rules, topology.term, now)
         if scope.lost_untold:
@@ -207,13 +220,13 @@ class Read:
                 return self._refuse(refusal.lost_writes(scope.lost))
         self.required = required = required_by(scope, rules, topology, now, probed)
         decision = choose(session, statement, topology, now, rules, probed, False, scope, required)
-        if decision.proof is Proof.PROBED:
+        if decision.proof is _PROBED:
             return self._ask(scope)
-        if rules.level is Level.BOUNDED_STALENESS and probed is None and required is not None:
+        if rules.level is _BOUNDED and probed is None and required is not None:
             observation = topology.observations.to_log(now - rules.staleness, required)
             if observation is not None:
                 self._noted().observation = observation
-        behind = decision.reason is Reason.REPLICA_BEHIND
+        behind = decision.reason is _BEHIND
         if behind and topology.fallbacks.reserve(now, 0.0) is None:
             # The primary is not to be given more than it is already.
             self._noted().crowded = "waits"
@@ -221,7 +234,7 @@ class Read:
                 session, statement, topology, now, rules, probed, True, scope, required
             )
         gtids = decision.proof_set
-        if decision.proof is Proof.WAITED and gtids is not None and self.budget > 0:
+        if decision.proof is _WAITED and gtids is not None and self.budget > 0:
             wait = self._waits.find(decision.server, gtids, now)
             if wait is not None:
                 return self._join(wait, decision, now)
@@ -235,7 +248,7 @@ class Read:
         return self._choose(statement, now)
 
     def _send(self, decision: Decision, now: float) -> Send:
-        if decision.reason is Reason.TRANSACTION and decision.server is not self._topology.primary:
+        if decision.reason is _IN_TRANSACTION and decision.server is not self._topology.primary:
             self.bound = True  # to the snapshot that its transaction has there
         self.decision = decision
         self.sent_at = now
@@ -531,7 +544,7 @@ class Read:
 
     def ended(self) -> None:
         """The client has the whole answer, or an error of the proxy's own."""
-        if (self.stage, "ended") not in TABLE:
+        if self.stage not in _ENDS:
             raise self._unexpected("ended")
         self.stage = DONE
         self.is_settled = False

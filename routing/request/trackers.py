@@ -6,12 +6,11 @@ from typing import Final
 
 from protocol.gtid import EMPTY
 from protocol.session_track import (
-    Gtids,
     Schema,
     StateChange,
     SystemVariable,
-    UnknownGtidEncoding,
     decode,
+    decode_gtids,
     entries,
 )
 from routing.request import variables
@@ -20,6 +19,7 @@ from routing.request.trail import Trail
 from routing.servers.topology import Role, Server
 from routing.session.session import Session
 
+_PRIMARY: Final = Role.PRIMARY
 _VARIABLE: Final = 0
 _SCHEMA: Final = 1
 _STATE_CHANGE: Final = 2
@@ -60,7 +60,7 @@ def take_trackers(
     Raises:
         MalformedPacketError: a block contradicts itself.
     """
-    primary = server.role is Role.PRIMARY
+    primary = server.role is _PRIMARY
     wanted = _OF_PRIMARY if primary else _OF_REPLICA
     asked_at = inf if primary else trail.sent_at  # a primary is never asked what it had
     tracked = unread = 0
@@ -69,33 +69,34 @@ def take_trackers(
         for kind, entity in entries(block):
             if kind not in wanted:
                 continue
-            near = server.applied if tracks_all else None
-            change = decode(kind, entity, near)
-            if isinstance(change, Gtids):
-                server.proved(change.gtids, epoch, asked_at)
+            if kind == _GTIDS:
+                gtids = decode_gtids(entity, server.applied if tracks_all else None)
+                if isinstance(gtids, int):
+                    # WL#6128 F3: what it names cannot be read, so what was written is not known.
+                    unread += 1
+                    state.may_have_written(command.rules)
+                    continue
+                server.proved(gtids, epoch, asked_at)
                 if unsure and (tracks_all or state.tracking == "ALL_GTIDS"):
                     continue  # its own, or all: what it wrote counts as unnamed
                 if tracks_all:
                     if not trail.may_write and not command.is_read:
                         continue  # what a driver sets when it connects has seen nothing
-                    trail.observed |= change.gtids
-                    state.saw(change.gtids, server, now, command.rules)
+                    trail.observed |= gtids
+                    state.saw(gtids, server, now, command.rules)
                     if not trail.may_write:
                         continue
                     # What of it is its own, the server does not tell: none is left out.
                 else:
-                    gtids = change.gtids
                     trail.own = gtids if trail.own is EMPTY else trail.own | gtids
-                state.wrote(change.gtids, server, now, command.rules)
+                state.wrote(gtids, server, now, command.rules)
                 tracked += 1
-            elif isinstance(change, Schema):
+                continue
+            change = decode(kind, entity)
+            if isinstance(change, Schema):
                 state.chose_schema(change.name)
             elif isinstance(change, SystemVariable):
                 variables.told(change.name.lower(), change.value, command, trail, state)
             elif isinstance(change, StateChange):
                 trail.state_changed = trail.state_changed or change.changed
-            elif isinstance(change, UnknownGtidEncoding):
-                # WL#6128 F3: what it names cannot be read, so what was written is not known.
-                unread += 1
-                state.may_have_written(command.rules)
     return tracked, unread

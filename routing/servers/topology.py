@@ -147,7 +147,7 @@ class Server:
         if self._pending:
             applied = self._applied
             for gtids in self._pending:
-                applied |= gtids
+                applied = applied | gtids
             self._applied = applied
             self._pending.clear()
         return self._applied
@@ -411,7 +411,7 @@ class Topology:
         for server in self.servers:
             server.proof_max_age = proof_max_age
             server.filters.allowed = allows_filters
-        self._promotions = 0
+        self._before_term = 0  # what the promotions so far count in `term`
 
     @property
     def servers(self) -> list[Server]:
@@ -421,7 +421,7 @@ class Topology:
     @property
     def term(self) -> int:
         """Names the primary and its incarnation: what one term acknowledged, another may lack."""
-        return self._promotions * _EPOCHS + self.primary.epoch
+        return self._before_term + self.primary.epoch
 
     @property
     def strayed(self) -> dict[str, GtidSet]:
@@ -467,5 +467,5 @@ class Topology:
         self.rivals = []
         self.replicas = [old if replica is server else replica for replica in self.replicas]
         self.primary = server
-        self._promotions += 1
+        self._before_term += _EPOCHS
         self.observations.clear()

@@ -24,7 +24,8 @@ def test_all_fields_are_found(
     flags = status.to_bytes(2, "little") + warnings.to_bytes(2, "little")
     payload = begin + flags + lenenc_bytes(info) + b"behind"
     ok = head(payload)
-    assert ok == (affected, status, warnings, len(begin), len(begin) + 4)
+    assert (ok.affected, ok.status, ok.warnings) == (affected, status, warnings)
+    assert (ok.place, ok.end) == (len(begin), len(begin) + 4)
     first, last = string(payload, ok.end)
     assert payload[first:last] == info
     assert payload[last:] == b"behind"

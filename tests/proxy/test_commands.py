@@ -46,6 +46,9 @@ class Plain:
         return statement
 
 
+pytestmark = pytest.mark.plain
+
+
 @pytest.fixture
 def desk() -> Desk:
     rules = SessionRules(CONFIG, CONFIG.listen, "app", {})
@@ -66,7 +69,6 @@ def query(desk: Desk, sql: bytes) -> Command | Order:
     return understood(desk, frame(b"\x03" + sql, 0))
 
 
-@pytest.mark.plain
 def test_a_statement_is_a_command_under_the_rules_of_its_session(desk: Desk) -> None:
     read = query(desk, b"SELECT n FROM t")
     assert isinstance(read, Command)
@@ -78,7 +80,6 @@ def test_a_statement_is_a_command_under_the_rules_of_its_session(desk: Desk) -> 
     assert (write.is_read, write.may_write) == (False, True)
 
 
-@pytest.mark.plain
 def test_rules_of_its_own_are_resolved_at_once(desk: Desk) -> None:
     read = query(desk, b"/* tidegate consistency=STRONG */ SELECT n FROM t")
     assert isinstance(read, Command)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from routing.request.command import Command
 
@@ -23,9 +22,8 @@ if TYPE_CHECKING:
     from routing.sql.statement import Statement
 
 
-@dataclass(frozen=True, slots=True)
 class Desk:
-    """That of one session.
+    """That of one session; never changed.
 
     Attributes:
         state: what routing knows of the session.
@@ -39,15 +37,27 @@ class Desk:
         query_attributes: statements begin with attributes (CLIENT_QUERY_ATTRIBUTES).
     """
 
-    state: Session
-    rules: SessionRules
-    servers: Servers
-    prepared: PreparedStatements
-    views: Views
-    classifier: Classifier
-    config: Config
-    sessions: Sessions
-    query_attributes: bool
+    def __init__(
+        self,
+        state: Session,
+        rules: SessionRules,
+        servers: Servers,
+        prepared: PreparedStatements,
+        views: Views,
+        classifier: Classifier,
+        config: Config,
+        sessions: Sessions,
+        query_attributes: bool,
+    ) -> None:
+        self.state: Final = state
+        self.rules: Final = rules
+        self.servers: Final = servers
+        self.prepared: Final = prepared
+        self.views: Final = views
+        self.classifier: Final = classifier
+        self.config: Final = config
+        self.sessions: Final = sessions
+        self.query_attributes: Final = query_attributes
 
     def command(
         self,

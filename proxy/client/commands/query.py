@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 _NO_ATTRIBUTES: Final = 7
 """Where the text begins in a framed COM_QUERY without attributes, under CLIENT_QUERY_ATTRIBUTES."""
 
+_QUERY: Final = Code.COM_QUERY
+
 _NUMBER: Final = re.compile(rb"\b\d+\b(?=\s*;?\s*\Z)")
 
 
@@ -59,7 +61,7 @@ def query(desk: Desk, packet: bytes) -> Command | Order:
         except SettingError as error:
             wrong = str(error)
     command = Command(
-        Code.COM_QUERY,
+        _QUERY,
         RESULTS,
         state.rules if rules is None else rules,
         packet,
