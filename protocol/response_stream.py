@@ -86,7 +86,8 @@ class ResponseStream:
             before it, then its own; nothing where these are too few to go on. What follows
             `chunk_end` is held back for the next.
         told: where in the chunk, of the last `feed`, packets with `session_state_info` begin and
-            end.
+            end; where `tells_status`, all with a server status.
+        tells_status: the caller must change what the server status says.
     """
 
     __slots__ = (
@@ -119,6 +120,7 @@ class ResponseStream:
         "sequence_id",
         "session_states",
         "status",
+        "tells_status",
         "told",
         "unnamed",
         "untold",
@@ -136,6 +138,7 @@ class ResponseStream:
         self.warnings = 0
         self.sequence_id = 0
         self.told: list[tuple[int, int]] = []
+        self.tells_status = False
         self.begin(RESULTS)
 
     def begin(self, shape: int, keep_row: bool = False, asks_cursor: bool = False) -> None:
@@ -249,8 +252,9 @@ class ResponseStream:
                         return position
                     self.sequence_id = data[position + 3]
                     told = len(self.session_states)
+                    has_status = self.tells_status and self._has_status(data, position + 4, length)
                     self._control(data[position + 4 : end])
-                    if len(self.session_states) > told:
+                    if has_status or len(self.session_states) > told:
                         self.told.append((position, end))
                     position = end
                     if self.done:
@@ -281,6 +285,13 @@ class ResponseStream:
                 return length < MAX_PACKET_PAYLOAD if self._deprecate_eof else length < 9
             return first == 0xFF or (self._keep_row and self.row is None)
         return self._shape != STRING or first == 0xFF
+
+    def _has_status(self, data: bytes, begin: int, length: int) -> bool:
+        """Whether this control packet is an OK or an EOF."""
+        first = data[begin]
+        if self._state == _ROWS or self._state == _DEFINITIONS or self._state == _DEFINITIONS_EOF:
+            return first == 0xFE
+        return self._shape != PREPARED and (first == 0x00 or (first == 0xFE and length < 9))
 
     def _passed(self) -> None:
         """A packet that needed no reading has ended."""

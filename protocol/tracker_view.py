@@ -5,11 +5,16 @@ CLIENT_SESSION_TRACK there for clients that have not. They must not see what the
 everything else passes as it came.
 """
 
-from protocol.constants import SESSION_STATE_CHANGED, Capability
+from typing import Final
+
+from protocol.constants import SESSION_STATE_CHANGED, Capability, SessionTrackType
 from protocol.ok_packet import head, string
 from protocol.response_stream import ResponseStream
 from protocol.session_track import retain
 from protocol.wire import lenenc_bytes
+
+ALL_TRACKERS: Final = frozenset([int(kind) for kind in SessionTrackType])
+"""Of a client that is to see whatever the server tells it."""
 
 
 class TrackerView:
@@ -17,10 +22,13 @@ class TrackerView:
 
     Attributes:
         trackers: the tracker types that it is to see.
+        hidden: flags of the server status that it is not to see. Where there are any, the stream's
+            `tells_status` must be set.
     """
 
     def __init__(self, client: Capability, trackers: frozenset[int], variables: str = "*") -> None:
         self._session_track = bool(client & Capability.CLIENT_SESSION_TRACK)
+        self.hidden = 0
         self.show(trackers, variables)
 
     def show(self, trackers: frozenset[int], variables: str) -> None:
@@ -48,7 +56,10 @@ class TrackerView:
             return chunk if whole else chunk[position : stream.chunk_end]
         out: list[bytes] = []
         for begin, end in stream.told:
-            payload = self._rewritten(chunk[begin + 4 : end])
+            payload = chunk[begin + 4 : end]
+            if self.hidden:
+                payload = self._hiding(payload)
+            payload = self._rewritten(payload)
             out.append(chunk[position:begin])
             out.append(len(payload).to_bytes(3, "little"))
             out.append(chunk[begin + 3 : begin + 4])
@@ -59,7 +70,11 @@ class TrackerView:
 
     def _rewritten(self, payload: bytes) -> bytes:
         """The OK packet as the client is to see it (fact 1.1)."""
+        if payload[0] == 0xFE and len(payload) == 5:
+            return payload  # an EOF packet has no trackers
         ok = head(payload)
+        if not ok.status & SESSION_STATE_CHANGED:
+            return payload
         info_begin, info_end = string(payload, ok.end)
         begin, end = string(payload, info_end)
         block = payload[begin:end]
@@ -71,3 +86,10 @@ class TrackerView:
         plain = (ok.status & ~SESSION_STATE_CHANGED).to_bytes(2, "little")
         info = payload[ok.end : info_end] if info_end > info_begin else b""
         return payload[: ok.place] + plain + payload[ok.place + 2 : ok.end] + info
+
+    def _hiding(self, payload: bytes) -> bytes:
+        """The OK or EOF packet without the flags that are hidden."""
+        is_eof = payload[0] == 0xFE and len(payload) == 5
+        place = 3 if is_eof else head(payload).place
+        status = (payload[place] | payload[place + 1] << 8) & ~self.hidden
+        return payload[:place] + status.to_bytes(2, "little") + payload[place + 2 :]

@@ -151,7 +151,8 @@ def _read(
     if alone and own.unknown and own.term == topology.term:
         return on_primary(topology, Reason.UNKNOWN_REQUIRED)
     shaped = session.in_transaction or not session.autocommit or session.modes.waiting
-    if shaped and (not shares or rules is not session.rules or session.unsure):
+    shares = shares and rules is session.rules and not session.unsure
+    if shaped and not shares and not session.splits(rules):
         return on_primary(topology, Reason.TRANSACTION)
     if session.pins.reasons:
         return on_primary(topology, Reason.PINNED)

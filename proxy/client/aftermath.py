@@ -16,8 +16,10 @@ from routing.consistency.decision import Proof, Reason
 from routing.consistency.rules import NO_ADJUSTMENT
 from routing.request import effects, traits
 from routing.request.trackers import take_trackers
+from routing.session import split as splitting
 from routing.session.prepared import PreparedHandle
 from routing.session.snapshot import Snapshot, begins_anew, ends_transaction, reads_data
+from routing.session.split import Split
 from routing.sql.early_errors import did_nothing
 
 if TYPE_CHECKING:
@@ -208,8 +210,10 @@ class Aftermath:
                     self.note_unlogged(command, trail, connection.server, logged=logged)
                 if command.statement is not None and command.statement.changes_views:
                     shared.catalogues.forget()
-        elif state.snapshot is not None and state.snapshot.implied and not state.in_transaction:
-            self._follow_implied(stream)
+        elif not state.in_transaction:
+            implied = state.snapshot or state.split
+            if implied is not None and implied.implied:
+                self._follow_implied(stream)
         statement = command.statement
         if statement is None or statement.assignments or statement.reason in traits.OF_ACCOUNTS:
             if ended_well and traits.changes_passwords(command):
@@ -240,6 +244,8 @@ class Aftermath:
     ) -> None:
         state, settings = self._state, self._settings
         self._servers.status = status = stream.status
+        if state.split is not None or status & _IN_TRANS_READONLY == _IN_TRANS:
+            self._follow_split(command, trail, status)
         state.in_transaction = status & _IN_TRANS != 0
         state.unsure = False
         if state.snapshot is not None or status & _IN_TRANS_READONLY == _IN_TRANS_READONLY:
@@ -263,6 +269,8 @@ class Aftermath:
     def _failed(self, command: Command, trail: Trail) -> None:
         state = self._state
         state.modes.doubt()
+        if state.split is not None and not splitting.is_plain(command.statement, trail.may_write):
+            self._stay(state.split)
         if trail.may_write or not state.modes_known:
             # It may have committed before it failed, and opened a transaction, too.
             state.may_have_written(command.rules)
@@ -381,10 +389,39 @@ class Aftermath:
         if began:
             state.in_transaction = True
             state.modes.spent()
-            self._servers.status |= _IN_TRANS_READONLY
+            self._servers.status |= _IN_TRANS_READONLY if state.split is None else _IN_TRANS
         else:
-            state.snapshot = None
+            state.snapshot = state.split = None
             self._servers.end_transactions()
+
+    # Transactions that read from replicas until they write
+
+    def _follow_split(self, command: Command, trail: Trail, status: int) -> None:
+        """See whether one has begun or ended, or what follows must run where it is."""
+        state = self._state
+        if command.code == Code.COM_STMT_PREPARE:
+            return  # nothing ran
+        statement, may_write = command.statement, trail.may_write
+        before = state.split
+        still_open = status & _IN_TRANS_READONLY == _IN_TRANS
+        if before is not None:
+            if splitting.goes_on(statement, may_write, still_open):
+                if not before.stays and not splitting.is_plain(statement, may_write):
+                    self._stay(before)
+                return
+            state.split = None
+            self._servers.end_transactions()
+        if not still_open or state.snapshot is not None:
+            return
+        opened = command.is_read and state.opens_split and not may_write
+        began = splitting.begins(statement, command.text, before)
+        if opened or (began and state.reads_apart and not state.modes.isolates):
+            state.split = Split(autocommit=status & _AUTOCOMMIT != 0)
+
+    def _stay(self, split: Split) -> None:
+        """What follows in the transaction runs on the primary."""
+        split.stays = True
+        self._servers.end_transactions()
 
 
 def _code(error: bytes) -> int:

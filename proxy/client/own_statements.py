@@ -35,6 +35,7 @@ _VALUES: Final[dict[str, Callable[[Rules], str]]] = {
     "wait_budget": lambda rules: f"{rules.wait_budget * 1000:g}ms",
     "on_timeout": lambda rules: rules.on_timeout.value,
     "application": lambda rules: rules.application,
+    "transaction_reads": lambda rules: rules.transaction_reads.value,
 }
 
 

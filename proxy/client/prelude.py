@@ -21,6 +21,7 @@ from routing.consistency.rules import REMEMBERING
 from routing.policy import shows_less
 from routing.session.prepared import READING
 from routing.session.snapshot import Snapshot
+from routing.session.split import Split
 from routing.sql.statement import StatementClass, Touch
 
 if TYPE_CHECKING:
@@ -145,6 +146,11 @@ def before_read(
     if snapshot is not None and replica.snapshot is not snapshot:
         data += preparation.begin_transaction(replica, snapshot)
         snapshot.taken_on(replica.server, decision.proof_set or EMPTY)
+    split = state.split
+    if split is None and snapshot is None and command.is_read and state.opens_split:
+        split = state.split = Split(autocommit=False, implied=True)
+    if split is not None and replica.snapshot is not split and not split.stays:
+        data += preparation.begin_transaction(replica, split)
     if command.statement is not None and command.statement.user_variables:
         names = command.statement.user_variables
         data += preparation.assign_user_variables(replica, state, names)
@@ -210,8 +216,8 @@ def older_than_seen(
     """Whether the primary may not show yet what a replica has shown, and the answer may tell.
 
     A replica can have applied what the primary has in its binlog, and not in its engine. Not inside
-    a transaction, which shows what there was when it began; nor without GTIDs, since nothing can be
-    waited for.
+    a transaction, which shows what there was when it began, unless its statements read apart; nor
+    without GTIDs, since nothing can be waited for.
 
     Args:
         command: what goes to the primary.
@@ -221,7 +227,7 @@ def older_than_seen(
         now: monotonic, s.
     """
     rules = command.rules
-    if rules.level not in REMEMBERING or status & 0x0001:
+    if rules.level not in REMEMBERING or (status & 0x0001 and state.split is None):
         return False
     primary = topology.primary
     if command.shape != RESULTS or not primary.gtids or not _may_show(command):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from protocol.command import com_query
 from protocol.packet import frame
 from proxy.server.connection import AUDIT, CONFIRM, IMITATE, PREPARE, SETTLE, WAIT
+from routing.session.split import Split
 from routing.session.variables import FLAGS, SWITCH, exact
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ _HINT_S: Final = 1.0
 END_TRANSACTION: Final = b"COMMIT AND NO CHAIN NO RELEASE"
 END_BY_AUTOCOMMIT: Final = b"SET autocommit=1"
 START_READ_ONLY: Final = b"START TRANSACTION READ ONLY"
+START_READ_WRITE: Final = b"START TRANSACTION READ WRITE"
 PING: Final = b"\x01\x00\x00\x00\x0e"
 """A COM_PING, framed."""
 """Whatever completion_type is: a transaction that follows by itself would keep a snapshot."""
@@ -48,6 +50,7 @@ def prepare(connection: ServerConnection, state: Session) -> bytes:
         connection.needs_reset = False
         connection.statements.clear()
         connection.snapshot = None
+        connection.hide_read_only(hide=False)
         connection.user_variables.clear()
     if connection.variables_version != state.variables_version:
         connection.variables_version = state.variables_version
@@ -138,9 +141,13 @@ def settle(connection: ServerConnection, budget: float) -> bytes:
     return statement_packet(connection, sql)
 
 
-def begin_transaction(connection: ServerConnection, snapshot: Snapshot) -> bytes:
-    """What begins a READ ONLY transaction on a replica as the client did; registers its answers."""
+def begin_transaction(connection: ServerConnection, snapshot: Snapshot | Split) -> bytes:
+    """What begins a READ ONLY transaction on a replica as the client did; registers its answers.
+
+    Of one that may write, its client is not told that this one is READ ONLY.
+    """
     connection.snapshot = snapshot
+    connection.hide_read_only(hide=isinstance(snapshot, Split))
     data = b""
     if not snapshot.autocommit:
         connection.expect(PREPARE)
@@ -151,16 +158,19 @@ def begin_transaction(connection: ServerConnection, snapshot: Snapshot) -> bytes
     return data
 
 
-def begin_implied(primary: ServerConnection, snapshot: Snapshot | None) -> bytes:
+def begin_implied(primary: ServerConnection, snapshot: Snapshot | Split | None) -> bytes:
     """Let the primary hear of the transaction that a read on a replica has begun, before all else.
 
     Then it refuses what cannot be done in one, and its status flags tell of it.
     """
-    if snapshot is None or not snapshot.implied or not snapshot.is_replicas:
+    if snapshot is None or not snapshot.implied:
+        return b""
+    if not isinstance(snapshot, Split) and not snapshot.is_replicas:
         return b""
     snapshot.implied = False
+    sql = START_READ_WRITE if isinstance(snapshot, Split) else START_READ_ONLY
     primary.expect(IMITATE)
-    return statement_packet(primary, START_READ_ONLY)
+    return statement_packet(primary, sql)
 
 
 def end_transaction(connection: ServerConnection) -> None:
@@ -170,6 +180,7 @@ def end_transaction(connection: ServerConnection) -> None:
         end = END_TRANSACTION if connection.snapshot.autocommit else END_BY_AUTOCOMMIT
         connection.write(statement_packet(connection, end))
     connection.snapshot = None
+    connection.hide_read_only(hide=False)
 
 
 def rights(connection: ServerConnection, state: Session, refreshed: bool) -> bytes:

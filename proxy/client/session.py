@@ -646,6 +646,11 @@ class ClientSession:
             if snapshot.implied:
                 self._state.snapshot = None
             preparation.end_transaction(replica)
+        split = self._state.split
+        if split is not None and split is replica.snapshot:
+            if split.implied and not self._state.in_transaction:
+                self._state.split = None
+            preparation.end_transaction(replica)
         self._trail.received = 0
         self._answer.held = b""
         self._servers.active = None
@@ -727,6 +732,8 @@ class ClientSession:
             data += preparation.settle(primary, budget)
         if state.snapshot is not None:
             data += preparation.begin_implied(primary, state.snapshot)
+        elif state.split is not None:
+            data += preparation.begin_implied(primary, state.split)
         if statement is not None and statement.asks_previous:
             data += prelude.imitation(primary, statement, state, self._previous)
         # Only before a read: behind a probe, ROW_COUNT() and the like would tell of the probe.

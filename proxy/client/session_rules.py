@@ -80,6 +80,7 @@ def without(adjustment: Adjustment, name: str) -> Adjustment:
         wait_budget=None if name == "wait_budget" else adjustment.wait_budget,
         on_timeout=None if name == "on_timeout" else adjustment.on_timeout,
         application=None if name == "application" else adjustment.application,
+        transaction_reads=None if name == "transaction_reads" else adjustment.transaction_reads,
     )
 
 

@@ -321,9 +321,11 @@ class Views:
     def _can_ask(self, account: Account) -> bool:
         """Whether a question leaves the session as it is, and means what it is to mean."""
         state = self._state
+        # Where statements have snapshots of their own, the question takes none from the next one.
+        alone = (state.autocommit and not state.in_transaction) or state.splits(state.rules)
         return (
-            state.autocommit
-            and not (state.in_transaction or state.modes.waiting or state.suspect)
+            alone
+            and not (state.modes.waiting or state.suspect)
             and not (state.pins.reasons or state.noted)
             and self._now() >= account.retry_at
         )

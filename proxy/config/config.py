@@ -25,7 +25,13 @@ from proxy.config.words import (
     ServerTls,
     Switch,
 )
-from routing.consistency.decision import Level, LostPolicy, Scope, TimeoutPolicy
+from routing.consistency.decision import (
+    Level,
+    LostPolicy,
+    Scope,
+    TimeoutPolicy,
+    TransactionReads,
+)
 from routing.consistency.rules import OF_SCOPE, Adjustment, Rules, written_level
 from routing.sql.verdict import Touch
 
@@ -58,6 +64,7 @@ class Config:
     scope: Scope = Scope.CONNECTION
     wait_budget: float = 0.25
     on_timeout: TimeoutPolicy = TimeoutPolicy.PRIMARY
+    transaction_reads: TransactionReads = TransactionReads.SPLIT
     scope_limit: int = 10_000
     scope_age: float = 3600.0
     view_age: float = 60.0
@@ -116,6 +123,7 @@ class Config:
             wait_budget=self.wait_budget,
             on_timeout=self.on_timeout,
             staleness=self.staleness,
+            transaction_reads=self.transaction_reads,
         )
 
     @property

@@ -5,7 +5,13 @@ from typing import Final
 from proxy.config import values
 from proxy.config.option import Option
 from proxy.config.words import Explain, Failover, FilteredReplicas, Place
-from routing.consistency.decision import Level, LostPolicy, Scope, TimeoutPolicy
+from routing.consistency.decision import (
+    Level,
+    LostPolicy,
+    Scope,
+    TimeoutPolicy,
+    TransactionReads,
+)
 
 _GROUP: Final = "the guarantee"
 _WEEK: Final = 7 * 86_400.0
@@ -43,6 +49,14 @@ OPTIONS: Final = (
         "what a read gets when its wait budget has run out (default primary)",
         _GROUP,
         choices=tuple(TimeoutPolicy),
+    ),
+    Option(
+        "transaction-reads",
+        values.transaction_reads,
+        "WHERE",
+        "where READ COMMITTED transactions read until they write (default split: as any read)",
+        _GROUP,
+        choices=tuple(TransactionReads),
     ),
     Option(
         "scope-limit",

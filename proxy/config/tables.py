@@ -11,7 +11,9 @@ from routing.consistency.rules import NO_ADJUSTMENT, Adjustment, written_level
 
 K = TypeVar("K", bound=Hashable)
 
-KEYS: Final = ("consistency", "scope", "wait-budget", "on-timeout", "application")
+KEYS: Final = (
+    *("consistency", "scope", "wait-budget", "on-timeout", "application", "transaction-reads"),
+)
 """What each table may hold."""
 
 
@@ -122,6 +124,8 @@ def _read_key(key: str, raw: object) -> Adjustment:
             return Adjustment(wait_budget=values.wait_budget(raw))
         case "on-timeout":
             return Adjustment(on_timeout=values.timeout_policy(raw))
+        case "transaction-reads":
+            return Adjustment(transaction_reads=values.transaction_reads(raw))
         case _:
             return Adjustment(application=values.application(raw))
 
@@ -138,6 +142,7 @@ def to_toml(kind: str, table: Mapping[str, Adjustment] | Mapping[Address, Adjust
             "wait-budget": adjustment.wait_budget,
             "on-timeout": adjustment.on_timeout,
             "application": adjustment.application,
+            "transaction-reads": adjustment.transaction_reads,
         }
         lines += [f"{k} = {toml_text.written(v)}" for k, v in shown.items() if v is not None]
     return "".join(f"{line}\n" for line in lines)

@@ -11,7 +11,13 @@ from typing import Final, cast, get_args
 
 from protocol.compression import Algorithm
 from proxy.address import Address
-from routing.consistency.decision import Level, LostPolicy, Scope, TimeoutPolicy
+from routing.consistency.decision import (
+    Level,
+    LostPolicy,
+    Scope,
+    TimeoutPolicy,
+    TransactionReads,
+)
 from routing.consistency.rules import MAX_WAIT_BUDGET, read_application, read_level
 
 
@@ -186,6 +192,11 @@ def scope(raw: object) -> Scope:
 def timeout_policy(raw: object) -> TimeoutPolicy:
     """Read a timeout policy."""
     return TimeoutPolicy(choice(tuple(TimeoutPolicy))(raw))
+
+
+def transaction_reads(raw: object) -> TransactionReads:
+    """Read where transactions read."""
+    return TransactionReads(choice(tuple(TransactionReads))(raw))
 
 
 def lost_policy(raw: object) -> LostPolicy:

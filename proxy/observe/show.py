@@ -121,6 +121,7 @@ def _session(session: Shown) -> _Rows:
         ("application", rules.application or None),
         ("wait_budget", f"{rules.wait_budget * 1000:g}ms"),
         ("on_timeout", rules.on_timeout.value),
+        ("transaction_reads", rules.transaction_reads.value),
         ("session_track_gtids", state.tracking),
         ("in_transaction", "unknown" if state.unsure else _yes(state.in_transaction)),
         ("transaction_reads_from", None if reads_from is None else reads_from.name),

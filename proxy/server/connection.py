@@ -19,19 +19,21 @@ from collections import deque
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol, cast
 
+from protocol.constants import IN_TRANS_READONLY
 from protocol.errors import MalformedPacketError, ProtocolError
 from protocol.response import ErrPacket
 from protocol.response_stream import PREPARED, RESULTS, SIMPLE, ResponseStream
+from protocol.tracker_view import ALL_TRACKERS, TrackerView
 from proxy.channel import ChannelClosedError
 from proxy.server.tcp import be_patient
 
 if TYPE_CHECKING:
     from protocol.constants import Capability
-    from protocol.tracker_view import TrackerView
     from proxy.server.judged import Judged
     from routing.servers.topology import Server
     from routing.session.prepared import PreparedHandle
     from routing.session.snapshot import Snapshot
+    from routing.session.split import Split
 
 
 class Purpose(Enum):
@@ -155,7 +157,7 @@ class ServerConnection:
         needs_reset: the session was reset and this connection not yet.
         statements: the prepared statements that the server knows, by the client's ids.
         preparing: the client's ids of those that it was asked to prepare, in order.
-        snapshot: that of the READ ONLY transaction that is open there.
+        snapshot: of the client's transaction for which a READ ONLY one is open there.
         said: how many times it has said something.
         drained: bytes of an answer that nobody waits for any more.
         tracks_all: its session_track_gtids is ALL_GTIDS.
@@ -184,7 +186,7 @@ class ServerConnection:
         self.needs_reset = False
         self.statements: dict[int, PreparedHandle] = {}
         self.preparing: deque[int] = deque()
-        self.snapshot: Snapshot | None = None
+        self.snapshot: Snapshot | Split | None = None
         self.tracks_all = False
         self.overdue = False
         self.lost = False
@@ -279,6 +281,15 @@ class ServerConnection:
             self._ahead = b""
         if self._transport is not None:
             self._transport.write(data)
+
+    def hide_read_only(self, *, hide: bool) -> None:
+        """Let the client see, or not, that the transaction that is open here is READ ONLY."""
+        if self.stream.tells_status is hide:
+            return
+        self.stream.tells_status = hide
+        if self.view is None:
+            self.view = TrackerView(self.capabilities, ALL_TRACKERS)
+        self.view.hidden = IN_TRANS_READONLY if hide else 0
 
     def pause_reading(self) -> None:
         """The client takes no more for now."""

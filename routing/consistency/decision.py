@@ -16,6 +16,7 @@ __all__ = [
     "Role",
     "Scope",
     "TimeoutPolicy",
+    "TransactionReads",
 ]
 
 
@@ -122,6 +123,14 @@ class TimeoutPolicy(Word):
     PRIMARY = "primary"
     ERROR = "error"
     STALE = "stale"
+
+
+class TransactionReads(Word):
+    """Where a transaction reads that may still write, until it does."""
+
+    PRIMARY = "primary"
+    SPLIT = "split"
+    """As any read, where each statement has a snapshot of its own."""
 
 
 class LostPolicy(Word):

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from routing.consistency.decision import Level, Scope, TimeoutPolicy
+from routing.consistency.decision import Level, Scope, TimeoutPolicy, TransactionReads
 
 MAX_WAIT_BUDGET: Final = 60.0
 """Longest wait budget, seconds."""
@@ -45,6 +45,7 @@ class Rules:
         on_timeout: what a read gets whose budget ran out.
         staleness: of BOUNDED_STALENESS: how old a state may be, seconds.
         application: key of the scope `application`; empty if none was given.
+        transaction_reads: where a transaction reads that may still write.
     """
 
     level: Level
@@ -53,6 +54,7 @@ class Rules:
     on_timeout: TimeoutPolicy
     staleness: float = 0.0
     application: str = ""
+    transaction_reads: TransactionReads = TransactionReads.SPLIT
 
     @property
     def consistency(self) -> str:
@@ -85,9 +87,11 @@ class Adjustment:
     on_timeout: TimeoutPolicy | None = None
     staleness: float | None = None
     application: str | None = None
+    transaction_reads: TransactionReads | None = None
 
     def applied_to(self, rules: Rules) -> Rules:
         """The rules with these settings in them."""
+        reads = self.transaction_reads
         return Rules(
             level=rules.level if self.level is None else self.level,
             scope=rules.scope if self.scope is None else self.scope,
@@ -95,10 +99,12 @@ class Adjustment:
             on_timeout=rules.on_timeout if self.on_timeout is None else self.on_timeout,
             staleness=rules.staleness if self.staleness is None else self.staleness,
             application=rules.application if self.application is None else self.application,
+            transaction_reads=rules.transaction_reads if reads is None else reads,
         )
 
     def and_then(self, later: "Adjustment") -> "Adjustment":
         """Both, the later one first where both speak."""
+        reads = later.transaction_reads
         return Adjustment(
             level=self.level if later.level is None else later.level,
             scope=self.scope if later.scope is None else later.scope,
@@ -106,6 +112,7 @@ class Adjustment:
             on_timeout=self.on_timeout if later.on_timeout is None else later.on_timeout,
             staleness=self.staleness if later.staleness is None else later.staleness,
             application=self.application if later.application is None else later.application,
+            transaction_reads=self.transaction_reads if reads is None else reads,
         )
 
 
@@ -116,7 +123,7 @@ def read_setting(name: str, value: str) -> Adjustment:
     """Make an adjustment of one setting.
 
     Args:
-        name: ``consistency``, ``scope``, ``wait_budget``, ``on_timeout`` or ``application``.
+        name: one of `SETTINGS`.
         value: its text, without quotes. A number without a unit is milliseconds.
 
     Raises:
@@ -133,10 +140,14 @@ def read_setting(name: str, value: str) -> Adjustment:
         return Adjustment(on_timeout=TimeoutPolicy(_word(value, tuple(TimeoutPolicy))))
     if name == "application":
         return Adjustment(application=read_application(value))
+    if name == "transaction_reads":
+        return Adjustment(transaction_reads=TransactionReads(_word(value, tuple(TransactionReads))))
     raise SettingError(f"no setting {name!r}; known are {', '.join(SETTINGS)}")
 
 
-SETTINGS: Final = ("consistency", "scope", "wait_budget", "on_timeout", "application")
+SETTINGS: Final = (
+    *("consistency", "scope", "wait_budget", "on_timeout", "application", "transaction_reads"),
+)
 
 
 def read_level(value: str) -> tuple[Level, float | None]:

@@ -3,7 +3,7 @@
 from typing import Final
 
 from protocol.gtid import EMPTY, GtidSet
-from routing.consistency.decision import Scope
+from routing.consistency.decision import Scope, TransactionReads
 from routing.consistency.rules import REMEMBERING, Rules
 from routing.consistency.scope import Scopes, ScopeState
 from routing.servers.topology import Role, Server
@@ -11,6 +11,7 @@ from routing.session.commits import Commits
 from routing.session.objections import Objections, Told
 from routing.session.pins import Pins
 from routing.session.snapshot import Snapshot
+from routing.session.split import LEVELS, Split
 from routing.session.transaction_modes import TransactionModes
 from routing.session.user_variables import UserVariables
 from routing.session.variables import LOGGING, SHOWN_BY_DEFAULT, SWITCH
@@ -85,6 +86,7 @@ class Session:
         suspect: what failed may have changed the session, which the next OK packet tells.
         noted: results of a transaction may have told nothing of what the next OK packet tells.
         snapshot: of the open READ ONLY transaction; None while there is none.
+        split: of the open transaction that may write; None if it cannot read from replicas, too.
         modes: what the next transaction will be.
         tracking: session_track_gtids of the primary connection (WL#6972 maps it from the level).
         tracks_transactions: the client wants to be told of its transactions' state.
@@ -134,6 +136,7 @@ class Session:
         self.noted = False
         self.modes = TransactionModes()
         self.snapshot: Snapshot | None = None
+        self.split: Split | None = None
         self.tracks_transactions = False
         self.tracking = self._level_tracking = rules.tracking
         self._client_tracking = ""
@@ -260,6 +263,35 @@ class Session:
     def is_serializable(self) -> bool:
         """Whether the session's transactions are, by what it has set."""
         return "SERIALIZABLE" in self.variables.get("transaction_isolation", "").upper()
+
+    @property
+    def reads_apart(self) -> bool:
+        """Whether each statement of its transactions has a snapshot of its own, by what it has set.
+
+        A SET TRANSACTION may say otherwise of the next one.
+        """
+        literal = self.variables.get("transaction_isolation", "")
+        return literal.strip("'\"").upper().replace(" ", "-") in LEVELS
+
+    @property
+    def opens_split(self) -> bool:
+        """Whether the first read of a table opens a transaction that may write, and read apart."""
+        if self.autocommit or self.in_transaction or not self.status_tells:
+            return False
+        modes = self.modes
+        return not modes.waiting and not modes.next_is_read_only and self.reads_apart
+
+    def splits(self, rules: Rules) -> bool:
+        """Whether a read under these rules may leave the primary in an open transaction.
+
+        Or in the one that it opens. While the client tracks its transactions' state it would see.
+        """
+        if rules.transaction_reads is not TransactionReads.SPLIT or self.snapshot is not None:
+            return False
+        if self.unsure or self.suspect or self.tracks_transactions:
+            return False
+        split = self.split
+        return self.opens_split if split is None else not split.stays
 
     def adjust(self, rules: Rules) -> bool:
         """Read under other rules from now on; whether connections must track other GTIDs.
@@ -402,6 +434,7 @@ class Session:
         self.suspect = False
         self.modes = TransactionModes()
         self.snapshot = None
+        self.split = None
         self.tracks_transactions = False
         self._client_tracking = ""
         self.adjust(self.initial_rules)

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from protocol.constants import Capability, FieldType
 from protocol.packet import frame
 from protocol.response import EofPacket, OkPacket
-from protocol.response_stream import RESULTS, ResponseStream
+from protocol.response_stream import PREPARED, RESULTS, ResponseStream
 from protocol.resultset import ColumnDefinition41, text_row
-from protocol.tracker_view import TrackerView
+from protocol.tracker_view import ALL_TRACKERS, TrackerView
 
 SERVER = (
     Capability.CLIENT_PROTOCOL_41
@@ -143,3 +143,58 @@ def test_rows_over_several_frames_pass() -> None:
     expected = response + frame(ok(NO_EOF, 2, header=0xFE), 5)
     cuts = [100, 0xFFFFFF, 0xFFFFFF + 40]
     assert viewed(response + end, NO_EOF, RESULTS, cuts) == expected
+
+
+def with_status(payload: bytes, status: int) -> bytes:
+    """The OK or EOF packet with this server status."""
+    place = 3  # behind the counts of OK, both below 251, and the warnings of EOF
+    return payload[:place] + status.to_bytes(2, "little") + payload[place + 2 :]
+
+
+@given(st.data(), st.sampled_from(CLIENTS), st.booleans(), st.integers(0, 3))
+def test_flags_are_hidden_wherever_a_status_is(
+    data: st.DataObject, client: Capability, tracked: bool, rows: int
+) -> None:
+    modern = bool(client & Capability.CLIENT_DEPRECATE_EOF)
+    server = client | Capability.CLIENT_SESSION_TRACK
+    state = SCHEMA + GTIDS if tracked else None
+    begun, hidden = 0x2003, 0x2000
+
+    def answer(status: int, block: bytes | None, capabilities: Capability) -> bytes:
+        eof = with_status(EofPacket(warnings=0, status=0).serialise(), status)
+        end = ok(capabilities, status, block, 0xFE) if modern else eof
+        between = [] if modern else [eof]
+        # A row may begin like an OK, and like a count.
+        body = [text_row([b""] * 6) for _ in range(rows)]
+        return packets([b"\x01", column(), *between, *body, end])
+
+    response = answer(begun, state, server)
+    seen = SCHEMA if tracked and client & Capability.CLIENT_SESSION_TRACK else None
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(response)), max_size=8)))
+    stream = ResponseStream(deprecate_eof=modern, session_track=True)
+    stream.tells_status = True
+    view = TrackerView(client, frozenset({0, 1}))
+    view.hidden = hidden
+    out = b""
+    for start, end in zip([0, *cuts], [*cuts, len(response)], strict=True):
+        stream.feed(response[start:end])
+        out += view.seen(stream)
+    assert stream.done
+    assert stream.status & hidden  # the proxy sees it
+    assert out == answer(begun & ~hidden, seen, client)
+
+
+def test_nothing_else_is_taken_for_a_status() -> None:
+    """A prepared statement's header begins like an OK, and an ERR has no status."""
+    head = b"\x00\x07\x20\x20\x20\x01\x00\x00\x00\x00\x00\x20"
+    response = packets([head, column()])
+    error = packets([b"\xff\x28\x04#42000\x20\x20"])
+    for shape, answer in ((PREPARED, response), (RESULTS, error)):
+        stream = ResponseStream(deprecate_eof=True, session_track=True)
+        stream.tells_status = True
+        view = TrackerView(SERVER, ALL_TRACKERS)
+        view.hidden = 0x2020
+        stream.begin(shape)
+        stream.feed(answer)
+        assert stream.done
+        assert view.seen(stream) == answer

@@ -217,7 +217,7 @@ def test_only_sessions_have_values(text: str) -> None:
         ("tidegate_scope.x", "did you mean tidegate_scope?"),
         ("tidegate", "known are tidegate_consistency, "),
         ("tidegate_", "known are tidegate_consistency, "),
-        ("tidegate_zzz", "tidegate_on_timeout, tidegate_application, tidegate_token"),
+        ("tidegate_zzz", "tidegate_application, tidegate_transaction_reads, tidegate_token"),
         ("tidegate_" + "x" * 10_000, "known are tidegate_consistency, "),
     ],
 )
@@ -331,7 +331,10 @@ def test_topics_that_are_none(rest: str) -> None:
         ("TIDEGATE%", tuple(sorted(VARIABLES))),
         ("tidegate_token", ("token",)),
         (r"tidegate\_token", ("token",)),
-        (r"tidegate\_%o%", ("application", "consistency", "on_timeout", "scope", "token")),
+        (
+            r"tidegate\_%o%",
+            *[("application", "consistency", "on_timeout", "scope", "token", "transaction_reads")],
+        ),
         ("tidegate_____e", ("scope",)),
         ("tidegate%%%%%%%%e", ("scope",)),
         ("tidegate", ()),
