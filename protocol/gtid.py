@@ -177,13 +177,17 @@ class GtidSet:
             return self
         if not own:
             return other
-        joined = dict(own)
+        joined: dict[str, Boundaries] | None = None
         for tsid, numbers in others.items():
-            known = joined.get(tsid)
-            joined[tsid] = numbers if known is None else union(known, numbers)
-        if joined == own:
+            known = own.get(tsid)
+            merged = numbers if known is None else union(known, numbers)
+            if merged is not known:
+                if joined is None:
+                    joined = dict(own)
+                joined[tsid] = merged
+        if joined is None:
             return self
-        if joined == others:
+        if len(joined) == len(others) and joined == others:
             return other
         if len(joined) > len(own):
             joined = {tsid: joined[tsid] for tsid in sorted(joined)}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from routing.consistency.decision import Level, Outcome, Proof, Scope
 from routing.record import (
     NO_SERVER,
+    RecordStream,
     lag_fragment,
     server_fragment,
     session_fragment,
@@ -66,7 +67,7 @@ class Ledger:
 
     def __init__(self, metrics: Metrics, routing_log: RoutingLog | None, proxy_name: str) -> None:
         self._metrics = metrics
-        self._log = routing_log
+        self._records = None if routing_log is None else routing_log.records
         self._run = "" if routing_log is None else routing_log.run
         self._proxy = proxy_name
         self._statements: dict[str, _StatementPart] = {}  # by digest, each as it was last
@@ -74,7 +75,7 @@ class Ledger:
 
     def open(self, session_id: int, state: Session) -> Account:
         """The account of a session; `session_id` names it, `state` is what routing knows of it."""
-        return Account(self._metrics, self._log, self, session_id, state)
+        return Account(self._metrics, self._records, self, session_id, state)
 
     def session(self, session_id: int, state: Session, rules: Rules) -> str:
         """What is constant in a session's records until its user, schema or rules change."""
@@ -94,13 +95,13 @@ class Ledger:
         self, server: Server, proof: str, gtids: GtidSet, asked_us: int, answered_us: int
     ) -> None:
         """Enter what a server showed outside of a statement, before anything relies on it."""
-        if self._log is not None:
-            self._log.proof(self.server(server), proof, gtids.text, asked_us, answered_us)
+        if self._records is not None:
+            self._records.proof(self.server(server), proof, gtids.text, asked_us, answered_us)
 
     def observed(self, primary: Server, observation: Observation) -> None:
         """Enter what the primary had at a moment of the past, before a read relies on it."""
-        if self._log is not None:
-            self._log.proof(
+        if self._records is not None:
+            self._records.proof(
                 self.server(primary, epoch=observation.epoch),
                 "probed",
                 observation.executed.text,
@@ -117,12 +118,12 @@ class Ledger:
         answered_us: int,
     ) -> None:
         """Enter what a look told of a replica's lag, with what the replica has, if that is news."""
-        if self._log is None:
+        if self._records is None:
             return
         lag = lag_fragment(server.replication, applied)
         if lag:
             fragment, executed = self.server(server), look.executed.text
-            self._log.proof(fragment, "probed", executed, asked_us, answered_us, lag)
+            self._records.proof(fragment, "probed", executed, asked_us, answered_us, lag)
 
     def identified(self, server: Server, identity: Identity) -> None:
         """Enter what a server has, as it said at a login, if that is news."""
@@ -192,13 +193,13 @@ class Account:
     def __init__(
         self,
         metrics: Metrics,
-        log: RoutingLog | None,
+        records: RecordStream | None,
         ledger: Ledger,
         session_id: int,
         state: Session,
     ) -> None:
         self._metrics = metrics
-        self._log = log
+        self._records = records
         self._ledger = ledger
         self._session_id = session_id
         self._state = state
@@ -242,8 +243,8 @@ class Account:
         )
         if error and server is not None:
             self._metrics.error("server", error)
-        log = self._log
-        if log is None:
+        records = self._records
+        if records is None:
             return
         ledger = self._ledger
         state = self._state
@@ -259,7 +260,7 @@ class Account:
         self._unnamed = unnamed
         # As it was chosen; it may be the primary no more.
         role = Role.PRIMARY if trail.proof is Proof.PRIMARY else None
-        log.statement(
+        records.statement(
             self._session(command.rules if command.adjusted else None),
             ledger.statement(command, trail.may_write),
             command.arrived_us,

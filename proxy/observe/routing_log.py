@@ -70,8 +70,7 @@ class RoutingLog:
 
     Attributes:
         run: hex name of this start of this worker.
-        statement: adds a statement's record, see `RecordStream.statement`; never blocks.
-        proof: adds a proof's record, see `RecordStream.proof`; never blocks.
+        records: takes what is to be written; never blocks.
 
     """
 
@@ -89,9 +88,7 @@ class RoutingLog:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.run = secrets.token_hex(6)
-        self._records = RecordStream(proxy, worker, self.run, max_pending_bytes)
-        self.statement = self._records.statement
-        self.proof = self._records.proof
+        self.records = RecordStream(proxy, worker, self.run, max_pending_bytes)
         self._directory = directory
         self._proxy = proxy
         self._stem = f"{proxy}-{worker}-{self.run}"
@@ -124,7 +121,7 @@ class RoutingLog:
 
     def stop(self) -> None:
         """Write what is left and complete the file; call it after the last record."""
-        self._records.finish()
+        self.records.finish()
         self._stopping.set()
         self._thread.join(_STOP_TIMEOUT_S)
         if self._thread.is_alive():
@@ -134,7 +131,7 @@ class RoutingLog:
         while not self._stopping.wait(FLUSH_INTERVAL_S):
             self.flush()
         self.flush()
-        lost = self._unwritten_lines + self._records.take(1 << 62).count("\n")
+        lost = self._unwritten_lines + self.records.take(1 << 62).count("\n")
         if lost:
             self._metrics.routing_log_dropped(lost)
             _log.error("routing log: %d records could not be written before the stop", lost)
@@ -156,13 +153,13 @@ class RoutingLog:
             self._sync()
         except OSError as error:
             self._complain(error)
-        dropped = self._records.dropped
+        dropped = self.records.dropped
         if dropped != self._dropped_told:
             self._metrics.routing_log_dropped(dropped - self._dropped_told)
             self._dropped_told = dropped
 
     def _take(self) -> bool:
-        text = self._records.take(_SLICE_LINES)
+        text = self.records.take(_SLICE_LINES)
         self._unwritten = memoryview(text.encode("ascii"))
         self._unwritten_lines = text.count("\n")
         return bool(text)

@@ -38,7 +38,8 @@ def committed_unnamed(
     if not (trail.may_write or transaction):
         return False
     named = doubted or bool(trail.own) or bool(trail.observed)
-    temporary = PinReason.TEMPORARY_TABLE in state.pins.reasons
+    reasons = state.pins.reasons
+    temporary = bool(reasons) and PinReason.TEMPORARY_TABLE in reasons
     unnamed = trail.unnamed
     if not state.commits.ended(statement, named, unnamed, state.in_transaction, temporary):
         return False

@@ -28,6 +28,7 @@ from routing.sql.token_patterns import (
     MODE_ANSI_QUOTES,
     MODE_NO_BACKSLASH_ESCAPES,
     NOT_EXECUTED,
+    ONE_NUMBER,
     OUTSIDE,
     SKELETON,
     SPLIT_CHARACTER,
@@ -158,11 +159,18 @@ def skeleton(sql: bytes, mode_flags: int) -> bytes | None:
     Two texts with one skeleton have, by `lex` and with the same flags, the same kinds of tokens,
     and the same words except for literals; or both are unreadable.
     """
-    if b"\0" in sql or not (sql.isascii() or _certain(sql, mode_flags)):
+    one = ONE_NUMBER.fullmatch(sql)
+    return any_skeleton(sql, mode_flags) if one is None else b"\0".join((one[1], one[2], b""))
+
+
+def any_skeleton(sql: bytes, mode_flags: int) -> bytes | None:
+    """The same for any text; where there is a shorter way it takes thrice the time."""
+    # To look for bytes by `in` costs many times a `find`.
+    if sql.find(b"\0") >= 0 or not (sql.isascii() or _certain(sql, mode_flags)):
         return None
     # A NUL stands for each literal, and one more at the end.
     rest = b"\0".join(SKELETON[mode_flags & 3].findall(sql))
-    if b"/*" in rest:
+    if rest.find(b"/*") >= 0:
         if b"/*!" in rest:
             return None
         return b" ".join(UNCOMMENTED[mode_flags & 3].findall(rest))

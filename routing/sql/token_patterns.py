@@ -112,6 +112,13 @@ follows at once; another token; literals; the unreadable rest of the text."""
 SKELETON: Final = tuple(_skeleton_pattern(mode) for mode in range(4))
 """Literals, and in a group what stands between them and the next ones."""
 
+ONE_NUMBER: Final = re.compile(
+    rb"((?:[A-Za-z_]\w*+|\.(?=[A-Za-z_])|[\t-\r =<>!(,*+;%]++)++(?<=[\t-\r =<>(,]))"
+    rb"\d++([\t-\r );]*+)"
+)
+"""A text without quotes and comments, whose one literal is a whole number near its end; in groups
+what stands before the number and behind it."""
+
 UNCOMMENTED: Final = tuple(_uncommented_pattern(mode) for mode in range(4))
 """A comment, and in a group what stands between it and the next one; for what SKELETON left."""
 

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from routing.sql.classifier import Classifier
-from routing.sql.lexer import MODE_UTF8, MODES, executed_texts, lex, skeleton
+from routing.sql.lexer import MODE_UTF8, MODES, any_skeleton, executed_texts, lex, skeleton
 from routing.sql.statement import Statement, StatementClass, Touch, classify_text
 from tests.support.statement_texts import LITERALS, damaged, hiding_text
 
@@ -150,6 +150,37 @@ def test_texts_of_one_skeleton_have_one_class(
         second = classify_text(other, mode_flags)
         if not first.assignments and first.reason not in (Touch.KILL, Touch.UNREADABLE):
             assert first == second
+
+
+WORDS = (
+    b"SELECT",
+    b"n",
+    b"t1",
+    b"t.n",
+    b"x1y",
+    b"FROM",
+    b"_a",
+    b"e5",
+    b".5",
+    b"1.5",
+    b"1e5",
+    b"0x1F",
+)
+SIGNS = (b" ", b"\n", b"=", b"<", b">", b"!=", b"(", b")", b",", b"*", b"+", b"-", b";", b"%", b".")
+ODD = (b"@", b"$", b":", b"?", b"/", b"#", b"'a'", b"`a`", b"\0", b"\x80", b"--", b"/*", b"*/")
+
+
+@given(
+    pieces=st.lists(st.sampled_from(WORDS + SIGNS + SIGNS), max_size=8),
+    number=NUMBERS,
+    rest=st.lists(st.sampled_from((b" ", b")", b";", b"", *ODD, *WORDS)), max_size=2),
+    mode_flags=MODE_FLAGS,
+)
+def test_the_short_way_to_a_skeleton_ends_where_the_long_one_does(
+    pieces: list[bytes], number: bytes, rest: list[bytes], mode_flags: int
+) -> None:
+    text = b"SELECT" + b"".join(pieces) + number + b"".join(rest)
+    assert skeleton(text, mode_flags) == any_skeleton(text, mode_flags)
 
 
 # Repeated over a mebibyte a quadratic expression would take hours, and pytest's timeout would tell.

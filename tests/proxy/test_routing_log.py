@@ -36,7 +36,7 @@ def metrics() -> Metrics:
 
 def add(log: RoutingLog, count: int = 1) -> None:
     for ordinal in range(1, count + 1):
-        log.statement(
+        log.records.statement(
             *(SESSION, STATEMENT, 1, 2, 3, "", SERVER, "read", "known", "", 0, "", "ok", 0),
             *("", True, "", 9, None, ordinal),
         )
@@ -66,7 +66,7 @@ def test_records_reach_a_file_that_is_completed_at_the_stop(
     log = RoutingLog(directory, "edge", 2, metrics, clock=Clock())
     log.start()
     add(log, 1000)
-    log.proof(SERVER, "probed", "", 1, 2)
+    log.records.proof(SERVER, "probed", "", 1, 2)
     log.stop()
     assert files(directory) == [f"date=2023-11-14/edge-2-{log.run}-1.jsonl"]
     records = read(directory)
