@@ -61,11 +61,15 @@ def transform(records: DataFrame) -> DataFrame:
 def _sizes() -> dict[str, Column]:
     """Of a canonical set: `uuid:1-5:7:tag:1-3,uuid:…`, so every part follows a colon."""
     gtids = fn.col("gtids")
-    parts = fn.length(gtids) - fn.length(fn.translate(gtids, ":", ""))
+
+    def count(mark: str) -> Column:
+        return fn.length(gtids) - fn.length(fn.replace(gtids, fn.lit(mark), fn.lit("")))
+
+    parts = count(":")
     # Only a tag begins with a letter behind a colon.
     tags = fn.regexp_count(gtids, fn.lit(":[a-zA-Z_]"))
     return {
-        "sources": (1 + fn.length(gtids) - fn.length(fn.translate(gtids, ",", ""))).cast("long"),
+        "sources": (1 + count(",")).cast("long"),
         "tags": tags.cast("long"),
         "intervals": (parts - tags).cast("long"),
         "bytes": fn.length(gtids).cast("long"),
