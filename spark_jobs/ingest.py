@@ -104,12 +104,16 @@ def number(records: DataFrame, kept: list[DataFrame] | None = None) -> DataFrame
     strange = numbering.strange(narrow).persist()
     if kept is not None:
         kept.append(strange)
-    few = strange.count() <= _FEW
-    repeated = strange.where("repeated").count()
-    run = numbering.run_of().alias(numbering.KEY[0])
-    told = narrow.select("*", run).join(
-        fn.broadcast(strange) if few else strange, [*numbering.KEY], "left"
-    )
+    found, repeated = strange.agg(fn.count("*"), fn.count_if("repeated")).collect()[0]
+    told = narrow.select("*", numbering.run_of().alias(numbering.KEY[0]))
+    if found:
+        handed = fn.broadcast(strange) if found <= _FEW else strange
+        told = told.join(handed, [*numbering.KEY], "left")
+    else:
+        # Then no later query has to look for anything.
+        rest = strange.schema.fields[len(numbering.KEY) :]
+        nothing = fn.lit(None)
+        told = told.withColumns({it.name: nothing.cast(it.dataType) for it in rest})
     again = fn.lit(None).cast("string")
     missing, zero = fn.coalesce("missing", fn.lit(0)), fn.lit(0)
     plain = told.withColumn("repeat", again)

@@ -181,7 +181,8 @@ def test_the_numbers_tell_what_is_missing_and_what_is_there_twice(
     save(tmp_path, whole, holed)
     save(tmp_path, other, day="2026-12-01")
 
-    numbered = ingest.number(load(spark, tmp_path, scratch)).persist()
+    lines = load(spark, tmp_path, scratch)
+    numbered = ingest.number(lines).persist()
     runs = {(row.worker, row.run): row.asDict() for row in log_integrity.runs(numbered).collect()}
     clean = {"statements": 5, "gaps": 0, "first_seq": 1, "missing": 0, "declared": 0}
     doubled = {"repeated": 0, "conflicting": 0}
@@ -192,6 +193,12 @@ def test_the_numbers_tell_what_is_missing_and_what_is_there_twice(
 
     holes = [row.seq for row in numbered.where("hole").orderBy("run", "seq").collect()]
     assert holes == [3, 6, 15]
+    # Of nothing to tell the same is told.
+    alone = numbered.where("run = 'a1' and worker = 0").orderBy("seq").collect()
+    assert ingest.number(lines.where("run = 'a1' and worker = 0")).orderBy("seq").collect() == alone
+    assert [(row.missing, row.hole, row.since_us, row.repeat) for row in alone] == [
+        (0, False, 0, None)
+    ] * 6
 
 
 def test_a_gzip_that_is_cut_short_is_an_error_that_names_it(
