@@ -111,9 +111,9 @@ def judge(
     timed, error_us = found.corrected(records), max(found.error_us, clock_error_us)
     history = primary_history.learn(timed, error_us, plainly=many)
     stage("judging reads")
-    judged = consistency_audit.transform(timed, history, error_us, log.period, found.unsteady)
-    judged.write.mode("overwrite").parquet(str(out / "reads"))
-    judged = spark.read.parquet(str(out / "reads"))
+    judged = consistency_audit.write(
+        timed, history, out / "reads", error_us, log.period, found.unsteady
+    )
     lapsed = procedure.transform(timed, error_us, found.unsteady, history)
     lapsed = during(lapsed, "arrived_us")
     lapsed.write.mode("overwrite").parquet(str(out / "procedure"))

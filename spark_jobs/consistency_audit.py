@@ -8,6 +8,10 @@ reported, that ``own_known`` is true only of commands that leave nothing unnamed
 which acknowledged a write shows it.
 """
 
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as fn
 
@@ -21,18 +25,20 @@ from spark_jobs.schema import JUDGED, RUN, VERDICTS
 from spark_jobs.verdict import Verdict
 
 
-def transform(
+def write(
     records: DataFrame,
     history: History,
+    folder: Path,
     clock_error_us: int = 0,
     period: Period | None = None,
     unsteady: frozenset[str] = frozenset(),
 ) -> DataFrame:
-    """Judge every read that arrived in a period.
+    """Judge every read that arrived in a period: by columns if the history was learned for that.
 
     Args:
         records: NUMBERED without repeats.
-        history: the primary's, of the same records. What is read here is kept with it.
+        history: the primary's, of the same records.
+        folder: where what is judged is written as Parquet; what is there is replaced.
         clock_error_us: by how much the clocks of proxies may differ, µs.
         period: None for all time. Records of other times count, and are not judged.
         unsteady: proxies whose own records may be out of order by the clocks' error.
@@ -41,27 +47,50 @@ def transform(
         JUDGED: one row per read.
     """
     if history.facts is None or clock_error_us:
-        return _by_the_judge(records, history, clock_error_us, None, period, unsteady)
+        return _kept(transform(records, history, clock_error_us, period, unsteady), folder)
     settled = settle.transform(records, history, history.facts)
-    history.kept.append(settled.told)
-    if period is not None:
-        settled = settle.Settled(settled.told.where(_within(period)))
-    if settled.left.isEmpty():
-        return settled.reads
-    return settled.reads.unionByName(
-        _by_the_judge(records, history, clock_error_us, settled.left, period)
+    aside = folder.with_name(f"{folder.name}.settled")
+    told = settled.told if period is None else settled.told.where(_within(period))
+    settled = replace(settled, told=_kept(told, aside))
+    left = settled.left
+    if left.isEmpty():
+        # Nothing is written twice.
+        shutil.rmtree(folder, ignore_errors=True)
+        aside.rename(folder)
+        return records.sparkSession.read.schema(JUDGED).parquet(str(folder))
+    judged = _kept(
+        settled.reads.unionByName(transform(records, history, period=period, only=left)), folder
     )
+    shutil.rmtree(aside)
+    return judged
 
 
-def _by_the_judge(
+def _kept(table: DataFrame, folder: Path) -> DataFrame:
+    table.write.mode("overwrite").parquet(str(folder))
+    return table.sparkSession.read.schema(table.schema).parquet(str(folder))
+
+
+def transform(
     records: DataFrame,
     history: History,
-    clock_error_us: int,
-    only: DataFrame | None,
-    period: Period | None,
+    clock_error_us: int = 0,
+    period: Period | None = None,
     unsteady: frozenset[str] = frozenset(),
+    only: DataFrame | None = None,
 ) -> DataFrame:
-    """Go through the groups of these reads (`columns.settle.Settled.left`) record by record."""
+    """Judge every read that arrived in a period, record by record.
+
+    Args:
+        records: NUMBERED without repeats.
+        history: the primary's, of the same records.
+        clock_error_us: by how much the clocks of proxies may differ, µs.
+        period: None for all time. Records of other times count, and are not judged.
+        unsteady: proxies whose own records may be out of order by the clocks' error.
+        only: the reads to be judged (`columns.settle.Settled.left`); None for all.
+
+    Returns:
+        JUDGED: one row per read.
+    """
     backing = evidence.transform(records, history)
     events = groups.transform(records, backing, history, clock_error_us)
     if only is not None:

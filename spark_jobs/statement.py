@@ -21,16 +21,14 @@ def facts() -> dict[str, Column]:
 
     whole: a primary's whole ``gtid_executed``, if the record holds one.
 
-    owed_in: the kind of group in whose history a read must be seen (`groups`). A read in scope
-    `application` that names none is at least one of its connection.
+    owed_in: see there.
     """
-    kind, level, scope = fn.col("kind"), fn.col("level"), fn.col("scope")
+    kind = fn.col("kind")
     own, observed = fn.col("own_gtids"), fn.col("observed")
     statement, may_write, outcome = kind == "statement", fn.col("may_write"), fn.col("outcome")
     primary, replica = (fn.col("role").eqNullSafe(role) for role in ("primary", "replica"))
 
     told = fn.col("own_known") | ((observed != "") & (outcome == "ok"))
-    keyed = (scope != "application") | fn.coalesce(fn.col("application") != "", fn.lit(False))
     probe = (kind == "proof") & (fn.col("proof") == "probed")
     return {
         "is_read": statement
@@ -41,7 +39,19 @@ def facts() -> dict[str, Column]:
         "whole": fn.when(primary & probe, fn.col("proof_set")).when(
             primary & statement & (observed != ""), observed
         ),
-        "owed_in": fn.when(level.isin(*CLUSTER_LEVELS), "cluster")
-        .when(level.isin(*OWN_LEVELS, *SEEN_LEVELS) & scope.isin(*SCOPES) & keyed, scope)
-        .otherwise("connection"),
+        "owed_in": owed_in(),
     }
+
+
+def owed_in() -> Column:
+    """The kind of group in whose history a read must be seen (`groups`).
+
+    A read in scope `application` that names none is at least one of its connection.
+    """
+    level, scope = fn.col("level"), fn.col("scope")
+    keyed = (scope != "application") | fn.coalesce(fn.col("application") != "", fn.lit(False))
+    return (
+        fn.when(level.isin(*CLUSTER_LEVELS), "cluster")
+        .when(level.isin(*OWN_LEVELS, *SEEN_LEVELS) & scope.isin(*SCOPES) & keyed, scope)
+        .otherwise("connection")
+    )

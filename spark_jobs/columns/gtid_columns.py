@@ -68,8 +68,8 @@ def split(
 
     Returns:
         The rows, with `name`_odd, and for each slot `name`_low, _high (of its first interval) and
-        _top (of its last), followed by the slot's number; 0 where it has none. `name`_all: every
-        interval as (slot, low, high), null where there is one at most.
+        _top (of its last), followed by the slot's number; 0 where it has none. `name`_many: whether
+        there may be more than one interval (`intervals`).
     """
     text = fn.col(name)
     places = [_place(of, slot, fn.col(cluster)) for slot in range(slots)]
@@ -101,35 +101,81 @@ def split(
     ]
     rows = rows.withColumns({f"{name}_lone{slot}": it for slot, it in enumerate(lone)})
     is_lone = reduce(or_, (fn.col(f"{name}_lone{slot}") for slot in range(slots)))
-    longer = fn.when(~is_plain & ~bare & ~is_lone, _intervals(text, places))
+    tail = fn.lit(None).cast("string")
     for slot, source in enumerate(places):
-        items = fn.transform(fn.split(_tail(text, source), ":"), partial(_interval, slot))
-        longer = fn.when(fn.col(f"{name}_lone{slot}"), items).otherwise(longer)
-    rows = rows.withColumn(f"{name}_all", longer)
-    every = fn.col(f"{name}_all")
+        tail = fn.when(fn.col(f"{name}_lone{slot}"), _tail(text, source)).otherwise(tail)
+    # Of intervals that rise the numbers do; functions of whole arrays cost less than one of each.
+    numbers = fn.split(fn.replace(tail, fn.lit("-"), fn.lit(":")), ":").cast("array<bigint>")
+    rows = rows.withColumns(
+        {
+            f"{name}_numbers": numbers,
+            f"{name}_spans": fn.contains(fn.substring_index(tail, ":", 1), fn.lit("-")),
+            f"{name}_mixed": fn.when(~is_plain & ~bare & ~is_lone, _intervals(text, places)),
+        }
+    )
+    numbers, every = fn.col(f"{name}_numbers"), fn.col(f"{name}_mixed")
+    rises = (numbers == fn.sort_array(numbers)) & (
+        fn.size(fn.array_distinct(numbers)) == fn.size(numbers)
+    )
     tokens = fn.filter(fn.split(text, "[:,]"), lambda it: it.rlike("^[0-9]+(-[0-9]+)?$"))
-    whole = fn.when(is_lone, _rises(every)).otherwise(
+    whole = fn.when(is_lone, rises).otherwise(
         text.rlike(_SET)
         & (fn.size(every) == fn.size(tokens))
         & fn.forall(every, lambda it: it["low"] <= it["high"])
         & (every == fn.array_sort(every))
     )
-    found = {f"{name}_odd": fn.coalesce(~is_plain & ~bare & ~whole, fn.lit(False))}
+    found = {
+        f"{name}_odd": fn.coalesce(~is_plain & ~bare & ~whole, fn.lit(False)),
+        f"{name}_many": ~is_plain & ~bare,
+    }
     for slot in range(slots):
         mine = fn.filter(every, partial(_is_of, slot)) if slots > 1 else every
         is_mine, low, high = (fn.col(f"{name}_{part}{slot}") for part in ("plain", "from", "to"))
         first, tops = fn.get(mine, fn.lit(0)), fn.transform(mine, lambda it: it["high"])
-        rest = {"low": first["low"], "high": first["high"], "top": fn.array_max(tops)}
-        for part, long in rest.items():
-            short = low if part == "low" else high
-            value = fn.when(is_mine, short).when(every.isNotNull(), long)
+        second = fn.when(fn.col(f"{name}_spans"), 1).otherwise(0)
+        parts = {
+            "low": (low, fn.get(numbers, fn.lit(0)), first["low"]),
+            "high": (high, fn.get(numbers, second), first["high"]),
+            "top": (high, fn.array_max(numbers), fn.array_max(tops)),
+        }
+        for part, (alone, rising, mixed) in parts.items():
+            value = (
+                fn.when(is_mine, alone)
+                .when(fn.col(f"{name}_lone{slot}"), rising)
+                .when(every.isNotNull(), mixed)
+            )
             # What is odd begins nowhere and covers nothing.
             found[f"{name}_{part}{slot}"] = fn.coalesce(
                 fn.when(~found[f"{name}_odd"], value), fn.lit(0)
             )
-    parts = ("digits", "from", "to", "plain", "lone")
-    scaffold = [f"{name}_{part}{slot}" for part in parts for slot in range(slots)]
+    scaffold = [
+        f"{name}_{part}{slot}"
+        for part in ("digits", "from", "to", "plain", "lone")
+        for slot in range(slots)
+    ]
+    scaffold += [f"{name}_{part}" for part in ("numbers", "spans", "mixed")]
     return rows.withColumns(found).drop(*scaffold)
+
+
+def intervals(
+    name: str, of: Mapping[str, Sequence[str]], slots: int, cluster: str = "cluster"
+) -> Column:
+    """Every interval of a set that is not odd, as (slot, low, high); this costs a lot.
+
+    Args:
+        name: of the column of sets.
+        of: the sources of each cluster, `slots` at most.
+        slots: how many there are.
+        cluster: the column that names the cluster.
+    """
+    text = fn.col(name)
+    places = [_place(of, slot, fn.col(cluster)) for slot in range(slots)]
+    found = _intervals(text, places)
+    for slot, source in enumerate(places):
+        tail = _tail(text, source)
+        items = fn.transform(fn.split(tail, ":"), partial(_interval, slot))
+        found = fn.when(fn.coalesce(tail.rlike(_TAIL), fn.lit(False)), items).otherwise(found)
+    return found
 
 
 def covers(name: str, low: str, top: str, slots: int) -> Column:
@@ -172,16 +218,6 @@ def _tail(text: Column, source: Column) -> Column:
         fn.startswith(text, fn.concat(source, fn.lit(":"))),
         fn.substr(text, fn.length(source) + 2),
     )
-
-
-def _rises(every: Column) -> Column:
-    """Whether each interval is behind the one before it."""
-
-    def behind(end: Column, it: Column) -> Column:
-        fits = (end >= 0) & (end < it["low"]) & (it["low"] <= it["high"])
-        return fn.when(fits, it["high"]).otherwise(-1)
-
-    return fn.aggregate(every, fn.lit(0).cast("bigint"), behind) > 0
 
 
 def _intervals(text: Column, places: Sequence[Column]) -> Column:

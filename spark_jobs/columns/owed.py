@@ -5,12 +5,13 @@ each source: that is more than it was owed, so a claim that covers it is enough.
 before it are there one by one as well, since a session's own set has gaps where others wrote.
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as fn
 
-from spark_jobs import clusters, groups
+from spark_jobs import clusters, groups, numbering
 from spark_jobs.columns import gtid_columns
 from spark_jobs.columns.facts import Facts
 from spark_jobs.primary_history import History
@@ -30,6 +31,13 @@ _NEVER: Final = 2**62
 """The end of a set that nothing covers."""
 
 
+_ORDER: Final = ("at", "turn", "seq", "its_run")
+"""`groups.ORDER`, but that a number stands for the run: which run is first there changes no sum."""
+
+_SHOWN: Final = tuple(name for name in READ if name != "seq")
+"""What is carried along for a verdict alone."""
+
+
 def transform(records: DataFrame, history: History, facts: Facts) -> DataFrame:
     """Gather what was before each read that a replica answered and that had a promise.
 
@@ -46,13 +54,15 @@ def transform(records: DataFrame, history: History, facts: Facts) -> DataFrame:
         few writes), `wrote_us`, `blocked` and `blind` (the judge must look, or must at levels
         that remember).
     """
-    events = _events(records, history, facts)
+    events = _events(records, history, facts, facts.wanted)
     slots = range(facts.slots)
-    if set(facts.wanted) - {"connection"}:
-        events = events.unionByName(_sums(events, facts), allowMissingColumns=True)
+    wide = {kind: deep for kind, deep in facts.wanted.items() if kind != "connection"}
+    if wide:
+        sums = _sums(_events(records, history, facts, wide, for_sums=True), facts)
+        events = events.unionByName(sums, allowMissingColumns=True)
     else:
         events = events.withColumns({f"carried{slot}": fn.lit(0) for slot in slots})
-    order = Window.partitionBy("group", "piece").orderBy(*groups.ORDER)
+    order = Window.partitionBy("group", "piece").orderBy(*_ORDER)
     before = order.rowsBetween(Window.unboundedPreceding, -1)
 
     def newest(name: str) -> Column:
@@ -74,7 +84,7 @@ def transform(records: DataFrame, history: History, facts: Facts) -> DataFrame:
             f"doubt_top{slot}": newest(f"doubt_top{slot}"),
             f"carried{slot}": newest(f"carried{slot}"),
         }
-    window = "over (partition by `group`, piece order by " + ", ".join(groups.ORDER) + ")"
+    window = "over (partition by `group`, piece order by " + ", ".join(_ORDER) + ")"
     last = [fn.expr(f"lag(write, {back}) ignore nulls {window}") for back in range(1, LAST + 1)]
     early = {
         f"early_top{slot}": fn.coalesce(
@@ -94,6 +104,10 @@ def _sums(events: DataFrame, facts: Facts) -> DataFrame:
     """What each piece of a wide group begins with: the maxima of all before it.
 
     So a group may be any size: its pieces are gone through side by side.
+
+    Args:
+        events: of wide groups.
+        facts: of the same records.
     """
     earlier = (
         Window.partitionBy("group").orderBy("piece").rowsBetween(Window.unboundedPreceding, -1)
@@ -107,8 +121,7 @@ def _sums(events: DataFrame, facts: Facts) -> DataFrame:
     }
     return (
         # In a wide group what is named last also ended last.
-        events.where(fn.col("kind") != "connection")
-        .groupBy("group", "piece")
+        events.groupBy("group", "piece")
         .agg(
             *(fn.max(name).alias(name) for name in most),
             *(fn.min(low).alias(name) for name, low in least.items()),
@@ -122,15 +135,27 @@ def _sums(events: DataFrame, facts: Facts) -> DataFrame:
     )
 
 
-def _events(records: DataFrame, history: History, facts: Facts) -> DataFrame:
-    """Every record in the groups where it is judged or counts."""
+def _events(
+    records: DataFrame,
+    history: History,
+    facts: Facts,
+    kinds: Mapping[str, bool],
+    *,
+    for_sums: bool = False,
+) -> DataFrame:
+    """Every record in the groups of these kinds where it is judged or counts.
+
+    For sums nothing is read of what is only judged; but its piece begins with a sum, too.
+    """
     replica, level = fn.col("role").eqNullSafe("replica"), fn.col("level")
     is_read, claims = fn.col("is_read") & replica, fn.col("proof").isin("known", "waited")
     bounded = (level != "BOUNDED_STALENESS") | fn.col("bound_us").isNotNull()
     promised = is_read & level.isin(*PROMISES) & fn.col("scope").isin(*SCOPES) & bounded
-    deep_kinds = [kind for kind, deep in facts.wanted.items() if deep]
+    if for_sums:
+        promised &= fn.col("owed_in").isin(*kinds)
+    deep_kinds = [kind for kind, deep in kinds.items() if deep]
     deep = bool(deep_kinds)
-    observed = fn.coalesce("whole", "observed") if deep or "cluster" in facts.wanted else fn.lit("")
+    observed = fn.coalesce("whole", "observed") if deep or "cluster" in kinds else fn.lit("")
     wrote = fn.col("named") != ""
     seen = wrote | (fn.col("observed") != "") | is_read if deep else wrote
     told = (
@@ -141,7 +166,7 @@ def _events(records: DataFrame, history: History, facts: Facts) -> DataFrame:
             promised
             | seen
             | fn.col("turned")
-            | (fn.col("whole").isNotNull() & fn.lit("cluster" in facts.wanted))
+            | (fn.col("whole").isNotNull() & fn.lit("cluster" in kinds))
         )
         .select(
             *dict.fromkeys((*READ, "kind", "named", "observed", "whole")),
@@ -149,20 +174,23 @@ def _events(records: DataFrame, history: History, facts: Facts) -> DataFrame:
             promised.alias("promised"),
             observed.alias("seen"),
             # Texts that nobody looks at are not read.
-            fn.when(is_read & claims, fn.col("proof_set")).alias("claim"),
-            fn.when(promised, fn.col("required")).alias("required"),
+            fn.when(is_read & claims & fn.lit(deep or not for_sums), fn.col("proof_set")).alias(
+                "claim"
+            ),
+            fn.when(promised & fn.lit(not for_sums), fn.col("required")).alias("required"),
         )
     )
-    for name in ("named", "seen", "claim", "required"):
+    for name in ("named", "seen", "required"):
         told = gtid_columns.split(told, name, facts.sources, facts.slots)
+    told = _claimed(told, facts)
     kind, learns = fn.col("kind"), fn.col("learns")
     looks = (kind != "cluster") | fn.col("role").eqNullSafe("primary")
     shown = (kind != "cluster") & fn.col("claim").isNotNull() & (fn.col("outcome") == "ok")
-    judges = fn.col("judges") & fn.col("promised")
+    judged = fn.col("judges") & fn.col("promised")
     placed = (
-        groups.place(told, facts.wanted)
-        .withColumn("judges", judges)
-        .where(judges | (learns & (wrote | fn.col("turned") | kind.isin(*deep_kinds, "cluster"))))
+        groups.place(told, kinds)
+        .withColumn("judges", judged)
+        .where(judged | (learns & (wrote | fn.col("turned") | kind.isin(*deep_kinds, "cluster"))))
     )
     slots = range(facts.slots)
     sums: dict[str, Column] = {
@@ -187,15 +215,41 @@ def _events(records: DataFrame, history: History, facts: Facts) -> DataFrame:
         )
         sums[f"doubt_top{slot}"] = fn.lit(None).cast("bigint")
     sums["surely"] = fn.when(learns, sums["surely"])
-    doubts = _doubts(records, history, facts)
+    doubts = _doubts(records, history, facts, kinds)
+    wide = kind != "connection"
+    # Only what is judged is carried along with all that its verdict shows.
+    claimed = [f"{name}_{part}" for name in ("required", "claim") for part in ("odd", "many")]
+    verdicts = (*_SHOWN, "cluster", "kind", "required", "claim", *claimed)
     return (
         placed.withColumns(sums)
         .unionByName(doubts, allowMissingColumns=True)
-        .withColumn("group", groups.hashed(fn.col("key")))
-        .withColumn(
-            "piece", fn.when(kind == "connection", 0).otherwise(fn.expr(f"at div {_PIECE_US}"))
+        .withColumns(
+            {
+                "group": groups.hashed(fn.col("key")),
+                "its_run": numbering.run_of(),
+                "piece": fn.when(wide, fn.expr(f"at div {_PIECE_US}")).otherwise(0),
+            }
         )
+        .withColumns({name: fn.when(fn.col("judges"), fn.col(name)) for name in verdicts})
     )
+
+
+def _claimed(told: DataFrame, facts: Facts) -> DataFrame:
+    """Read the claims; one that is what was required, as a WAIT's is, has been read there."""
+    same = fn.coalesce(fn.col("claim") == fn.col("required"), fn.lit(False))
+    told = told.withColumns({"proved": fn.col("claim"), "as_required": same})
+    same = fn.col("as_required")
+    told = told.withColumn("claim", fn.when(~same, fn.col("claim")))
+    told = gtid_columns.split(told, "claim", facts.sources, facts.slots)
+    slots = range(facts.slots)
+    parts = ["odd", "many", *(f"{part}{slot}" for part in ("low", "high", "top") for slot in slots)]
+    read = {
+        f"claim_{part}": fn.when(same, fn.col(f"required_{part}")).otherwise(
+            fn.col(f"claim_{part}")
+        )
+        for part in parts
+    }
+    return told.withColumns({**read, "claim": fn.col("proved")}).drop("proved", "as_required")
 
 
 def _single(name: str, slots: int) -> Column:
@@ -211,7 +265,7 @@ def _single(name: str, slots: int) -> Column:
             fn.col(f"{name}_high{slot}").alias("high"),
             _text(f"{name}_low{slot}", f"{name}_high{slot}").alias("text"),
         )
-        only = fn.col(f"{name}_all").isNull() & (fn.col(f"{name}_top{slot}") > 0)
+        only = ~fn.col(f"{name}_many") & (fn.col(f"{name}_top{slot}") > 0)
         found = fn.when(only, its).otherwise(found)
     return found
 
@@ -248,7 +302,9 @@ def marks(history: History, facts: Facts) -> DataFrame:
     return told.select("cluster", "mark", *(it.alias(name) for name, it in columns.items()))
 
 
-def _doubts(records: DataFrame, history: History, facts: Facts) -> DataFrame:
+def _doubts(
+    records: DataFrame, history: History, facts: Facts, kinds: Mapping[str, bool]
+) -> DataFrame:
     """What records left open, in the groups that it concerns."""
     bounds = history.past.where(fn.col("what") == "bound").select(*RUN, "seq", "mark")
     opened = (
@@ -269,7 +325,7 @@ def _doubts(records: DataFrame, history: History, facts: Facts) -> DataFrame:
     # What is missing before a record is missing before its own read; what it left open is not.
     turn = fn.when(own & fn.col("hole"), -1).when(own, 1).otherwise(fn.col("turn"))
     return (
-        groups.place(opened, facts.wanted)
+        groups.place(opened, kinds)
         .where(fn.col("learns") & (own | fn.col("is_unnamed")))
         .withColumns({**tops, "turn": turn, "doubt_us": fn.coalesce("doubt_us", fn.lit(_NEVER))})
         .select(*groups.ORDER, *groups.GROUP, "doubt_us", *tops)

@@ -5,17 +5,16 @@ here ever says "violation", and where something is unclear nothing is said. All 
 clocks agree: where they may differ, the judge is asked alone.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_
 from typing import Final
 
-from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 
-from spark_jobs import clusters, groups
+from spark_jobs import clusters, groups, statement
 from spark_jobs.columns import evidence, gtid_columns, owed
 from spark_jobs.columns.facts import Facts
 from spark_jobs.primary_history import History
@@ -36,11 +35,12 @@ class Settled:
     """What columns could say.
 
     Attributes:
-        told: JUDGED and `group` (`groups.hashed`) of all reads; persisted. Of those that are left
-            to the judge, `finding` is null.
+        told: JUDGED of all reads. Of those that are left to the judge, `finding` is null.
+        clusters: of each proxy.
     """
 
     told: DataFrame
+    clusters: Mapping[str, str]
 
     @property
     def reads(self) -> DataFrame:
@@ -50,7 +50,9 @@ class Settled:
     @property
     def left(self) -> DataFrame:
         """RUN, `seq` and `group` of all others."""
-        return self.told.where("finding is null").select(*RUN, "seq", "group")
+        kind, cluster = statement.owed_in(), clusters.column(self.clusters)
+        left = self.told.where("finding is null").withColumns({"kind": kind, "cluster": cluster})
+        return left.select(*RUN, "seq", groups.hashed(groups.key()).alias("group"))
 
 
 def transform(records: DataFrame, history: History, facts: Facts) -> Settled:
@@ -72,15 +74,13 @@ def transform(records: DataFrame, history: History, facts: Facts) -> Settled:
         owing = owing.join(marked, [*key], "left").withColumn(
             "finding", fn.when(~doubted, fn.col("finding"))
         )
-    columns = (*JUDGED.names, "group")
     alone = _alone(records, history, facts)
-    told = owing.select(*columns).unionAll(alone.select(*columns)).persist(StorageLevel.DISK_ONLY)
-    told.count()
-    return Settled(told)
+    told = owing.select(JUDGED.names).unionAll(alone.select(JUDGED.names))
+    return Settled(told, history.clusters)
 
 
 def _alone(records: DataFrame, history: History, facts: Facts) -> DataFrame:
-    """The reads whose verdict asks for no other record: JUDGED, and `group`."""
+    """The reads whose verdict asks for no other record: JUDGED."""
     level, promised = fn.col("level"), fn.col("level").isin(*PROMISES)
     known = promised & fn.col("scope").isin(*SCOPES)
     bounded = (level != "BOUNDED_STALENESS") | fn.col("bound_us").isNotNull()
@@ -104,14 +104,13 @@ def _alone(records: DataFrame, history: History, facts: Facts) -> DataFrame:
     }
     return _judged(
         records.where(fn.col("is_read") & ~(replica & known & bounded))
-        .withColumns({"cluster": clusters.column(history.clusters), "kind": fn.col("owed_in")})
-        .withColumn("group", groups.hashed(groups.key()))
+        .withColumn("cluster", clusters.column(history.clusters))
         .withColumns(columns)
     )
 
 
 def _owing(records: DataFrame, history: History, facts: Facts) -> DataFrame:
-    """The other reads: JUDGED, and `group`."""
+    """The other reads: JUDGED, and `relies`."""
     reads = owed.transform(records, history, facts)
     slots = range(facts.slots)
     own = fn.col("level").isin(*OWN_LEVELS)
@@ -133,8 +132,9 @@ def _owing(records: DataFrame, history: History, facts: Facts) -> DataFrame:
         & _every(gtid_columns.prefix("claim", slot) >= fn.col(f"doubt_top{slot}") for slot in slots)
     )
     sure = own | (fn.col("sure") > 0)
-    said = (fn.col("required").isNull() | _covers("required", own, facts.slots)) & _covers(
-        "claim", own, facts.slots
+    # A WAIT's claim is what was required.
+    said = (fn.col("required").isNull() | _covers("required", own, facts)) & (
+        fn.col("claim").eqNullSafe(fn.col("required")) | _covers("claim", own, facts)
     )
     judgeable = ~fn.col("cluster").isin(*facts.crowded, "") & fn.col("server").isNotNull()
     if history.unplaced:
@@ -166,26 +166,31 @@ def _owing(records: DataFrame, history: History, facts: Facts) -> DataFrame:
     )
 
 
-def _covers(name: str, own: Column, slots: int) -> Column:
+def _covers(name: str, own: Column, facts: Facts) -> Column:
     """Whether a split set holds what the read was owed, by one interval or write by write."""
-    every = fn.col(f"{name}_all")
-    in_it = fn.forall(
-        "last",
-        lambda write: fn.exists(
-            every,
-            lambda it: (
-                (it["slot"] == write["slot"])
-                & (it["low"] <= write["low"])
-                & (write["high"] <= it["high"])
-            ),
-        ),
-    )
-    # Most are written there just as they are, and to look for that is cheaper. In the text of a set
-    # with several sources nobody knows at once whose number it is.
+    slots = facts.slots
+    every = gtid_columns.intervals(name, facts.sources, slots)
+
+    def within(write: Column, it: Column) -> Column:
+        same = it["slot"] == write["slot"]
+        return same & (it["low"] <= write["low"]) & (write["high"] <= it["high"])
+
+    def hold(its: Column) -> Column:
+        return fn.forall("last", lambda write: fn.exists(its, lambda it: within(write, it)))
+
+    # A lambda's variable is worked out once.
+    in_it = fn.get(fn.transform(fn.array(every), hold), fn.lit(0))
+    # Most are written there just as they are, or in the first interval, and to look for that is
+    # cheaper. In the text of a set with several sources nobody knows at once whose number it is.
     text = fn.concat(fn.col(name), fn.lit(":"))
-    there = fn.forall("last", lambda write: fn.contains(text, write["text"]))
+    first = fn.struct(
+        fn.lit(0).alias("slot"),
+        fn.col(f"{name}_low0").alias("low"),
+        fn.col(f"{name}_high0").alias("high"),
+    )
+    there = fn.forall("last", lambda write: within(write, first) | fn.contains(text, write["text"]))
     recent = fn.when(there, fn.lit(True)).otherwise(in_it) if slots == 1 else in_it
-    one_by_one = own & every.isNotNull()
+    one_by_one = own & fn.col(f"{name}_many")
     early = gtid_columns.covers(name, "own_low", "early_top", slots)
     known = ~fn.col(f"{name}_odd")
     at_once = gtid_columns.covers(name, "owed_low", "owed_top", slots)
@@ -243,7 +248,7 @@ def _judged(reads: DataFrame) -> DataFrame:
         *("verdict", "finding", "claimed", "shown"),
         fn.lit(None).cast("string").alias("missing"),
         fn.array().cast(JUDGED["missed"].dataType).alias("missed"),
-        *("understated", "since_write_us", "group", "relies"),
+        *("understated", "since_write_us", "relies"),
     )
 
 

@@ -33,7 +33,7 @@ def numbered(spark: "SparkSession", tmp_path: Path, *runs: Run) -> "DataFrame":
     return spark.read.parquet(str(tmp_path / "records"))
 
 
-def agree(records: "DataFrame") -> dict[tuple[str, int], str | None]:
+def agree(records: "DataFrame", folder: Path) -> dict[tuple[str, int], str | None]:
     """Judge twice and compare; of each read, what columns found, or None."""
     from spark_jobs import consistency_audit, primary_history, procedure
     from spark_jobs.columns import settle
@@ -44,7 +44,7 @@ def agree(records: "DataFrame") -> dict[tuple[str, int], str | None]:
     key = ("run", "seq")
     assert sorted(map(repr, told.past.collect())) == sorted(map(repr, slow.past.collect()))
     oracle = consistency_audit.transform(records, slow).collect()
-    plain = consistency_audit.transform(records, told).collect()
+    plain = consistency_audit.write(records, told, folder / "reads").collect()
     assert {tuple(row[it] for it in key): row for row in plain} == {
         tuple(row[it] for it in key): row for row in oracle
     }
@@ -89,7 +89,7 @@ def thin(runs: Sequence[Run], one_in: int) -> None:
 def test_on_simulated_traffic(
     spark: "SparkSession", tmp_path: Path, seeds: tuple[int, ...]
 ) -> None:
-    found = agree(numbered(spark, tmp_path, *simulated(*seeds)))
+    found = agree(numbered(spark, tmp_path, *simulated(*seeds)), tmp_path)
     settled = [finding for finding in found.values() if finding]
     assert {"known", "waited", "primary", "nothing written"} <= set(settled)
 
@@ -99,7 +99,7 @@ def test_on_simulated_traffic(
 def test_where_records_are_missing(spark: "SparkSession", tmp_path: Path, one_in: int) -> None:
     runs = simulated(6, 7)
     thin(runs, one_in)
-    found = agree(numbered(spark, tmp_path, *runs))
+    found = agree(numbered(spark, tmp_path, *runs), tmp_path)
     assert {"known", "waited"} <= set(found.values())
 
 
@@ -115,7 +115,7 @@ def test_where_steps_were_left_out(spark: "SparkSession", tmp_path: Path) -> Non
         for run in its:
             move(run, f"{seed:04x}")
         runs += its
-    agree(numbered(spark, tmp_path, *runs))
+    agree(numbered(spark, tmp_path, *runs), tmp_path)
 
 
 @pytest.mark.deep
@@ -132,7 +132,8 @@ def test_where_clocks_may_differ_the_judge_says_it_all(
     oracle = sorted(map(repr, consistency_audit.transform(records, slow, 500).collect()))
     # A history that columns may use does not make them be used here.
     same = replace(slow, facts=told.facts)
-    assert sorted(map(repr, consistency_audit.transform(records, same, 500).collect())) == oracle
+    found = consistency_audit.write(records, same, tmp_path / "reads", 500)
+    assert sorted(map(repr, found.collect())) == oracle
 
 
 def in_a_wide_group() -> tuple[Run, dict[object, str | None]]:
@@ -175,6 +176,10 @@ def in_a_wide_group() -> tuple[Run, dict[object, str | None]]:
     run.clock.now += 25_000_000
     reads(None, f"{P}:1-20")
     reads("waited", f"{P}:1-21")
+    # Alone in their time.
+    run.clock.now += 25_000_000
+    reads(None, f"{P}:1-20", level="STRONG")
+    reads("waited", f"{P}:1-21", level="STRONG")
     move(run, "beef")
     return run, found
 
@@ -220,7 +225,7 @@ def test_what_is_plain_and_what_is_left(spark: "SparkSession", tmp_path: Path) -
     left.append(run.waited(2, "r2", f"{P}:1-41", required=f"{P}:12-40")["seq"])
 
     wide, wide_found = in_a_wide_group()
-    found = agree(numbered(spark, tmp_path, run, wide))
+    found = agree(numbered(spark, tmp_path, run, wide), tmp_path)
     assert {seq: it for (name, seq), it in found.items() if name == "w1"} == wide_found
     told: dict[str | None, list[object]] = {}
     for (name, seq), finding in sorted(found.items()):

@@ -43,7 +43,9 @@ def test_a_set_is_read_right_or_called_odd(spark: "SparkSession") -> None:
         [("c", number, text) for number, text in enumerate(texts)],
         "cluster string, n int, x string",
     )
-    split = gtid_columns.split(rows, "x", {"c": SOURCES}, 3).orderBy("n").collect()
+    sources = {"c": SOURCES}
+    every = gtid_columns.intervals("x", sources, 3).alias("every")
+    split = gtid_columns.split(rows, "x", sources, 3).select("*", every).orderBy("n").collect()
     assert [row.x for row in split if not row.x_odd] == list(READ)
     for row in split[: len(READ)]:
         for slot, source in enumerate(SOURCES):
@@ -51,9 +53,9 @@ def test_a_set_is_read_right_or_called_odd(spark: "SparkSession") -> None:
             low, high = spans[0] if spans else (0, 0)
             told = tuple(row[f"x_{part}{slot}"] for part in ("low", "high", "top"))
             assert told == (low, high, spans[-1][1] if spans else 0)
-            if row.x_all is not None:
-                mine = [(it.low, it.high) for it in row.x_all if it.slot == slot]
-                assert mine == spans
+            if row.x_many:
+                assert [(it.low, it.high) for it in row.every if it.slot == slot] == spans
+        assert row.x_many == (len(list(parse(row.x))) > 1)
 
 
 def test_the_sources_of_a_set_show_in_its_skeleton(spark: "SparkSession") -> None:

@@ -115,4 +115,4 @@ def test_what_is_left_for_the_judge_of_steps(spark: "SparkSession", tmp_path: Pa
     said = [row for row in rows if row.what in (CLAIMED, ASKED) and row.run == "b1"]
     servers = {(row.server_uuid, row.incarnation) for row in said}
     assert servers == {(UUID["r2"], 1), (UUID["other"], 1), (UUID["r1"], 2)}
-    agree(records)
+    agree(records, tmp_path)
