@@ -1,0 +1,128 @@
+"""READ COMMITTED transactions on lists, directly and split over late replicas: nobody can tell."""
+
+import random
+from threading import Lock, Thread
+
+import pytest
+from pymysql.connections import Connection
+from pymysql.err import MySQLError
+
+from tests.real_mysql.cluster import Cluster
+from tests.real_mysql.conftest import StartProxy
+from tests.real_mysql.disturbances import FREE, LATE
+from tests.support.append_checker import Operation, Transaction, check
+
+KEYS = 6
+CLIENTS = 4
+APPEND = (
+    "INSERT INTO lists VALUES ({key}, '{value}')"
+    " ON DUPLICATE KEY UPDATE v = CONCAT(v, ',', '{value}')"
+)
+
+
+class Lists:
+    """Clients that read lists and append to them, in transactions."""
+
+    def __init__(self, seed: int, transactions: int) -> None:
+        self._seed = seed
+        self._each = transactions // CLIENTS
+        self._numbers = 0
+        self._lock = Lock()
+        self.history: list[Transaction] = []
+
+    def run(self, connections: list[Connection]) -> None:  # type: ignore[type-arg]
+        """Let each have its transactions, at the same time."""
+        threads = [
+            Thread(target=self._client, args=(one, f"client {index}", index))
+            for index, one in enumerate(connections)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    def _next(self) -> int:
+        with self._lock:
+            self._numbers += 1
+            return self._numbers
+
+    def _client(self, connection: Connection, name: str, index: int) -> None:  # type: ignore[type-arg]
+        draw = random.Random(f"{self._seed} {index}")
+        with connection.cursor() as cursor:
+            cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
+            implied = index % 2 == 1
+            appends = 0.5 if index < CLIENTS // 2 else 0.02  # late replicas have what these need
+            cursor.execute(f"SET autocommit = {0 if implied else 1}")
+            for _ in range(self._each):
+                one = Transaction(self._next(), name)
+                with self._lock:
+                    self.history.append(one)
+                try:
+                    if not implied:
+                        cursor.execute("BEGIN")
+                    for _ in range(draw.randint(1, 5)):
+                        key = draw.randrange(KEYS)
+                        if draw.random() > appends:
+                            cursor.execute("SELECT v FROM lists WHERE k = %s", (key,))
+                            row = cursor.fetchone()
+                            values = () if row is None else tuple(map(int, row[0].split(",")))
+                            one.operations.append(Operation(key, values=values))
+                        else:
+                            value = self._next()
+                            cursor.execute(APPEND.format(key=key, value=value))
+                            one.operations.append(Operation(key, appended=value))
+                    if draw.random() < 0.1:
+                        cursor.execute("ROLLBACK")
+                        one.outcome = "aborted"
+                    else:
+                        cursor.execute("COMMIT")
+                        one.outcome = "committed"
+                except MySQLError as error:
+                    if error.args[0] not in (1213, 1205):
+                        raise
+                    cursor.execute("ROLLBACK")
+                    one.outcome = "aborted"
+
+
+def lists(cluster: Cluster) -> None:
+    cluster.primary.query("DROP TABLE IF EXISTS app.lists")
+    cluster.primary.query("CREATE TABLE app.lists (k INT PRIMARY KEY, v TEXT NOT NULL)")
+    cluster.wait_caught_up()
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("way", ["directly", "free", "late", "interrupted"])
+def test_no_anomaly_of_read_committed(
+    way: str, seed: int, cluster: Cluster, proxy: StartProxy
+) -> None:
+    lists(cluster)
+    work = Lists(seed, 1200)
+    before = {"free": FREE, "late": LATE, "interrupted": FREE, "directly": FREE}[way].before
+    with before(cluster):
+        if way == "directly":
+            connections = [cluster.primary.connect() for _ in range(CLIENTS)]
+            for one in connections:
+                one.select_db("app")
+        else:
+            running = proxy(consistency="READ_OWN_WRITES", wait_budget="20ms")
+            connections = [running.connect() for _ in range(CLIENTS)]
+        if way == "interrupted":
+            worker = Thread(target=work.run, args=(connections,))
+            worker.start()
+            while worker.is_alive():
+                for replica in cluster.replicas:
+                    with replica.applier_stopped():
+                        worker.join(0.2)
+                    worker.join(0.05)
+        else:
+            work.run(connections)
+        for one in connections:
+            one.close()
+        if way != "directly":
+            replicas = running.metric("tidegate_statements_total", role="replica", reason="read")
+            print(f"{replicas:.0f} reads on replicas")
+            assert replicas > 20
+    assert len(work.history) == 1200
+    assert all(one.outcome != "unknown" for one in work.history)
+    assert not check(work.history)

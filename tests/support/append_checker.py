@@ -1,0 +1,160 @@
+"""Decides from transactions that read and append to lists which anomalies there were.
+
+``check(transactions) -> list[str]`` is the idea of Elle: a value is appended once, so a list tells
+in which order its values were appended, and who read it tells after which of them. Of each read of
+a list, and of all together, it says:
+
+* incompatible order: two reads of a list, neither of which is the beginning of the other.
+* G1a: a value that was not committed. G1b: one that its own transaction has appended to, behind.
+* internal: a transaction's own appends, made before, are not at the end of what it reads.
+* own: what the client had committed before is missing.
+* G0, G1c: a circle of transactions, each of which appended behind the one before (ww), or read what
+  it appended (wr). With ww alone it is G0.
+
+At READ COMMITTED a server shows none of these.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+
+@dataclass(slots=True)
+class Operation:
+    """One of a transaction.
+
+    Attributes:
+        key: of the list.
+        appended: the value that it appended; 0 if it read.
+        values: what it read.
+    """
+
+    key: int
+    appended: int = 0
+    values: tuple[int, ...] = ()
+
+
+@dataclass(slots=True)
+class Transaction:
+    """What a client did, in order.
+
+    Attributes:
+        number: its name; those of one client grow.
+        client: whose it is.
+        operations: what succeeded.
+        outcome: "committed", "aborted" or "unknown".
+    """
+
+    number: int
+    client: str
+    operations: list[Operation] = field(default_factory=list)
+    outcome: str = "unknown"
+
+
+def check(transactions: Sequence[Transaction]) -> list[str]:
+    """The anomalies, each as a sentence."""
+    found: list[str] = []
+    writers: dict[tuple[int, int], Transaction] = {}
+    last: dict[tuple[int, int], int] = {}  # a transaction's last append to a list
+    for one in transactions:
+        for operation in one.operations:
+            if operation.appended:
+                writers[operation.key, operation.appended] = one
+                last[one.number, operation.key] = operation.appended
+    orders = _orders(transactions, found)
+    own: dict[tuple[str, int], list[int]] = defaultdict(list)
+    for one in transactions:
+        mine: dict[int, list[int]] = defaultdict(list)
+        for operation in one.operations:
+            key, values = operation.key, operation.values
+            if operation.appended:
+                mine[key].append(operation.appended)
+                continue
+            where = f"transaction {one.number} read {values} of list {key}"
+            if mine[key] and list(values[-len(mine[key]) :]) != mine[key]:
+                found.append(f"internal: {where}, behind its own appends {mine[key]}")
+            if not set(own[one.client, key]) <= set(values):
+                found.append(f"own: {where}, behind {own[one.client, key]} of its client")
+            for value in values:
+                writer = writers.get((key, value))
+                if writer is None or (writer is not one and writer.outcome == "aborted"):
+                    found.append(f"G1a: {where}, and {value} was not committed")
+            if values:
+                writer = writers.get((key, values[-1]))
+                if writer not in (None, one) and last[writer.number, key] != values[-1]:
+                    found.append(f"G1b: {where}, and {values[-1]} was not the last of its writer")
+        if one.outcome == "committed":
+            for key, appended in mine.items():
+                own[one.client, key] += appended
+    behind, seen = _edges(transactions, orders, writers)
+    found += [f"G0: {circle}" for circle in _circles(behind)]
+    both = {one: behind.get(one, set()) | seen.get(one, set()) for one in behind.keys() | seen}
+    return found + [f"G1c: {circle}" for circle in _circles(both)]
+
+
+def _orders(transactions: Sequence[Transaction], found: list[str]) -> dict[int, tuple[int, ...]]:
+    """The longest that was read of each list."""
+    longest: dict[int, tuple[int, ...]] = {}
+    reads = [one for each in transactions for one in each.operations if _lasts(each, one)]
+    for read in reads:
+        if len(read.values) > len(longest.get(read.key, ())):
+            longest[read.key] = read.values
+    for read in reads:
+        if read.values != longest.get(read.key, ())[: len(read.values)]:
+            found.append(f"incompatible order: {read.values} of list {read.key}")
+    return longest
+
+
+def _lasts(transaction: Transaction, read: Operation) -> bool:
+    """Whether it is a read, and not of what its own transaction took back."""
+    if read.appended:
+        return False
+    taken_back = transaction.outcome == "aborted" and any(
+        one.appended and one.key == read.key for one in transaction.operations
+    )
+    return not taken_back
+
+
+_Edges = dict[int, set[int]]
+
+
+def _edges(
+    transactions: Iterable[Transaction],
+    orders: Mapping[int, Sequence[int]],
+    writers: Mapping[tuple[int, int], Transaction],
+) -> tuple[_Edges, _Edges]:
+    """Of each transaction: who appended right behind it, and who read what it appended."""
+    behind: _Edges = defaultdict(set)
+    seen: _Edges = defaultdict(set)
+    for key, values in orders.items():
+        chain = [writers[key, value].number for value in values if (key, value) in writers]
+        for before, after in pairwise(chain):
+            if before != after:
+                behind[before].add(after)
+    for one in transactions:
+        if one.outcome == "aborted":
+            continue
+        for operation in one.operations:
+            writer = (
+                writers.get((operation.key, operation.values[-1])) if operation.values else None
+            )
+            if writer is not None and writer is not one:
+                seen[writer.number].add(one.number)
+    return behind, seen
+
+
+def _circles(edges: Mapping[int, set[int]]) -> list[list[int]]:
+    """Transactions that are in circles: what is left where nobody is first."""
+    waiting = {one: set(after) for one, after in edges.items()}
+    before: dict[int, int] = defaultdict(int)
+    for after in waiting.values():
+        for one in after:
+            before[one] += 1
+    ready = [one for one in waiting if not before[one]]
+    while ready:
+        for one in waiting.pop(ready.pop(), set()):
+            before[one] -= 1
+            if not before[one]:
+                ready.append(one)
+    return [sorted(waiting)] if waiting else []

@@ -1,0 +1,57 @@
+"""The checker of lists finds each anomaly that is planted, and none where there is none."""
+
+import pytest
+
+from tests.support.append_checker import Operation, Transaction, check
+
+
+def done(
+    number: int, *operations: Operation, outcome: str = "committed", client: str = ""
+) -> Transaction:
+    return Transaction(number, client or f"c{number}", list(operations), outcome)
+
+
+def put(key: int, value: int) -> Operation:
+    return Operation(key, appended=value)
+
+
+def got(key: int, *values: int) -> Operation:
+    return Operation(key, values=values)
+
+
+def test_a_clean_history() -> None:
+    assert not check(
+        [
+            done(1, got(1), put(1, 1), got(1, 1), put(1, 2), client="a"),
+            done(
+                2, got(1), got(1, 1, 2), put(1, 3), client="b"
+            ),  # not repeatable, which it need not be
+            done(3, put(1, 9), got(1, 1, 2, 3, 9), outcome="aborted"),
+            done(4, put(1, 4), outcome="unknown"),
+            done(5, got(1, 1, 2, 3, 4), client="a"),
+        ]
+    )
+
+
+ANOMALIES = {
+    "incompatible order": [
+        *(done(1, put(1, 1)), done(2, put(1, 2))),
+        *(done(3, got(1, 1)), done(4, got(1, 2, 1))),
+    ],
+    "G1a": [done(1, put(1, 1), outcome="aborted"), done(2, got(1, 1))],
+    "G1b": [done(1, put(1, 1), put(1, 2)), done(2, got(1, 1))],
+    "internal": [done(1, put(1, 1), got(1))],
+    "own": [done(1, put(1, 1), client="a"), done(2, got(1), client="a")],
+    "G0": [
+        *(done(1, put(1, 1), put(2, 1)), done(2, put(1, 2), put(2, 2))),
+        done(3, got(1, 1, 2), got(2, 2, 1)),
+    ],
+    "G1c": [done(1, put(1, 1), got(2, 2)), done(2, put(2, 2), got(1, 1))],
+}
+
+
+@pytest.mark.parametrize("name", ANOMALIES)
+def test_planted_anomalies(name: str) -> None:
+    found = {one.partition(":")[0] for one in check(ANOMALIES[name])}
+    assert name in found
+    assert found <= {name, "G1c"}  # a circle of appends is one of appends and reads
