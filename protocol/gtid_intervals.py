@@ -49,9 +49,10 @@ def is_subset(a: Boundaries, b: Boundaries) -> bool:
 
 def union(a: Boundaries, b: Boundaries) -> Boundaries:
     """All of both; `a` or `b` itself if it holds the other. Both non-empty."""
-    if len(a) == 2 and len(b) == 2:
-        a_start, a_end = a
-        b_start, b_end = b
+    # Asked for each length, mypyc takes the tuples apart and returns others than `a` and `b`.
+    if len(a) + len(b) == 4:
+        a_start, a_end = a[0], a[1]
+        b_start, b_end = b[0], b[1]
         if a_start <= b_start and b_end <= a_end:
             return a
         if b_start <= a_start and a_end <= b_end:

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from proxy.observe.metrics import Metrics
     from proxy.observe.routing_log import RoutingLog
     from proxy.tls import Materials
+    from routing.record import RecordStream
 
 _log = logging.getLogger(__name__)
 
@@ -61,10 +62,10 @@ def build(
     config: Config,
     materials: Materials,
     metrics: Metrics,
-    routing_log: RoutingLog | None,
+    records: RecordStream | None,
     worker: int,
 ) -> Shared:
-    """Make what the sessions of a worker share; `serve` has the arguments."""
+    """Make what the sessions of a worker share; `records` takes what is logged of them."""
     loop = asyncio.get_running_loop()
     topology = Topology(
         str(config.primary),
@@ -74,7 +75,7 @@ def build(
         allows_filters=config.filtered_replicas == "allow",
         for_primary=config.for_primary,
     )
-    ledger = Ledger(metrics, routing_log, config.proxy_name)
+    ledger = Ledger(metrics, records, config.proxy_name)
     scopes = Scopes(config.scope_limit, config.scope_age)
     sessions = Sessions(worker, metrics, scopes)
     kept_scopes: KeptScopes | None = None
@@ -183,7 +184,8 @@ async def serve(
     Raises:
         OSError: an address cannot be listened on.
     """
-    shared = build(config, materials, metrics, routing_log, worker)
+    records = None if routing_log is None else routing_log.records
+    shared = build(config, materials, metrics, records, worker)
     if shared.kept_scopes is not None:
         await shared.kept_scopes.start()  # before anybody writes
     monitor = Monitor(shared)

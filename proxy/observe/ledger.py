@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from protocol.constants import Command as Code
     from protocol.gtid import GtidSet
     from proxy.observe.metrics import Metrics
-    from proxy.observe.routing_log import RoutingLog
     from proxy.server.identity import Identity
     from routing.consistency.rules import Rules
     from routing.consistency.scope import ScopeState
@@ -65,10 +64,10 @@ class _ServerPart:
 class Ledger:
     """Metrics always, the routing log where there is one."""
 
-    def __init__(self, metrics: Metrics, routing_log: RoutingLog | None, proxy_name: str) -> None:
+    def __init__(self, metrics: Metrics, records: RecordStream | None, proxy_name: str) -> None:
         self._metrics = metrics
-        self._records = None if routing_log is None else routing_log.records
-        self._run = "" if routing_log is None else routing_log.run
+        self._records = records
+        self._run = "" if records is None else records.run
         self._proxy = proxy_name
         self._statements: dict[str, _StatementPart] = {}  # by digest, each as it was last
         self._servers: dict[Server, _ServerPart] = {}  # the same

@@ -136,7 +136,7 @@ async def before(
         settings["view_age"] = 0.0  # scripts answer no questions about views
         settings["kept_connections"] = 0  # nor do they clean anything up
     settings |= options
-    log = settings.pop("log", None)  # as much of a routing log as a RecordStream is
+    log = settings.pop("log", None)  # a RecordStream
     config = Config(
         primary=_address(primary),
         replicas=tuple(_address(replica) for replica in replicas),
