@@ -17,17 +17,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Final
 
-import pymysql
-
-from mysql_mocker.server.cluster import Cluster
-from proxy.address import Address
-from proxy.client.listener import Listener
-from proxy.config import Config
-from proxy.observe.metrics import Metrics
-from proxy.serve import build as build_shared
-from proxy.serve import drain
-from proxy.server.monitor import Monitor
-from proxy.tls import build, make_key_ring
+from benchmarks.in_process import Client, serving
 
 _ROOT: Final = str(Path(__file__).resolve().parent.parent) + "/"
 _COUNTED: Final = ("proxy/", "routing/", "protocol/")
@@ -35,7 +25,6 @@ _ENTRY: Final = ("proxy/client/connection.py", "proxy/server/connection.py")
 """Where bytes come in. What the mocker calls, and what runs by a timer, is not counted."""
 _WARM_UP: Final = 3
 _APPLY_DELAY_S: Final = 0.05
-_PASSWORD: Final = "trace"  # of an account that lives as long as this program
 
 
 class Trace:
@@ -87,88 +76,30 @@ class Trace:
         return f"{self.calls.total()} calls, {len(self.files)} files, {self.changes} file changes"
 
 
-class _Client:
-    """One session of the proxy, which is in this process, too."""
-
-    def __init__(self, port: int) -> None:
-        self._connection = pymysql.connect(
-            host="127.0.0.1",
-            port=port,
-            user="root",
-            password=_PASSWORD,
-            database="trace",
-            autocommit=True,
-        )
-
-    async def query(self, sql: str) -> None:
-        """Run a statement."""
-        await asyncio.to_thread(self._query, sql)
-
-    def _query(self, sql: str) -> None:
-        with self._connection.cursor() as cursor:
-            cursor.execute(sql)
-            cursor.fetchall()
-
-    async def traced(self, sql: str) -> Trace:
-        """Run a statement, and count what it takes."""
-        trace = Trace()
-        with trace.running():
-            await self.query(sql)
-        return trace
-
-    def close(self) -> None:
-        """Leave."""
-        self._connection.close()
-
-
-async def _traces(port: int) -> dict[str, Trace]:
-    client = await asyncio.to_thread(_Client, port)
-    read = "SELECT n FROM traced WHERE id = 1"
-    write = "UPDATE traced SET n = n + 1 WHERE id = 1"
-    try:
-        await client.query("CREATE TABLE traced (id INT PRIMARY KEY, n INT)")
-        await client.query("INSERT INTO traced VALUES (1, 0)")
-        traces = {}
-        for _ in range(_WARM_UP):
-            traces["a write"] = await client.traced(write)
-            traces["a read that waits"] = await client.traced(read)
-            traces["a known read"] = await client.traced(read)
-        return traces
-    finally:
-        await asyncio.to_thread(client.close)
+async def _traced(client: Client, sql: str) -> Trace:
+    """Run a statement, and count what it takes."""
+    trace = Trace()
+    with trace.running():
+        await asyncio.to_thread(client.query, sql)
+    return trace
 
 
 async def _run() -> dict[str, Trace]:
-    async with Cluster(
-        1, _APPLY_DELAY_S, accounts={"root": _PASSWORD}, schemas=("trace",)
-    ) as cluster:
-        config = Config(
-            primary=Address.parse(
-                cluster.primary.address, default_host="127.0.0.1", default_port=3306
-            ),
-            replicas=(
-                Address.parse(
-                    cluster.replicas[0].address, default_host="127.0.0.1", default_port=3306
-                ),
-            ),
-            listen=Address("127.0.0.1", 0),
-            server_tls="disabled",
-            wait_budget=5.0,
-            proof_max_age=3600.0,
-        )
-        materials = build(config, make_key_ring(config))
-        proxy = build_shared(config, materials, Metrics(), None, 0)
-        monitor = Monitor(proxy)
-        await monitor.start()
-        await proxy.offer.learn(proxy.topology.primary, config, proxy.metrics)
-        listener = Listener(proxy)
+    async with serving(_APPLY_DELAY_S) as port:
+        client = await asyncio.to_thread(Client, port)
+        read = "SELECT n FROM traced WHERE id = 1"
+        write = "UPDATE traced SET n = n + 1 WHERE id = 1"
         try:
-            return await _traces(await listener.start(reuse_port=False))
+            await asyncio.to_thread(client.query, "CREATE TABLE traced (id INT PRIMARY KEY, n INT)")
+            await asyncio.to_thread(client.query, "INSERT INTO traced VALUES (1, 0)")
+            traces = {}
+            for _ in range(_WARM_UP):
+                traces["a write"] = await _traced(client, write)
+                traces["a read that waits"] = await _traced(client, read)
+                traces["a known read"] = await _traced(client, read)
+            return traces
         finally:
-            listener.stop()
-            await monitor.stop()
-            await drain(proxy)
-            proxy.pool.close()
+            await asyncio.to_thread(client.close)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
