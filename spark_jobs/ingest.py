@@ -9,7 +9,7 @@ from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as fn
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from spark_jobs import numbering, statement
 from spark_jobs.schema import NUMBERED, RECORD, RECORD_VERSION
@@ -17,6 +17,14 @@ from spark_jobs.segments import Segments
 
 _FEW: Final = 500_000
 """Numbers with something to tell that are handed to everybody, rather than that all are sorted."""
+
+
+_TIMES: Final = ("arrived_us", "dispatched_us", "ended_us")
+_TIME_ENDS_US: Final = 253_402_300_800_000_000
+"""The year 10000, which no report can name."""
+
+_MOST: Final = 2**48
+"""Of any other number: so no sum of a few of them is beyond 64 bits."""
 
 
 def read(spark: SparkSession, segments: Segments) -> DataFrame:
@@ -41,8 +49,8 @@ def parse(lines: DataFrame, *others: str) -> DataFrame:
 
     Returns:
         RECORD, ``file``, ``fingerprint`` (of the line), ``fault``: null for a record, else "torn"
-        (a line cut short), "damaged" or "foreign" (a version or kind that is not known), ``line``
-        and the others.
+        (a line cut short), "damaged" (also a number that cannot be) or "foreign" (a version or kind
+        that is not known), ``line`` and the others.
     """
     loose = StructType([StructField(field.name, field.dataType) for field in RECORD])
     loose.add(StructField("_unread", StringType()))
@@ -52,12 +60,22 @@ def parse(lines: DataFrame, *others: str) -> DataFrame:
     incomplete = reduce(
         or_, (fn.col(field.name).isNull() for field in RECORD if not field.nullable)
     )
+    counts = (it.name for it in RECORD if it.dataType == LongType() and it.name not in _TIMES)
+    impossible = reduce(
+        or_,
+        (
+            *((fn.col(it) < 0) | (fn.col(it) >= _TIME_ENDS_US) for it in _TIMES),
+            # A clock that is set back makes a wait negative.
+            *((fn.col(it) < -_MOST) | (fn.col(it) > _MOST) for it in counts),
+        ),
+    )
     fault = (
         fn.when(fn.col("_unread").isNotNull() & ~fn.col("line").endswith("}"), "torn")
         .when(fn.col("_unread").isNotNull(), "damaged")
         .when(fn.col("v").isNotNull() & (fn.col("v") != RECORD_VERSION), "foreign")
         .when(incomplete, "damaged")
         .when(~fn.col("kind").isin("statement", "proof", "gap"), "foreign")
+        .when(impossible, "damaged")
     )
     return (
         lines.select("file", "line", *others)

@@ -16,6 +16,26 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 P = UUID["primary"]
+YEAR_10000_US = 253_402_300_800_000_000
+
+IMPOSSIBLE: tuple[dict[str, int], ...] = (
+    {"arrived_us": -1},
+    {"dispatched_us": YEAR_10000_US},
+    {"ended_us": 2**63 - 1},
+    {"wait_us": 2**63 - 1},
+    {"wait_us": -(2**48) - 1},
+    {"bound_us": -(2**63)},
+    {"seq": -(2**63)},
+    {"ordinal": 2**48 + 1},
+    {"rows": 2**63 - 1},
+)
+"""What no proxy writes, and what sums of would overflow."""
+
+POSSIBLE: tuple[dict[str, int | None], ...] = (
+    {"arrived_us": 0, "dispatched_us": YEAR_10000_US - 1, "ended_us": 0},
+    # A clock that was set back.
+    {"wait_us": -(2**48), "bound_us": None, "bytes": 2**48},
+)
 
 
 def load(spark: "SparkSession", log: Path, scratch: Path) -> "DataFrame":
@@ -107,8 +127,8 @@ def test_lines_that_are_no_records_are_told_by_kind_and_file(
     from spark_jobs import log_integrity
 
     run = Run()
-    for _ in range(9):
-        run.write(7, "")
+    for fields in ({}, {}, {}, {}, {}, {}, {}, *POSSIBLE):
+        run.write(7, "", **fields)
     (path,) = save(tmp_path, run)
     lines = path.read_text().splitlines()
     record = json.loads(lines[0])
@@ -120,6 +140,7 @@ def test_lines_that_are_no_records_are_told_by_kind_and_file(
                 lines[0].replace('"v":', '"v') + "}",
                 json.dumps(record | {"seq": "one"}),
                 json.dumps(record | {"session": None}),
+                *(json.dumps(record | impossible) for impossible in IMPOSSIBLE),
                 json.dumps(without),
                 "{}",
                 json.dumps(record | {"v": 2}),
@@ -136,7 +157,7 @@ def test_lines_that_are_no_records_are_told_by_kind_and_file(
 
     faults = log_integrity.faults(load(spark, tmp_path, scratch)).collect()
     assert [tuple(row) for row in faults] == [
-        ("date=2026-11-30/gate-0-a1.jsonl", "damaged", 5),
+        ("date=2026-11-30/gate-0-a1.jsonl", "damaged", 5 + len(IMPOSSIBLE)),
         ("date=2026-11-30/gate-0-a1.jsonl", "foreign", 3),
         ("date=2026-11-30/gate-0-a1.jsonl", "torn", 1),
         ("date=2026-12-01/gate-0-a1-2.jsonl.open", "torn", 1),
