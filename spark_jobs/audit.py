@@ -18,8 +18,11 @@ _EXAMPLES: Final = 5
 """Reads of each finding that a report shows."""
 
 
-MANY = 10_000_000
+MANY = 300_000
 """Records from which on a log is judged by columns, and read again rather than kept in memory."""
+
+_FITS: Final = 10_000_000
+"""Records below which they are kept in memory after all if columns can say nothing of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +104,8 @@ def judge(
 
     stage("reading records and what primaries said")
     whole = log.parsed.where("fault is null")
-    many = whole.count() >= MANY
+    count = whole.count()
+    many = count >= MANY
     kept: list[DataFrame] = []
     numbered = ingest.number(whole, kept)
     if not many:
@@ -110,6 +114,8 @@ def judge(
     found = clocks.learn(records)
     timed, error_us = found.corrected(records), max(found.error_us, clock_error_us)
     history = primary_history.learn(timed, error_us, plainly=many)
+    if many and history.facts is None and count < _FITS:
+        kept.append(numbered.persist())
     stage("judging reads")
     judged = consistency_audit.write(
         timed, history, out / "reads", error_us, log.period, found.unsteady
