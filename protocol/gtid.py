@@ -178,16 +178,19 @@ class GtidSet:
         if not own:
             return other
         joined: dict[str, Boundaries] | None = None
+        contained = True  # in `other`
         for tsid, numbers in others.items():
             known = own.get(tsid)
             merged = numbers if known is None else union(known, numbers)
+            if merged is not numbers and merged != numbers:
+                contained = False
             if merged is not known:
                 if joined is None:
                     joined = dict(own)
                 joined[tsid] = merged
         if joined is None:
             return self
-        if len(joined) == len(others) and joined == others:
+        if contained and len(joined) == len(others):
             return other
         if len(joined) > len(own):
             joined = {tsid: joined[tsid] for tsid in sorted(joined)}

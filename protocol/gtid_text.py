@@ -24,6 +24,7 @@ UUID_LENGTH: Final = 36
 _NUMBERS: Final = b"0123456789:-"
 _WHITE_SPACE: Final = " \t\n\v\f\r"
 _DIGITS_OF_LAST_NUMBER: Final = 19
+_MOST_UUIDS: Final = 1024
 _SHOWN: Final = 60  # characters of a bad text that an error's sentence repeats
 
 _UUID = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
@@ -31,9 +32,7 @@ _match_uuid = re.compile(_UUID).fullmatch
 _match_any_uuid = re.compile(_UUID, re.ASCII | re.IGNORECASE).fullmatch
 _match_tag = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}").fullmatch
 _match_interval = re.compile(r"([0-9]+)(?:[ \t\n\v\f\r]*-[ \t\n\v\f\r]*([0-9]+))?").fullmatch
-_match_one_interval = re.compile(
-    f"({_UUID}):([1-9][0-9]{{0,18}})(?:-([1-9][0-9]{{0,18}}))?"
-).fullmatch
+_uuids: set[str] = set()  # that were found to be such
 _split_at_tags = re.compile(r":([a-z_][a-z0-9_]{0,31}):").split
 
 
@@ -47,13 +46,14 @@ def parse(text: str) -> tuple[dict[str, Boundaries], str]:
     Raises:
         MalformedGtidSetError: no set, or one that a server would take for an empty one.
     """
-    one = _match_one_interval(text)
-    if one is not None:
-        uuid, first, last = one.groups()
-        start = int(first)
-        end = start + 1 if last is None else int(last) + 1
-        if end <= END_OF_NUMBERS and (last is None or start + 1 < end):
-            return {uuid: (start, end)}, text
+    if text[UUID_LENGTH : UUID_LENGTH + 1] == ":" and text.isascii():
+        first, dash, last = text[UUID_LENGTH + 1 :].partition("-")
+        start = _canonical_number(first)
+        end = (_canonical_number(last) if dash else start) + 1
+        if start > 0 and start + len(dash) < end <= END_OF_NUMBERS:
+            uuid = text[:UUID_LENGTH]
+            if uuid in _uuids or _is_new_uuid(uuid):
+                return {uuid: (start, end)}, text
     line = one_line(text)
     quick = _read_canonical(line)
     if quick is not None:
@@ -216,6 +216,23 @@ def _read_intervals(text: str, floor: int) -> list[int] | None:
     except ValueError:  # no digits, or more than Python converts: the patient reader's business
         return None
     return numbers if floor <= END_OF_NUMBERS else None
+
+
+def _canonical_number(text: str) -> int:
+    """A number as canonical text has it; 0 for anything else. The text is ASCII."""
+    if not text.isdecimal() or text[0] == "0" or len(text) > _DIGITS_OF_LAST_NUMBER:
+        return 0
+    return int(text)
+
+
+def _is_new_uuid(text: str) -> bool:
+    """Whether a text is a UUID as canonical text has it; then it is remembered."""
+    if _match_uuid(text) is None:
+        return False
+    if len(_uuids) >= _MOST_UUIDS:
+        _uuids.clear()
+    _uuids.add(text)
+    return True
 
 
 def _read_any(text: str) -> dict[str, Boundaries]:

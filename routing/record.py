@@ -110,6 +110,11 @@ LAG: Final[dict[str, tuple[tuple[str, type, bool], ...]]] = {
 NO_SERVER: Final = '"server":null,"server_uuid":null,"incarnation":null,"role":null'
 """The server fragment of a statement that no server answered."""
 
+# What is in most records.
+_OK: Final = "ok"
+_PLAIN_COURSE: Final = f'"wait_us":0,"fallbacks":"","outcome":"{_OK}","error_code":0'
+_NO_GTIDS: Final = '"own_gtids":"","own_known":true,"observed":""'
+
 
 def session_fragment(
     session: int,
@@ -247,22 +252,30 @@ class RecordStream:
         if self._gap_dropped:
             self._add_gap()
         self.seq = seq = self.seq + 1
-        arrived = f"{arrived_us}"
-        dispatched = arrived if dispatched_us == arrived_us else f"{dispatched_us}"
+        # mypyc formats a number that is a whole f-string by a call, and one among others by itself.
+        arrived = str(arrived_us)
+        dispatched = arrived if dispatched_us == arrived_us else str(dispatched_us)
         required = "null" if required is None else f'"{required}"'
         proof_set = "null" if proof_set is None else f'"{proof_set}"'
         verdict = self._verdicts.get((reason, proof))
         if verdict is None:
             verdict = self._verdicts[reason, proof] = f'"reason":"{reason}","proof":"{proof}"'
+        course = _PLAIN_COURSE
+        if outcome != _OK or wait_us or error_code or fallbacks:
+            course = (
+                f'"wait_us":{wait_us},"fallbacks":"{fallbacks}","outcome":"{outcome}",'
+                f'"error_code":{error_code}'
+            )
+        gtids = _NO_GTIDS
+        if own_gtids or observed or not own_known:
+            known = "true" if own_known else "false"
+            gtids = f'"own_gtids":"{own_gtids}","own_known":{known},"observed":"{observed}"'
+        counted = "null" if rows is None else str(rows)
         line = (
             f'{self._statement_head}{seq},"dropped":0,"ordinal":{ordinal},{session_fragment},'
-            f"{statement_fragment},"
-            f'"arrived_us":{arrived},"dispatched_us":{dispatched},"ended_us":{ended_us},'
-            f'"required":{required},{server_fragment},{verdict},"proof_set":{proof_set},'
-            f'"wait_us":{wait_us},"fallbacks":"{fallbacks}","outcome":"{outcome}",'
-            f'"error_code":{error_code},"own_gtids":"{own_gtids}",'
-            f'"own_known":{"true" if own_known else "false"},"observed":"{observed}",'
-            f'"bytes":{bytes},"rows":{"null" if rows is None else rows}}}\n'
+            f'{statement_fragment},"arrived_us":{arrived},"dispatched_us":{dispatched},'
+            f'"ended_us":{ended_us},"required":{required},{server_fragment},{verdict},'
+            f'"proof_set":{proof_set},{course},{gtids},"bytes":{bytes},"rows":{counted}}}\n'
         )
         self._bytes_in += len(line)
         self._lines.append(line)

@@ -93,13 +93,13 @@ def wait(
     """
     connection.expect(WAIT)
     seconds = max(budget, 0.001)
+    text, hint, timeout = gtids.text, _hint(state, seconds), format(seconds, ".3f")
+    beside = "," + further if further else ""
     sql = (
-        f"SELECT {_hint(state, seconds)}WAIT_FOR_EXECUTED_GTID_SET(_latin1'{gtids.text}',"
-        f"{seconds:.3f}) a,GTID_SUBSET(_latin1'{gtids.text}',@@GLOBAL.gtid_executed) b"
+        f"SELECT {hint}WAIT_FOR_EXECUTED_GTID_SET(_latin1'{text}',{timeout}) a,"
+        f"GTID_SUBSET(_latin1'{text}',@@GLOBAL.gtid_executed) b{beside} LIMIT 1"
     )
-    if further:
-        sql += "," + further
-    return statement_packet(connection, f"{sql} LIMIT 1".encode("ascii"))
+    return statement_packet(connection, sql.encode("ascii"))
 
 
 def confirm(connection: ServerConnection, state: Session, question: str) -> bytes:

@@ -10,7 +10,6 @@ of their own, and any thread may take a snapshot at any moment.
 import os
 import resource
 import sys
-from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, Literal, TypedDict
@@ -118,7 +117,7 @@ class Metrics:
         cell = self._statements.get(key)
         if cell is None:
             cell = self._statements[key] = [0] * (len(LATENCY_BUCKETS_US) + 2)
-        cell[bisect_left(LATENCY_BUCKETS_US, latency_us)] += 1
+        cell[_bucket(LATENCY_BUCKETS_US, latency_us)] += 1
         cell[-1] += latency_us
 
     def wait(self, server: str, result: WaitResult, wait_us: int) -> None:
@@ -127,7 +126,7 @@ class Metrics:
         cell = self._waits.get(key)
         if cell is None:
             cell = self._waits[key] = [0] * (len(WAIT_BUCKETS_US) + 2)
-        cell[bisect_left(WAIT_BUCKETS_US, wait_us)] += 1
+        cell[_bucket(WAIT_BUCKETS_US, wait_us)] += 1
         cell[-1] += wait_us
 
     def fallback(self, server: str, reason: str) -> None:
@@ -383,7 +382,7 @@ class Metrics:
             if len(self._transaction_lag) >= MAX_LAG_SERIES:
                 key = (server, "other", part)
             cell = self._transaction_lag.setdefault(key, [0] * (len(LAG_BUCKETS_US) + 2))
-        cell[bisect_left(LAG_BUCKETS_US, lag_us)] += 1
+        cell[_bucket(LAG_BUCKETS_US, lag_us)] += 1
         cell[-1] += lag_us
 
     def clock_offset(self, server: str, seconds: float | None) -> None:
@@ -481,6 +480,14 @@ class Metrics:
             if cause not in causes and len(causes) >= MAX_CAUSES:
                 key = (*labels, "other")
         series[key] = series.get(key, 0) + 1
+
+
+def _bucket(bounds: tuple[int, ...], value: int) -> int:
+    """The index of the first bound that is not below the value."""
+    for index, bound in enumerate(bounds):
+        if value <= bound:
+            return index
+    return len(bounds)
 
 
 def _add_cell(

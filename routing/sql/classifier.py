@@ -6,6 +6,7 @@ from routing.sql.directive import directive_comment
 from routing.sql.lexer import MODES, skeleton
 from routing.sql.own_statement import mentions_tidegate
 from routing.sql.statement import MAX_TEXT, Statement, Touch, classify_text
+from routing.sql.token_patterns import BEFORE_NUMBER
 
 MAX_KEY: Final = 1024
 """Longer texts, and longer skeletons, are not kept. Bytes."""
@@ -20,6 +21,7 @@ _LITERAL: Final = (
     Touch.STATUS,
 )
 """Reasons of statements that are not what others of their skeleton are."""
+_DIGITS: Final = b"0123456789"
 
 
 class _Cache:
@@ -38,12 +40,13 @@ class _Cache:
             self.add(key, statement)
         return statement
 
-    def add(self, key: bytes, statement: Statement) -> None:
-        """Remember."""
+    def add(self, key: bytes, statement: Statement) -> Statement:
+        """Remember, and give back."""
         if len(self.young) >= GENERATION:
             self._old = self.young
             self.young = {}
         self.young[key] = statement
+        return statement
 
 
 def _depends_on_literals(statement: Statement) -> bool:
@@ -64,14 +67,18 @@ def _shared_key(sql: bytes, mode_flags: int) -> bytes | None:
 
 
 class Classifier:
-    """`classify_text` behind two caches: by the text itself, and by what is left without literals.
+    """`classify_text` behind caches: by the text itself, and by what is left without literals.
 
-    Holds at most 2 * GENERATION entries of MAX_KEY bytes in either cache, for each combination of
+    The skeleton takes a search of the text. So of texts that end in a number, as those of a look-up
+    by key do, what stands before it is remembered, too.
+
+    Holds at most 2 * GENERATION entries of MAX_KEY bytes in each cache, for each combination of
     mode flags that is in use.
     """
 
     def __init__(self) -> None:
         self._texts = [_Cache() for _ in range(MODES)]
+        self._numbered = [_Cache() for _ in range(MODES)]
         self._skeletons = [_Cache() for _ in range(MODES)]
 
     def classify(self, sql: bytes, mode_flags: int) -> Statement:
@@ -87,15 +94,22 @@ class Classifier:
         return self._look_further(sql, mode_flags)
 
     def _look_further(self, sql: bytes, mode_flags: int) -> Statement:
-        keep = len(sql) <= MAX_KEY
+        if len(sql) > MAX_KEY:
+            return self._by_skeleton(sql, mode_flags)
         texts = self._texts[mode_flags]
-        statement = texts.old(sql) if keep else None
+        head = sql.rstrip(_DIGITS)
+        if len(head) == len(sql):
+            return texts.old(sql) or texts.add(sql, self._by_skeleton(sql, mode_flags))
+        numbered = self._numbered[mode_flags]
+        statement = numbered.young.get(head)
+        if statement is None:
+            statement = numbered.old(head) or texts.old(sql)
         if statement is not None:
             return statement
         statement = self._by_skeleton(sql, mode_flags)
-        if keep:
-            texts.add(sql, statement)
-        return statement
+        if _depends_on_literals(statement) or BEFORE_NUMBER.fullmatch(head) is None:
+            return texts.add(sql, statement)
+        return numbered.add(head, statement)
 
     def _by_skeleton(self, sql: bytes, mode_flags: int) -> Statement:
         cache = self._skeletons[mode_flags]

@@ -119,6 +119,13 @@ ONE_NUMBER: Final = re.compile(
 """A text without quotes and comments, whose one literal is a whole number near its end; in groups
 what stands before the number and behind it."""
 
+BEFORE_NUMBER: Final = re.compile(
+    rb"(?:[A-Za-z_]\w*+|\.(?=[A-Za-z_])|[\t-\r =<>!(),*+;%]++"
+    rb"|(?<=[\t-\r =<>(,*+])[01](?=[\t-\r =<>!(),*+;%]))++(?<=[\t-\r =<>(,])"
+)
+"""What ends where a number may begin, without quotes and comments. Digits behind it are one whole
+number, however many. It may have numbers itself, but only such as are often the same."""
+
 UNCOMMENTED: Final = tuple(_uncommented_pattern(mode) for mode in range(4))
 """A comment, and in a group what stands between it and the next one; for what SKELETON left."""
 

@@ -120,7 +120,8 @@ def test_a_cache_never_changes_a_class(
         # The same choices, with other literals in the same places.
         text = hiding_text(random.Random(seed), (literal,) * len(LITERALS))
         texts += [text.encode(), damaged(text, chance).encode()]
-    for text in texts + texts:
+    numbered = [text + b"%d" % number for number in (3, 41, 597) for text in texts]
+    for text in texts + texts + numbered:
         assert classifier.classify(text, mode_flags) == classify_text(text, mode_flags)
 
 

@@ -258,6 +258,9 @@ def test_results_that_equal_an_operand_are_that_operand() -> None:
     assert (a - EMPTY) is a
     assert (b - GtidSet.parse(f"{U}:4")) is b
     assert a.compact(b) is a
+    less, more = GtidSet.parse(f"{U}:1-9"), GtidSet.parse(f"{U}:1-9,{V}:5")
+    assert (less | more) is more
+    assert (more | less) is more
 
 
 def test_numbers_do_not_cost() -> None:

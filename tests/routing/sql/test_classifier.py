@@ -53,6 +53,42 @@ def test_texts_that_differ_in_literals_are_looked_at_once(count: Count) -> None:
     assert count.calls == 1
 
 
+@pytest.mark.parametrize(
+    "head",
+    [
+        *("SELECT c FROM t WHERE id = ", "SELECT f(", "SELECT t.c + 1 FROM t LIMIT 0,"),
+        *("UPDATE t SET n = n + 1 WHERE id=", "DELETE FROM t WHERE a IN (0, 1) AND b ="),
+    ],
+)
+def test_what_stands_before_a_number_is_searched_once(head: str) -> None:
+    """Also where the text before it has numbers, if they are 0 or 1."""
+    classifier = Classifier()
+    for number in (0, 7, 7, 123_456_789_012_345_678_901_234_567_890):
+        text = f"{head}{number}".encode()
+        assert classifier.classify(text, 0) == classify_text(text, 0)
+    assert list(classifier._numbered[0].young) == [head.encode()]
+    assert len(classifier._skeletons[0].young) == 1
+    assert not classifier._texts[0].young
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        *("SELECT c", "SELECT t.", "SELECT .", "SELECT 0x", "SELECT 1e", "SELECT 1.", "SELECT @"),
+        *("SELECT 'a", "SELECT 'a ", "SELECT `a ", "SELECT 1 # ", "SELECT 1 -- ", "SELECT 1 /* "),
+        *("SELECT 1 /*! + ", "/*! SELECT */ ", "SELECT é + ", "SELECT a - ", "SELECT 5 + "),
+        *("SET a = ", "KILL ", "EXECUTE s", "SELECT -", "SELECT 1 + @a:="),
+        *("SET tidegate_wait_budget = ", "SELECT GET_LOCK(a, ", ""),
+    ],
+)
+def test_what_is_no_beginning_of_a_number_is_not_taken_for_one(head: str) -> None:
+    classifier = Classifier()
+    for number in (0, 7, 7, 123):
+        text = f"{head}{number}".encode()
+        assert classifier.classify(text, 0) == classify_text(text, 0)
+    assert not classifier._numbered[0].young
+
+
 def test_what_literals_decide_is_looked_at_each_time(count: Count) -> None:
     classifier = Classifier()
     assert classifier.classify(b"KILL 'a'", 0).kill_target is None
@@ -74,12 +110,14 @@ def test_modes_do_not_mix() -> None:
         assert classifier.classify(text, 0).kind is classify_text(text, 0).kind
 
 
-@pytest.mark.parametrize("text", [b"SELECT %d", b"SELECT a%d", b"SET a=%d"])
+@pytest.mark.parametrize(
+    "text", [b"SELECT %d", b"SELECT a%d", b"SET a=%d", b"SELECT a%d FROM t LIMIT 5"]
+)
 def test_a_cache_is_bounded(text: bytes) -> None:
     classifier = Classifier()
     for number in range(5 * GENERATION):
         classifier.classify(text % number, 0)
-    for caches in (classifier._texts, classifier._skeletons):
+    for caches in (classifier._texts, classifier._skeletons, classifier._numbered):
         for cache in caches:
             assert len(cache.young) <= GENERATION
             assert len(cache._old) <= GENERATION
