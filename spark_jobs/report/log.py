@@ -34,8 +34,10 @@ def section(findings: Findings) -> Section:
     faults = Table(
         ("File", "Fault", "Lines"),
         ((row.text("file"), row.text("fault"), row.number("lines")) for row in findings.faults),
-        "Lines that are no record. A “torn” one is what a crash leaves at a file's end, or what "
-        "the end of a segment looks like that is being written.",
+        "Lines that are no record, so what they held is missing. A “torn” one is what a crash "
+        "leaves at a file's end, or what the end of a segment looks like that is being written. A "
+        "“damaged” one cannot be read, lacks a field or has a number that cannot be. A “foreign” "
+        "one is of another version.",
     )
     return Section("The log", notes, (_runs(findings), _clocks(findings), faults))
 

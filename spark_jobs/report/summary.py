@@ -39,7 +39,7 @@ def _log(findings: Findings) -> Iterable[str]:
     if findings.faults:
         lines = sum(row.number("lines") for row in findings.faults)
         files = len({row.text("file") for row in findings.faults})
-        told.append(f"No records: {counted(lines, 'line')} in {counted(files, 'file')}.")
+        told.append(f"Lines that are no record: {lines:,} in {counted(files, 'file')}.")
     if findings.unknown:
         told.append(f"Not taken for segments: {named(findings.unknown)}.")
     if told:

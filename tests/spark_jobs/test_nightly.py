@@ -69,7 +69,7 @@ def test_a_clean_log_with_a_torn_line(
     reports = [tmp_path / "_audit" / name for name in ("report.html", "report.md")]
     shown, summary = (report.read_text() for report in reports)
     assert "<td>date=2026-11-30/gate-0-a1.jsonl.open</td><td>torn</td>" in shown
-    assert "No records: 1 line in 1 file." in summary
+    assert "Lines that are no record: 1 in 1 file." in summary
     # What it wrote is not read the next time.
     metrics = tmp_path / "audit.prom"
     assert nightly.main(["--log", str(tmp_path), "--textfile", str(metrics)]) == 0
@@ -95,7 +95,7 @@ def test_a_long_log_is_read_once_and_judged_by_columns(
     assert nightly.run(log, None) == 0
     assert used == ["keep", "transform"]
     summary = (log / "_audit" / "report.md").read_text()
-    assert "No records: 1 line in 1 file." in summary
+    assert "Lines that are no record: 1 in 1 file." in summary
 
 
 def _noted(work: Callable[..., object], names: list[str]) -> Callable[..., object]:

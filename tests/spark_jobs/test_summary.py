@@ -105,8 +105,8 @@ def test_what_is_wrong_with_the_log_is_told_in_a_line() -> None:
     rows = [Row(dict(zip(("file", "fault", "lines"), fault, strict=True))) for fault in faults]
     report = render(findings(faults=rows, runs=[run(missing=2)], unknown=("n`.txt",)))
     assert (
-        "Missing from the log: 2 records. No records: 1,003 lines in 2 files. Not taken for "
-        "segments: `` n`.txt ``.\n"
+        "Missing from the log: 2 records. Lines that are no record: 1,003 in 2 files. Not taken "
+        "for segments: `` n`.txt ``.\n"
     ) in report
 
 
