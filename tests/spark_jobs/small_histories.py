@@ -11,6 +11,7 @@ from itertools import groupby
 
 from hypothesis import strategies as st
 
+from protocol.gtid import GtidSet
 from tests.spark_jobs.oracle import Record
 from tests.spark_jobs.routing_log import UUID, Run, on
 
@@ -57,13 +58,14 @@ class Servers:
         self.executed |= {self.written}
         return frozenset({self.written})
 
-    def fail_over(self, name: str, survive: Numbers) -> None:
-        """Promote a replica that has so much; the others are made anew."""
+    def fail_over(self, name: str, survive: Numbers, *, anew: bool) -> None:
+        """Promote a replica that has so much; the others go on, or are made anew."""
         self.primary = self.replica(name)
         self.executed &= survive
-        self.seen.clear()
-        for server in UUID:
-            self._incarnation[server] = self._incarnation.get(server, 1) + 1
+        if anew:
+            self.seen.clear()
+            for server in UUID:
+                self._incarnation[server] = self._incarnation.get(server, 1) + 1
 
     def replica(self, name: str) -> str:
         """Whom this name stands for: the first primary takes the place of who became one."""
@@ -79,7 +81,8 @@ class Servers:
         names = self._names + [UUID[self.primary]] * MOST * 3
         named = sorted((names[it - 1], names[:it].count(names[it - 1])) for it in set(its))
         sources = groupby(named, key=lambda it: it[0])
-        return ",".join(f"{uuid}:{':'.join(str(it) for _, it in own)}" for uuid, own in sources)
+        texts = (f"{uuid}:{':'.join(str(it) for _, it in own)}" for uuid, own in sources)
+        return GtidSet.parse(",".join(texts)).text
 
 
 @dataclass
@@ -163,7 +166,7 @@ def play(plan: Iterable[Step], *runs: Run) -> None:
     for step in plan:
         now_us += step.after_us
         if step.what == "fail over":
-            servers.fail_over(step.server, step.shown)
+            servers.fail_over(step.server, step.shown, anew=step.takes_us > 4)
             continue
         is_statement = step.what != "ask" and not step.what.startswith("look")
         if is_statement:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.spark_jobs.columns.test_agreement import agree, move, numbered
 from tests.spark_jobs.routing_log import Run
-from tests.spark_jobs.small_histories import ROUGH, Step, play, steps
+from tests.spark_jobs.small_histories import NOTHING, ROUGH, Numbers, Step, play, steps
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -20,6 +20,20 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.deep, pytest.mark.timeout(1800)]
 
 MANY = 12
+
+
+def step(what: str, session: int = 1, server: str = "r1", survive: Numbers = NOTHING) -> Step:
+    """At the default level; nothing overlaps."""
+    plain = ("READ_OWN_WRITES", "connection", 10, 1, 1)
+    return Step(what, session, server, *plain, shown=survive, observed=NOTHING)
+
+
+LOST = [
+    *(step("write", 2), step("write"), step("look: all")),
+    step("fail over", server="r2", survive=frozenset({1})),
+    # Its only write is gone, so it is owed nothing, though the replica still shows it.
+    *(step("primary"), step("ask"), step("known: seen")),
+]
 
 
 def drawn(number: int) -> list[list[Step]]:
@@ -50,6 +64,7 @@ def played(plans: list[list[Step]]) -> list[Run]:
 
 @pytest.mark.parametrize("number", [1])
 def test_on_small_histories(spark: "SparkSession", tmp_path: Path, number: int) -> None:
-    found = agree(numbered(spark, tmp_path, *played(drawn(number))), tmp_path)
+    found = agree(numbered(spark, tmp_path, *played([*drawn(number), LOST])), tmp_path)
     settled = {finding for finding in found.values() if finding}
     assert {"known", "waited", "primary", "nothing written"} <= settled
+    assert found[f"{MANY + 1:x}1", 5] is None
