@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from protocol.session_track import SystemVariable, decode, entries
 from proxy.client import preparation
 from proxy.server.connection import IMITATE, RESTORE
 from proxy.server.settings import primary_settings
 from routing.request import effects, traits
-from routing.session.variables import is_wide
+from routing.session.variables import ISOLATION, is_wide, literal_of
 
 if TYPE_CHECKING:
     from protocol.response_stream import ResponseStream
@@ -41,6 +42,7 @@ class PrimarySettings:
         self.undone = False
         self.untracked = False
         self._restoring = ""  # the session_track_gtids that is being set
+        self._isolates = False  # a tracker is to tell of transaction_isolation
 
     def restore(self, trackers: bool = True) -> None:
         """Make the proxy's settings again, as soon as that takes nothing from the client.
@@ -94,11 +96,26 @@ class PrimarySettings:
             state.shown_variables,
             wide=is_wide(state.variables.get("character_set_filesystem", "")),
         )
+        # What a SET TRANSACTION says of the next one would be lost.
+        self._isolates = changes and state.lacks_isolation and not state.modes.waiting
+        if self._isolates:
+            sql += b",transaction_isolation=@@SESSION.transaction_isolation"
         return preparation.statement_packet(primary, sql)
 
     def restored(self, primary: ServerConnection, stream: ResponseStream) -> None:
         """The settings were made; behind an error it is known only now if a transaction is open."""
         self._state.in_transaction = stream.status & 0x0001 != 0
         self._state.unsure = False
+        if self._isolates:
+            for block in stream.session_states:
+                self._learn_isolation(block)
         if self._restoring:
             primary.tracks_all = self._restoring == "ALL_GTIDS"
+
+    def _learn_isolation(self, block: bytes) -> None:
+        for kind, entity in entries(block):
+            change = decode(kind, entity)
+            if isinstance(change, SystemVariable) and change.name.lower() == ISOLATION:
+                literal = literal_of(ISOLATION, change.value)
+                if literal is not None:
+                    self._state.set_variable(ISOLATION, literal)

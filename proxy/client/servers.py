@@ -151,7 +151,9 @@ class Servers:
         identity = opened.identity
         self._sql_mode = identity.sql_mode
         self._client.server_allows(identity.max_allowed_packet)
-        state.connected(identity.sql_mode, identity.autocommit, identity.character_set)
+        state.connected(
+            identity.sql_mode, identity.autocommit, identity.character_set, identity.isolation
+        )
         state.chose_schema(connection.schema)
         if not connection.kept:
             shared.metrics.server_opened(connection.server.name)

@@ -17,6 +17,7 @@ class Identity:
         executed: `@@GLOBAL.gtid_executed`.
         owned: what it is committing; replicas may have some of it already.
         sql_mode: of the session that asked.
+        isolation: likewise, its transaction_isolation.
         autocommit: likewise; the status flags do not tell of a server's default (they say on).
         character_set: its character_set_client.
         max_allowed_packet: likewise; the server refuses packets of this many bytes or more.
@@ -32,6 +33,7 @@ class Identity:
     executed: GtidSet
     owned: GtidSet
     sql_mode: str
+    isolation: str
     autocommit: bool
     character_set: str
     max_allowed_packet: int

@@ -40,13 +40,13 @@ if TYPE_CHECKING:
 _SHOWN: Final = (
     b"@@character_set_client,@@character_set_results,@@collation_connection,IFNULL(@@proxy_user,''),"
     b"CURRENT_ROLE(),@@SESSION.sql_mode,@@SESSION.autocommit,@@SESSION.max_allowed_packet,"
-    b"@@SESSION.max_user_connections,@@GLOBAL.init_connect"
+    b"@@SESSION.max_user_connections,@@SESSION.transaction_isolation,@@GLOBAL.init_connect"
 )
 _QUESTION: Final = b"SELECT " + _SHOWN
 """What a session has by its login, and neither COM_RESET_CONNECTION nor a setting brings back; or
 what the proxy relies on, and is to know if the server's default is another by now."""
 _QUESTION_WITH_SCHEMA: Final = _QUESTION + b",DATABASE()"
-_COLUMNS: Final = 10
+_COLUMNS: Final = 11
 _NAME: Final = re.compile(rb"[a-z0-9_]{1,64}")
 
 RESET: Final = frame(bytes((Command.COM_RESET_CONNECTION,)), 0)

@@ -29,7 +29,7 @@ _UPTIME: Final = (
 )
 _IDENTITY: Final = (
     b"SELECT @@server_uuid,@@GLOBAL.gtid_mode,@@SESSION.sql_mode,@@SESSION.autocommit,"
-    b"@@SESSION.character_set_client,@@GLOBAL.read_only,"
+    b"@@SESSION.character_set_client,@@SESSION.transaction_isolation,@@GLOBAL.read_only,"
     b"@@GLOBAL.replica_preserve_commit_order,@@GLOBAL.replica_parallel_workers,"
     b"@@SESSION.max_allowed_packet,@@SESSION.max_user_connections,@@GLOBAL.init_connect='',"
     b"CURRENT_ROLE(),%b,@@GLOBAL.gtid_owned,@@GLOBAL.gtid_executed"
@@ -38,7 +38,7 @@ _IDENTITY: Final = (
 _WHOLE: Final = _IDENTITY % _UPTIME
 _PRESENT: Final = _IDENTITY % b"0"
 """Where the process is known: to look its Uptime up takes it as long as all the rest."""
-_IDENTITY_COLUMNS: Final = 15
+_IDENTITY_COLUMNS: Final = 16
 _NUMBER: Final = re.compile(rb"[0-9]{1,10}")
 
 
@@ -152,8 +152,8 @@ async def identify(
     answered_us = time.time_ns() // 1000
     if len(row) != _IDENTITY_COLUMNS:
         raise MalformedPacketError("the server did not say who it is")
-    uuid, gtid_mode, sql_mode, autocommit, character_set, read_only, order, workers = row[:8]
-    largest, counted, plain, roles, uptime, owned, text = row[8:]
+    uuid, gtid_mode, sql_mode, autocommit, character_set, isolation = row[:6]
+    read_only, order, workers, largest, counted, plain, roles, uptime, owned, text = row[6:]
     if uuid is None or largest is None or uptime is None or owned is None or text is None:
         raise MalformedPacketError("the server did not say who it is")
     if not _NUMBER.fullmatch(uptime):
@@ -182,6 +182,7 @@ async def identify(
         executed=executed,
         owned=parse_owned(owned.decode("ascii", "replace")),
         sql_mode=(sql_mode or b"").decode("ascii", "replace"),
+        isolation=(isolation or b"").decode("ascii", "replace"),
         autocommit=autocommit != b"0",
         character_set=(character_set or b"").decode("ascii", "replace"),
         max_allowed_packet=int(largest),

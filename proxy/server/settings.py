@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from routing.session.variables import SHOWN_BY_DEFAULT, followed
+from routing.session.variables import DEFAULT_ISOLATION, SHOWN_BY_DEFAULT, followed
 
 if TYPE_CHECKING:
     from proxy.server.login import Login
@@ -25,9 +25,14 @@ _CHARACTER: Final = 4
 """The longest character of a character set in which none is shorter, bytes."""
 ROOM: Final = 200
 """What a statement needs around the names, bytes."""
-_REPLICA_SETTINGS: Final = b"SET SESSION autocommit=1,transaction_read_only=1"
+_REPLICA_SETTINGS: Final = (
+    b"SET SESSION autocommit=1,transaction_read_only=1,transaction_isolation=_latin1'"
+    + DEFAULT_ISOLATION.encode("ascii")
+    + b"'"
+)
 """No read leaves a snapshot open for the next one, whatever the server's own default is; and a
-statement that writes after all is refused (1792), also to those who may write there."""
+statement that writes after all is refused (1792), also to those who may write there. What a session
+has that begins with another isolation level on the primary is set as if it had set it itself."""
 _SQL_MODE: Final = re.compile("[A-Z0-9_,]*")
 
 

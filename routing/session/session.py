@@ -14,7 +14,14 @@ from routing.session.snapshot import Snapshot
 from routing.session.split import LEVELS, Split
 from routing.session.transaction_modes import TransactionModes
 from routing.session.user_variables import UserVariables
-from routing.session.variables import LOGGING, SHOWN_BY_DEFAULT, SWITCH
+from routing.session.variables import (
+    DEFAULT_ISOLATION,
+    ISOLATION,
+    LOGGING,
+    SHOWN_BY_DEFAULT,
+    SWITCH,
+    literal_of,
+)
 from routing.sql.holds import PinReason
 from routing.sql.lexer import (
     MODE_ANSI_QUOTES,
@@ -132,6 +139,7 @@ class Session:
         self.results = ""
         self.mode_flags = 0
         self.modes_known = True
+        self._begins_isolated = False
         self.suspect = False
         self.noted = False
         self.modes = TransactionModes()
@@ -262,7 +270,7 @@ class Session:
     @property
     def is_serializable(self) -> bool:
         """Whether the session's transactions are, by what it has set."""
-        return "SERIALIZABLE" in self.variables.get("transaction_isolation", "").upper()
+        return "SERIALIZABLE" in self.variables.get(ISOLATION, "").upper()
 
     @property
     def reads_apart(self) -> bool:
@@ -270,7 +278,7 @@ class Session:
 
         A SET TRANSACTION may say otherwise of the next one.
         """
-        literal = self.variables.get("transaction_isolation", "")
+        literal = self.variables.get(ISOLATION, "")
         return literal.strip("'\"").upper().replace(" ", "-") in LEVELS
 
     @property
@@ -348,15 +356,35 @@ class Session:
         self.variables_version += 1
 
     def connected(
-        self, sql_mode: str, autocommit: bool = True, character_set: str = "utf8mb4"
+        self,
+        sql_mode: str,
+        autocommit: bool = True,
+        character_set: str = "utf8mb4",
+        isolation: str = DEFAULT_ISOLATION,
     ) -> None:
         """The primary connection is open; a reset returns to what it has now.
 
         But not to its character set: a reset takes the server's own (fact 7.9).
         """
+        self.has_isolation(isolation)
         self.autocommit = self.status_tells = self._initial_autocommit = autocommit
         self.mode_flags = self._initial_modes = lexer_modes(sql_mode)
         self.set_character_set(character_set)
+
+    def has_isolation(self, isolation: str) -> None:
+        """The session begins with this transaction_isolation."""
+        literal = literal_of(ISOLATION, isolation)
+        self._begins_isolated = isolation != DEFAULT_ISOLATION and literal is not None
+        if self._begins_isolated and literal is not None:
+            self.set_variable(ISOLATION, literal)
+
+    @property
+    def lacks_isolation(self) -> bool:
+        """Whether it was reset, and the server's default was not MySQL's when it began.
+
+        A reset takes what the default is by then.
+        """
+        return self._begins_isolated and ISOLATION not in self.variables
 
     def set_character_set(self, literal: str | None) -> None:
         """The client chose its character set: a literal, perhaps with a COLLATE behind it."""

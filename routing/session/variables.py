@@ -72,6 +72,10 @@ SHOWN_BY_DEFAULT: Final = (
 )
 """session_track_system_variables of a server with default settings."""
 
+ISOLATION: Final = "transaction_isolation"
+DEFAULT_ISOLATION: Final = "REPEATABLE-READ"
+"""What a session has that has not set it, unless its server has another default."""
+
 SWITCH: Final = "optimizer_switch"
 FLAGS: Final = "optimizer_switch flags"
 """Stands for the flags that were set one by one, behind what set all of them."""

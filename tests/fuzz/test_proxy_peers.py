@@ -315,6 +315,7 @@ IDENTITY = Identity(
     executed=EMPTY,
     owned=EMPTY,
     sql_mode="",
+    isolation="REPEATABLE-READ",
     autocommit=True,
     character_set="utf8mb4",
     max_allowed_packet=1 << 26,

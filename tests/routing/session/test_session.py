@@ -212,6 +212,38 @@ def test_a_server_that_starts_sessions_without_autocommit(session: Session) -> N
     assert not session.status_tells
 
 
+@pytest.mark.parametrize(
+    ("level", "apart", "serializable"),
+    [
+        ("READ-COMMITTED", True, False),
+        ("READ-UNCOMMITTED", True, False),
+        ("REPEATABLE-READ", False, False),
+        ("SERIALIZABLE", False, True),
+    ],
+)
+def test_what_a_session_begins_with_is_as_if_it_had_set_it(
+    session: Session, level: str, apart: bool, serializable: bool
+) -> None:
+    version = session.variables_version
+    session.connected("", isolation=level)
+    assert (session.reads_apart, session.is_serializable) == (apart, serializable)
+    carried = {} if level == "REPEATABLE-READ" else {"transaction_isolation": f"'{level}'"}
+    assert session.variables == carried, "replicas have MySQL's own default"
+    assert (session.variables_version != version) == bool(carried)
+    assert not session.lacks_isolation
+    session.reset()  # the default may be another by now
+    assert not session.reads_apart
+    assert session.lacks_isolation == bool(carried)
+    session.set_variable("transaction_isolation", "'REPEATABLE-READ'")
+    assert not session.lacks_isolation
+
+
+def test_a_level_that_cannot_be_written_is_none(session: Session) -> None:
+    session.connected("", isolation="READ'COMMITTED")
+    assert session.variables == {}
+    assert not session.lacks_isolation
+
+
 # Variables.
 
 
