@@ -1,5 +1,7 @@
 """Texts of statements on what a session has, with places as in `data_texts`."""
 
+from tests.differential.schema import PASSWORD
+
 DIAGNOSTICS = (
     "SHOW WARNINGS",
     "SHOW WARNINGS LIMIT 1",
@@ -107,7 +109,7 @@ SETTINGS = (
     "SET completion_type = 1",
     "SET completion_type = 0",
     "SET sql_log_bin = 0",
-    "SET PASSWORD = ''",
+    f"SET PASSWORD = '{PASSWORD}'",  # the same: later sessions log in with it
     "SELECT @@sql_mode, @@time_zone, @@character_set_results, @@collation_connection",
     "SELECT @@autocommit, @@transaction_isolation, @@transaction_read_only, @@lc_time_names",
     "SELECT @@sql_select_limit, @@group_concat_max_len, @@div_precision_increment, @@timestamp > 0",

@@ -9,6 +9,7 @@ import pytest
 from tests.differential.accepted import accepted
 from tests.differential.arena import Arena
 from tests.differential.generator import Generator
+from tests.real_mysql.cluster import Cluster
 from tests.real_mysql.running_proxy import RunningProxy
 from tests.support.judging import deep_seeds, judge_seeds
 
@@ -32,3 +33,18 @@ def test_sessions(arena: Arena, proxy: RunningProxy, chosen: range) -> None:
         # Else the sessions would prove little: what the primary answers is mostly its own.
         statements = proxy.metric("tidegate_statements_total")
         assert proxy.metric("tidegate_statements_total", role="replica") > statements / 10
+
+
+@pytest.mark.deep
+@pytest.mark.real_mysql
+@pytest.mark.timeout(0)
+def test_sessions_that_begin_at_read_committed(
+    arena: Arena, proxy: RunningProxy, cluster: Cluster
+) -> None:
+    """By the primary's default, so that transactions read from replicas until they write."""
+    cluster.primary.query("SET GLOBAL transaction_isolation = 'READ-COMMITTED'")
+    try:
+        judge_seeds(deep_seeds(1000), lambda seed: Generator(seed).session(), arena.judge, accepted)
+    finally:
+        cluster.primary.query("SET GLOBAL transaction_isolation = DEFAULT")
+    assert proxy.metric("tidegate_statements_total", role="replica") > 0
