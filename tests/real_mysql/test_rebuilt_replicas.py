@@ -172,6 +172,7 @@ def test_a_read_that_waits_asks_for_the_order_of_commits_at_any_age(
 ) -> None:
     running = proxy(proof_max_age="1h", monitor_user=None, monitor_password_file=None)
     with at(running, "READ_ALL_WRITES") as session:
+        run(session, PATIENT)
         run(session, "INSERT INTO app.rebuilt VALUES (1)")
         assert run(session, COUNT) == [(1,)]
         assert last(session, "role") == "replica"
@@ -199,6 +200,7 @@ def expect_another_order(session: Connection[Cursor]) -> None:
         assert len(run(session, COUNT)) == 1
         assert last(session, "role") == "primary"
     assert last(session, "reason") == "commit_order"
+    run(session, PATIENT)
     run(session, "SET tidegate_consistency = 'READ_OWN_WRITES'")
     assert len(run(session, COUNT)) == 1
     assert last(session, "role") == "replica"

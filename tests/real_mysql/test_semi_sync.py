@@ -171,6 +171,21 @@ def test_no_transaction_begins_where_it_would_go_back(
         refused(session, COUNT)
 
 
+def test_a_transaction_that_has_read_on_a_replica_does_not_go_back(
+    committing: Callable[[], None], running: RunningProxy
+) -> None:
+    with running.connect() as session:
+        run(session, asks())
+        run(session, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
+        run(session, "BEGIN")
+        run(session, COUNT)
+        committing()
+        assert run(session, COUNT) == [(1,)]
+        run(session, "SAVEPOINT s")  # from here on it reads from the primary
+        refused(session, COUNT)
+        run(session, "ROLLBACK")
+
+
 def test_what_may_write_runs_and_what_it_shows_is_counted(
     committing: Callable[[], None], running: RunningProxy
 ) -> None:
