@@ -31,12 +31,22 @@ PROMISES = [
 ]
 FAULTLESS = {Verdict.OK, Verdict.NO_PROMISE, Verdict.NO_ANSWER, Verdict.NOT_JUDGED}
 
+_TOLD = 3
+"""Records that did not keep the procedure, of which a failure tells."""
+_AROUND = 60
+"""Records on either side of each."""
+
 
 def audited(running: RunningProxy) -> Audited:
     """End a proxy and judge its log."""
     running.stop()
-    found = audit(running.log())
+    log = running.log()
+    found = audit(log)
     print(Counter((it.verdict, it.finding) for it in found.reads.values()))
+    for (_, worker, run_name, seq), lapse in list(found.lapses.items())[:_TOLD]:
+        print(f"{lapse}: {worker} {run_name} {seq}, and what was logged around it:")
+        own = [it for it in log if (it["worker"], it["run"]) == (worker, run_name)]
+        print(*(it for it in own if abs(int(str(it["seq"])) - seq) < _AROUND), sep="\n")
     return found
 
 
