@@ -25,10 +25,13 @@ _SETS: Final = 20_000
 """A primary's whole sets that are remembered, at least."""
 
 _FEW: Final = 4
-"""Sets that are tried from either end: the oldest is the smallest, unless the primary changed."""
+"""Sets that are tried from the newest on: behind a change of the primary they may be smaller."""
 
 _MANY: Final = 256
-"""Sets that are tried from the oldest on where a clock was set back: no order is certain there."""
+"""Sets that are tried from the oldest on. The oldest is mostly the smallest; but many sessions ask
+for themselves, and what was asked first may be answered last. No order at all is certain where a
+clock was set back.
+"""
 
 TAIL_US: Final = 10_000_000
 """How long what a run was told may be missing behind its last record: a crash took it."""
@@ -100,7 +103,6 @@ class Procedure:
         self._asked_us: list[int] = []
         self._sets: list[str] = []
         self._forgotten_us = -1
-        self._unsteady = False
         self._primary = GtidSet()
         self._claims: defaultdict[_Server, _Claims] = defaultdict(_Claims)
         self._answered: defaultdict[tuple[str, object], dict[object, deque[int]]]
@@ -140,8 +142,6 @@ class Procedure:
 
     def _remember(self, it: Event, gtids: GtidSet) -> None:
         self._primary.update(gtids)
-        # Clocks that may be wrong let it be asked for after it was told.
-        self._unsteady |= it.asked_us > it.at_us
         place = bisect_left(self._asked_us, it.asked_us)
         self._asked_us.insert(place, it.asked_us)
         self._sets.insert(place, it.gtids or "")
@@ -174,9 +174,8 @@ class Procedure:
         if since_us <= max(self._forgotten_us, self._lost_us):
             return
         first = bisect_left(self._asked_us, since_us)
-        few = _MANY if self._unsteady else _FEW
-        last = max(first + few, len(self._sets) - _FEW)
-        tried = [*self._sets[first : first + few], *self._sets[last:]]
+        last = max(first + _MANY, len(self._sets) - _FEW)
+        tried = [*self._sets[first : first + _MANY], *self._sets[last:]]
         if not any(proof.covers(parse(gtids)) for gtids in tried):
             lacking = parse(tried[0]).minus(proof, _MOST) if tried else GtidSet()
             yield _lapsed(it, it.seq, lapse, lacking)

@@ -85,6 +85,18 @@ def test_of_questions_that_cross_any_will_do() -> None:
     assert proxy.end() == []
 
 
+def test_questions_that_were_answered_slowly_hide_no_quick_one_behind_them() -> None:
+    # Asked before the one whose answer the read got, and answered with more: as many as there are
+    # sessions that ask for themselves.
+    proxy = Proxy()
+    proxy.told(30, 31, f"{P}:1-5")
+    for number in range(20):
+        proxy.told(10 + number, 40 + number, f"{P}:1-6")
+        proxy.told(50 + number, 70 + number, f"{P}:1-7")
+    proxy.add(READ, 100, f"{P}:1-5", arrived_us=10)
+    assert proxy.end() == []
+
+
 def test_an_answer_that_ends_while_a_read_waits_hides_none_before() -> None:
     proxy = Proxy()
     for at_us in (5, 15):
