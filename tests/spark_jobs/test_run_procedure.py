@@ -105,14 +105,15 @@ def test_an_answer_that_ends_while_a_read_waits_hides_none_before() -> None:
     assert proxy.end() == [(Lapse.LEFT, 20, "")]
 
 
-@pytest.mark.parametrize(("error_us", "found"), [(0, 1), (40, 0)])
-def test_where_no_order_is_certain_any_set_will_do(error_us: int, found: int) -> None:
+@pytest.mark.parametrize(("proof", "found"), [("1-4", 1), ("1-5", 0)])
+def test_where_no_order_is_certain_any_set_will_do(proof: str, found: int) -> None:
     # As `procedure_events` puts them where times may be wrong.
+    error_us = 40
     proxy = Proxy()
     for number in range(20):
         gtids = f"{P}:1-5" if number == 10 else f"{P}:1-6"
         proxy.told(10 + number + 2 * error_us, 30 + number - error_us, gtids)
-    proxy.add(READ, 60, f"{P}:1-5", arrived_us=10)
+    proxy.add(READ, 60, f"{P}:{proof}", arrived_us=10)
     assert len(proxy.end()) == found
 
 
