@@ -33,6 +33,8 @@ _MODIFIERS = frozenset(
     ("SQL_NO_CACHE", "SQL_CACHE", "SQL_CALC_FOUND_ROWS", "SQL_SMALL_RESULT", "SQL_BIG_RESULT",
      "SQL_BUFFER_RESULT", "HIGH_PRIORITY", "LOW_PRIORITY", "DELAYED", "QUICK", "STRAIGHT_JOIN")
 )  # fmt: skip
+_IN_NAMES = (TokenType.DOT, TokenType.SESSION_PARAMETER)
+"""Behind these stands no modifier, but a name."""
 _ROUTINE_WORDS = frozenset(("PROCEDURE", "FUNCTION", "TRIGGER", "EVENT"))
 
 
@@ -270,8 +272,10 @@ def _split(text: str, dialect: type[MySQL]) -> tuple[Statement, ...]:
         start, end = part[0].start, part[-1].end
         kept = [
             token
-            for token in part
-            if token.token_type is TokenType.STRING or token.text.upper() not in _MODIFIERS
+            for before, token in zip((None, *part), part, strict=False)
+            if token.token_type is TokenType.STRING
+            or token.text.upper() not in _MODIFIERS
+            or (before is not None and before.token_type in _IN_NAMES)
         ]
         for token in kept:
             token.start -= start

@@ -79,8 +79,30 @@ def _definitions() -> dict[str, Definition]:
         "time_zone": "SYSTEM", "tmp_table_size": 16777216, "transaction_read_only": False,
         "max_user_connections": 0, "unique_checks": True, "wait_timeout": 28800,
     }  # fmt: skip
+    # They change nothing here.
+    both |= {
+        "binlog_row_value_options": "", "binlog_rows_query_log_events": False,
+        "block_encryption_mode": "aes-128-ecb", "bulk_insert_buffer_size": 8388608,
+        "character_set_filesystem": "binary",
+        "cte_max_recursion_depth": 1000, "default_collation_for_utf8mb4": "utf8mb4_0900_ai_ci",
+        "default_table_encryption": False, "default_tmp_storage_engine": "InnoDB",
+        "default_week_format": 0, "div_precision_increment": 4, "end_markers_in_json": False,
+        "eq_range_index_dive_limit": 200, "explicit_defaults_for_timestamp": True,
+        "information_schema_stats_expiry": 86400, "innodb_strict_mode": True,
+        "internal_tmp_mem_storage_engine": "TempTable", "join_buffer_size": 262144,
+        "lc_messages": "en_US", "lc_time_names": "en_US", "low_priority_updates": False,
+        "max_error_count": 1024, "max_heap_table_size": 16777216,
+        "max_points_in_geometry": 65536, "optimizer_prune_level": 1,
+        "optimizer_search_depth": 62, "optimizer_trace": "enabled=off,one_line=off",
+        "range_optimizer_max_mem_size": 8388608, "read_buffer_size": 131072,
+        "read_rnd_buffer_size": 262144, "show_gipk_in_create_table_and_information_schema": True,
+        "sql_buffer_result": False, "sql_generate_invisible_primary_key": False,
+        "sql_require_primary_key": False, "updatable_views_with_limit": "YES",
+        "windowing_use_high_precision": True, "xa_detach_on_prepare": True,
+    }  # fmt: skip
     session: dict[str, bool | int | float | str] = {
         "gtid_next": "AUTOMATIC", "insert_id": 0, "last_insert_id": 0, "identity": 0,
+        "pseudo_replica_mode": False, "pseudo_slave_mode": False,
         "pseudo_thread_id": 0, "sql_log_bin": True, "timestamp": 0.0,
         "resultset_metadata": "FULL", "original_commit_timestamp": UNDEFINED,
         "original_server_version": UNDEFINED_VERSION,
@@ -114,6 +136,7 @@ def _definitions() -> dict[str, Definition]:
     found["session_track_transaction_info"] = Definition(
         "OFF", words=("OFF", "STATE", "CHARACTERISTICS")
     )
+    found["completion_type"] = Definition("NO_CHAIN", words=("NO_CHAIN",))
     found["transaction_isolation"] = Definition("REPEATABLE-READ", words=isolation)
     return found
 
