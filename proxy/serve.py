@@ -17,6 +17,7 @@ from proxy.client.listener import Listener
 from proxy.client.refusals import Refusals
 from proxy.client.views import Catalogues
 from proxy.observe.ledger import Ledger
+from proxy.resting import Resting
 from proxy.server.logins import Logins
 from proxy.server.monitor import Monitor
 from proxy.server.offer import Offer
@@ -200,6 +201,8 @@ async def serve(
     gc.freeze()
     gc.set_threshold(*_GC_THRESHOLDS)
     signs_of_life.start()
+    resting = Resting(config, shared.sessions)
+    resting.start()
     ready(ports[0])
     where = ", ".join(str(port) for port in ports)
     _log.info("worker %d (pid %d) listens on port %s", worker, os.getpid(), where)
@@ -210,6 +213,7 @@ async def serve(
             listener.stop()
         await monitor.stop()
         await signs_of_life.stop()
+        await resting.stop()
         await drain(shared)
         if shared.kept_scopes is not None:
             await shared.kept_scopes.stop()

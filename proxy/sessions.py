@@ -55,6 +55,16 @@ class Member(Protocol):
     def shut_down(self) -> None:
         """The proxy stops: end an idle session as a server does."""
 
+    @property
+    def is_away(self) -> bool:
+        """Whether it has no connection to the primary for now (`proxy.client.borrowing`)."""
+
+    async def wake(self) -> None:
+        """Have one again, if nothing hinders."""
+
+    def rest(self) -> None:
+        """Give the connections back, if no command came since this was called last."""
+
     def cut_off(self) -> None:
         """Drop the client's connection at once."""
 

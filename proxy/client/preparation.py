@@ -54,7 +54,7 @@ def prepare(connection: ServerConnection, state: Session) -> bytes:
         connection.user_variables.clear()
     if connection.variables_version != state.variables_version:
         connection.variables_version = state.variables_version
-        for sql in _assignments(state.variables):
+        for sql in assignments(state.variables):
             packets.append(statement_packet(connection, sql))
             connection.expect(PREPARE)
     return b"".join(packets)
@@ -240,7 +240,7 @@ def choose_schema(connection: ServerConnection, schema: str) -> bytes:
     return frame(b"\x02" + schema.encode("utf-8", "surrogateescape"), 0)
 
 
-def _assignments(variables: dict[str, str]) -> list[bytes]:
+def assignments(variables: dict[str, str]) -> list[bytes]:
     """A SET for each run of ordinary variables and for each NAMES, in the order they were set."""
     statements: list[bytes] = []
     run: list[bytes] = []

@@ -57,18 +57,25 @@ class Previous:
         connection.expect(IMITATE)
         return PING
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether a query of as many rows leaves the same behind."""
+        command = self._command
+        if command is None or not self._quiet or self._rows > _MOST_ROWS:
+            return False
+        text = command.text.upper()
+        counted = b"SQL_CALC_FOUND_ROWS" in text or b"LIMIT" in text
+        return command.prepared is not None or not counted
+
     def imitated_on(self, primary: ServerConnection) -> bytes:
         """What to send to the primary first; registers the answer."""
         command = self._command
         if command is None:
             return b""
-        prepared = command.prepared is not None
-        text = command.text.upper()
-        counted = not prepared and (b"SQL_CALC_FOUND_ROWS" in text or b"LIMIT" in text)
-        if self._quiet and not counted and self._rows <= _MOST_ROWS:
+        if self.is_plain:
             primary.expect(IMITATE)
-            return statement_packet(primary, _rows(self._rows))
-        if prepared or not command.packet:
+            return statement_packet(primary, rows(self._rows))
+        if command.prepared is not None or not command.packet:
             return b""
         primary.expect(IMITATE)
         return command.packet
@@ -79,10 +86,10 @@ def begun_on(primary: ServerConnection) -> bytes:
     primary.expect(IMITATE)
     primary.expect(IMITATE)
     settings = b"SET SESSION session_track_schema=ON"  # as it is anyway
-    return statement_packet(primary, _rows(0)) + statement_packet(primary, settings)
+    return statement_packet(primary, rows(0)) + statement_packet(primary, settings)
 
 
-def _rows(count: int) -> bytes:
+def rows(count: int) -> bytes:
     """A query with so many rows."""
     if count == 0:
         return b"SELECT 1 FROM DUAL WHERE FALSE"

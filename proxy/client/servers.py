@@ -18,6 +18,8 @@ from proxy.server.login import Login
 from routing.consistency.decision import Reason
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from proxy.client.connection import ClientConnection
     from proxy.server.connection import Owner, ServerConnection
     from proxy.server.opened import Lent, Opened
@@ -119,8 +121,7 @@ class Servers:
         self._replicas.clear()
         for connection in connections:
             if clean:
-                self._shared.metrics.server_disconnected(connection.server.name)
-                self._shared.pool.give(connection, self.login.username)
+                self._give(connection)
             else:
                 self.drop(connection)
 
@@ -142,12 +143,7 @@ class Servers:
         if connection.server is not shared.topology.primary or owner is None:
             opened.abort()
             raise ChannelClosedError("another server has become the primary")
-        connection.view = TrackerView(
-            self._client.capabilities, state.shown_trackers, state.shown_variables
-        )
-        opened.hand_over(owner)
-        self.primary = connection
-        self.status = connection.stream.status
+        self._use_primary(opened, owner)
         identity = opened.identity
         self._sql_mode = identity.sql_mode
         self._client.server_allows(identity.max_allowed_packet)
@@ -155,11 +151,59 @@ class Servers:
             identity.sql_mode, identity.autocommit, identity.character_set, identity.isolation
         )
         state.chose_schema(connection.schema)
-        if not connection.kept:
-            shared.metrics.server_opened(connection.server.name)
-        shared.metrics.server_connected(connection.server.name)
         if old is not None:
             self.drop(old)
+
+    def _use_primary(self, opened: Opened | Lent, owner: Owner) -> None:
+        connection, state, metrics = opened.connection, self._state, self._shared.metrics
+        connection.view = TrackerView(
+            self._client.capabilities, state.shown_trackers, state.shown_variables
+        )
+        opened.hand_over(owner)
+        self.primary = connection
+        self.status = connection.stream.status
+        if not connection.kept:
+            metrics.server_opened(connection.server.name)
+        metrics.server_connected(connection.server.name)
+
+    def borrowed(self, opened: Opened) -> None:
+        """Use this connection to the primary, on which all is as it was on the one before.
+
+        Raises:
+            ChannelClosedError: it broke meanwhile.
+        """
+        owner = self._owner
+        if opened.connection.server is not self._shared.topology.primary or owner is None:
+            opened.abort()
+            raise ChannelClosedError("another server has become the primary")
+        self._use_primary(opened, owner)
+
+    def give_back(self, told: int, kept: Collection[Server | None]) -> None:
+        """Let others have the connection to the primary, and those to replicas that are at rest.
+
+        Nobody else is to have one with the id that the client was `told`: a KILL of it would end
+        somebody else's statement.
+
+        Args:
+            told: that id.
+            kept: replicas whose connections stay.
+        """
+        primary = self.primary
+        self.primary = None
+        if primary is None:
+            return
+        if primary.thread_id == told:
+            self.drop(primary)
+        else:
+            self._give(primary)
+        for connection in self.replicas:
+            if connection.server not in kept and not connection.busy:
+                self._forget(connection)
+                self._give(connection)
+
+    def _give(self, connection: ServerConnection) -> None:
+        self._shared.metrics.server_disconnected(connection.server.name)
+        self._shared.pool.give(connection, self.login.username)
 
     @property
     def primary_thread_id(self) -> int:

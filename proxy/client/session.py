@@ -36,6 +36,7 @@ from protocol.statement_execution import with_statement_id
 from proxy.client import prelude, preparation, questions, replies
 from proxy.client.aftermath import Aftermath
 from proxy.client.answer import DONE, HOLDING, PASSING, Answer, may_pass, names_statement
+from proxy.client.borrowing import Borrowing
 from proxy.client.change_user import change_user
 from proxy.client.commands import understood, understood_long
 from proxy.client.commands.desk import Desk
@@ -53,6 +54,7 @@ from proxy.client.commands.order import (
     TooLong,
     ToPrimary,
     Unknown,
+    Wake,
 )
 from proxy.client.long_command import LongCommand
 from proxy.client.own_statements import OwnStatements, WrongOwnError
@@ -80,7 +82,7 @@ from routing.sql.statement import StatementClass
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Coroutine
+    from collections.abc import Callable, Coroutine
     from typing import Literal
 
     from protocol.gtid import GtidSet
@@ -153,6 +155,12 @@ class ClientSession:
             *(self._previous, attributes),
         )
         self._untold = Untold(state, self._servers, self._settings, self._aftermath, shared.metrics)
+        self._borrowing: Borrowing | None = None
+        if shared.config.connection_sharing == "on":
+            self._borrowing = Borrowing(
+                *(shared, state, self._servers, self._prepared, self._settings),
+                *(self._previous, connection_id),
+            )
         self._desk = Desk(
             *(state, rules, self._servers, self._prepared, self._views, shared.classifier),
             *(shared.config, shared.sessions, attributes),
@@ -206,6 +214,9 @@ class ClientSession:
                 kill(replica, login, shared.config, shared.materials, query_only=True),
                 f"session {self._session_id}: kill its query",
             )
+        if self._borrowing is not None and servers.primary is not None:
+            self._borrowing.killed()
+            servers.primary.keepable = False  # the KILL may come late: nobody else is to have it
         return servers.primary_thread_id
 
     def cut_off(self) -> None:
@@ -223,6 +234,10 @@ class ClientSession:
         """End, if the primary is another now, or began anew: the session was on the old one."""
         primary = self._servers.primary
         if primary is None:
+            cause = "" if self._borrowing is None else self._borrowing.cause
+            if cause:
+                message = f"Tidegate: {cause}; connect again"
+                self._client.fail(ServerErrorCode.ER_SERVER_SHUTDOWN, message, sequence_id=0)
             return
         if primary.server is not self._shared.topology.primary:
             cause = "another server has become the primary"
@@ -235,6 +250,61 @@ class ClientSession:
         message = f"Tidegate: {cause}; connect again"
         error = ErrPacket(code.code, code.sqlstate, message)
         self.server_lost(primary, message, error.serialise(self._client.capabilities))
+
+    # Its connections are given back, and others borrowed
+
+    def rest(self) -> None:
+        """Give the connections back, if no command came since this was called last."""
+        if (
+            self._borrowing is not None
+            and self._answer.stage == DONE
+            and not (
+                self._task is not None or self._waits or self._long.going or self._client.closed
+            )
+        ):
+            self._borrowing.rest(self._command)
+
+    @property
+    def is_away(self) -> bool:
+        """Whether it has no connection to the primary, and borrows one for its next command."""
+        return self._borrowing is not None and self._borrowing.is_away
+
+    async def wake(self) -> None:
+        """Have a connection to the primary again, if nothing hinders; else the client is told."""
+        error = None if self._borrowing is None else await self._borrowing.borrow()
+        if error is not None and not self._client.closed:
+            self._end_refused(error)
+
+    async def _awake(self, then: Callable[[], None]) -> None:
+        """Borrow a connection for the command that waits, and go on with it."""
+        await self.wake()
+        self._task = None
+        if not self._closed and not self._client.closed:
+            then()
+
+    async def _wake(self, order: Wake) -> None:
+        """Have the session that is to be killed borrow a connection, which the server can kill."""
+        await order.session.wake()
+        self._task = None
+        if self._closed or self._client.closed:
+            return
+        if order.session.is_away:
+            code = ServerErrorCode.ER_NO_SUCH_THREAD
+            self._refuse(code, f"Unknown thread id: {order.session.connection_id}")
+        else:
+            self.serve(order.command.packet)
+
+    def _end_refused(self, error: ErrPacket) -> None:
+        """End the client's connection with what the server, or the proxy, says of its login."""
+        self._shared.metrics.error("server", error.code)
+        waits = self._answer.stage != DONE
+        if waits:
+            self._trail.proof = Proof.NONE
+            self._account.enter(self._command, self._trail, None, Outcome.ERROR, error.code)
+        self._answer.stage = DONE
+        self._read.ended()
+        self._client.send_error(error, 1 if waits else 0)
+        self._client.close()
 
     # It begins, and others log in over it (`proxy.client.change_user.Changing`)
 
@@ -286,6 +356,8 @@ class ClientSession:
         self._prepared.clear()
         servers.drop_replicas()
         servers.take_primary(opened)
+        if self._borrowing is not None:
+            self._borrowing.began()
         trail = self._trail
         trail.reason = Reason.COMMAND
         trail.proof = Proof.PRIMARY
@@ -301,6 +373,8 @@ class ClientSession:
 
     def serve(self, packet: bytes) -> None:
         """Serve a whole command, header and payload."""
+        if self._borrowing is not None and self._borrowing.holds(lambda: self.serve(packet)):
+            return
         asked = understood(self._desk, packet)
         if isinstance(asked, Command):
             self._begin(asked)
@@ -314,6 +388,11 @@ class ClientSession:
         What is that long is not classified: it goes to the primary, and may do anything.
         """
         self._long.begin()
+        self._serve_long(prefix)
+
+    def _serve_long(self, prefix: bytes) -> None:
+        if self._borrowing is not None and self._borrowing.holds(lambda: self._serve_long(prefix)):
+            return
         asked = understood_long(self._desk, prefix)
         if isinstance(asked, Command):
             self._begin(asked)
@@ -351,6 +430,9 @@ class ClientSession:
             self._ping(order.command)
         elif isinstance(order, NoAnswer):
             self._client.ready()
+        elif isinstance(order, Wake):
+            self._begin(order.command)
+            self._start(self._wake(order), "wake another session")
         elif isinstance(order, Take):
             if self._long.going:
                 self._long.give(order.take, then=self._client.ready)
@@ -470,7 +552,10 @@ class ClientSession:
             trail.dispatched_us = time.time_ns() // 1000
             self._to(step.decision)
         elif isinstance(step, Ask):
-            self._shared.probes.ask(self)
+            if self.is_away:
+                self._start(self._awake(lambda: self._shared.probes.ask(self)), "borrow")
+            else:
+                self._shared.probes.ask(self)
         elif isinstance(step, Join):
             pending.join(step.wait, self)
             pending.after(step.seconds, self._out_of_time)
@@ -669,7 +754,10 @@ class ClientSession:
         trail.proof = decision.proof
         if decision.server is self._shared.topology.primary:
             primary = servers.primary
-            if primary is None or primary.lost:
+            if primary is None and self.is_away:
+                self._answer.stage = HOLDING
+                self._start(self._awake(lambda: self._to(decision)), "borrow")
+            elif primary is None or primary.lost:
                 self._lose_client("Lost connection to MySQL server during query")
             else:
                 self._to_primary(primary)
@@ -706,6 +794,14 @@ class ClientSession:
                 "Unknown prepared statement handler: sql_mode or character set have changed since"
                 " it was prepared; prepare it again",
                 Reason.PREPARED,
+            )
+            return
+        if self._borrowing is not None and self._borrowing.asks_id(command):
+            self._refuse(
+                ServerErrorCode.ER_NOT_SUPPORTED_YET,
+                "Tidegate: the session has another connection now (connection-sharing), and the"
+                " account may not SET pseudo_thread_id, by which that would tell the client's"
+                " CONNECTION_ID(); grant SESSION_VARIABLES_ADMIN, or ask before the session rests",
             )
             return
         self._answer.stage = HOLDING
@@ -1024,6 +1120,9 @@ class ClientSession:
                 self._audited(connection)
         elif purpose is Purpose.LATE:
             self._told_late(connection)
+        elif purpose is Purpose.FAREWELL:
+            if self._borrowing is not None:
+                self._borrowing.said(connection, stream)
         elif purpose is Purpose.VIEWS:
             self._views.answered(connection, stream)
         elif stream.error is None:
@@ -1079,6 +1178,8 @@ class ClientSession:
     def settled(self, connection: ServerConnection) -> None:
         """Take the next command, if the answer to this one is complete."""
         servers = self._servers
+        if self._borrowing is not None and self._borrowing.answered(connection):
+            return
         if connection is servers.active and self._answer.stage == DONE and not self._long.going:
             servers.settled(connection)
             self._client.ready()
@@ -1108,6 +1209,8 @@ class ClientSession:
     def _end(self, connection: ServerConnection) -> None:
         """Count and log what the client is told the end of."""
         trail = self._trail
+        if self._borrowing is not None:
+            self._borrowing.ended(self._command, trail, connection)
         self._answer.stage = DONE
         self._read.ended()
         self._aftermath.count_pins()
@@ -1141,6 +1244,8 @@ class ClientSession:
     ) -> None:
         servers, server, command = self._servers, primary.server, self._command
         servers.primary = None
+        if self._borrowing is not None:
+            self._borrowing.left()
         pending = self._task is not None or self._waits
         self._leave_read()
         if pending or (servers.active is not None and self._answer.stage != DONE):
@@ -1244,6 +1349,8 @@ class ClientSession:
         self._aftermath.count_pins()
         if self._task is not None:
             self._task.cancel()
+        if self._borrowing is not None:
+            self._borrowing.left()
         self._leave_read()
         active = servers.active
         answered = self._answer.stage == DONE

@@ -107,6 +107,8 @@ class Config:
     kept_connections: int = 32
     kept_connection_age: float = 5.0
     login_age: float = 5.0
+    connection_sharing: Switch = "off"
+    connection_sharing_delay: float = 1.0
     max_allowed_packet: int = 64 << 20
     max_prepared_statements: int = 4096
     log_level: LogLevel = "info"

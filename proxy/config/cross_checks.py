@@ -16,6 +16,16 @@ def check(config: Config, fail: Fail) -> None:
     _check_addresses(config, fail)
     _check_guarantee(config, fail)
     _check_tls(config, fail)
+    _check_sharing(config, fail)
+
+
+def _check_sharing(config: Config, fail: Fail) -> None:
+    if config.connection_sharing == "on" and config.workers > 1:
+        raise fail(
+            "connection-sharing",
+            "on needs workers = 1: KILL of a client's connection id finds a session that has"
+            " borrowed another connection only in its own worker",
+        )
 
 
 def _check_servers(config: Config, fail: Fail) -> None:

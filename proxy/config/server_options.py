@@ -38,6 +38,21 @@ OPTIONS: Final = (
         _GROUP,
     ),
     Option(
+        "connection-sharing",
+        values.choice(values.words(Switch)),
+        "MODE",
+        "sessions that rest give their connection to the primary back (default off)",
+        _GROUP,
+        choices=values.words(Switch),
+    ),
+    Option(
+        "connection-sharing-delay",
+        values.duration(3600),
+        "TIME",
+        "how long a session rests until then (default 1s)",
+        _GROUP,
+    ),
+    Option(
         "server-tls",
         values.choice(values.words(ServerTls)),
         "MODE",

@@ -255,6 +255,25 @@ LENT: Final = Definition(
     "Logins over a connection that was kept, for which the server was not asked (login-age).",
     ("server",),
 )
+RESTING: Final = Definition(
+    "tidegate_clients_resting",
+    "Clients that are connected now and have no connection to the primary (connection-sharing).",
+)
+GIVEN_BACK: Final = Definition(
+    "tidegate_connections_given_back_total",
+    "Connections to the primary that sessions gave back while they rested (connection-sharing).",
+    ("server",),
+)
+NOT_GIVEN_BACK: Final = Definition(
+    "tidegate_connections_not_given_back_total",
+    "Times that a session rested and had to keep its connection to the primary, by why.",
+    ("reason",),
+)
+BORROWED: Final = Definition(
+    "tidegate_connections_borrowed_total",
+    "Connections to the primary that sessions took again when they went on.",
+    ("server",),
+)
 KEPT_DROPPED: Final = Definition(
     "tidegate_kept_connections_dropped_total",
     "Connections that were kept and served no further login, by why.",
@@ -422,6 +441,7 @@ DEFINITIONS: Final = (
     *(GTIDS_TRACKED, REQUIRED_UNKNOWN, UNLOGGED, VIEWS_ASKED, UNKNOWN_ENCODINGS),
     *(PINS, PINNED, CLIENTS, CLIENT_CONNECTIONS, CLIENTS_REFUSED),
     *(SERVERS, SERVER_CONNECTIONS, KEPT, KEPT_TAKEN, LENT, KEPT_DROPPED, TLS_HANDSHAKES),
+    *(RESTING, GIVEN_BACK, NOT_GIVEN_BACK, BORROWED),
     *(CONNECT_FAILURES, SERVER_UP),
     *(SERVER_WATCHED, SERVER_WRITABLE, PRIMARY_DISPUTED, PRIMARY_TERM, LAG),
     *(GAP, SOURCE_LAG, LAG_MEASURED, TRANSACTION_LAG, LAG_MEANS, BINLOG_STREAM_ENDS),

@@ -287,6 +287,23 @@ class Metrics:
         """Count a login for which the server was not asked."""
         self._add(families.LENT, (server,))
 
+    def given_back(self, server: str) -> None:
+        """Count a session that rests, and gave its connection to the primary back."""
+        self._add(families.GIVEN_BACK, (server,))
+        self._add(families.RESTING, ())
+
+    def rests_no_more(self) -> None:
+        """Take that back: it goes on, or has ended."""
+        self._add(families.RESTING, (), -1)
+
+    def not_given_back(self, reason: str) -> None:
+        """Count a session that rests, and cannot, by why."""
+        self._add(families.NOT_GIVEN_BACK, (reason,))
+
+    def borrowed(self, server: str) -> None:
+        """Count a session that goes on, and has a connection to the primary again."""
+        self._add(families.BORROWED, (server,))
+
     def kept_dropped(self, server: str, cause: Dropped) -> None:
         """Count a connection that was kept and served no further login."""
         self._add(families.KEPT_DROPPED, (server, cause))

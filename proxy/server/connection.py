@@ -65,6 +65,8 @@ class Purpose(Enum):
     """Makes the proxy's settings again, which a client's command undid; must succeed."""
     DEFAULTS = "defaults"
     """What its session begins with (`proxy.server.judged`)."""
+    FAREWELL = "farewell"
+    """What a session takes along that gives its connection back (`proxy.client.borrowing`)."""
     LATE = "late"
     """A COM_PING, whose OK brings what trackers could not tell before (`proxy.client.untold`)."""
 
@@ -103,6 +105,7 @@ STATEMENT = Exchange(Purpose.STATEMENT, PREPARED)
 RESTORE = Exchange(Purpose.RESTORE, SIMPLE)
 DEFAULTS = Exchange(Purpose.DEFAULTS, RESULTS)
 LATE = Exchange(Purpose.LATE, SIMPLE)
+FAREWELL = Exchange(Purpose.FAREWELL, RESULTS)
 
 
 class Owner(Protocol):

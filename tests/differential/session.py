@@ -1,6 +1,7 @@
 """A generated session, and how it is run."""
 
 import contextlib
+import time
 from dataclasses import dataclass, field, replace
 from typing import Self
 
@@ -38,16 +39,19 @@ class Session:
         """The same client, doing other things."""
         return replace(self, steps=steps)
 
-    def run(self, address: str, primary: str) -> list[Answer]:
+    def run(self, address: str, primary: str, pause: float = 0.0) -> list[Answer]:
         """Log in and take each step; the answers to them.
 
         Args:
             address: where its client connects.
             primary: where the other client does.
+            pause: before each step, s.
         """
-        return self.play(address, primary, USER, PASSWORD)
+        return self.play(address, primary, USER, PASSWORD, pause)
 
-    def play(self, address: str, primary: str, user: str, password: str) -> list[Answer]:
+    def play(
+        self, address: str, primary: str, user: str, password: str, pause: float = 0.0
+    ) -> list[Answer]:
         """Like `run`, for any account."""
 
         def connect_other() -> RawClient:
@@ -58,4 +62,9 @@ class Session:
         with contextlib.closing(player):
             for step in OPENING:
                 step.play(player)
-            return [player.login, *(step.play(player) for step in self.steps)]
+            answers = [player.login]
+            for step in self.steps:
+                if pause:
+                    time.sleep(pause)
+                answers.append(step.play(player))
+            return answers

@@ -8,7 +8,9 @@ import pytest
 
 from tests.differential.accepted import accepted
 from tests.differential.arena import Arena
+from tests.differential.comparison import Difference
 from tests.differential.generator import Generator
+from tests.differential.session import Session
 from tests.real_mysql.cluster import Cluster
 from tests.real_mysql.running_proxy import RunningProxy
 from tests.support.judging import deep_seeds, judge_seeds
@@ -48,3 +50,28 @@ def test_sessions_that_begin_at_read_committed(
     finally:
         cluster.primary.query("SET GLOBAL transaction_isolation = DEFAULT")
     assert proxy.metric("tidegate_statements_total", role="replica") > 0
+
+
+def or_refused(session: Session, found: Difference) -> bool:
+    """Whether a difference is accepted, or a refusal to tell the id of another connection."""
+    return accepted(session, found) or "(connection-sharing)" in str(found)
+
+
+@pytest.mark.deep
+@pytest.mark.real_mysql
+@pytest.mark.timeout(0)
+def test_sessions_that_rest_between_commands(cluster: Cluster) -> None:
+    """They give their connection back as soon as they can, and borrow another."""
+    sharing = {"connection_sharing": "on", "connection_sharing_delay": "2ms"}
+    running = RunningProxy(cluster, "resting", {**sharing, "kept_connection_age": "10s"})
+    chosen = deep_seeds(300)
+    try:
+        arena = Arena(cluster, running, pause=0.01)
+        judge_seeds(chosen, lambda seed: Generator(seed).session(), arena.judge, or_refused)
+        # Else they would prove little: most sessions soon do what nobody else may see.
+        given_back = running.metric("tidegate_connections_given_back_total")
+        assert given_back > len(chosen) / 2
+        assert running.metric("tidegate_connections_borrowed_total") > given_back / 2
+    finally:
+        running.stop()
+    assert "Traceback" not in running.stderr, running.stderr

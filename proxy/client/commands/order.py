@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from routing.consistency.decision import Reason
 
@@ -12,6 +12,21 @@ if TYPE_CHECKING:
     from protocol.errors import ServerErrorCode
     from proxy.server.connection import ServerConnection
     from routing.request.command import Command
+
+
+class Sleeper(Protocol):
+    """A session that may have no connection to the primary."""
+
+    @property
+    def connection_id(self) -> int:
+        """What its client was given for one."""
+
+    @property
+    def is_away(self) -> bool:
+        """Whether it has none for now."""
+
+    async def wake(self) -> None:
+        """Have one again, if nothing hinders."""
 
 
 class Order:
@@ -85,6 +100,14 @@ class ChangeUser(Order):
 
     def __init__(self, command: Command) -> None:
         self.command: Final = command
+
+
+class Wake(Order):
+    """A KILL of a session that has no connection for now: it is understood again when that has."""
+
+    def __init__(self, command: Command, session: Sleeper) -> None:
+        self.command: Final = command
+        self.session: Final = session
 
 
 class Take(Order):

@@ -11,7 +11,7 @@ from protocol.constants import Command as Code
 from protocol.errors import MalformedPacketError, ServerErrorCode
 from protocol.packet import frame
 from protocol.response_stream import RESULTS
-from proxy.client.commands.order import Order, Own, Refused, ToPrimary
+from proxy.client.commands.order import Order, Own, Refused, ToPrimary, Wake
 from proxy.client.commands.text_prepared import resolved
 from proxy.client.statement_rules import own_rules
 from routing.consistency.decision import Reason
@@ -44,6 +44,9 @@ def query(desk: Desk, packet: bytes) -> Command | Order:
     state = desk.state
     statement = desk.classifier.classify(packet[offset:], state.mode_flags)
     if statement.kill_target is not None:
+        target = desk.sessions.known_by(statement.kill_target)
+        if target is not None and target.is_away:
+            return Wake(desk.command(Code.COM_QUERY, RESULTS, packet, statement), target)
         packet = _kill(desk, packet, offset, statement.kill_target)
     if statement.own is not None:
         return Own(desk.command(Code.COM_QUERY, RESULTS, packet, statement))

@@ -1,0 +1,227 @@
+"""A session that rests gives its connections back, and borrows one for its next command.
+
+What the primary is asked before (`carrying.FAREWELL`) takes a round trip. A command that comes
+meanwhile is held until the answer is there, and then finds the connection as it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from protocol.errors import ServerErrorCode
+from protocol.response import ErrPacket
+from proxy.channel import ChannelClosedError
+from proxy.client.carrying import FAREWELL as FAREWELL_SQL
+from proxy.client.carrying import Carrying
+from proxy.client.preparation import statement_packet
+from proxy.client.reopening import ChangedError, imitation, reopen
+from proxy.server.connection import FAREWELL, IMITATE
+from proxy.server.errors import ServerRefusedError, ServerUnreachableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from protocol.response_stream import ResponseStream
+    from proxy.client.prepared import PreparedStatements
+    from proxy.client.previous import Previous
+    from proxy.client.primary_settings import PrimarySettings
+    from proxy.client.servers import Servers
+    from proxy.server.connection import ServerConnection
+    from proxy.shared import Shared
+    from routing.request.command import Command
+    from routing.request.trail import Trail
+    from routing.servers.topology import Server
+    from routing.session.session import Session
+
+
+class Borrowing:
+    """That of one session.
+
+    Attributes:
+        asking: the primary was asked `carrying.FAREWELL`.
+    """
+
+    def __init__(
+        self,
+        shared: Shared,
+        state: Session,
+        servers: Servers,
+        prepared: PreparedStatements,
+        settings: PrimarySettings,
+        previous: Previous,
+        connection_id: int,
+    ) -> None:
+        """The session has a connection to the primary; `connection_id` is its client's."""
+        self._shared = shared
+        self._state = state
+        self._servers = servers
+        self._settings = settings
+        self._previous = previous
+        self._connection_id = connection_id
+        self._carrying = Carrying(state, servers, prepared, settings)
+        self._seen: Command | None = None  # the last command when the session was looked at
+        self._told = ""  # why it could not give its connection back then
+        self._held: Callable[[], None] | None = None  # what is to follow the answer
+        self._going: asyncio.Future[None] | None = None  # a connection is borrowed
+        self.asking = False
+
+    # The session works
+
+    def began(self) -> None:
+        """Somebody logged in."""
+        self._rests_no_more()
+        self._carrying.began()
+
+    def ended(self, command: Command, trail: Trail, connection: ServerConnection) -> None:
+        """A command has ended on a server: does it leave what cannot be carried?"""
+        self._carrying.ended(command, trail, connection)
+
+    def asks_id(self, command: Command) -> bool:
+        """Whether a command shows the id of a connection that the client was not told."""
+        return self._carrying.asks_id(command)
+
+    def killed(self) -> None:
+        """Somebody kills what runs for the session: the KILL must find its connection."""
+        self._carrying.keep("killed")
+
+    # It rests
+
+    def rest(self, command: Command) -> None:
+        """Begin to give the connections back, if it came to no other command since the last time.
+
+        `command` is its last one, which has ended.
+        """
+        seen, self._seen = self._seen, command
+        primary = self._servers.primary
+        if seen is not command or primary is None or self.asking:
+            return
+        reason = self._carrying.reason()
+        if not reason:
+            self.asking = True
+            primary.expect(FAREWELL)
+            primary.write(statement_packet(primary, FAREWELL_SQL))
+        elif reason != self._told:
+            self._shared.metrics.not_given_back(reason)
+        self._told = reason
+
+    def holds(self, follow: Callable[[], None]) -> bool:
+        """Whether a command has to wait for the primary's answer; `follow` serves it then."""
+        if self.asking:
+            self._held = follow
+        return self.asking
+
+    def said(self, primary: ServerConnection, stream: ResponseStream) -> None:
+        """Take what the primary says that the session takes along."""
+        if self.asking:
+            self._carrying.said_farewell(primary, stream)
+
+    def answered(self, connection: ServerConnection) -> bool:
+        """Whether an answer that is complete was to that: the connections are given back now.
+
+        If a command came meanwhile, it is served instead.
+        """
+        if not self.asking or connection is not self._servers.primary:
+            return False
+        self.asking = False
+        carrying, follow = self._carrying, self._held
+        carried, self._held = carrying.carried, None
+        if follow is None and carried is not None and not carrying.is_kept:
+            self._servers.give_back(self._connection_id, self._asked_about)
+            self._shared.metrics.given_back(connection.server.name)
+            return True
+        carrying.carried = None
+        if carried is not None:
+            # What the command asks about the one before would be told of the question.
+            for sql in imitation(carried):
+                connection.expect(IMITATE)
+                connection.write(statement_packet(connection, sql))
+        if follow is not None:
+            follow()
+        return True
+
+    @property
+    def _asked_about(self) -> tuple[Server | None, ...]:
+        """Whose connections the next statement may ask about the one before."""
+        state = self._state
+        if self._previous.is_plain and state.found_on is state.last:
+            return ()  # the primary can be made to tell the same
+        return state.last, state.found_on
+
+    def left(self) -> None:
+        """The client, or the primary, is gone: nothing is to follow any more."""
+        self.asking = False
+        self._held = None
+        self._rests_no_more()
+        self._carrying.carried = None
+
+    def _rests_no_more(self) -> None:
+        if self.is_away:
+            self._shared.metrics.rests_no_more()
+
+    # It has no connection
+
+    @property
+    def is_away(self) -> bool:
+        """Whether the session has no connection to the primary for now."""
+        return self._carrying.carried is not None
+
+    @property
+    def cause(self) -> str:
+        """Why it cannot go on; "" if it has a connection, or may have one again."""
+        carried = self._carrying.carried
+        if carried is None or self._going is not None:
+            return ""  # who is borrowing is told then
+        if carried.server is not self._shared.topology.primary:
+            return "another server has become the primary"
+        if carried.epoch < carried.server.started_epoch:
+            return "the primary was restarted"
+        return ""
+
+    async def borrow(self) -> ErrPacket | None:
+        """Have a connection to the primary again; what to tell the client if there is none.
+
+        Who comes while another borrows waits for that, and is told nothing.
+        """
+        if self._going is not None:
+            await asyncio.wait([self._going])
+            return None
+        if not self.is_away:
+            return None
+        self._going = asyncio.get_running_loop().create_future()
+        try:
+            await self._borrow()
+        except ServerRefusedError as error:
+            self._shared.pool.lending.refused(self._servers.login.username, error.error.code)
+            return error.error
+        except ChangedError as error:
+            return _ended(ServerErrorCode.ER_SERVER_SHUTDOWN, f"{error}; connect again")
+        except (ServerUnreachableError, ChannelClosedError) as error:
+            message = f"Lost connection to MySQL server: {error}"
+            return _ended(ServerErrorCode.CR_SERVER_LOST, message)
+        finally:
+            self._going.set_result(None)
+            self._going = None
+        return None
+
+    async def _borrow(self) -> None:
+        servers, carrying = self._servers, self._carrying
+        carried = carrying.carried
+        if carried is None:
+            return
+        opened, named = await reopen(
+            *(self._shared, servers.login, self._state, carried, self._connection_id)
+        )
+        if carrying.carried is not carried:
+            opened.abort()  # another user has logged in meanwhile
+            return
+        servers.borrowed(opened)
+        self._rests_no_more()
+        carrying.carried = None
+        carrying.unnamed = not named
+        self._settings.made()
+        self._shared.metrics.borrowed(opened.connection.server.name)
+
+
+def _ended(code: ServerErrorCode, message: str) -> ErrPacket:
+    return ErrPacket(code.code, code.sqlstate, f"Tidegate: {message}")

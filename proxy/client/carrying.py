@@ -1,0 +1,268 @@
+"""Whether a session can do without its connection to the primary for a while, and what it carries.
+
+Theory of operation
+===================
+
+A session that rests gives its connection back (`borrowing`), and logs in again when it needs one
+(`reopening`). Then the new connection must be what the old one was. So a session does that only
+while all that it did was of kinds that are known to leave nothing else behind: a list of what may
+be, not of what may not. What it then has is schema, variables that are known by value, and what the
+next statement may ask about the one before. The latter and a digest of its variables are asked for
+(`FAREWELL`) before the connection is given back; the new one has to show the same digest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from protocol.constants import Command as Code
+from protocol.resultset import parse_text_row
+from routing.request.traits import KEEPING_DIAGNOSTICS, ZEROING_ROW_COUNT, counts_rows
+from routing.session.variables import CARRIED, FLAGS, NOT_CARRIED, PINNING, SWITCH, TRACKING
+from routing.sql.statement import StatementClass, Touch
+
+if TYPE_CHECKING:
+    from protocol.response_stream import ResponseStream
+    from proxy.client.prepared import PreparedStatements
+    from proxy.client.primary_settings import PrimarySettings
+    from proxy.client.servers import Servers
+    from proxy.server.connection import ServerConnection
+    from routing.request.command import Command
+    from routing.request.trail import Trail
+    from routing.servers.topology import Server
+    from routing.session.session import Session
+    from routing.sql.statement import Statement
+
+_NAMES: Final = ("CONNECTION_ID", "PSEUDO_THREAD_ID")
+_UNSTEADY: Final = frozenset(
+    {"identity", "insert_id", "last_insert_id", "rand_seed1", "rand_seed2", "gtid_next"}
+)
+_LATER: Final = {
+    "show_gipk_in_create_table_and_information_schema": 80030,
+    "sql_generate_invisible_primary_key": 80030,
+    "xa_detach_on_prepare": 80029,
+}
+"""Variables that not all supported servers have, by the version that brought them."""
+_ABSENT: Final = frozenset({"resource_group", "tx_read_only"})
+_DIGESTED: Final = sorted((CARRIED | NOT_CARRIED | TRACKING | set(PINNING)) - _UNSTEADY - _ABSENT)
+
+
+def _value(name: str) -> str:
+    value = f",IFNULL(@@SESSION.{name},0x00)"
+    return f"/*!{_LATER[name]} {value} */" if name in _LATER else value
+
+
+DIGEST: Final = f"SHA2(CONCAT_WS(0x1F{''.join(map(_value, _DIGESTED))}),256)".encode("ascii")
+"""The values of a session's variables, as one."""
+FAREWELL: Final = b"SELECT LAST_INSERT_ID(),ROW_COUNT(),FOUND_ROWS(),DATABASE()," + DIGEST
+"""What is asked before a connection is given back."""
+
+_SETTABLE: Final = (CARRIED | {"names", "character set", "autocommit"}) - {
+    *(SWITCH, FLAGS),  # its flags are known one by one
+    *("sql_select_limit", "max_execution_time"),  # they bend the proxy's own questions
+}
+_MOST_ROWS: Final = 1000
+"""More found rows are not made up."""
+
+_LEAVING_NOTHING: Final = (
+    *(Touch.NOTHING, Touch.DATA, Touch.DEFINITION, Touch.LOCKING_READ),
+    *(Touch.SYSTEM_VARIABLE, Touch.SESSION_FUNCTION, Touch.SERVER_STATE),
+    *(Touch.DIAGNOSTICS, Touch.FOUND_ROWS),
+)
+"""Writes, and questions about the session, that leave nothing but what `FAREWELL` asks for."""
+_KINDS: Final = (StatementClass.READ, StatementClass.TRANSACTION, StatementClass.DIAGNOSTIC)
+_CODES: Final = (
+    *(Code.COM_PING, Code.COM_INIT_DB, Code.COM_STATISTICS, Code.COM_FIELD_LIST),
+    *(Code.COM_STMT_PREPARE, Code.COM_STMT_EXECUTE, Code.COM_STMT_RESET, Code.COM_STMT_FETCH),
+)
+_COUNTING: Final = (StatementClass.READ, StatementClass.TRANSACTION, StatementClass.SESSION)
+"""Statements behind which ROW_COUNT() is -1 or 0, which can be made again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """What a session without a connection takes along, beside what routing knows of it.
+
+    Attributes:
+        server, epoch: the primary's incarnation that the connection led to.
+        last_insert_id: LAST_INSERT_ID().
+        row_count: ROW_COUNT(), -1 or 0.
+        found_rows: FOUND_ROWS().
+        digest: of its variables.
+    """
+
+    server: Server
+    epoch: int
+    last_insert_id: int
+    row_count: int
+    found_rows: int
+    digest: bytes
+
+
+class Carrying:
+    """What is known of one session's connection to the primary, by what ran on it.
+
+    Attributes:
+        carried: what the session takes along while it has none; else None.
+        unnamed: it does not tell the client's own id as CONNECTION_ID().
+    """
+
+    def __init__(
+        self,
+        state: Session,
+        servers: Servers,
+        prepared: PreparedStatements,
+        settings: PrimarySettings,
+    ) -> None:
+        """The parts of the session that say what it has."""
+        self._state = state
+        self._servers = servers
+        self._prepared = prepared
+        self._settings = settings
+        self._kept_for = ""
+        self._counts = True  # ROW_COUNT() behind its last statement can be made again
+        self._quiet = True  # and that had no error, and no warning
+        self._found = True  # FOUND_ROWS() can be made again
+        self.carried: Carried | None = None
+        self.unnamed = False
+
+    def began(self) -> None:
+        """Somebody logged in."""
+        self._kept_for = ""
+        self._counts = self._quiet = self._found = True
+        self.carried = None
+        self.unnamed = False
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the session keeps its connection until its user changes."""
+        return bool(self._kept_for)
+
+    def keep(self, reason: str) -> None:
+        """Let it."""
+        self._kept_for = self._kept_for or reason
+
+    def ended(self, command: Command, trail: Trail, connection: ServerConnection) -> None:
+        """A command has ended on a server: does it leave what cannot be carried?"""
+        if connection is not self._servers.primary or self._kept_for:
+            return
+        statement = command.statement
+        if statement is not None or command.code not in KEEPING_DIAGNOSTICS:
+            self._counts = statement is None or statement.kind in _COUNTING
+            self._quiet = not trail.error and not connection.stream.warnings
+        elif command.code in ZEROING_ROW_COUNT and not trail.error:
+            self._counts = True
+        if not trail.error and counts_rows(command, trail):
+            self._found = _has_few(command, connection.stream.rows)
+        if command.code is Code.COM_SET_OPTION:
+            connection.keepable = False  # neither reset nor change of user turns it back
+        reason = unshared(command, trail, self._state)
+        if reason and trail.error and reason == "setting":
+            return  # nothing was set
+        self._kept_for = reason
+
+    def asks_id(self, command: Command) -> bool:
+        """Whether a command shows the id of a connection that the client was not told."""
+        return self.unnamed and names_id(command)
+
+    def reason(self) -> str:
+        """Why the session cannot give its connection to the primary back now; "" if it can."""
+        state, primary = self._state, self._servers.primary
+        if self._kept_for:
+            return self._kept_for
+        if primary is None or primary.busy or primary.lost or primary.unsent:
+            return "busy"
+        if primary.silent:
+            return "old_client"
+        if state.in_transaction or state.unsure or state.snapshot is not None:
+            return "transaction"
+        if state.pins.reasons or state.role is not None:
+            return "pinned"
+        if state.suspect or state.noted or not state.modes_known or state.modes.waiting:
+            return "unknown"
+        if self._settings.undone or self._settings.untracked or state.tracks_transactions:
+            return "tracking"
+        if len(self._prepared) or state.text_prepared or primary.statements:
+            return "prepared"
+        if not self._found and state.found_on in (None, primary.server):
+            return "previous"
+        can_tell = self._counts and self._quiet
+        return "" if can_tell or self._others_ran_last(primary) else "previous"
+
+    def _others_ran_last(self, primary: ServerConnection) -> bool:
+        """Whether ROW_COUNT() and warnings are not the primary's to tell."""
+        return self._state.last not in (None, primary.server)
+
+    def said_farewell(self, primary: ServerConnection, stream: ResponseStream) -> None:
+        """Take the answer to `FAREWELL`: now the connection may be given back, or is kept."""
+        row = [] if stream.row is None or stream.error is not None else parse_text_row(stream.row)
+        if len(row) != 5 or row[4] is None:
+            self.keep("unknown")
+            return
+        try:
+            inserted, count, found = (int(value or b"0") for value in row[:3])
+        except ValueError:  # in character sets that are not ASCII's
+            self.keep("unknown")
+            return
+        schema = (row[3] or b"").decode("utf-8", "surrogateescape")
+        if self._others_ran_last(primary):
+            count = -1
+        if count not in (-1, 0) or found > _MOST_ROWS or schema != self._state.schema:
+            self.keep("previous")
+        self.carried = Carried(primary.server, primary.epoch, inserted, count, found, row[4])
+
+
+def _has_few(command: Command, rows: int) -> bool:
+    """Whether a query of as many rows makes FOUND_ROWS() tell the same, and cheaply."""
+    text = command.text.upper()
+    counted = b"LIMIT" in text or b"SQL_CALC_FOUND_ROWS" in text
+    return rows <= _MOST_ROWS and not counted and command.prepared is None
+
+
+def names_id(command: Command) -> bool:
+    """Whether a command's text names the connection's id."""
+    text = command.text.upper()
+    return any(name.encode() in text for name in _NAMES)
+
+
+def unshared(command: Command, trail: Trail, state: Session) -> str:
+    """Why a session that ran this on its primary may have what cannot be carried; "" if it has not.
+
+    Args:
+        command: it has ended.
+        trail: what became of it.
+        state: the session behind it.
+    """
+    statement = command.statement
+    if statement is None:
+        return "" if command.code in _CODES and not command.may_write else "command"
+    if names_id(command):
+        return "connection_id"
+    if statement.multi or statement.text_prepared is not None or statement.calls_programs:
+        return "program"
+    if statement.assignments or statement.reason is Touch.DEFAULT_SCHEMA:
+        return "" if _is_carried(statement, state) else "setting"
+    if statement.holds and not statement.begins:
+        return "" if not statement.pins else "pinned"
+    if statement.kind in _KINDS or statement.reason in _LEAVING_NOTHING:
+        text = command.text.upper().replace(b"@@", b"")
+        if b"@" in text:
+            return "user_variable"
+        return "setting" if trail.state_changed else ""
+    return "setting" if statement.kind is StatementClass.SESSION else "program"
+
+
+def _is_carried(statement: Statement, state: Session) -> bool:
+    """Whether all that a statement about the session sets is known by value."""
+    if statement.reason is Touch.DEFAULT_SCHEMA:
+        return True
+    if statement.reason not in (Touch.SETTING, Touch.TRANSACTION):
+        return False
+    return all(
+        one.scope == "session"
+        and one.name in _SETTABLE
+        and one.value is not None
+        and (one.name == "autocommit" or one.name in state.variables)
+        for one in statement.assignments
+    )

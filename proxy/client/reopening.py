@@ -1,0 +1,131 @@
+"""A session that gave its connection to the primary back logs in again, and goes on as it was.
+
+The server judges the login as any other, so who may not log in any more is told so. All that the
+session carries is set, and compared (`proxy.client.carrying`), before its next command is sent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from protocol.errors import ProtocolError, ServerErrorCode
+from proxy.channel import ChannelClosedError
+from proxy.client.carrying import DIGEST
+from proxy.client.preparation import assignments
+from proxy.client.previous import rows
+from proxy.server.account import Requirement
+from proxy.server.errors import ServerRefusedError
+from proxy.server.opened import Opened
+from proxy.server.query import query
+
+if TYPE_CHECKING:
+    from proxy.client.carrying import Carried
+    from proxy.server.login import Login
+    from proxy.shared import Shared
+    from routing.session.session import Session
+
+_MAY_NOT: Final = frozenset(
+    {
+        ServerErrorCode.ER_SPECIFIC_ACCESS_DENIED_ERROR.code,
+        ServerErrorCode.ER_WRONG_VALUE_FOR_VAR.code,
+    }
+)
+"""By these the server says that the account may not say which id it shows."""
+
+
+class ChangedError(Exception):
+    """The session cannot be made again as it was; the text says why."""
+
+
+async def reopen(
+    shared: Shared, login: Login, state: Session, carried: Carried, connection_id: int
+) -> tuple[Opened, bool]:
+    """Log in at the primary again, and make the session what it was.
+
+    Args:
+        shared: what sessions share.
+        login: as whom.
+        state: what routing knows of the session.
+        carried: what it took along.
+        connection_id: what its client was given for one.
+
+    Returns:
+        The connection, and whether CONNECTION_ID() tells that id on it.
+
+    Raises:
+        ServerRefusedError: the server does not let the account in any more.
+        ServerUnreachableError, ChannelClosedError: there is no connection.
+        ChangedError: what the server gives now is another session.
+    """
+    primary = shared.topology.primary
+    if primary is not carried.server:
+        raise ChangedError("another server has become the primary")
+    again = replace(login, database=state.schema or None)
+    opened = await shared.logins.log_in(primary, again, state.tracking)
+    if not isinstance(opened, Opened):
+        opened.channel.abort()
+        raise ServerRefusedError(opened.refusal)
+    try:
+        named = await _restore(opened, state, carried, connection_id)
+        await shared.terms.begin(opened, again)
+        if opened.connection.epoch != carried.epoch:
+            raise ChangedError("the primary was restarted")  # noqa: TRY301 the connection closes
+        if opened.requirement not in (Requirement.NOTHING, Requirement.TLS):
+            raise ChangedError("the account's REQUIRE clause is another")  # noqa: TRY301 likewise
+    except ProtocolError as error:
+        opened.abort()
+        raise ChannelClosedError(str(error)) from error
+    except BaseException:
+        opened.abort()
+        raise
+    return opened, named
+
+
+async def _restore(opened: Opened, state: Session, carried: Carried, connection_id: int) -> bool:
+    """Set what the session carries; whether CONNECTION_ID() tells this id."""
+    channel, connection = opened.channel, opened.connection
+    named = connection.thread_id == connection_id
+    try:
+        if not named:
+            sql = b"SET @@SESSION.pseudo_thread_id=%d" % connection_id
+            try:
+                await query(channel, connection, sql)
+                named = True
+            except ServerRefusedError as error:
+                if error.error.code not in _MAY_NOT:
+                    raise
+        for sql in statements(state, carried, autocommit=opened.identity.autocommit):
+            await query(channel, connection, sql)
+        row = await query(channel, connection, b"SELECT " + DIGEST)
+        if not row or row[0] != carried.digest:
+            raise ChangedError("the server's default values of variables have changed meanwhile")
+        for sql in imitation(carried):
+            await query(channel, connection, sql)
+    except ServerRefusedError as error:
+        raise ChangedError(f"the server does not take the session's settings: {error}") from error
+    return named
+
+
+def statements(state: Session, carried: Carried, *, autocommit: bool) -> list[bytes]:
+    """What gives a connection that has just logged in the session's variables.
+
+    Args:
+        state: of the session.
+        carried: what it took along.
+        autocommit: what the login gave.
+    """
+    found = assignments(state.variables)
+    if state.autocommit is not autocommit:
+        found.append(b"SET autocommit=%d" % state.autocommit)
+    if carried.last_insert_id:
+        found.append(b"SET @@SESSION.last_insert_id=%d" % carried.last_insert_id)
+    return found
+
+
+def imitation(carried: Carried) -> list[bytes]:
+    """What makes FOUND_ROWS() and ROW_COUNT() tell of the session's last statement."""
+    found = [rows(carried.found_rows)]
+    if carried.row_count == 0:
+        found.append(b"SET SESSION session_track_schema=ON")  # as it is anyway
+    return found

@@ -1,0 +1,324 @@
+"""Sessions that rest without a connection to the primary, and what can come between."""
+
+import asyncio
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+import pytest
+
+from protocol.constants import Command
+from protocol.response_stream import SIMPLE
+from proxy.client.connection import STREAM_ABOVE
+from proxy.server.succession import promote
+from routing.consistency.decision import Level, TimeoutPolicy
+from tests.faults.client import Client, change_user, finish_change, query
+from tests.faults.peers import err
+from tests.faults.stage import Stage, asked, eventually
+from tests.faults.stage import stage as any_stage
+
+RESTING = "tidegate_clients_resting"
+BORROWED = "tidegate_connections_borrowed_total"
+KEPT = "tidegate_connections_not_given_back_total"
+FAREWELL = b"SELECT LAST_INSERT_ID(),ROW_COUNT(),"
+CREATE = "CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, n INT)"
+INSERT = "INSERT INTO t (n) VALUES (1)"
+
+
+def stage(**options: Any) -> AbstractAsyncContextManager[Stage]:
+    return any_stage(**{"replicas": 0, "connection_sharing": "on", **options})
+
+
+def rest(on: Stage) -> None:
+    """Look at all sessions as often as it takes for them to rest."""
+    for _ in range(2):
+        for session in list(on.proxy.sessions):
+            session.rest()
+
+
+async def away(on: Stage, *clients: Client, sql: str = "SELECT 1") -> None:
+    """Let sessions rest until all of them have no connection to the primary."""
+    for client in clients:
+        assert (await client.query(sql)).packets[-1][0] != 0xFF
+    rest(on)
+    await eventually(lambda: on.count(RESTING) == len(on.proxy.sessions))
+
+
+async def test_a_command_that_comes_while_the_session_takes_leave_is_served() -> None:
+    async with stage() as on:
+        client = await on.session()
+        await client.query("SELECT 1 UNION SELECT 2 UNION SELECT 3")
+        gate = on.cluster.primary.faults.hold_reply(matching=FAREWELL)
+        rest(on)
+        client.send(query("SELECT FOUND_ROWS(), ROW_COUNT()"))
+        await asyncio.sleep(0.05)
+        gate.open()
+        assert (await client.answer()).rows == [[b"3", b"-1"]]
+        assert on.count(RESTING) == on.count(BORROWED) == 0
+
+
+async def test_so_is_a_long_one() -> None:
+    async with stage() as on:
+        client = await on.session()
+        await client.query("SELECT 1 UNION SELECT 2")
+        gate = on.cluster.primary.faults.hold_reply(matching=FAREWELL)
+        rest(on)
+        long = "SELECT FOUND_ROWS(), LENGTH('" + "x" * (2 * STREAM_ABOVE) + "')"
+        client.send(query(long))
+        await asyncio.sleep(0.05)
+        gate.open()
+        assert (await client.answer()).rows == [[b"2", b"%d" % (2 * STREAM_ABOVE)]]
+        assert on.count(RESTING) == 0
+
+
+async def test_a_long_command_borrows_a_connection() -> None:
+    async with stage() as on:
+        client = await on.session()
+        await away(on, client)
+        long = "SELECT LENGTH('" + "x" * (3 * STREAM_ABOVE) + "')"
+        assert (await client.query(long)).value == b"%d" % (3 * STREAM_ABOVE)
+        assert (await client.query("SELECT 5")).value == b"5"
+        assert on.count(BORROWED) == 1
+
+
+async def test_a_server_that_ends_the_session_meanwhile_ends_it() -> None:
+    async with stage() as on:
+        client = await on.session()
+        await client.query("SELECT 1")
+        on.cluster.primary.faults.drop_connection_after(0, matching=FAREWELL)
+        rest(on)
+        assert await client.rest() == b""
+        assert on.count(RESTING) == 0
+
+
+@pytest.mark.parametrize("commands", [0, 1])
+async def test_a_client_that_leaves_meanwhile_leaves_nothing(commands: int) -> None:
+    async with stage() as on:
+        client = await on.session()
+        await client.query("SELECT 1")
+        gate = on.cluster.primary.faults.hold_reply(matching=FAREWELL)
+        rest(on)
+        if commands:
+            client.send(query("SELECT 1"))
+            await asyncio.sleep(0.05)
+        client.abort()
+        await eventually(lambda: not on.proxy.sessions)
+        gate.open()
+        await eventually(lambda: on.cluster.primary.connections == 0)
+
+
+async def test_a_server_that_does_not_say_what_the_session_has_keeps_it() -> None:
+    async with stage() as on:
+        client = await on.session()
+        assert (await client.query("SELECT 1")).value == b"1"
+        on.cluster.primary.faults.raw_reply(err(1205), matching=FAREWELL)
+        rest(on)
+        assert (await client.query("SELECT 2")).value == b"2"
+        rest(on)
+        assert on.count(RESTING) == 0
+        assert on.count(KEPT, "unknown") == 1
+
+
+async def test_who_is_refused_is_told_so_and_nothing_ran() -> None:
+    async with stage() as on:
+        client = await on.session()
+        assert (await client.query(CREATE)).ok
+        await away(on, client)
+        on.cluster.primary.accounts["app"] = "another"
+        error = (await client.query(INSERT)).error
+        assert (error.code, error.sqlstate) == (1045, "28000")
+        assert await client.rest() == b""
+        assert INSERT not in asked(on.cluster.primary)
+        assert on.count(RESTING) == 0
+
+
+async def test_where_nobody_answers_nothing_ran() -> None:
+    async with stage(connect_timeout=0.5, kept_connections=0) as on:
+        client = await on.session()
+        assert (await client.query(CREATE)).ok
+        await away(on, client)
+        await on.cluster.primary.stop()
+        error = (await client.query(INSERT)).error
+        assert (error.code, error.sqlstate) == (2013, "HY000")
+        assert await client.rest() == b""
+
+
+async def test_a_write_that_broke_behind_a_login_is_not_sent_again() -> None:
+    async with stage() as on:
+        client = await on.session()
+        assert (await client.query(CREATE)).ok
+        await away(on, client)
+        on.cluster.primary.faults.drop_connection_after(0, matching=INSERT.encode())
+        client.send(query(INSERT))
+        assert (await client.last_error()).code == 2013
+        assert asked(on.cluster.primary).count(INSERT) == 1
+        assert on.statements("primary", "lost") == 1
+
+
+async def test_who_is_away_when_another_server_becomes_the_primary_is_told_at_once() -> None:
+    async with stage(replicas=1) as on:
+        client = await on.session()
+        await away(on, client)
+        promote(on.proxy, on.proxy.topology.replicas[0])
+        error = await client.read_error()
+        assert error.code == 1053
+        assert "another server has become the primary" in error.message
+        assert await client.rest() == b""
+
+
+async def test_a_promotion_while_a_connection_is_borrowed_runs_nothing() -> None:
+    async with stage(replicas=1) as on:
+        client = await on.session()
+        assert (await client.query(CREATE)).ok
+        await on.caught_up()
+        await away(on, client)
+        primary, replica = on.cluster.primary, on.cluster.replicas[0]
+        gate = primary.faults.hold_reply(matching=b"SET SESSION session_track_schema")
+        client.send(query(INSERT))
+        await asyncio.sleep(0.05)
+        promote(on.proxy, on.proxy.topology.replicas[0])
+        gate.open()
+        assert (await client.read_error()).code in (1053, 2013)
+        assert await client.rest() == b""
+        assert INSERT not in asked(primary) + asked(replica)
+
+
+async def test_a_client_that_leaves_while_it_borrows_leaves_nothing() -> None:
+    async with stage() as on:
+        client = await on.session()
+        await away(on, client)
+        gate = on.cluster.primary.faults.hold_reply(matching=b"SELECT SHA2(")
+        client.send(query("SELECT 1"))
+        await asyncio.sleep(0.05)
+        client.abort()
+        await eventually(lambda: not on.proxy.sessions)
+        gate.open()
+        assert on.count(RESTING) == 0
+
+
+async def test_what_was_written_on_a_borrowed_connection_is_waited_for() -> None:
+    async with stage(replicas=1, on_timeout=TimeoutPolicy.ERROR) as on:
+        client = await on.session()
+        assert (await client.query(CREATE)).ok
+        await on.caught_up()
+        await away(on, client)
+        gate = on.cluster.replicas[0].faults.hold_apply("INSERT")
+        assert (await client.query(INSERT)).ok
+        client.send(query("SELECT COUNT(*) FROM t"))
+        await asyncio.sleep(0.05)
+        gate.open()
+        assert (await client.answer()).value == b"1"
+
+
+async def test_what_was_written_before_is_waited_for_while_there_is_no_connection() -> None:
+    async with stage(replicas=1, on_timeout=TimeoutPolicy.ERROR) as on:
+        client = await on.session()
+        assert (await client.query(CREATE)).ok
+        await on.caught_up()
+        gate = on.cluster.replicas[0].faults.hold_apply("INSERT")
+        assert (await client.query(INSERT)).ok
+        await away(on, client, sql="COMMIT")
+        client.send(query("SELECT COUNT(*) FROM t"))
+        await asyncio.sleep(0.05)
+        gate.open()
+        assert (await client.answer()).value == b"1"
+
+
+async def test_a_read_that_asks_the_primary_borrows_a_connection_for_that() -> None:
+    async with stage(replicas=1, consistency=Level.STRONG) as on:
+        client = await on.session()
+        assert (await client.query(CREATE)).ok
+        await on.caught_up()
+        await away(on, client)
+        before = on.statements("replica")
+        assert (await client.query("SELECT COUNT(*) FROM t")).value == b"0"
+        assert on.statements("replica") == before + 1
+        assert on.count(BORROWED) == 1
+
+
+async def test_two_that_kill_each_other_do_not_wait_for_each_other() -> None:
+    async with stage() as on:
+        first, second = await on.session(), await on.session()
+        await away(on, first, second)
+        gate = on.cluster.primary.faults.hold_reply(matching=b"SELECT SHA2(")
+        for killer, victim in ((first, second), (second, first)):
+            assert victim.greeting is not None
+            killer.send(query(f"KILL {victim.greeting.thread_id}"))
+        await asyncio.sleep(0.05)
+        gate.open()
+        ends = {asyncio.create_task(one.rest()) for one in (first, second)}
+        done, others = await asyncio.wait(ends, timeout=20, return_when="FIRST_COMPLETED")
+        assert done
+        for other in others:
+            other.cancel()
+        assert on.count(RESTING) == 0
+
+
+async def test_another_user_may_log_in_while_there_is_no_connection() -> None:
+    async with stage() as on:
+        client = await on.session()
+        await away(on, client)
+        client.send(change_user("other"))
+        assert (await finish_change(client, "word"))[0] == 0x00
+        assert on.count(RESTING) == 0
+        assert (await client.query("SELECT CURRENT_USER()")).value == b"other@%"
+        await away(on, client)
+        assert (await client.query("SELECT CURRENT_USER()")).value == b"other@%"
+
+
+async def test_what_is_borrowed_for_the_user_before_is_not_the_next_ones() -> None:
+    async with stage() as on:
+        client, killer = await on.session(), await on.session()
+        await away(on, client, killer)
+        client.send(change_user("other"))
+        gate = on.cluster.primary.faults.hold_reply(matching=b"SELECT SHA2(")
+        assert client.greeting is not None
+        killer.send(query(f"KILL QUERY {client.greeting.thread_id}"))
+        await asyncio.sleep(0.05)
+        assert (await finish_change(client, "word"))[0] == 0x00
+        gate.open()
+        await killer.answer(SIMPLE)
+        assert (await client.query("SELECT CURRENT_USER()")).value == b"other@%"
+        assert on.count(RESTING) == 0
+
+
+LAST = {
+    "rows": ("SELECT 1 UNION SELECT 2", "SELECT FOUND_ROWS(), LAST_INSERT_ID()", [[b"2", b"0"]], 0),
+    "alone": ("SELECT 1 UNION SELECT 2", "SELECT FOUND_ROWS()", [[b"2"]], 0),
+    "limit": ("SELECT 1 UNION SELECT 2 LIMIT 1", "SELECT FOUND_ROWS()", [[b"1"]], 1),
+}
+
+
+@pytest.mark.parametrize("what", LAST)
+async def test_a_replicas_connection_stays_if_only_that_can_tell_of_the_last_statement(
+    what: str,
+) -> None:
+    sql, question, told, stays = LAST[what]
+    async with stage(replicas=1) as on:
+        client = await on.session()
+        assert (await client.query(sql)).rows
+        assert on.statements("replica") == 1
+        rest(on)
+        await eventually(lambda: on.count(RESTING) == 1)
+        (session,) = on.proxy.sessions
+        assert len(session._servers.replicas) == stays
+        assert (await client.query(question)).rows == told
+
+
+async def test_a_reset_borrows_a_connection() -> None:
+    async with stage() as on:
+        client = await on.session()
+        assert (await client.query("SET time_zone = '+03:00'")).ok
+        await away(on, client)
+        assert (await client.query("SELECT @@time_zone")).value == b"+03:00"
+        await away(on, client)
+        assert (await client.command(bytes([Command.COM_RESET_CONNECTION]), SIMPLE)).ok
+        assert (await client.query("SELECT @@time_zone")).value == b"SYSTEM"
+
+
+async def test_without_the_option_nobody_rests() -> None:
+    async with stage(connection_sharing="off") as on:
+        client = await on.session()
+        assert (await client.query("SELECT 1")).value == b"1"
+        rest(on)
+        assert (await client.query("SELECT 1")).value == b"1"
+        assert not [one for one in asked(on.cluster.primary) if one.startswith(FAREWELL.decode())]

@@ -1,0 +1,373 @@
+"""Sessions that rest, give their connection to the primary back, and go on as they were."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from protocol.constants import Capability, Command
+from protocol.response import ErrPacket
+from protocol.response_stream import SIMPLE
+from tests.real_mysql.cluster import Cluster, RealServer
+from tests.real_mysql.conftest import StartProxy
+from tests.real_mysql.raw_client import RawClient
+from tests.real_mysql.running_proxy import RunningProxy
+from tests.real_mysql.test_kept_connections import Client
+from tests.support.waiting import eventually
+
+GIVEN_BACK = "tidegate_connections_given_back_total"
+RESTING = "tidegate_clients_resting"
+KEPT = "tidegate_connections_not_given_back_total"
+BORROWED = "tidegate_connections_borrowed_total"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _accounts(cluster: Cluster, _empty_schema: None) -> Iterator[None]:
+    primary = cluster.primary
+    for user in ("sharer", "plain"):
+        primary.query(f"CREATE USER {user}@'%' IDENTIFIED BY 'a'")
+    primary.query("GRANT ALL ON *.* TO sharer@'%'")
+    primary.query("GRANT ALL ON app.* TO plain@'%'")
+    primary.query("CREATE TABLE app.numbers (id INT PRIMARY KEY AUTO_INCREMENT, n INT)")
+    primary.query("CREATE DATABASE IF NOT EXISTS elsewhere")
+    cluster.wait_caught_up()
+    yield
+    for user in ("sharer", "plain"):
+        primary.query(f"DROP USER IF EXISTS {user}@'%'")
+    primary.query("DROP DATABASE elsewhere")
+
+
+@pytest.fixture
+def primary(cluster: Cluster) -> RealServer:
+    return cluster.primary
+
+
+@pytest.fixture
+def running(proxy: StartProxy) -> RunningProxy:
+    return proxy(
+        *(),
+        replicas=None,
+        connection_sharing="on",
+        connection_sharing_delay="20ms",
+        kept_connection_age="1h",
+        server_tls="disabled",
+    )
+
+
+def away(running: RunningProxy, client: RawClient, sql: str = "SELECT 1", others: int = 0) -> None:
+    """Let a session rest until it has no connection, as `others` have none."""
+    assert client.query(sql)[-1][1][0] != 0xFF
+    rests(running, others)
+
+
+def rests(running: RunningProxy, others: int = 0) -> None:
+    """Wait until one session more than `others` has no connection."""
+    eventually(lambda: running.metric(RESTING) == 1 + others)
+
+
+def error(client: RawClient, sql: str) -> ErrPacket:
+    return ErrPacket.parse(client.query(sql)[-1][1])
+
+
+def threads(server: RealServer, user: str) -> int:
+    return int(
+        server.value(
+            "SELECT COUNT(*) FROM performance_schema.threads WHERE PROCESSLIST_USER = %s", user
+        )
+    )
+
+
+def test_sessions_that_rest_hold_no_connection(running: RunningProxy, primary: RealServer) -> None:
+    clients = [Client(running, "sharer", "a") for _ in range(5)]
+    eventually(lambda: running.metric(RESTING) == 5)
+    eventually(lambda: threads(primary, "sharer") == 0)
+    assert [client.value("SELECT 7") for client in clients] == [b"7"] * 5
+    assert running.metric(BORROWED) == 5
+    for client in clients:
+        client.quit()
+
+
+ALIKE = {
+    "nothing": (),
+    "schema": ("USE elsewhere",),
+    "names": ("SET NAMES latin1",),
+    "collation": ("SET NAMES utf8mb4 COLLATE utf8mb4_bin",),
+    "sql_mode": ("SET sql_mode = 'ANSI_QUOTES'",),
+    "time_zone": ("SET time_zone = '+05:00'",),
+    "isolation": ("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",),
+    "autocommit": ("SET autocommit = 0", "COMMIT"),
+    "inserted": ("INSERT INTO app.numbers (n) VALUES (1)", "SELECT 1"),
+    "rows": ("SELECT 1 UNION SELECT 2 UNION SELECT 3",),
+    "no rows": ("SELECT 1 FROM DUAL WHERE FALSE",),
+    "begun and ended": ("BEGIN", "INSERT INTO app.numbers (n) VALUES (1)", "COMMIT"),
+    "found before": ("SELECT 1 UNION SELECT 2", "COMMIT"),
+}
+QUESTIONS = (
+    "SELECT ROW_COUNT(), FOUND_ROWS(), LAST_INSERT_ID(), @@warning_count, @@error_count",
+    "SHOW WARNINGS",
+    "SELECT LAST_INSERT_ID(), @@identity, DATABASE(), @@sql_mode, @@time_zone, @@autocommit",
+    "SELECT @@transaction_isolation, @@character_set_client, @@collation_connection, USER()",
+    "SELECT 'é', CONNECTION_ID() = @@pseudo_thread_id, CURRENT_ROLE(), @x",
+    'SELECT "a" FROM (SELECT 1 a) t',
+    "SELECT COUNT(*) FROM information_schema.INNODB_TRX WHERE trx_mysql_thread_id=CONNECTION_ID()",
+)
+
+
+def test_a_session_goes_on_as_it_was(
+    proxy: StartProxy, running: RunningProxy, primary: RealServer
+) -> None:
+    """Every byte is what a client gets whose session keeps its connection."""
+    keeping = proxy(replicas=None, server_tls="disabled")
+    capabilities = Capability.CLIENT_DEPRECATE_EOF | Capability.CLIENT_SESSION_TRACK
+    for what, statements in ALIKE.items():
+        for first in QUESTIONS[:3]:
+            answers = []
+            for one in (running, keeping):
+                primary.query("TRUNCATE app.numbers")
+                client = RawClient(one.address, "sharer", "a", capabilities, "app", attributes={})
+                found = [client.query(sql) for sql in statements]
+                if one is running:
+                    rests(running)
+                found += [client.query(sql) for sql in (first, *QUESTIONS)]
+                answers.append(dict(zip((*statements, first, *QUESTIONS), found, strict=False)))
+                client.close()
+                eventually(lambda: not running.metric("tidegate_clients_connected"))
+            shared, kept = answers
+            for sql, packets in kept.items():
+                assert shared[sql] == packets, (what, first, sql)
+
+
+FOUND = {
+    "limit": "SELECT 1 UNION SELECT 2 UNION SELECT 3 LIMIT 2, 1",
+    "calculated": "SELECT SQL_CALC_FOUND_ROWS 1 FROM (SELECT 1 UNION SELECT 2) t LIMIT 1",
+    "many": "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i<990)"
+    " SELECT 1 FROM n, (SELECT 1 UNION SELECT 2) t",
+    "updated": "UPDATE app.numbers SET n = 2",
+}
+
+
+@pytest.mark.parametrize("what", FOUND)
+def test_rows_that_were_found_are_told_of(
+    running: RunningProxy, primary: RealServer, what: str
+) -> None:
+    answers = []
+    for one in (running, primary):
+        primary.query("TRUNCATE app.numbers")
+        primary.query(
+            "INSERT INTO app.numbers (n) WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1"
+            " FROM n WHERE i<1000) SELECT 1 FROM n, (SELECT 1 UNION SELECT 2) t"
+        )
+        with Client(one, "sharer", "a") as client:
+            client.query(FOUND[what])
+            client.query("COMMIT")
+            if one is running:
+                eventually(lambda: running.metric(KEPT) == 1)
+            answers.append(client.query("SELECT FOUND_ROWS(), ROW_COUNT()"))
+    assert answers[0] == answers[1]
+
+
+KEPT_FOR = {
+    "transaction": ("BEGIN",),
+    "program": ("PREPARE s FROM 'SELECT 1'",),
+    "setting": ("SET @x = 1",),
+    "pinned": ("SELECT GET_LOCK('l', 1)",),
+    "previous": ("INSERT INTO app.numbers (n) VALUES (1), (2)",),
+    "connection_id": ("SELECT CONNECTION_ID()",),
+}
+
+
+@pytest.mark.parametrize("why", KEPT_FOR)
+def test_what_cannot_be_carried_keeps_the_connection(running: RunningProxy, why: str) -> None:
+    with Client(running, "sharer", "a") as client:
+        for sql in KEPT_FOR[why]:
+            client.query(sql)
+        eventually(lambda: running.metric(KEPT, reason=why) == 1)
+        assert running.metric(GIVEN_BACK) == 0
+
+
+KEEPING = {
+    "temporary table": ("CREATE TEMPORARY TABLE app.t (a INT)", "SELECT COUNT(*) FROM app.t"),
+    "locked table": ("LOCK TABLES app.numbers WRITE", "SELECT COUNT(*) FROM app.numbers"),
+    "foreign keys": ("SET foreign_key_checks = 0", "SELECT @@foreign_key_checks"),
+    "one-shot id": ("SET insert_id = 50", "SELECT @@insert_id"),
+    "assigned in a query": ("SELECT @x := 5", "SELECT @x"),
+    "moment": ("SET timestamp = 5", "SELECT NOW()"),
+    "next transaction": ("SET TRANSACTION READ ONLY", "SELECT 1"),
+    "role": ("SET ROLE NONE", "SELECT CURRENT_ROLE()"),
+    "tracker": ("SET session_track_schema = 0", "SELECT @@session_track_schema"),
+    "warning": ("SELECT 1/0 + CAST('a' AS SIGNED)", "SHOW WARNINGS"),
+    "several": ("SET @y = 2; SELECT @y", "SELECT @y"),
+    "handler": ("HANDLER app.numbers OPEN", "HANDLER app.numbers READ FIRST"),
+    "read only": ("SET SESSION TRANSACTION READ ONLY", "SELECT @@transaction_read_only"),
+}
+
+
+@pytest.mark.parametrize("what", KEEPING)
+def test_what_is_not_known_to_be_carried_stays(
+    running: RunningProxy, primary: RealServer, what: str
+) -> None:
+    sql, question = KEEPING[what]
+    answers = []
+    for address in (running.address, primary.address):
+        capabilities = Capability.CLIENT_DEPRECATE_EOF
+        client = RawClient(address, "sharer", "a", capabilities, "app", attributes={})
+        client.query(sql)
+        if address == running.address:
+            eventually(lambda: running.metric(KEPT) == 1)
+        answers.append(client.query(question))
+        client.close()
+    assert answers[0] == answers[1]
+    assert running.metric(GIVEN_BACK) == 0
+
+
+def test_what_a_trigger_sets_stays(running: RunningProxy, primary: RealServer) -> None:
+    primary.query(
+        "CREATE TRIGGER app.sets BEFORE INSERT ON app.numbers FOR EACH ROW SET @seen = NEW.n"
+    )
+    try:
+        with Client(running, "sharer", "a") as client:
+            client.query("INSERT INTO app.numbers (n) VALUES (8)")
+            client.query("COMMIT")
+            eventually(lambda: running.metric(KEPT, reason="setting") == 1)
+            assert client.value("SELECT @seen") == b"8"
+    finally:
+        primary.query("DROP TRIGGER app.sets")
+
+
+def test_clients_that_take_turns_have_nothing_of_each_other(running: RunningProxy) -> None:
+    """All of them in one connection, one after the other."""
+    zones = [f"+0{number}:00" for number in range(4)]
+    clients = [Client(running, "sharer", "a") for _ in zones]
+    others = len(zones) - 1
+    rests(running, others)
+    for client, zone in zip(clients, zones, strict=True):
+        client.query(f"SET time_zone = '{zone}'")
+        rests(running, others)
+    for _ in range(3):
+        for client, zone in zip(clients, zones, strict=True):
+            assert client.value("SELECT @@time_zone") == zone.encode()
+            rests(running, others)
+    for client in clients:
+        client.quit()
+
+
+def test_the_clients_id_stays(running: RunningProxy) -> None:
+    with Client(running, "sharer", "a") as client:
+        away(running, client)
+        told = str(client.greeting.thread_id).encode()
+        assert client.rows("SELECT CONNECTION_ID(), @@pseudo_thread_id") == [[told, told]]
+
+
+def test_an_id_that_cannot_be_told_is_refused(running: RunningProxy) -> None:
+    with Client(running, "plain", "a") as client:
+        away(running, client)
+        assert error(client, "SELECT CONNECTION_ID()").code == 1235
+        assert client.value("SELECT 1") == b"1"
+
+
+def test_who_asks_for_the_id_keeps_it(running: RunningProxy) -> None:
+    with Client(running, "plain", "a") as client:
+        told = str(client.greeting.thread_id).encode()
+        assert client.value("SELECT CONNECTION_ID()") == told
+        eventually(lambda: running.metric(KEPT, reason="connection_id") == 1)
+        assert client.value("SELECT CONNECTION_ID()") == told
+
+
+@pytest.mark.parametrize("what", ["KILL", "KILL QUERY"])
+def test_a_session_that_is_away_can_be_killed(running: RunningProxy, what: str) -> None:
+    with Client(running, "sharer", "a") as client, Client(running, "plain", "a") as other:
+        away(running, client, others=1)
+        told = client.greeting.thread_id
+        assert error(other, f"{what} {told}").code == 1095  # of another account
+        with Client(running, "sharer", "a") as killer:
+            assert killer.query(f"{what} {told}")[-1][1][0] == 0
+        if what == "KILL":
+            with pytest.raises((ConnectionError, EOFError, AssertionError)):
+                client.value("SELECT 1")
+        else:
+            assert client.value("SELECT 1") == b"1"
+
+
+def test_a_kill_reaches_what_runs_on_a_borrowed_connection(running: RunningProxy) -> None:
+    with Client(running, "sharer", "a") as client, Client(running, "sharer", "a") as killer:
+        away(running, client, others=1)
+        answers: list[int] = []
+        thread = threading.Thread(
+            target=lambda: answers.append(len(client.query("SELECT SLEEP(60) FROM DUAL")))
+        )
+        before = running.metric(BORROWED)
+        thread.start()
+        eventually(lambda: running.metric(BORROWED) > before)
+        eventually(
+            lambda: (
+                killer.query(f"KILL QUERY {client.greeting.thread_id}") != []
+                and not thread.join(0.2)
+                and not thread.is_alive()
+            )
+        )
+    assert thread.is_alive() is False
+
+
+def test_nobody_else_gets_an_id_that_a_client_was_told(
+    running: RunningProxy, primary: RealServer
+) -> None:
+    with Client(running, "sharer", "a") as client:
+        away(running, client)
+        told = client.greeting.thread_id
+        count = "SELECT COUNT(*) FROM performance_schema.threads WHERE PROCESSLIST_ID = %s"
+        eventually(lambda: primary.value(count, told) == "0")
+
+
+def test_who_may_not_log_in_any_more_is_told_so(running: RunningProxy, primary: RealServer) -> None:
+    primary.query("CREATE USER leaver@'%' IDENTIFIED BY 'a'")
+    client = Client(running, "leaver", "a", database=None)
+    away(running, client)
+    primary.query("DROP USER leaver@'%'")
+    assert error(client, "SELECT 1").code == 1045
+    client.close()
+
+
+def test_a_schema_that_is_gone_runs_nothing(running: RunningProxy, primary: RealServer) -> None:
+    primary.query("CREATE DATABASE passing")
+    client = Client(running, "sharer", "a")
+    away(running, client, "USE passing")
+    primary.query("DROP DATABASE passing")
+    assert error(client, "CREATE TABLE here (a INT)").code == 1049
+    client.close()
+
+
+def test_other_default_values_end_the_session(running: RunningProxy, primary: RealServer) -> None:
+    client = Client(running, "sharer", "a")
+    away(running, client)
+    primary.query("SET GLOBAL foreign_key_checks = 0")
+    try:
+        found = error(client, "SELECT 1")
+    finally:
+        primary.query("SET GLOBAL foreign_key_checks = DEFAULT")
+    assert found.code == 1053
+    assert "default values" in found.message
+    client.close()
+
+
+def test_a_restart_ends_the_session_before_its_next_command(
+    running: RunningProxy, primary: RealServer
+) -> None:
+    client = Client(running, "sharer", "a")
+    away(running, client)
+    primary.restart()
+    sent = client.query("INSERT INTO app.numbers (n) VALUES (77)")[-1][1]
+    assert ErrPacket.parse(sent).code == 1053
+    assert primary.value("SELECT COUNT(*) FROM app.numbers WHERE n = 77") == "0"
+    client.close()
+
+
+def test_a_schema_is_chosen_while_there_is_no_connection(running: RunningProxy) -> None:
+    client = Client(running, "sharer", "a")
+    away(running, client)
+    assert client.command(Command.COM_PING, shape=SIMPLE)[-1][1][0] == 0
+    assert client.command(Command.COM_INIT_DB, b"elsewhere", SIMPLE)[-1][1][0] == 0
+    away(running, client)
+    assert client.value("SELECT DATABASE()") == b"elsewhere"
+    client.quit()
