@@ -25,7 +25,8 @@ _WORDS: Final = _words(
     collation_server default_collation_for_utf8mb4 end_markers_in_json
     internal_tmp_mem_storage_engine lc_messages lc_time_names
     show_gipk_in_create_table_and_information_schema sql_big_selects sql_buffer_result sql_mode
-    sql_notes sql_quote_show_create time_zone transaction_isolation windowing_use_high_precision"""
+    sql_notes sql_quote_show_create sql_safe_updates time_zone transaction_isolation
+    windowing_use_high_precision"""
 )
 
 CARRIED: Final = _NUMBERS | _WORDS
@@ -55,7 +56,7 @@ NOT_CARRIED: Final = _words(
     completion_type default_storage_engine default_table_encryption default_tmp_storage_engine
     explicit_defaults_for_timestamp foreign_key_checks gtid_next identity
     innodb_lock_wait_timeout innodb_strict_mode insert_id last_insert_id low_priority_updates
-    resource_group sql_safe_updates sql_generate_invisible_primary_key sql_require_primary_key
+    resource_group sql_generate_invisible_primary_key sql_require_primary_key
     sql_warnings transaction_read_only tx_read_only unique_checks updatable_views_with_limit
     xa_detach_on_prepare"""
 )
