@@ -21,6 +21,11 @@ it belongs to, whichever its record names: its connection, its user, its applica
 A "proof" record may have one field more, `lag` (`LAG`): what the monitor saw of a replica's lag by
 commit timestamps (`routing.servers.lag`). No reader needs it, and earlier ones pass over it.
 
+A "statement" record may have one field more, `snapshot_us` (`SNAPSHOT`): the read shares the
+snapshot of a READ ONLY transaction, and this is when that was asked for: the arrival of its first
+read. What a read owes, it owes by that moment. A reader that passes over the field judges later
+reads by their own arrival, which is too strict.
+
 A "gap" record tells of records that were not kept: `arrived_us` and `dispatched_us` are the first
 dropped one's arrival, `ended_us` is the last dropped one's end.
 
@@ -85,6 +90,9 @@ FIELDS: Final[tuple[tuple[str, type, bool], ...]] = (
     ("bytes", int, False),  # of the answer, as sent by the server
     ("rows", int, True),  # null where they were not counted
 )
+
+SNAPSHOT: Final[tuple[tuple[str, type, bool], ...]] = (("snapshot_us", int, True),)
+"""What a "statement" record has behind all others, or not at all."""
 
 LAG: Final[dict[str, tuple[tuple[str, type, bool], ...]]] = {
     "applied": (  # transactions since the look before, as far as seen
@@ -240,11 +248,13 @@ class RecordStream:
         bytes: int,
         rows: int | None,
         ordinal: int,
+        snapshot_us: int = 0,
     ) -> None:
         """Add one statement's record; never blocks, never fails.
 
         GTID sets are `GtidSet.text` (one line). Times are UTC microseconds, `wait_us` microseconds.
         `ordinal` counts the session's statements from 1, whether or not their records were kept.
+        `snapshot_us` is 0 for what shares no snapshot.
         """
         if self._bytes_in - self._bytes_out > self._max_pending_bytes:
             self._drop(arrived_us, ended_us)
@@ -271,6 +281,8 @@ class RecordStream:
             known = "true" if own_known else "false"
             gtids = f'"own_gtids":"{own_gtids}","own_known":{known},"observed":"{observed}"'
         counted = "null" if rows is None else str(rows)
+        if snapshot_us:
+            counted = f'{counted},"snapshot_us":{snapshot_us}'
         line = (
             f'{self._statement_head}{seq},"dropped":0,"ordinal":{ordinal},{session_fragment},'
             f'{statement_fragment},"arrived_us":{arrived},"dispatched_us":{dispatched},'

@@ -145,7 +145,7 @@ class Clocks:
         # What began before a step and ended behind it has times of both clocks.
         begun = {
             name: fn.when(fn.col(name) > own, fn.col(name) - before).otherwise(fn.col(name) - here)
-            for name in ("arrived_us", "dispatched_us")
+            for name in (*_BEGUN, "moment_us")
         }
         rest = {name: fn.col(name) - here for name in ("ended_us", "since_us")}
         return records.withColumns(begun | rest).select(NUMBERED.names)

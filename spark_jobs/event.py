@@ -53,6 +53,7 @@ class Event(NamedTuple):
     mark: int | None
     is_read: bool
     is_unnamed: bool
+    moment_us: int
 
     @property
     def answerer(self) -> tuple[object, ...] | None:

@@ -6,7 +6,7 @@ ask for no scope). Whatever a statement wrote or saw stands in every group that 
 
 In a connection the order is that of the records, and no clock is involved: it has one statement at
 a time. In all other groups a statement counts from its end on, and a read is judged by what had
-ended when it arrived.
+ended when it arrived; one that shares an earlier read's snapshot, when that arrived (`moment_us`).
 """
 
 from collections.abc import Collection
@@ -25,7 +25,7 @@ ORDER: Final = ("at", "turn", *RUN, "seq")
 
 _CONTEXT: Final = (
     *("required", "proof_set", "own_gtids", "named", "observed", "incarnation", "hole"),
-    *("unbacked", "reached", "mark", "is_read", "is_unnamed"),
+    *("unbacked", "reached", "mark", "is_read", "is_unnamed", "moment_us"),
 )
 """What a judgement needs beyond READ."""
 
@@ -133,14 +133,14 @@ def _order(clock_error_us: int) -> dict[str, Column]:
     """Columns of a place: its key, what is done there, and when."""
     kind, own, judged = fn.col("kind"), fn.col("kind") == "connection", fn.col("judged")
     bounded = fn.col("level") == "BOUNDED_STALENESS"
-    arrived = fn.col("arrived_us") - fn.when(bounded, fn.coalesce("bound_us", fn.lit(0))).otherwise(
-        0
-    )
+    bound = fn.when(bounded, fn.coalesce("bound_us", fn.lit(0))).otherwise(0)
     error = fn.when(fn.col("maybe"), -clock_error_us).when(kind == "cluster", clock_error_us)
     ended = fn.col("ended_us") + error.otherwise(0)
     return {
         "key": key(),
-        "at": fn.when(own, fn.col("seq")).when(judged, arrived).otherwise(ended),
+        "at": fn.when(own, fn.col("seq"))
+        .when(judged, fn.col("moment_us") - bound)
+        .otherwise(ended),
         "turn": fn.when(judged, 1).otherwise(0),
         "judges": judged | (own & fn.col("is_read") & (fn.col("owed_in") == "connection")),
         "learns": ~judged,

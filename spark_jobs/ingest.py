@@ -19,7 +19,7 @@ _FEW: Final = 500_000
 """Numbers with something to tell that are handed to everybody, rather than that all are sorted."""
 
 
-_TIMES: Final = ("arrived_us", "dispatched_us", "ended_us")
+_TIMES: Final = ("arrived_us", "dispatched_us", "ended_us", "snapshot_us")
 _TIME_ENDS_US: Final = 253_402_300_800_000_000
 """The year 10000, which no report can name."""
 

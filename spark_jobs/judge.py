@@ -88,6 +88,7 @@ class Judge:
         # What reads are held to, and what of it is older than the clocks' error: own, and all.
         self._young: deque[tuple[int, GtidSet, bool]] = deque()
         self._sure = {False: GtidSet(), True: GtidSet()}
+        self._moment: tuple[int, GtidSet] = (0, GtidSet())
         self._last_seen: tuple[str, object] = ("", None)
 
     def eval(self, row: Row) -> Iterator[tuple[object, ...]]:
@@ -120,12 +121,27 @@ class Judge:
     # What a read is owed
 
     def _owed(self, it: Event) -> GtidSet:
-        return self._in_terms(it, self._own if it.level in OWN_LEVELS else self._all)
+        if it.level in OWN_LEVELS:
+            return self._in_terms(it, self._own)
+        return self._in_terms(it, self._seen(it) if it.kind == "connection" else self._all)
+
+    def _seen(self, it: Event) -> GtidSet:
+        """What its connection had seen and written at the read's moment.
+
+        Behind the read that took a snapshot no other replica answers until it ends. In other groups
+        `at` is that moment.
+        """
+        if it.moment_us == it.arrived_us:
+            if it.role != "primary":
+                self._moment = it.moment_us, self._all.copy()
+        elif it.moment_us == self._moment[0]:
+            return self._moment[1]
+        return self._all
 
     def _in_terms(self, it: Event, owed: GtidSet) -> GtidSet:
         for term in self._terms(it)[len(self._begun) :]:
             # It asks for an older state, but of the primary that there is now.
-            if term.from_us < it.arrived_us:
+            if term.from_us < it.moment_us:
                 owed = owed.common(parse(term.executed))
         return owed
 
@@ -145,7 +161,7 @@ class Judge:
 
     def _keep(self, term: Term) -> None:
         executed = parse(term.executed)
-        for gtids in (self._own, self._all, self._maybe.owed):
+        for gtids in (self._own, self._all, self._maybe.owed, self._moment[1]):
             gtids.remove(gtids.minus(executed))
 
     # The verdict

@@ -55,6 +55,7 @@ def happened(
     events = [event for event in events if event[1] in which]
     return (
         records.where(reduce(or_, (where for where, *_ in events)))
+        .withColumn("arrived_us", fn.col("moment_us"))
         .withColumn("asked_us", sent + 2 * error_us)
         .withColumn("until_us", fn.greatest("since_us", "ended_us"))
         .withColumn("shown", fn.when(ok & (observed != ""), observed))

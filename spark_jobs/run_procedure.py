@@ -49,7 +49,7 @@ _Server = tuple[int, str, str | None, int | None]
 
 
 class Event(NamedTuple):
-    """What happened at `at_us`."""
+    """What happened at `at_us`; a read is owed what there was at `arrived_us`, its `moment_us`."""
 
     proxy: str
     worker: int

@@ -71,6 +71,7 @@ RECORD: Final = _table(
     ("observed", _TEXT, False),
     ("bytes", _LONG, False),
     ("rows", _LONG, True),
+    ("snapshot_us", _LONG, True),
 )
 
 RUN: Final = ("proxy", "worker", "run")
@@ -92,6 +93,7 @@ NUMBERED: Final = _table(
     ("named", _TEXT),
     ("whole", _TEXT),
     ("owed_in", _TEXT),
+    ("moment_us", _LONG),
 )
 """Records of the log, and what they and their numbers tell."""
 

@@ -22,6 +22,9 @@ def facts() -> dict[str, Column]:
     whole: a primary's whole ``gtid_executed``, if the record holds one.
 
     owed_in: see there.
+
+    moment_us: from when on it owes nothing more: its arrival, but of a read that shares an earlier
+    one's snapshot the arrival of that. Without the field (older logs) it is its own.
     """
     kind = fn.col("kind")
     own, observed = fn.col("own_gtids"), fn.col("observed")
@@ -40,6 +43,7 @@ def facts() -> dict[str, Column]:
             primary & statement & (observed != ""), observed
         ),
         "owed_in": owed_in(),
+        "moment_us": fn.coalesce("snapshot_us", "arrived_us"),
     }
 
 

@@ -170,7 +170,7 @@ def _events(
         )
         .select(
             *dict.fromkeys((*READ, "kind", "named", "observed", "whole")),
-            *("is_read", "is_unnamed", "owed_in", "cluster", "turned"),
+            *("is_read", "is_unnamed", "owed_in", "moment_us", "cluster", "turned"),
             promised.alias("promised"),
             observed.alias("seen"),
             # Texts that nobody looks at are not read.
@@ -311,7 +311,7 @@ def _doubts(
         records.where((fn.col("kind") == "statement") & (fn.col("hole") | fn.col("is_unnamed")))
         .select(
             *dict.fromkeys((*READ, "kind", "named", "observed", "whole", "hole")),
-            *("is_read", "is_unnamed", "owed_in"),
+            *("is_read", "is_unnamed", "owed_in", "moment_us"),
             clusters.column(history.clusters).alias("cluster"),
         )
         .join(bounds, [*RUN, "seq"], "left")

@@ -11,6 +11,7 @@ from routing.record import (
     LAG,
     NO_SERVER,
     RECORD_VERSION,
+    SNAPSHOT,
     RecordStream,
     lag_fragment,
     server_fragment,
@@ -101,6 +102,18 @@ def test_a_proof_may_tell_of_lag_in_a_field_of_its_own() -> None:
     assert found["applied"][0]["channel"] == 'a "channel"'
     assert found["applied"][0]["end_to_end_us"] == 250_000
     assert found["waits"][0]["waits_us"] == 900
+
+
+def test_a_statement_may_tell_when_its_snapshot_was_asked_for() -> None:
+    stream = RecordStream("edge", 2, "ab", NO_BOUND)
+    add(stream, snapshot_us=1_700_000_000_000_000)
+    add(stream, ordinal=2)
+    told, plain = records(stream)
+    ((name, kind, _),) = SNAPSHOT
+    assert type(found := told.pop(name)) is kind
+    assert found == 1_700_000_000_000_000
+    check_shape(told)
+    check_shape(plain)
 
 
 def test_no_news_of_lag_is_no_field() -> None:

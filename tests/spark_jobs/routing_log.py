@@ -54,6 +54,7 @@ NOTHING: dict[str, object] = {
     "observed": "",
     "bytes": 0,
     "rows": None,
+    "snapshot_us": None,
 }
 
 

@@ -820,6 +820,90 @@ def an_old_primary_that_answers_late(run: Plan) -> None:
     assert tide
 
 
+def _in_snapshot(run: Plan, level: str, scope: str, **fields: object) -> tuple[Record, Record]:
+    """A write, and two reads behind it of a snapshot that was asked for before it."""
+    rules: Record = {"level": level, "scope": scope, **fields}
+    run.probe("r1", f"{P}:1-5")
+    run.probe("primary", f"{P}:1-5")
+    begun = run.clock.now
+    first = run.known(7, "r1", f"{P}:1-5", snapshot_us=begun, **rules)
+    run.write(8, f"{P}:6")
+    run.probe("primary", f"{P}:1-6")
+    inside: Record = {"reason": "transaction", "snapshot_us": begun, **rules}
+    return first, run.known(7, "r1", f"{P}:1-5", **inside)
+
+
+def _a_snapshot_is_as_old_as_its_first_read(run: Plan, level: str, scope: str) -> None:
+    bound: Record = {"bound_us": 1} if level == "BOUNDED_STALENESS" else {}
+    first, later = _in_snapshot(run, level, scope, **bound)
+    found = Finding.KNOWN if level in ("STRONG", "BOUNDED_STALENESS") else Finding.NOTHING_WRITTEN
+    run.expect(first, OK, found)
+    run.expect(later, OK, found)
+
+
+@scenario
+def a_strong_snapshot(run: Plan) -> None:
+    _a_snapshot_is_as_old_as_its_first_read(run, "STRONG", "connection")
+
+
+@scenario
+def a_bounded_snapshot(run: Plan) -> None:
+    _a_snapshot_is_as_old_as_its_first_read(run, "BOUNDED_STALENESS", "connection")
+
+
+@scenario
+def a_user_s_snapshot(run: Plan) -> None:
+    _a_snapshot_is_as_old_as_its_first_read(run, "READ_OWN_WRITES", "user")
+
+
+@scenario
+def a_proxy_s_snapshot(run: Plan) -> None:
+    _a_snapshot_is_as_old_as_its_first_read(run, "READ_ALL_WRITES", "proxy")
+
+
+@scenario
+def a_snapshot_that_owes_what_was_written_before_it(run: Plan) -> None:
+    run.probe("r1", f"{P}:1-5")
+    write = run.write(8, f"{P}:6")
+    run.probe("primary", f"{P}:1-6")
+    rules: Record = {"level": "STRONG", "snapshot_us": run.clock.now}
+    run.probe("primary", f"{P}:1-6")
+    for reason in ("read", "transaction"):
+        read = run.known(7, "r1", f"{P}:1-5", reason=reason, **rules)
+        run.expect(read, VIOLATION, Finding.KNOWN_TOO_SMALL, f"{P}:6", [write])
+
+
+@scenario
+def a_snapshot_that_the_log_does_not_tell_of(run: Plan) -> None:
+    run.probe("r1", f"{P}:1-5")
+    first = run.known(7, "r1", f"{P}:1-5", scope="user")
+    write = run.write(8, f"{P}:6")
+    later = run.known(7, "r1", f"{P}:1-5", scope="user", reason="transaction")
+    run.expect(first, OK, Finding.NOTHING_WRITTEN)
+    run.expect(later, VIOLATION, Finding.KNOWN_TOO_SMALL, f"{P}:6", [write])
+
+
+@scenario
+def a_snapshot_beside_which_the_primary_was_read(run: Plan) -> None:
+    run.probe("r1", f"{P}:1-5")
+    begun = run.clock.now
+    rules: Record = {"level": "MONOTONIC_READS"}
+    run.expect(
+        run.waited(7, "r1", f"{P}:1-5", snapshot_us=begun, **rules), OK, Finding.NOTHING_WRITTEN
+    )
+    shown = run.read(7, "primary", "primary", observed=f"{P}:1-9", reason="session", **rules)
+    run.expect(shown, OK, Finding.PRIMARY)
+    run.expect(
+        run.known(7, "r1", f"{P}:1-5", snapshot_us=begun, reason="transaction", **rules),
+        OK,
+        Finding.NOTHING_WRITTEN,
+    )
+    run.statement(7, command="COM_QUERY", reason="transaction", **on("primary"),
+                  **{"class": "transaction"})  # fmt: skip
+    read = run.known(7, "r1", f"{P}:1-5", **rules)
+    run.expect(read, VIOLATION, Finding.KNOWN_TOO_SMALL, f"{P}:6-9", saw=[shown])
+
+
 PLANS = {name: Plan(name) for name in SCENARIOS}
 for name, plan in SCENARIOS.items():
     plan(PLANS[name])

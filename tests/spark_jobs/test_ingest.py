@@ -20,6 +20,7 @@ YEAR_10000_US = 253_402_300_800_000_000
 
 IMPOSSIBLE: tuple[dict[str, int], ...] = (
     {"arrived_us": -1},
+    {"snapshot_us": YEAR_10000_US},
     {"dispatched_us": YEAR_10000_US},
     {"ended_us": 2**63 - 1},
     {"wait_us": 2**63 - 1},
@@ -33,6 +34,7 @@ IMPOSSIBLE: tuple[dict[str, int], ...] = (
 
 POSSIBLE: tuple[dict[str, int | None], ...] = (
     {"arrived_us": 0, "dispatched_us": YEAR_10000_US - 1, "ended_us": 0},
+    {"snapshot_us": YEAR_10000_US - 1},
     # A clock that was set back.
     {"wait_us": -(2**48), "bound_us": None, "bytes": 2**48},
 )
@@ -53,12 +55,12 @@ def test_the_schema_is_the_writers() -> None:
     pytest.importorskip("pyspark")
     from pyspark.sql.types import BooleanType, LongType, StringType
 
-    from routing.record import FIELDS, RECORD_VERSION
+    from routing.record import FIELDS, RECORD_VERSION, SNAPSHOT
     from spark_jobs import schema
 
     types = {int: LongType(), str: StringType(), bool: BooleanType()}
     assert [(f.name, f.dataType, f.nullable) for f in schema.RECORD] == [
-        (name, types[kind], nullable) for name, kind, nullable in FIELDS
+        (name, types[kind], nullable) for name, kind, nullable in (*FIELDS, *SNAPSHOT)
     ]
     assert schema.RECORD_VERSION == RECORD_VERSION
 
@@ -95,7 +97,7 @@ def test_records_come_back_as_they_were_written(
     first = (1, 2, 3, None, replica, "read", "known", f"{P}:1-5", 4, "r2:1:wait_timeout", "ok")
     stream.statement(session, read, *first, 0, "", True, "", 2**40, None, 1)
     second = (1, 2, 3, "", NO_SERVER, "wait_timeout", "none", None, 4, "", "error")
-    stream.statement(session, read, *second, 1205, f"{P}:tag:1", False, "", 0, 17, 2)
+    stream.statement(session, read, *second, 1205, f"{P}:tag:1", False, "", 0, 17, 2, 5)
     stream.proof(replica, "probed", f"{P}:1-5", 8, 9)
     stream._drop(10, 11)
     stream.finish()
@@ -105,7 +107,8 @@ def test_records_come_back_as_they_were_written(
     path.write_text(text)
 
     rows = load(spark, tmp_path, scratch).orderBy("seq").collect()
-    written = [json.loads(line) for line in text.splitlines()]
+    written = [{"snapshot_us": None} | json.loads(line) for line in text.splitlines()]
+    assert [row.snapshot_us for row in rows] == [None, 5, None, None]
     assert [row.fault for row in rows] == [None] * 4
     assert [{name: row[name] for name in NOTHING} for row in rows] == written
     assert {row.file for row in rows} == {"date=2026-11-30/db-3-00ff-1.jsonl"}

@@ -26,6 +26,7 @@ def event(at: int, **fields: object) -> tuple[object, ...]:
     plain: dict[str, object] = dict.fromkeys(Event._fields)
     plain |= {"kind": "cluster", "cluster": "c", "proxy": "gate", "worker": 0, "run": "a1"}
     plain |= {"at": at, "seq": at, "arrived_us": at, "dispatched_us": at, "ended_us": at}
+    plain |= {"moment_us": fields.get("arrived_us", at)}
     plain |= {"session": 1, "ordinal": 0, "turn": 0, "judges": False, "learns": True}
     plain |= {"named": "", "own_gtids": "", "observed": "", "outcome": "ok", "is_unnamed": False}
     plain |= {"level": "STRONG", "scope": "connection", "is_read": False, "proof": ""}
@@ -53,6 +54,30 @@ def test_the_late_answer_of_an_old_primary_is_not_owed() -> None:
     judge = FailedOver()
     learn(judge, told(101, B, f"{A}:1-5", 100), told(130, A, f"{A}:1-9", 80))
     assert verdict(judge, 200, f"{A}:1-5") == ("ok", None)
+
+
+def test_what_a_snapshot_lacks_of_what_its_connection_saw_since_is_not_owed() -> None:
+    judge = Judge()
+    fields = {"level": "MONOTONIC_READS", "is_read": True, "kind": "connection", "session": 1}
+    shows = {"server": "r2", "server_uuid": UUID["r2"], "role": "replica", "proof": "waited"}
+    read: dict[str, object] = {**fields, **shows, "proof_set": f"{A}:1-5", "judges": True}
+
+    def seen(at: int, gtids: str) -> tuple[object, ...]:
+        its = {"role": "primary", "server": "p", "server_uuid": A, "proof": "primary"}
+        return event(at, observed=gtids, judges=True, **its, **fields)
+
+    def verdict_of(at: int, moment_us: int) -> tuple[object, object]:
+        ((*_, said, _, _, _, missing, _, _, _),) = judge.eval(
+            event(at, moment_us=moment_us, **read)  # type: ignore[arg-type]  # as a Row
+        )
+        return said, missing
+
+    learn(judge, seen(10, f"{A}:1-5"))
+    assert verdict_of(20, 20) == ("ok", None)
+    learn(judge, seen(30, f"{A}:1-9"))
+    assert verdict_of(40, 20) == ("ok", None)
+    assert verdict_of(50, 50) == ("violation", f"{A}:6-9")
+    assert verdict_of(60, 20) == ("violation", f"{A}:6-9")  # another read's moment, by now
 
 
 @pytest.mark.parametrize(("kind", "owed"), [(FailedOver, f"{A}:6-9"), (TurnedLate, None)])

@@ -121,6 +121,7 @@ def _facts(it: Record) -> Record:
         "named": own or (observed if it["may_write"] and primary else ""),
         "whole": whole,
         "owed_in": owed_in,
+        "moment_us": it["arrived_us"] if it.get("snapshot_us") is None else it["snapshot_us"],
     }
 
 
@@ -253,7 +254,7 @@ def _corrected(records: Sequence[Record], found: clocks.Clocks) -> list[Record]:
             own, here, before = _us(it, "ended_us"), now[place], now[max(0, place - 1)]
             times = {
                 name: _us(it, name) - (before if _us(it, name) > own else here)
-                for name in ("arrived_us", "dispatched_us")
+                for name in ("arrived_us", "dispatched_us", "moment_us")
             }
             rest = {name: _us(it, name) - here for name in ("ended_us", "since_us")}
             it = it | times | rest
@@ -476,7 +477,7 @@ def _places(it: Record, error_us: int) -> Iterator[Record]:
             yield cluster | {"at": ended - error_us, "maybe": True}
     if is_read and owed_in != "connection":
         bound_us = _us(it, "bound_us") if it["level"] == "BOUNDED_STALENESS" else 0
-        place = {"kind": owed_in, "key": keys[str(owed_in)], "at": _us(it, "arrived_us") - bound_us}
+        place = {"kind": owed_in, "key": keys[str(owed_in)], "at": _us(it, "moment_us") - bound_us}
         yield it | plain | place | {"turn": 1, "judges": True, "learns": False}
 
 
