@@ -8,7 +8,6 @@ from routing.consistency.rules import REMEMBERING, Rules
 from routing.consistency.scope import ScopeState
 from routing.servers.topology import Server, Topology
 from routing.session.session import Session
-from routing.session.snapshot import allows_snapshot
 from routing.sql.query import SERVER_SCHEMAS
 from routing.sql.statement import Statement, StatementClass, Touch
 
@@ -142,17 +141,22 @@ def _read(
     alone = remembers and rules.scope is _CONNECTION and probed is None
     snapshot = session.snapshot
     opens = snapshot is not None or (not session.autocommit and session.opens_read_only)
-    shares = opens and allows_snapshot(rules)
-    if snapshot is not None and snapshot.server is not None:
-        if not snapshot.is_replicas or not shares or session.unsure:
+    apart = session.reads_apart if snapshot is None else snapshot.apart
+    if snapshot is not None:
+        if snapshot.server is not None:
+            if not snapshot.is_replicas or not snapshot.gives(rules) or session.unsure:
+                return on_primary(topology, Reason.TRANSACTION)
+            if snapshot.stale or not guarded:
+                return Decision(snapshot.server, Reason.TRANSACTION, Proof.NONE)
+            return Decision(snapshot.server, Reason.TRANSACTION, Proof.KNOWN, snapshot.gtids)
+        if apart is not session.reads_apart or session.is_serializable:
+            # A transaction that begins elsewhere now would be of another isolation level.
             return on_primary(topology, Reason.TRANSACTION)
-        proof = Proof.KNOWN if guarded else Proof.NONE
-        return Decision(snapshot.server, Reason.TRANSACTION, proof, snapshot.gtids)
     if alone and own.unknown and own.term == topology.term:
         return on_primary(topology, Reason.UNKNOWN_REQUIRED)
     shaped = session.in_transaction or not session.autocommit or session.modes.waiting
-    shares = shares and rules is session.rules and not session.unsure
-    if shaped and not shares and not session.splits(rules):
+    begins = opens and (apart or rules is session.rules) and not session.unsure
+    if shaped and not begins and not session.splits(rules):
         return on_primary(topology, Reason.TRANSACTION)
     if session.pins.reasons:
         return on_primary(topology, Reason.PINNED)

@@ -246,10 +246,11 @@ class Aftermath:
         self._servers.status = status = stream.status
         if state.split is not None or status & _IN_TRANS_READONLY == _IN_TRANS:
             self._follow_split(command, trail, status)
+        opened = command.is_read and not trail.may_write and not state.in_transaction
         state.in_transaction = status & _IN_TRANS != 0
         state.unsure = False
         if state.snapshot is not None or status & _IN_TRANS_READONLY == _IN_TRANS_READONLY:
-            self._follow_snapshot(connection, command, trail, status)
+            self._follow_snapshot(connection, command, trail, status, opened=opened)
         if state.status_tells:
             state.autocommit = status & _AUTOCOMMIT != 0
         if state.modes.waiting and traits.began_transaction(command):
@@ -342,9 +343,18 @@ class Aftermath:
     # READ ONLY transactions
 
     def _follow_snapshot(
-        self, primary: ServerConnection, command: Command, trail: Trail, status: int
+        self,
+        primary: ServerConnection,
+        command: Command,
+        trail: Trail,
+        status: int,
+        *,
+        opened: bool,
     ) -> None:
-        """See whether a READ ONLY transaction has begun or ended, or reads from the primary."""
+        """See whether a READ ONLY transaction has begun or ended, or reads from the primary.
+
+        `opened`: none was open before, and all that the command does is read.
+        """
         state, metrics = self._state, self._shared.metrics
         statement = command.statement
         snapshot = state.snapshot
@@ -359,12 +369,17 @@ class Aftermath:
             return
         reads = reads_data(statement, trail.may_write, command.text)
         if snapshot is None:
-            state.snapshot = snapshot = Snapshot(autocommit=status & _AUTOCOMMIT != 0)
+            apart = state.reads_apart
+            state.snapshot = snapshot = Snapshot(autocommit=status & _AUTOCOMMIT != 0, apart=apart)
             text = command.text.upper()
             modes = state.modes
+            # What follows by COMMIT AND CHAIN has the isolation level of the one before.
+            changed = not opened and ended is not None and ended.apart is not apart
+            changed = changed and statement is not None and not statement.begins
             if (
-                reads
-                or not begins_anew(statement)
+                (reads and not (apart and opened))
+                or not (begins_anew(statement) or (apart and opened))
+                or changed
                 or modes.isolates
                 or state.is_serializable
                 or state.tracks_transactions
@@ -374,7 +389,7 @@ class Aftermath:
                 snapshot.taken_on(primary.server)
                 if ended is not None and ended.is_replicas and not begins_anew(statement):
                     metrics.snapshot_split()  # it may be the same transaction
-        elif snapshot.server is None and reads:
+        elif snapshot.server is None and reads and not snapshot.apart:
             snapshot.taken_on(primary.server)
         elif snapshot.is_replicas and reads:
             metrics.snapshot_split()

@@ -142,10 +142,19 @@ def before_read(
             data += preparation.choose_schema(replica, schema)
     snapshot = state.snapshot
     if snapshot is None and not state.autocommit and state.opens_read_only and command.is_read:
-        snapshot = state.snapshot = Snapshot(autocommit=False, implied=True)
+        snapshot = state.snapshot = Snapshot(
+            autocommit=False, implied=True, apart=state.reads_apart
+        )
     if snapshot is not None and replica.snapshot is not snapshot:
         data += preparation.begin_transaction(replica, snapshot)
-        snapshot.taken_on(replica.server, decision.proof_set or EMPTY)
+        if not snapshot.apart:
+            snapshot.taken_on(
+                *(replica.server, decision.proof_set or EMPTY, command.rules, trail.required),
+                command.arrived_us,
+                stale=decision.reason is Reason.WAIT_TIMEOUT,
+            )
+    if snapshot is not None and command.is_read:
+        trail.snapshot_us = snapshot.asked_us
     split = state.split
     if split is None and snapshot is None and command.is_read and state.opens_split:
         split = state.split = Split(autocommit=False, implied=True)
@@ -216,7 +225,7 @@ def older_than_seen(
     """Whether the primary may not show yet what a replica has shown, and the answer may tell.
 
     A replica can have applied what the primary has in its binlog, and not in its engine. Not inside
-    a transaction, which shows what there was when it began, unless its statements read apart; nor
+    a transaction, which shows what there was when it began, unless its reads go elsewhere; nor
     without GTIDs, since nothing can be waited for.
 
     Args:
@@ -227,7 +236,12 @@ def older_than_seen(
         now: monotonic, s.
     """
     rules = command.rules
-    if rules.level not in REMEMBERING or (status & 0x0001 and state.split is None):
+    if rules.level not in REMEMBERING:
+        return False
+    elsewhere = state.split is not None or (
+        state.snapshot is not None and state.snapshot.is_elsewhere
+    )
+    if status & 0x0001 and not elsewhere:
         return False
     primary = topology.primary
     if command.shape != RESULTS or not primary.gtids or not _may_show(command):

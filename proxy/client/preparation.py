@@ -165,7 +165,7 @@ def begin_implied(primary: ServerConnection, snapshot: Snapshot | Split | None) 
     """
     if snapshot is None or not snapshot.implied:
         return b""
-    if not isinstance(snapshot, Split) and not snapshot.is_replicas:
+    if not isinstance(snapshot, Split) and not snapshot.is_elsewhere:
         return b""
     snapshot.implied = False
     sql = START_READ_WRITE if isinstance(snapshot, Split) else START_READ_ONLY

@@ -667,6 +667,8 @@ class ClientSession:
         if isinstance(step, Pass) and read.note is not None and read.note.stale:
             trail.reason = Reason.WAIT_TIMEOUT
             trail.proof = Proof.NONE
+            if replica.snapshot is not None and replica.snapshot is self._state.snapshot:
+                self._state.snapshot.stale = True
         self._judged(replica, step)
 
     def _confirmed(self, replica: ServerConnection) -> None:
@@ -728,7 +730,7 @@ class ClientSession:
         if snapshot is not None and snapshot is replica.snapshot:
             # It was to be taken by this very read.
             snapshot.server = None
-            if snapshot.implied:
+            if snapshot.implied and not self._state.in_transaction:
                 self._state.snapshot = None
             preparation.end_transaction(replica)
         split = self._state.split
@@ -752,6 +754,7 @@ class ClientSession:
         trail.decision = decision
         trail.reason = reason = decision.reason
         trail.proof = decision.proof
+        trail.snapshot_us = 0
         if decision.server is self._shared.topology.primary:
             primary = servers.primary
             if primary is None and self.is_away:
@@ -764,6 +767,8 @@ class ClientSession:
             return
         replica = servers.replica(decision.server)
         inside = reason is _INSIDE
+        if inside and trail.proof is Proof.NONE and command.rules.level is not Level.BEST_EFFORT:
+            trail.reason = Reason.WAIT_TIMEOUT  # as its first read was given
         if inside:
             if replica is not None and replica.snapshot is not self._state.snapshot:
                 replica = None

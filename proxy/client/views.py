@@ -322,7 +322,9 @@ class Views:
         """Whether a question leaves the session as it is, and means what it is to mean."""
         state = self._state
         # Where statements have snapshots of their own, the question takes none from the next one.
-        alone = (state.autocommit and not state.in_transaction) or state.splits(state.rules)
+        alone = (state.autocommit and not state.in_transaction) or (
+            state.splits(state.rules) or (state.snapshot is not None and state.snapshot.apart)
+        )
         return (
             alone
             and not (state.modes.waiting or state.suspect)

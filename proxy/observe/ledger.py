@@ -281,6 +281,7 @@ class Account:
             trail.received,
             rows,
             self._ordinal,
+            trail.snapshot_us,
         )
 
     def _session(self, rules: Rules | None) -> str:

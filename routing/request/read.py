@@ -76,6 +76,7 @@ from routing.request.step import (
 from routing.servers.topology import Server, Topology
 from routing.servers.waits import Wait, Waits
 from routing.session.session import Session
+from routing.session.snapshot import Snapshot
 from routing.sql.statement import Statement, StatementClass
 
 # Members of enums, looked up once.
@@ -218,6 +219,11 @@ class Read:
             scope.told_lost()
             if self._on_lost_writes is LostPolicy.ERROR:
                 return self._refuse(refusal.lost_writes(scope.lost))
+        snapshot = session.snapshot
+        if snapshot is not None and snapshot.is_replicas:
+            return self._send_inside(
+                snapshot, choose(session, statement, topology, now, rules), now
+            )
         self.required = required = required_by(scope, rules, topology, now, probed)
         decision = choose(session, statement, topology, now, rules, probed, False, scope, required)
         if decision.proof is _PROBED:
@@ -255,6 +261,13 @@ class Read:
         self._reached = False
         self.stage = SENT
         return Send(decision)
+
+    def _send_inside(self, snapshot: Snapshot, decision: Decision, now: float) -> Send:
+        """A later read of a READ ONLY transaction: it owes what the first one did."""
+        self.required = snapshot.required
+        if snapshot.stale and decision.server is snapshot.server:
+            self._noted().stale = True
+        return self._send(decision, now)
 
     def _refuse(self, step: Refuse) -> Refuse:
         self.stage = DONE

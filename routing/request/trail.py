@@ -31,6 +31,7 @@ class Trail:
         told: system variables of which trackers told the value.
         state_changed: a tracker said that the session's state changed.
         blank: an OK packet said so, and nothing of what.
+        snapshot_us: when the snapshot was asked for that it shares with others, UTC us; else 0.
         unlogged: it may have written what no GTID stands for.
     """
 
@@ -54,6 +55,7 @@ class Trail:
         self.told = _NOTHING
         self.state_changed = False
         self.blank = False
+        self.snapshot_us = 0
         self.unlogged = False
 
     def forget_changes(self) -> None:

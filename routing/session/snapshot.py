@@ -6,12 +6,18 @@ transaction is begun there, too, right before that read, and all that follow sha
 Without autocommit the first read itself begins the transaction (`implied`): on the replica, and on
 the primary as soon as that is sent anything. What only the primary can answer is answered there,
 from a snapshot of the primary's own.
+
+What its first read has to see, by level and scope, the snapshot has. Those behind it belong to it,
+as on a single server: nothing newer is required of them.
+
+At READ COMMITTED and READ UNCOMMITTED each statement has a snapshot of its own: there each read
+goes its own way (`apart`), as in a `Split`.
 """
 
 from typing import Final
 
 from protocol.gtid import EMPTY, GtidSet
-from routing.consistency.decision import Level, Scope
+from routing.consistency.decision import Level
 from routing.consistency.rules import Rules
 from routing.servers.topology import Role, Server
 from routing.sql.statement import Statement, StatementClass, Touch
@@ -25,35 +31,64 @@ class Snapshot:
     Attributes:
         autocommit: the session's as it began: the replica is to have the same.
         implied: the client did not begin it, and the primary has not heard of it yet.
-        server: who has it; None before the first read.
+        apart: there is none: each of its statements has its own.
+        server: who has it; None before the first read, and where its reads go apart.
         gtids: of a replica: what it was proved to have when the snapshot was taken.
+        rules: what its first read asked for; None if nobody knows.
+        required: what that had to see; None if unknown.
+        asked_us: when that arrived, UTC µs.
+        stale: it is not what that had to see, and was given openly.
     """
 
-    def __init__(self, *, autocommit: bool = True, implied: bool = False) -> None:
+    def __init__(
+        self, *, autocommit: bool = True, implied: bool = False, apart: bool = False
+    ) -> None:
         self.autocommit = autocommit
         self.implied = implied
+        self.apart = apart
         self.server: Server | None = None
         self.gtids: GtidSet = EMPTY
+        self.rules: Rules | None = None
+        self.required: GtidSet | None = EMPTY
+        self.asked_us = 0
+        self.stale = False
 
-    def taken_on(self, server: Server, gtids: GtidSet = EMPTY) -> None:
-        """The transaction's first read goes there."""
+    def taken_on(
+        self,
+        server: Server,
+        gtids: GtidSet = EMPTY,
+        rules: Rules | None = None,
+        required: GtidSet | None = EMPTY,
+        asked_us: int = 0,
+        *,
+        stale: bool = False,
+    ) -> None:
+        """The transaction's first read goes there; see the attributes."""
         self.server = server
         self.gtids = gtids
+        self.rules = rules
+        self.required = required
+        self.asked_us = asked_us
+        self.stale = stale
 
     @property
     def is_replicas(self) -> bool:
         """Whether a replica has it."""
         return self.server is not None and self.server.role is not Role.PRIMARY
 
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether replicas answer its reads, so that the primary may show less than they did."""
+        return self.is_replicas or (self.apart and self.server is None)
 
-def allows_snapshot(rules: Rules) -> bool:
-    """Whether a transaction's later reads need see no more than its first, by these rules.
-
-    In other scopes and at other levels other sessions' writes, and time, ask for more.
-    """
-    if rules.level is Level.BEST_EFFORT:
-        return True
-    return rules.level is Level.READ_OWN_WRITES and rules.scope is Scope.CONNECTION
+    def gives(self, rules: Rules) -> bool:
+        """Whether a later read under these rules is given what it asks for, as of the first."""
+        its = self.rules
+        if its is None or its is rules or rules.level is Level.BEST_EFFORT:
+            return True
+        return (its.level, its.scope, its.application, its.staleness) == (
+            *(rules.level, rules.scope, rules.application, rules.staleness),
+        )
 
 
 def ends_transaction(statement: Statement | None, may_write: bool, still_open: bool) -> bool:

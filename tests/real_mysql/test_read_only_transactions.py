@@ -362,3 +362,75 @@ def test_a_pooled_session_begins_anew(numbers: Cluster, proxy: StartProxy) -> No
         cursor.execute("INSERT INTO numbers VALUES (2)")
         cursor.execute(COUNT)
         assert cursor.fetchone() == (2,)
+
+
+STRICT = ["MONOTONIC_READS", "READ_ALL_WRITES", "STRONG", "BOUNDED_STALENESS(1ms)"]
+WIDE = ["user", "application", "proxy"]
+RULES = [("READ_OWN_WRITES", scope) for scope in WIDE] + [
+    (level, scope) for level in STRICT for scope in ("connection", *WIDE)
+]
+
+
+def follow(client: Connection[Cursor], level: str, scope: str) -> None:
+    """Let a session read by these rules."""
+    client.query("SET tidegate_application = 'shop'")
+    client.query(f"SET tidegate_consistency = '{level}', tidegate_scope = '{scope}'")
+
+
+def test_at_every_level_and_scope_the_first_read_is_owed_what_there_was(
+    numbers: Cluster, proxy: StartProxy
+) -> None:
+    running = proxy(wait_budget="5s")
+    inside = 0
+    for written, (level, scope) in enumerate(RULES, 1):
+        with running.connect() as client, running.connect() as other:
+            follow(client, level, scope)
+            follow(other, level, scope)
+            other.query("INSERT INTO numbers VALUES (1000)")
+            client.query("START TRANSACTION READ ONLY")
+            seen = value(client, COUNT)
+            replica = served(client)
+            if scope != "connection" or level in ("STRONG", "BOUNDED_STALENESS(1ms)"):
+                assert seen == 1 + written, (level, scope)
+            other.query("UPDATE numbers SET n = n + 1")
+            numbers.wait_caught_up()
+            for _ in range(2):
+                assert value(client, COUNT) == seen, (level, scope)
+                assert served(client) == replica
+                assert value(client, "SELECT MIN(n) FROM numbers") == written
+            inside += replica != numbers.primary.address
+            client.query("COMMIT")
+            assert value(client, "SELECT MIN(n) FROM numbers") == written + 1, (level, scope)
+    assert inside >= len(RULES) - 4, "of the first reads hardly any leaves the replicas"
+    assert running.metric("tidegate_snapshots_split_total") == 0
+
+
+def test_at_read_committed_each_read_is_one_by_itself(numbers: Cluster, proxy: StartProxy) -> None:
+    running = proxy(wait_budget="5s")
+    for begin in (["START TRANSACTION READ ONLY"], BEGINNINGS["as JDBC does"]):
+        before = int(str(numbers.primary.value("SELECT COUNT(*) FROM app.numbers")))
+        with running.connect() as client, running.connect() as other:
+            client.query("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
+            follow(client, "STRONG", "user")
+            for sql in begin:
+                client.query(sql)
+            for count in range(before + 1, before + 4):
+                other.query("INSERT INTO numbers VALUES (2)")
+                assert value(client, COUNT) == count
+                assert served(client) != numbers.primary.address
+            client.query("DO 1")
+            assert client.server_status & 0x2001 == 0x2001
+            assert value(client, "SELECT n FROM numbers WHERE n = 2 LIMIT 1 FOR SHARE") == 2
+            assert served(client) == numbers.primary.address
+            other.query("INSERT INTO numbers VALUES (2)")
+            assert value(client, COUNT) == before + 4
+            assert served(client) != numbers.primary.address
+            with pytest.raises(MySQLError) as failed:
+                client.query("DELETE FROM numbers")
+            assert failed.value.args[0] == 1792
+            # The level is the next transaction's: reads of this one stay with the primary.
+            client.query("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            other.query("INSERT INTO numbers VALUES (2)")
+            assert value(client, COUNT) == before + 5
+            assert served(client) == numbers.primary.address
+            client.query("COMMIT")

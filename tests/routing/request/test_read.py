@@ -450,6 +450,30 @@ def test_a_transactions_snapshot_is_nowhere_else() -> None:
     assert play.read.bound
 
 
+@pytest.mark.parametrize("level", Level)
+def test_later_reads_of_a_snapshot_ask_for_nothing(level: Level) -> None:
+    proof = "none" if level is Level.BEST_EFFORT else "known"
+    play = World(level=level).play(f"""
+        -- snapshot(r1)
+        -- unknown()
+        -- behind(r1)
+        >> begin()
+        << Send(r1, transaction, {proof})
+        >> ended()
+    """)
+    assert play.read.required == EMPTY
+
+
+@pytest.mark.parametrize("level", Level)
+def test_of_a_snapshot_that_is_stale_later_reads_are_counted_so(level: Level) -> None:
+    counted = "" if level is Level.BEST_EFFORT else "; stale"
+    World(level=level).play(f"""
+        -- snapshot(r1, stale)
+        >> begin()
+        << Send(r1, transaction, none){counted}
+    """)
+
+
 def test_a_cursor_is_nowhere_else() -> None:
     World().play("""
         >> bind(cursor)

@@ -181,10 +181,10 @@ class Play:
         found = self._server(server)
         self.session.showed(found, found.epoch)
 
-    def _snapshot(self, server: str) -> None:
-        """The session's READ ONLY transaction reads there."""
+    def _snapshot(self, server: str, state: str = "") -> None:
+        """The session's READ ONLY transaction reads there, perhaps a "stale" state."""
         self.session.snapshot = Snapshot(autocommit=True)
-        self.session.snapshot.taken_on(self._server(server))
+        self.session.snapshot.taken_on(self._server(server), stale=state == "stale")
         self.session.in_transaction = True
 
     def _asks_previous(self, server: str) -> None:

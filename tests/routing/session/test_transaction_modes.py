@@ -1,13 +1,17 @@
 """The access mode of the next transaction."""
 
+from dataclasses import replace
+
 import pytest
 
 from protocol.gtid import EMPTY
-from routing.consistency.decision import Level, Reason
+from routing.consistency.decision import Level, Proof, Reason, Scope, TimeoutPolicy
+from routing.consistency.rules import Rules
+from routing.policy import choose
 from routing.session.session import Session
 from routing.session.snapshot import Snapshot
 from routing.session.transaction_modes import TransactionModes, is_on
-from tests.routing.test_policy import U, choose_read, session_at, topology_of
+from tests.routing.test_policy import READ, U, choose_read, session_at, topology_of
 
 
 def test_the_session_s_counts_until_something_else_is_said_for_the_next() -> None:
@@ -41,8 +45,13 @@ def test_an_unknown_value_is_off() -> None:
     ]
 
 
-def without_autocommit(level: Level = Level.READ_OWN_WRITES) -> Session:
+def rules_at(level: Level, scope: Scope = Scope.CONNECTION) -> Rules:
+    return Rules(level, scope, 0.25, TimeoutPolicy.PRIMARY)
+
+
+def without_autocommit(level: Level = Level.READ_OWN_WRITES, rules: Rules | None = None) -> Session:
     session = session_at(level)
+    session.rules = rules or session.rules
     session.autocommit = False
     session.modes.read_only = True
     return session
@@ -50,10 +59,63 @@ def without_autocommit(level: Level = Level.READ_OWN_WRITES) -> Session:
 
 def test_the_first_read_of_a_read_only_transaction_goes_to_a_replica() -> None:
     topology = topology_of(f"{U}:1-1000")
-    for level in (Level.READ_OWN_WRITES, Level.BEST_EFFORT):
-        assert choose_read(without_autocommit(level), topology).server is not topology.primary
-    for level in (Level.STRONG, Level.MONOTONIC_READS, Level.READ_ALL_WRITES):
-        assert choose_read(without_autocommit(level), topology).reason is Reason.TRANSACTION
+    for level in Level:
+        chosen = choose_read(without_autocommit(level), topology)
+        asks = level in (Level.STRONG, Level.BOUNDED_STALENESS)
+        assert chosen.reason is (Reason.PROBE if asks else Reason.READ), level
+    for scope in (Scope.USER, Scope.PROXY):
+        rules = rules_at(Level.READ_OWN_WRITES, scope)
+        assert choose_read(without_autocommit(rules=rules), topology).reason is Reason.PROBE
+
+
+def test_a_snapshot_gives_what_its_first_read_asked_for() -> None:
+    topology = topology_of(f"{U}:1-1000")
+    replica = topology.replicas[0]
+    for level in Level:
+        rules = rules_at(level)
+        session = without_autocommit(rules=rules)
+        session.snapshot = Snapshot(autocommit=False, implied=True)
+        session.snapshot.taken_on(replica, EMPTY, rules)
+        session.in_transaction = True
+        chosen = choose_read(session, topology)
+        assert (chosen.server, chosen.reason) == (replica, Reason.TRANSACTION)
+        assert chosen.proof is (Proof.NONE if level is Level.BEST_EFFORT else Proof.KNOWN)
+        session.snapshot.stale = True
+        assert choose_read(session, topology).proof is Proof.NONE
+        session.rules = replace(rules, wait_budget=9.0)
+        assert choose_read(session, topology).server is replica
+        session.rules = replace(rules, scope=Scope.PROXY)
+        best = level is Level.BEST_EFFORT
+        assert (choose_read(session, topology).server is replica) is best
+
+
+def test_where_each_statement_has_a_snapshot_each_read_goes_its_own_way() -> None:
+    topology = topology_of(f"{U}:1-1000")
+    session = session_at()
+    session.snapshot = Snapshot(apart=True)
+    session.in_transaction = True
+    session.set_variable("transaction_isolation", "'READ-COMMITTED'")
+    assert choose_read(session, topology).reason is Reason.READ
+    strong = rules_at(Level.STRONG)  # also by a directive of its own
+    chosen = choose(session, READ, topology, 0.0, strong)
+    assert chosen.reason is Reason.PROBE
+    session.snapshot.taken_on(topology.primary)
+    assert choose_read(session, topology).reason is Reason.TRANSACTION
+
+
+@pytest.mark.parametrize("apart", [True, False])
+@pytest.mark.parametrize("isolation", ["REPEATABLE-READ", "READ-COMMITTED", "SERIALIZABLE"])
+def test_an_isolation_level_that_came_later_is_not_the_transaction_s(
+    isolation: str, *, apart: bool
+) -> None:
+    topology = topology_of(f"{U}:1-1000")
+    session = session_at()
+    session.snapshot = Snapshot(apart=apart)
+    session.in_transaction = True
+    session.set_variable("transaction_isolation", f"'{isolation}'")
+    its_own = isolation == ("READ-COMMITTED" if apart else "REPEATABLE-READ")
+    chosen = choose_read(session, topology)
+    assert chosen.reason is (Reason.READ if its_own else Reason.TRANSACTION)
 
 
 @pytest.mark.parametrize("state", ["in_transaction", "suspect", "tracks_transactions"])

@@ -1,0 +1,140 @@
+"""READ ONLY transactions: one replica's snapshot for each, at every level and in every scope.
+
+The mocker has no snapshots of its own; what it has is where reads went, and what was asked before.
+"""
+
+import pytest
+
+from tests.faults.client import Client
+from tests.faults.stage import Stage, asked
+from tests.faults.table import LEVELS, apply, count, does, table
+
+START = "START TRANSACTION READ ONLY"
+COMMITTED = "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"
+SCOPES = ["connection", "user", "application", "proxy"]
+
+
+async def begun(on: Stage, level: str, scope: str = "connection", *settings: str) -> Client:
+    """A client with a READ ONLY transaction open."""
+    client = await on.session()
+    key = ["SET tidegate_application = 'a'"] if scope == "application" else []
+    rules = f"SET tidegate_consistency = '{level}', tidegate_scope = '{scope}'"
+    for sql in (*settings, *key, rules, START):
+        await does(client, sql)
+    return client
+
+
+def waits(on: Stage) -> int:
+    """WAITs that replicas were sent."""
+    return sum("WAIT_FOR" in sql for replica in on.cluster.replicas for sql in asked(replica))
+
+
+@pytest.mark.parametrize("scope", SCOPES)
+@pytest.mark.parametrize("level", LEVELS)
+async def test_later_reads_owe_nothing_newer_than_the_first(level: str, scope: str) -> None:
+    async with table() as on:
+        door = await on.session()
+        apply(on, True)
+        await does(door, "INSERT INTO t VALUES (1)")
+        await on.caught_up()
+        client = await begun(on, level, scope)
+        assert await count(client) == 1
+        assert on.statements("replica", "read") == 1
+        before = waits(on)
+        apply(on, False)
+        await does(door, "INSERT INTO t VALUES (2)")
+        for _ in range(2):
+            assert await count(client) == 1  # of the snapshot
+        assert on.statements("replica", "transaction") == 2
+        assert waits(on) == before
+        await does(client, "COMMIT")
+        stale = level == "BEST_EFFORT" or level.startswith("BOUNDED")
+        stale = stale or (level == "READ_OWN_WRITES" and scope == "connection")
+        if not stale and level == "STRONG":
+            assert await count(client) == 2  # on the primary: the replicas are too late
+
+
+@pytest.mark.parametrize("scope", ["user", "application", "proxy"])
+@pytest.mark.parametrize("level", ["READ_OWN_WRITES", "MONOTONIC_READS", "READ_ALL_WRITES"])
+async def test_the_first_read_owes_what_its_scope_has_written(level: str, scope: str) -> None:
+    async with table() as on:
+        other = await on.session()
+        await does(other, "SET tidegate_application = 'a'")
+        client = await begun(on, level, scope)
+        await does(other, "INSERT INTO t VALUES (1)")
+        assert await count(client) == 1  # no replica has it in time
+        assert on.statements("primary", "wait_timeout") == 1
+        apply(on, True)
+        await on.caught_up()
+        await does(client, "COMMIT")
+
+
+async def test_a_strong_one_asks_the_primary_once() -> None:
+    async with table() as on:
+        apply(on, True)
+        client = await begun(on, "STRONG")
+        assert await count(client) == 0
+        probes = on.count("tidegate_probes_total")
+        for _ in range(3):
+            assert await count(client) == 0
+        assert on.count("tidegate_probes_total") == probes > 0
+
+
+@pytest.mark.parametrize("level", ["STRONG", "READ_OWN_WRITES", "MONOTONIC_READS"])
+async def test_at_read_committed_each_read_owes_what_there_is(level: str) -> None:
+    async with table() as on:
+        apply(on, True)
+        door = await on.session()
+        client = await begun(on, level, "user", COMMITTED)
+        for number in range(1, 4):
+            await does(door, "INSERT INTO t VALUES (1)")
+            assert await count(client) == number
+        assert on.statements("replica", "read") == 3
+        assert on.statements("replica", "transaction") == 0
+        apply(on, False)
+        await does(door, "INSERT INTO t VALUES (1)")
+        found = await client.query("SELECT COUNT(*) FROM t")  # late: the primary has it
+        assert found.value == b"4"
+        assert int.from_bytes(found.packets[-1][3:5], "little") & 0x2001 == 0x2001
+        assert on.count("tidegate_snapshots_split_total") == 0
+
+
+async def test_at_read_committed_without_autocommit_the_primary_hears_of_it_late() -> None:
+    async with table() as on:
+        apply(on, True)
+        client = await on.session()
+        for sql in (COMMITTED, "SET SESSION TRANSACTION READ ONLY", "SET autocommit=0"):
+            await does(client, sql)
+        primary = on.cluster.primary
+        for _ in range(2):
+            assert await count(client) == 0
+        assert on.statements("replica", "read") == 2
+        assert START not in asked(primary)
+        assert (await client.query("INSERT INTO t VALUES (1)")).error.code == 1792
+        assert asked(primary).count(START) == 1
+        assert await count(client) == 0
+        assert on.statements("replica", "read") == 3
+        await does(client, "COMMIT")
+
+
+async def test_what_was_given_as_stale_stays_that() -> None:
+    async with table() as on:
+        client = await on.session()
+        await does(client, "SET tidegate_on_timeout = 'stale'")
+        await does(client, "INSERT INTO t VALUES (1)")
+        await does(client, START)
+        for number in range(1, 4):
+            assert await count(client) == 0
+            assert on.statements("replica", "wait_timeout") == number
+        assert on.count("tidegate_stale_reads_total") == 3
+
+
+async def test_another_level_is_not_the_snapshot_s() -> None:
+    async with table() as on:
+        client = await begun(on, "BEST_EFFORT")
+        assert await count(client) == 0
+        await does(client, "SET tidegate_consistency = 'STRONG'")
+        assert await count(client) == 0
+        assert on.statements("primary", "transaction") >= 1
+        assert await count(client, "/* tidegate consistency=BEST_EFFORT */") == 0
+        assert on.statements("replica", "transaction") == 1
