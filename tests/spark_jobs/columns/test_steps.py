@@ -55,6 +55,9 @@ def test_what_is_left_for_the_judge_of_steps(spark: "SparkSession", tmp_path: Pa
     it.strict(left=False)  # asked at the moment at which it arrived
     run.probe("primary", f"{P}:1-6")
     it.strict(left=True, ago=-1)  # asked before
+    # But not before the snapshot that it shares was asked for.
+    asked_us = next(r["dispatched_us"] for r in reversed(run.records) if r["kind"] == "proof")
+    it.strict(left=False, ago=-1, snapshot_us=asked_us)
     run.probe("primary", f"{P}:1-21")
     it.strict(left=True)  # the proof lacks what was told
     run.probe("primary", f"{P}:1-20")
