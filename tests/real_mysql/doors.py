@@ -123,6 +123,18 @@ class ThroughTidegate:
             hang_up(connection)
 
 
+class InSnapshots(ThroughTidegate):
+    """Each read is the first of a READ ONLY transaction; those behind it find what it found."""
+
+    def read(self, sql: str) -> int:
+        execute(self._reader, "START TRANSACTION READ ONLY")
+        first = select(self._reader, sql)
+        later = [select(self._reader, sql) for _ in range(2)]
+        execute(self._reader, "COMMIT")
+        assert later == [first] * 2
+        return first
+
+
 class WithoutTidegate:
     """Writes at the primary, and reads at the replicas in turn."""
 

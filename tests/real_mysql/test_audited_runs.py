@@ -18,7 +18,7 @@ from spark_jobs.verdict import Lapse, Verdict
 from tests.real_mysql.cluster import Cluster
 from tests.real_mysql.conftest import StartProxy
 from tests.real_mysql.disturbances import INTERRUPTED, KILLED, ONE_LATE, PROMOTED, Disturbance
-from tests.real_mysql.doors import ThroughTidegate, clients, execute, select
+from tests.real_mysql.doors import InSnapshots, ThroughTidegate, clients, execute, select
 from tests.real_mysql.running_proxy import RunningProxy
 from tests.real_mysql.workload import Workload
 from tests.spark_jobs.without_spark import Audited, audit
@@ -51,13 +51,17 @@ def audited(running: RunningProxy) -> Audited:
 
 
 def run(
-    cluster: Cluster, running: RunningProxy, disturbance: Disturbance, other_doors: int = 2
-) -> None:
+    cluster: Cluster,
+    running: RunningProxy,
+    disturbance: Disturbance,
+    other_doors: int = 2,
+    door: type[ThroughTidegate] = ThroughTidegate,
+) -> Audited:
     """Let clients of all promises in all scopes work; they and the audit find nothing."""
     with disturbance.before(cluster):
         workload = Workload(cluster, clients(PROMISES, list(Scope)), other_doors=other_doors)
         seen = workload.run(
-            lambda client, name: ThroughTidegate(running, client, name), READS, disturbance.during
+            lambda client, name: door(running, client, name), READS, disturbance.during
         )
         found = audited(running)
     assert not check(seen.history)
@@ -67,6 +71,7 @@ def run(
     assert not found.lapses
     assert not found.lost
     assert sum(it.finding in ("known", "waited") for it in found.reads.values()) > READS / 10
+    return found
 
 
 @pytest.mark.parametrize("workers", [None, "2"])
@@ -77,6 +82,17 @@ def test_what_clients_find_clean_is_clean(
     cluster: Cluster, proxy: StartProxy, disturbance: Disturbance, workers: str | None
 ) -> None:
     run(cluster, proxy(workers=workers), disturbance)
+
+
+@pytest.mark.parametrize("workers", [None, "2"])
+@pytest.mark.parametrize("disturbance", [ONE_LATE, INTERRUPTED], ids=["late", "interrupted"])
+def test_snapshots_are_clean(
+    cluster: Cluster, proxy: StartProxy, disturbance: Disturbance, workers: str | None
+) -> None:
+    running = proxy(workers=workers)
+    run(cluster, running, disturbance, door=InSnapshots)
+    inside = [it for it in running.log() if it.get("snapshot_us") not in (None, it["arrived_us"])]
+    assert len(inside) > READS / 2
 
 
 @pytest.mark.parametrize("workers", [None, "2"])

@@ -226,7 +226,9 @@ def _events(records: list[Record], error_us: int) -> Iterator[Event]:
     for it in newest.values():
         ended = _us(it, "ended_us")
         yield _event(it, LOST, ended, "")._replace(until_us=ended + TAIL_US)
-    for it in records:
+    for record in records:
+        moment = record.get("moment_us") or record.get("snapshot_us") or record["arrived_us"]
+        it = record | {"arrived_us": moment}
         if it.get("missing"):
             yield _event(it, LOST, _us(it, "since_us"), "")
         sent, ended = _us(it, "dispatched_us"), _us(it, "ended_us")
