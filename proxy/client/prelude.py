@@ -149,7 +149,10 @@ def before_read(
         data += preparation.begin_transaction(replica, snapshot)
         if not snapshot.apart:
             snapshot.taken_on(
-                *(replica.server, decision.proof_set or EMPTY, command.rules, trail.required),
+                replica.server,
+                decision.proof_set or EMPTY,
+                command.rules,
+                trail.required,
                 command.arrived_us,
                 stale=decision.reason is Reason.WAIT_TIMEOUT,
             )

@@ -86,9 +86,8 @@ class Snapshot:
         its = self.rules
         if its is None or its is rules or rules.level is Level.BEST_EFFORT:
             return True
-        return (its.level, its.scope, its.application, its.staleness) == (
-            *(rules.level, rules.scope, rules.application, rules.staleness),
-        )
+        same_level = its.level is rules.level and its.staleness == rules.staleness
+        return same_level and its.scope is rules.scope and its.application == rules.application
 
 
 def ends_transaction(statement: Statement | None, may_write: bool, still_open: bool) -> bool:

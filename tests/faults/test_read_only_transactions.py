@@ -6,6 +6,7 @@ The mocker has no snapshots of its own; what it has is where reads went, and wha
 import pytest
 
 from tests.faults.client import Client
+from tests.faults.peers import err
 from tests.faults.stage import Stage, asked
 from tests.faults.table import LEVELS, apply, count, does, table
 
@@ -138,3 +139,81 @@ async def test_another_level_is_not_the_snapshot_s() -> None:
         assert on.statements("primary", "transaction") >= 1
         assert await count(client, "/* tidegate consistency=BEST_EFFORT */") == 0
         assert on.statements("replica", "transaction") == 1
+
+
+@pytest.mark.parametrize(
+    "begin",
+    [
+        [START],
+        ["SET SESSION TRANSACTION READ ONLY", "SET autocommit=0"],
+    ],
+)
+@pytest.mark.parametrize("settings", [[], [COMMITTED]])
+@pytest.mark.parametrize("left", ["replica_refused", "replica_lost"])
+async def test_a_replica_that_refuses_or_is_lost_before_it_showed_anything(
+    begin: list[str], settings: list[str], left: str
+) -> None:
+    async with table() as on:
+        client = await on.session()
+        for sql in (*settings, *begin):
+            await does(client, sql)
+        for replica in on.cluster.replicas:
+            if left == "replica_refused":
+                replica.faults.raw_reply(err(1792, "Cannot execute"), matching=b"COUNT")
+            else:
+                replica.faults.drop_connection_after(0, matching=b"COUNT")
+        for _ in range(3):
+            found = await client.query("SELECT COUNT(*) FROM t")
+            assert found.value == b"0"
+            assert int.from_bytes(found.packets[-1][3:5], "little") & 0x2001 == 0x2001
+        assert (await client.query("INSERT INTO t VALUES (1)")).error.code == 1792
+        await does(client, "COMMIT")
+        assert on.statements("primary", left) >= 1
+
+
+async def test_at_read_committed_a_lost_replica_takes_nothing_with_it() -> None:
+    async with table() as on:
+        client = await begun(on, "READ_OWN_WRITES", "connection", COMMITTED)
+        assert await count(client) == 0
+        for replica in on.cluster.replicas:
+            replica.faults.drop_connection_after(0, matching=b"COUNT")
+        for _ in range(2):
+            assert await count(client) == 0
+        assert on.statements("primary", "replica_lost") >= 1
+        await does(client, "COMMIT")
+
+
+@pytest.mark.parametrize("settings", [[], [COMMITTED]])
+async def test_beside_a_replica_s_snapshot_the_primary_shows_what_was_seen(
+    settings: list[str],
+) -> None:
+    async with table() as on:
+        apply(on, True)
+        client = await begun(on, "MONOTONIC_READS", "connection", *settings)
+        assert await count(client) == 0
+        assert on.statements("replica", "read") == 1
+        before = len(asked(on.cluster.primary))
+        assert (await client.query("SELECT COUNT(*) FROM t FOR SHARE")).value == b"0"
+        assert any("gtid_owned" in sql for sql in asked(on.cluster.primary)[before:])
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "on_replica"),
+    [
+        ("REPEATABLE READ", "READ COMMITTED", False),  # the next one is not READ COMMITTED
+        ("READ COMMITTED", "REPEATABLE READ", False),
+        ("READ COMMITTED", "READ COMMITTED", True),
+        ("REPEATABLE READ", "REPEATABLE READ", True),
+    ],
+)
+async def test_what_follows_by_a_chain_has_the_isolation_level_of_the_one_before(
+    first: str, then: str, *, on_replica: bool
+) -> None:
+    async with table() as on:
+        apply(on, True)
+        isolation = "SET SESSION TRANSACTION ISOLATION LEVEL"
+        client = await begun(on, "STRONG", "connection", f"{isolation} {first}")
+        await does(client, f"{isolation} {then}")
+        await does(client, "COMMIT AND CHAIN")
+        assert await count(client) == 0
+        assert on.statements("replica", "read") == on_replica

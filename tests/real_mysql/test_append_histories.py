@@ -1,6 +1,10 @@
-"""READ COMMITTED transactions on lists, directly and split over late replicas: nobody can tell."""
+"""Transactions on lists, directly and over late replicas: nobody can tell.
+
+Those that write are READ COMMITTED; the READ ONLY ones behind them read snapshots.
+"""
 
 import random
+from collections.abc import Sequence
 from threading import Lock, Thread
 
 import pytest
@@ -125,4 +129,77 @@ def test_no_anomaly_of_read_committed(
             assert replicas > 20
     assert len(work.history) == 1200
     assert all(one.outcome != "unknown" for one in work.history)
+    assert not check(work.history)
+
+
+class Snapshots(Lists):
+    """One client appends; the others read in READ ONLY transactions, by rules of their own."""
+
+    def __init__(self, seed: int, transactions: int, rules: Sequence[tuple[str, str]]) -> None:
+        super().__init__(seed, transactions)
+        self._rules = rules
+
+    def _client(self, connection: Connection, name: str, index: int) -> None:  # type: ignore[type-arg]
+        if index == 0:
+            super()._client(connection, name, index)
+            return
+        draw = random.Random(f"{self._seed} {index}")
+        implied = index % 2 == 1
+        with connection.cursor() as cursor:
+            cursor.execute("SET tidegate_application = 'lists'")
+            cursor.execute("SET SESSION TRANSACTION READ ONLY")
+            cursor.execute(f"SET autocommit = {0 if implied else 1}")
+            for number in range(self._each):
+                level, scope = self._rules[number % len(self._rules)]
+                cursor.execute(f"SET tidegate_consistency = '{level}', tidegate_scope = '{scope}'")
+                one = Transaction(self._next(), name, outcome="committed", snapshot=True)
+                with self._lock:
+                    self.history.append(one)
+                if not implied:
+                    cursor.execute("BEGIN")
+                for _ in range(draw.randint(2, 6)):
+                    key = draw.randrange(KEYS)
+                    cursor.execute("SELECT v FROM lists WHERE k = %s", (key,))
+                    row = cursor.fetchone()
+                    values = () if row is None else tuple(map(int, row[0].split(",")))
+                    one.operations.append(Operation(key, values=values))
+                cursor.execute("COMMIT")
+
+
+RULES = [
+    (level, scope)
+    for level in (
+        *("BEST_EFFORT", "READ_OWN_WRITES", "MONOTONIC_READS", "READ_ALL_WRITES", "STRONG"),
+        "BOUNDED_STALENESS(300ms)",
+    )
+    for scope in ("connection", "user", "application", "proxy")
+]
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("way", ["free", "late", "interrupted"])
+def test_snapshots_are_of_one_state(
+    way: str, seed: int, cluster: Cluster, proxy: StartProxy
+) -> None:
+    lists(cluster)
+    work = Snapshots(seed, 1200, RULES)
+    with {"free": FREE, "late": LATE, "interrupted": FREE}[way].before(cluster):
+        running = proxy(wait_budget="20ms")
+        connections = [running.connect() for _ in range(CLIENTS)]
+        worker = Thread(target=work.run, args=(connections,))
+        worker.start()
+        while worker.is_alive():
+            if way == "interrupted":
+                for replica in cluster.replicas:
+                    with replica.applier_stopped():
+                        worker.join(0.2)
+            worker.join(0.05)
+        for one in connections:
+            one.close()
+        inside = running.metric("tidegate_statements_total", role="replica", reason="transaction")
+        print(f"{inside:.0f} later reads on replicas")
+        assert inside > 20
+        assert running.metric("tidegate_snapshots_split_total") == 0
+    assert len(work.history) == 1200
     assert not check(work.history)

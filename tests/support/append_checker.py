@@ -11,7 +11,10 @@ a list, and of all together, it says:
 * G0, G1c: a circle of transactions, each of which appended behind the one before (ww), or read what
   it appended (wr). With ww alone it is G0.
 
-At READ COMMITTED a server shows none of these.
+At READ COMMITTED a server shows none of these. In a transaction that reads one snapshot nor these:
+
+* changed: a list is not what it was a read before.
+* fractured: of a transaction, or of one whose appends it stood behind, it saw some and not all.
 """
 
 from collections import defaultdict
@@ -44,12 +47,14 @@ class Transaction:
         client: whose it is.
         operations: what succeeded.
         outcome: "committed", "aborted" or "unknown".
+        snapshot: it writes nothing, and all its reads are of one state.
     """
 
     number: int
     client: str
     operations: list[Operation] = field(default_factory=list)
     outcome: str = "unknown"
+    snapshot: bool = False
 
 
 def check(transactions: Sequence[Transaction]) -> list[str]:
@@ -89,8 +94,44 @@ def check(transactions: Sequence[Transaction]) -> list[str]:
                 own[one.client, key] += appended
     behind, seen = _edges(transactions, orders, writers)
     found += [f"G0: {circle}" for circle in _circles(behind)]
+    for one in transactions:
+        if one.snapshot:
+            found += _torn(one, orders, writers)
     both = {one: behind.get(one, set()) | seen.get(one, set()) for one in behind.keys() | seen}
     return found + [f"G1c: {circle}" for circle in _circles(both)]
+
+
+def _torn(
+    one: Transaction,
+    orders: Mapping[int, Sequence[int]],
+    writers: Mapping[tuple[int, int], Transaction],
+) -> list[str]:
+    """What shows that a transaction's reads are of several states."""
+    found: list[str] = []
+    read: dict[int, tuple[int, ...]] = {}
+    for operation in one.operations:
+        key, values = operation.key, operation.values
+        if read.setdefault(key, values) != values:
+            found.append(f"changed: transaction {one.number} read {values} behind {read[key]}")
+    seen = {(key, value) for key, values in read.items() for value in values}
+    # Who wrote what it saw had appended to other lists, too; and who stood before them there.
+    todo = [writers[it].number for it in seen if it in writers]
+    by_number = {writer.number: writer for writer in writers.values()}
+    known = set(todo)
+    while todo:
+        for operation in by_number[todo.pop()].operations:
+            key, value = operation.key, operation.appended
+            if not value or value not in orders.get(key, ()):
+                continue
+            if key in read and value not in read[key]:
+                found.append(f"fractured: transaction {one.number} lacks {value} of list {key}")
+            order = orders[key]
+            for earlier in order[: order.index(value)]:
+                writer = writers.get((key, earlier))
+                if writer is not None and writer.number not in known:
+                    known.add(writer.number)
+                    todo.append(writer.number)
+    return found
 
 
 def _orders(transactions: Sequence[Transaction], found: list[str]) -> dict[int, tuple[int, ...]]:

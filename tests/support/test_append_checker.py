@@ -55,3 +55,32 @@ def test_planted_anomalies(name: str) -> None:
     found = {one.partition(":")[0] for one in check(ANOMALIES[name])}
     assert name in found
     assert found <= {name, "G1c"}  # a circle of appends is one of appends and reads
+
+
+def snapshot(number: int, *operations: Operation) -> Transaction:
+    return Transaction(number, f"c{number}", list(operations), "committed", snapshot=True)
+
+
+WRITTEN = [done(1, put(1, 1), put(3, 6)), done(2, put(1, 2)), done(3, put(3, 7), put(2, 5))]
+ALL = done(8, got(1, 1, 2), got(2, 5), got(3, 6, 7))
+
+
+def test_a_snapshot_is_of_one_state() -> None:
+    whole = [snapshot(9, got(1, 1, 2), got(2, 5), got(1, 1, 2)), snapshot(10, got(1), got(2))]
+    assert not check([*WRITTEN, ALL, *whole])
+    assert not check([*WRITTEN, ALL, snapshot(9, got(1, 1), got(2), got(3, 6))])
+
+
+@pytest.mark.parametrize(
+    ("anomaly", "torn"),
+    [
+        ("changed", snapshot(9, got(1, 1), got(1, 1, 2))),
+        ("fractured", snapshot(9, got(1, 1), got(3))),  # of 1 it saw one half
+        ("fractured", snapshot(9, got(2, 5), got(1))),  # 3 stood behind 1
+    ],
+)
+def test_a_snapshot_that_is_none_is_found(anomaly: str, torn: Transaction) -> None:
+    (found,) = check([*WRITTEN, ALL, torn])
+    assert found.startswith(f"{anomaly}: ")
+    torn.snapshot = False
+    assert not check([*WRITTEN, ALL, torn])
