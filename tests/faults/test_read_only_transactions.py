@@ -217,3 +217,41 @@ async def test_what_follows_by_a_chain_has_the_isolation_level_of_the_one_before
         await does(client, "COMMIT AND CHAIN")
         assert await count(client) == 0
         assert on.statements("replica", "read") == on_replica
+
+
+@pytest.mark.parametrize("late", [0, 1])
+@pytest.mark.parametrize(
+    "begin", [[START], ["SET SESSION TRANSACTION READ ONLY", "SET autocommit=0"]]
+)
+async def test_at_read_committed_a_late_replica_sends_one_read_to_the_primary(
+    begin: list[str], late: int
+) -> None:
+    async with table() as on:
+        door = await on.session()
+        client = await on.session()
+        for sql in (COMMITTED, "SET tidegate_consistency = 'STRONG'", *begin):
+            await does(client, sql)
+        for number in range(1, 4):
+            apply(on, number - 1 != late)
+            await does(door, "INSERT INTO t VALUES (1)")
+            if number - 1 != late:
+                await on.caught_up()
+            # Who would get an error waits in any case.
+            policy = "primary" if number - 1 == late else "error"
+            await does(client, f"SET tidegate_on_timeout = '{policy}'")
+            assert await count(client) == number
+        assert on.statements("replica", "read") == 2
+        assert on.statements("primary", "wait_timeout") == 1
+
+
+async def test_at_read_committed_views_are_asked_for_inside() -> None:
+    async with table() as on:
+        apply(on, True)
+        client = await begun(on, "READ_OWN_WRITES", "connection", COMMITTED)
+        on.proxy.catalogues.forget()
+        before = on.count("tidegate_view_questions_total")
+        assert await count(client) == 0  # it may be anything: the rest stays with the primary
+        assert on.count("tidegate_view_questions_total") == before + 1
+        await does(client, "COMMIT AND CHAIN")
+        assert await count(client) == 0
+        assert on.statements("replica", "read") == 1

@@ -184,7 +184,9 @@ class Play:
     def _snapshot(self, server: str, state: str = "") -> None:
         """The session's READ ONLY transaction reads there, perhaps a "stale" state."""
         self.session.snapshot = Snapshot(autocommit=True)
-        self.session.snapshot.taken_on(self._server(server), stale=state == "stale")
+        self.session.snapshot.taken_on(
+            self._server(server), required=gtids("1-3"), stale=state == "stale"
+        )
         self.session.in_transaction = True
 
     def _asks_previous(self, server: str) -> None:
