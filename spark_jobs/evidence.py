@@ -78,7 +78,7 @@ def _events(records: DataFrame, history: History) -> DataFrame:
             *(*RUN, "seq", cluster),
             fn.when(told.isin("wait", "read"), waited).otherwise(ended).alias("at_us"),
             fn.when(told == "read", _READ).otherwise(_SHOWN).alias("what"),
-            *("server_uuid", "incarnation"),
+            *("server_uuid", "incarnation", "session", "snapshot_us"),
             fn.when(told == "report", fn.col("observed"))
             .when((told != "read") | (proof == "known"), proof_set)
             .alias("gtids"),
@@ -94,7 +94,7 @@ def _events(records: DataFrame, history: History) -> DataFrame:
             *(*RUN, fn.col("mark").alias("seq"), "cluster", "at_us"),
             fn.lit(_MARK).alias("what"),
             nothing.cast("string").alias("server_uuid"),
-            nothing.cast("long").alias("incarnation"),
+            *(nothing.cast("long").alias(it) for it in ("incarnation", "session", "snapshot_us")),
             "gtids",
         )
     )
@@ -111,6 +111,8 @@ class _Event(NamedTuple):
     what: int
     server_uuid: str | None
     incarnation: int | None
+    session: int | None
+    snapshot_us: int | None
     gtids: str | None
 
 
@@ -163,6 +165,7 @@ class _Run:
         self._servers: defaultdict[tuple[str | None, int | None], _Server] = defaultdict(_Server)
         self._marks: list[str] = []
         self._begun: list[Term] = []
+        self._snapshots: dict[int | None, tuple[int, int]] = {}  # of sessions: when, and reached
 
     def eval(self, row: Row) -> Iterator[_Backing]:
         event = _Event._make(row)
@@ -181,6 +184,12 @@ class _Run:
         else:
             unbacked = None if event.gtids is None else server.unbacked(event.gtids)
             reached = server.reach(self._marks)
+            if event.snapshot_us is not None:
+                # What the server has reached since its snapshot was taken, that does not show.
+                taken = self._snapshots.get(event.session)
+                if taken is None or taken[0] != event.snapshot_us:
+                    self._snapshots[event.session] = taken = event.snapshot_us, reached
+                reached = taken[1]
             yield event.proxy, event.worker, event.run, event.seq, unbacked, reached, None
 
     def _begin_terms(self, event: _Event) -> None:

@@ -884,6 +884,19 @@ def a_snapshot_that_the_log_does_not_tell_of(run: Plan) -> None:
 
 
 @scenario
+def a_snapshot_that_was_too_early_for_what_has_no_name(run: Plan) -> None:
+    run.probe("r1", f"{P}:1-5")
+    run.unnamed(8)
+    run.probe("primary", f"{P}:1-6")
+    rules: Record = {"scope": "user", "snapshot_us": run.clock.now}
+    run.expect(run.known(7, "r1", f"{P}:1-5", **rules), NOT_JUDGED, Finding.UNNAMED_WRITE)
+    run.probe("r1", f"{P}:1-6")
+    later = run.known(7, "r1", f"{P}:1-5", reason="transaction", **rules)
+    run.expect(later, NOT_JUDGED, Finding.UNNAMED_WRITE)
+    run.expect(run.known(7, "r1", f"{P}:1-6", scope="user"), OK, Finding.NOTHING_WRITTEN)
+
+
+@scenario
 def a_snapshot_beside_which_the_primary_was_read(run: Plan) -> None:
     run.probe("r1", f"{P}:1-5")
     begun = run.clock.now
