@@ -175,7 +175,7 @@ class Carrying:
             return "busy"
         if primary.silent:
             return "old_client"
-        if state.in_transaction or state.unsure or state.snapshot is not None:
+        if state.in_transaction or state.unsure or state.snapshot or state.split:
             return "transaction"
         if state.pins.reasons or state.role is not None:
             return "pinned"

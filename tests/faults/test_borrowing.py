@@ -304,6 +304,30 @@ async def test_a_replicas_connection_stays_if_only_that_can_tell_of_the_last_sta
         assert (await client.query(question)).rows == told
 
 
+OPEN = {
+    "at READ COMMITTED": ("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", "BEGIN"),
+    "implied": ("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", "SET autocommit = 0"),
+    "READ ONLY": ("START TRANSACTION READ ONLY",),
+}
+
+
+@pytest.mark.parametrize("what", OPEN)
+async def test_a_transaction_that_only_a_replica_has_seen_keeps_the_connection(what: str) -> None:
+    async with stage(replicas=1) as on:
+        client = await on.session()
+        assert (await client.query(CREATE)).ok
+        await on.caught_up()
+        for sql in OPEN[what]:
+            assert (await client.query(sql)).ok
+        before = on.statements("replica")
+        assert (await client.query("SELECT COUNT(*) FROM t")).value == b"0"
+        assert on.statements("replica") == before + 1
+        rest(on)
+        assert on.count(KEPT, "transaction") == 1
+        assert (await client.query("SELECT COUNT(*) FROM t")).value == b"0"
+        assert on.count(RESTING) == on.count(BORROWED) == 0
+
+
 async def test_a_reset_borrows_a_connection() -> None:
     async with stage() as on:
         client = await on.session()
