@@ -175,6 +175,8 @@ class Carrying:
             return "busy"
         if primary.silent:
             return "old_client"
+        if primary.judged is None:
+            return "account"
         if state.in_transaction or state.unsure or state.snapshot or state.split:
             return "transaction"
         if state.pins.reasons or state.role is not None:

@@ -20,7 +20,15 @@ def check(config: Config, fail: Fail) -> None:
 
 
 def _check_sharing(config: Config, fail: Fail) -> None:
-    if config.connection_sharing == "on" and config.workers > 1:
+    if config.connection_sharing == "off":
+        return
+    if not config.login_age or not config.kept_connections:
+        raise fail(
+            "connection-sharing",
+            "on needs login-age and kept-connections above 0: by what they have the proxy ask, it"
+            " knows which accounts may log in as often as they like",
+        )
+    if config.workers > 1:
         raise fail(
             "connection-sharing",
             "on needs workers = 1: KILL of a client's connection id finds a session that has"

@@ -132,7 +132,7 @@ async def test_who_is_refused_is_told_so_and_nothing_ran() -> None:
 
 
 async def test_where_nobody_answers_nothing_ran() -> None:
-    async with stage(connect_timeout=0.5, kept_connections=0) as on:
+    async with stage(connect_timeout=0.5) as on:
         client = await on.session()
         assert (await client.query(CREATE)).ok
         await away(on, client)

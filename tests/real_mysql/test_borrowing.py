@@ -187,6 +187,23 @@ def test_what_cannot_be_carried_keeps_the_connection(running: RunningProxy, why:
         assert running.metric(GIVEN_BACK) == 0
 
 
+LIMITS = ("MAX_CONNECTIONS_PER_HOUR 3", "MAX_QUERIES_PER_HOUR 90", "MAX_USER_CONNECTIONS 3")
+
+
+@pytest.mark.parametrize("limit", LIMITS)
+def test_an_account_that_may_log_in_only_so_often_keeps_its_connection(
+    running: RunningProxy, primary: RealServer, limit: str
+) -> None:
+    primary.query(f"CREATE USER limited@'%' IDENTIFIED BY 'a' WITH {limit}")
+    try:
+        with Client(running, "limited", "a", database=None) as client:
+            assert client.value("SELECT 1") == b"1"
+            eventually(lambda: running.metric(KEPT, reason="account") == 1)
+            assert running.metric(GIVEN_BACK) == 0
+    finally:
+        primary.query("DROP USER limited@'%'")
+
+
 KEEPING = {
     "temporary table": ("CREATE TEMPORARY TABLE app.t (a INT)", "SELECT COUNT(*) FROM app.t"),
     "locked table": ("LOCK TABLES app.numbers WRITE", "SELECT COUNT(*) FROM app.numbers"),
