@@ -271,7 +271,7 @@ def test_bad_duration_is_refused(tmp_path: Path, value: str) -> None:
         ("workers = 1.5", r"workers = 1.5: want a whole number"),
         ('connection-sharing = "on"\nworkers = 2', r"connection-sharing: on needs workers = 1"),
         (
-            'connection-sharing = "on"\nlogin-age = "0s"',
+            'connection-sharing = "on"\nlogin-age = "0"',
             r"on needs login-age and kept-connections above 0",
         ),
         (
