@@ -1,7 +1,7 @@
 """What binary logs say against a routing log: evidence that never passed through the proxy.
 
 **Unreported**: transactions that were committed while the log was written, and that no record
-names. Somebody wrote through another door, or a server did not tell.
+names. Somebody wrote past the proxy, or a server did not tell.
 
 **Contradicted**: a WAIT that said of a replica what its own binary log shows applied later. A
 server stamps a transaction before it commits it, so a true WAIT never ends before the stamp. Both

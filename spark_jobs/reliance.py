@@ -7,7 +7,8 @@ a set that lacks what the read had to see: the proof was false, or the server lo
 In one incarnation it lost none, as far as the proxy knows, and the read is told of. A proxy that
 sees a server lack what it had proved takes it for a new incarnation. So a false proof that the
 proxy notices looks like a loss, except that only what proofs alone had told is gone, and nothing
-that the server's last whole set had shown. A crash may do that, too, but not time and again.
+that a whole set had shown which was there before this one was asked for. A crash may do that, too,
+but not time and again.
 """
 
 from collections.abc import Iterator
@@ -39,7 +40,7 @@ _MOST: Final = 16
 
 
 class Event(NamedTuple):
-    """What happened at `at_us` to a server as a run knows it."""
+    """What happened at `at_us` to a server as a run knows it; at `until_us` it was over."""
 
     proxy: str
     worker: int
@@ -47,6 +48,7 @@ class Event(NamedTuple):
     server_uuid: str
     seq: int
     at_us: int
+    until_us: int
     what: int
     incarnation: int | None
     gtids: str
@@ -68,8 +70,14 @@ def events(records: DataFrame, error_us: Column) -> DataFrame:
     proved = fn.col("is_read") & fn.col("proof").isin("known", "waited")
     relied = proved & (fn.col("outcome") == "ok") & (fn.col("required") != "")
     happened = fn.array(
-        _event(relied, ended, RELIED, fn.col("required")),
-        _event(whole.isNotNull(), fn.least(sent, ended) - error_us, HAD, whole),
+        _event(relied, ended, ended, RELIED, fn.col("required")),
+        _event(
+            whole.isNotNull(),
+            fn.least(sent, ended) - error_us,
+            fn.greatest(sent, ended) + error_us,
+            HAD,
+            whole,
+        ),
     )
     return (
         records.withColumn("event", fn.explode(fn.array_compact(happened)))
@@ -78,10 +86,9 @@ def events(records: DataFrame, error_us: Column) -> DataFrame:
     )
 
 
-def _event(where: Column, at_us: Column, what: int, gtids: Column) -> Column:
-    return fn.when(
-        where, fn.struct(at_us.alias("at_us"), fn.lit(what).alias("what"), gtids.alias("gtids"))
-    )
+def _event(where: Column, at_us: Column, until_us: Column, what: int, gtids: Column) -> Column:
+    it = (at_us.alias("at_us"), until_us.alias("until_us"), fn.lit(what).alias("what"))
+    return fn.when(where, fn.struct(*it, gtids.alias("gtids")))
 
 
 class Reliance:
@@ -90,6 +97,7 @@ class Reliance:
     def __init__(self) -> None:
         self._reads: list[Event] = []
         self._had = GtidSet()
+        self._unanswered: list[tuple[int, GtidSet]] = []
         self._lost: list[Lapsed] = []
         self._losses = 0
 
@@ -103,6 +111,7 @@ class Reliance:
             had = parse(it.gtids)
         except MalformedGtidSetError:
             return
+        before = self._before(it.at_us)
         reads, self._reads = self._reads, []
         lost = []
         for read in reads:
@@ -113,10 +122,18 @@ class Reliance:
                     yield told
                 else:
                     lost.append(told)
-        if lost and had.covers(self._had):
+        if lost and had.covers(before):
             self._lost += lost
             self._losses += 1
-        self._had = had
+        self._unanswered.append((it.until_us, had))
+
+    def _before(self, at_us: int) -> GtidSet:
+        """The last whole set that was there by then: one that is asked for later may be older."""
+        there = [it for it in self._unanswered if it[0] <= at_us]
+        if there:
+            self._had = max(there, key=lambda it: it[0])[1]
+            self._unanswered = [it for it in self._unanswered if it[0] > at_us]
+        return self._had
 
     def terminate(self) -> Iterator[Lapsed]:
         """Tell of what a server cannot have lost so often."""

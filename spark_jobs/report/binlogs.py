@@ -35,8 +35,8 @@ def section(found: BinlogFindings) -> Section:
             for row in found.first_unreported
         ),
         f"Transactions that no record names"
-        f"{_part(found.first_unreported, found.unreported, 'unreported')}. Somebody wrote through "
-        "another door, a server did not tell, or the records are missing:",
+        f"{_part(found.first_unreported, found.unreported, 'unreported')}. Somebody wrote past "
+        "the proxy, a server did not tell, or the records are missing:",
     )
     faults = Table(
         ("Binary log", "Fault"),

@@ -195,7 +195,8 @@ def _relied(
         often = max(incarnations) - min(incarnations) >= reliance.OFTEN
         if often or any((*_run(it), it["seq"]) in claims for it in its):
             server = Reliance()
-            for event in sorted(_reliances(its, error_us), key=lambda it: (it[5], it[6], it[4])):
+            told = sorted(_reliances(its, error_us), key=lambda it: (it.at_us, it.what, it.seq))
+            for event in told:
                 yield from server.eval(event)  # type: ignore[arg-type]  # a Row is a tuple
             yield from server.terminate()
 
@@ -203,13 +204,14 @@ def _relied(
 def _reliances(records: list[Record], error_us: int) -> Iterator[reliance.Event]:
     for it in records:
         sent, ended = _us(it, "dispatched_us"), _us(it, "ended_us")
-        plain = {"at_us": ended, "what": reliance.RELIED, "gtids": it["required"]}
+        at = {"at_us": ended, "until_us": ended}
+        plain = {**at, "what": reliance.RELIED, "gtids": it["required"]}
         if _relies(it) and it["outcome"] == "ok" and it["required"]:
             yield reliance.Event(*((it | plain)[name] for name in reliance.Event._fields))  # type: ignore[arg-type]  # as in the log
         whole = _whole(it, "replica")
         if whole is not None:
-            at_us = min(sent, ended) - error_us
-            plain = {"at_us": at_us, "what": reliance.HAD, "gtids": whole}
+            at = {"at_us": min(sent, ended) - error_us, "until_us": max(sent, ended) + error_us}
+            plain = {**at, "what": reliance.HAD, "gtids": whole}
             yield reliance.Event(*((it | plain)[name] for name in reliance.Event._fields))  # type: ignore[arg-type]  # as in the log
 
 

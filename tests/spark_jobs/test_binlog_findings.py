@@ -127,6 +127,7 @@ def test_without_pyarrow(
     assert "--binlogs needs PyArrow" in capsys.readouterr().err
 
 
+@pytest.mark.deep  # what it finds is tested part by part
 @pytest.mark.spark
 @pytest.mark.timeout(900)
 def test_an_audit_with_binary_logs(

@@ -48,6 +48,7 @@ def test_one_read_is_changed_and_the_log_stays(tmp_path: Path) -> None:
     assert changed == [{"required": "", "proof_set": ""}]
 
 
+@pytest.mark.deep  # test_day_audit.py and test_nightly.py run audits
 @pytest.mark.spark
 @pytest.mark.timeout(600)
 def test_the_audit_finds_it(

@@ -84,6 +84,7 @@ def test_records_come_back_as_they_were_written(
     from routing.record import (
         NO_SERVER,
         RecordStream,
+        route_fragment,
         server_fragment,
         session_fragment,
         statement_fragment,
@@ -94,9 +95,11 @@ def test_records_come_back_as_they_were_written(
     session = session_fragment(7, name, None, "connection", "00ff/7", None, "READ_OWN_WRITES", None)
     read = statement_fragment("COM_QUERY", "read", None, False)
     replica = server_fragment("r1:3306", UUID["r1"], "replica", 1)
-    first = (1, 2, 3, None, replica, "read", "known", f"{P}:1-5", 4, "r2:1:wait_timeout", "ok")
+    known = route_fragment(replica, "read", "known")
+    first = (1, 2, 3, None, known, f"{P}:1-5", 4, "r2:1:wait_timeout", "ok")
     stream.statement(session, read, *first, 0, "", True, "", 2**40, None, 1)
-    second = (1, 2, 3, "", NO_SERVER, "wait_timeout", "none", None, 4, "", "error")
+    nobody = route_fragment(NO_SERVER, "wait_timeout", "none")
+    second = (1, 2, 3, "", nobody, None, 4, "", "error")
     stream.statement(session, read, *second, 1205, f"{P}:tag:1", False, "", 0, 17, 2, 5)
     stream.proof(replica, "probed", f"{P}:1-5", 8, 9)
     stream._drop(10, 11)

@@ -177,6 +177,7 @@ def test_a_violation(
     assert "the same session writes 0000000000000004 on primary:3306" in shown
 
 
+@pytest.mark.deep  # test_findings.py has the verdict and its exit code
 @spark_test
 @timeout
 @pytest.mark.usefixtures("shared")
@@ -216,6 +217,7 @@ def test_compressed_segments_and_files_that_are_none(
     assert "Not taken for segments: `date=2026-11-30/notes.txt`." in report
 
 
+@pytest.mark.deep  # as above
 @spark_test
 @timeout
 @pytest.mark.usefixtures("shared")
@@ -226,6 +228,32 @@ def test_a_log_without_a_record(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "The log holds no statement." in capsys.readouterr().out
 
 
+@pytest.mark.deep  # test_ingest.py has damaged lines
+@spark_test
+@timeout
+@pytest.mark.usefixtures("shared")
+def test_lines_that_somebody_made_to_hurt(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    begins = b'{"v":1,"kind":"statement",'
+    lines = (
+        begins + b'"x":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+        begins + b'"x":"' + b"y" * (30 << 20) + b'"}',
+        begins + b'"user":"\xff\xfe\xc0\xaf","seq":1}',
+        b"\0" * 5_000,
+        begins + b'"seq":1e400,"arrived_us":' + b"9" * 5_000 + b"}",
+        b'{"v":1,"v":1,"kind":"statement","kind":"proof"}',
+    )
+    (path,) = save(tmp_path, clean())
+    first, *rest = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(first + b"".join(line + b"\n" for line in lines) + b"".join(rest))
+    assert nightly.run(tmp_path, None) == 0
+    assert "Clean. Of 2 reads" in capsys.readouterr().out
+    report = (tmp_path / "_audit" / "report.md").read_text()
+    assert "Lines that are no record: 6 in 1 file." in report
+
+
+@pytest.mark.deep  # as above
 @spark_test
 @timeout
 @pytest.mark.usefixtures("shared")

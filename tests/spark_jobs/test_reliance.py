@@ -21,12 +21,13 @@ class Server:
     def read(self, required: str, incarnation: int = 1) -> int:
         return self._add(RELIED, required, incarnation)
 
-    def had(self, executed: str, incarnation: int = 1) -> int:
-        return self._add(HAD, executed, incarnation)
+    def had(self, executed: str, incarnation: int = 1, took: int = 0) -> int:
+        return self._add(HAD, executed, incarnation, took)
 
-    def _add(self, what: int, gtids: str, incarnation: int) -> int:
+    def _add(self, what: int, gtids: str, incarnation: int, took: int = 0) -> int:
         self.now += 1
-        event = Event("gate", 0, "a1", R, self.now, self.now, what, incarnation, gtids)
+        at = (self.now, self.now, self.now + took)
+        event = Event("gate", 0, "a1", R, *at, what, incarnation, gtids)
         self.found += [(it.seq, it.lacking) for it in self.reliance.eval(event)]  # type: ignore[arg-type]  # a Row is a tuple
         return self.now
 
@@ -71,6 +72,18 @@ def test_a_server_that_is_made_anew_has_lost_what_its_sets_had_shown() -> None:
         server.read(f"{P}:10", number)
         server.had(f"{P}:1-4", number + 1)
     assert server.end() == []
+
+
+def test_a_set_that_came_late_does_not_make_an_earlier_one_a_loss() -> None:
+    server = Server()
+    reads = []
+    for number in range(1, OFTEN + 1):
+        had = 5 * number
+        server.had(f"{P}:1-{had + 1}", number, took=3)  # what it had when it answered
+        reads.append(server.read(f"{P}:100", number))
+        server.had(f"{P}:1-{had}", number + 1)
+        server.now += 3
+    assert [seq for seq, _ in server.end()] == reads
 
 
 def test_no_set_tells_nothing() -> None:

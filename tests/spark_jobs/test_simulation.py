@@ -212,6 +212,7 @@ def lying_waits() -> Run:
     return run
 
 
+@pytest.mark.deep  # the same is judged without Spark in test_many_seeds.py
 def test_what_was_left_out_is_found(spark: "SparkSession", tmp_path: Path) -> None:
     from spark_jobs import ingest, procedure
 
@@ -238,6 +239,7 @@ def test_what_was_left_out_is_found(spark: "SparkSession", tmp_path: Path) -> No
     assert {row.finding: row.lapses for row in first} == Counter(planted.values())
 
 
+@pytest.mark.deep  # as above
 def test_clocks_set_back_and_torn_ends_are_told_apart_as_without_spark(
     spark: "SparkSession", tmp_path: Path
 ) -> None:
