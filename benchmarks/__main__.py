@@ -13,7 +13,7 @@ from typing import Final
 
 from benchmarks import report
 from benchmarks.cluster import Cluster
-from benchmarks.contender import LEVELS, Contender, Direct, HAProxy, Tidegate, running
+from benchmarks.contender import VARIANTS, Contender, Direct, HAProxy, Tidegate, running
 from benchmarks.measurement import Measurement, measure
 from benchmarks.profile import PERF, SampledTidegate, perf
 from benchmarks.program import MissingProgramError, mysql_programs, sysbench
@@ -21,8 +21,8 @@ from benchmarks.router import Router
 from benchmarks.workload import WORKLOADS, Generator, Workload, WorkloadError
 
 
-def _at_level(variant: str, cluster: Cluster) -> Tidegate:
-    return Tidegate(cluster, variant, LEVELS[variant])
+def _variant(variant: str, cluster: Cluster) -> Tidegate:
+    return Tidegate(cluster, variant, VARIANTS[variant])
 
 
 _CONTENDERS: Final[Mapping[str, Callable[[Cluster], Contender]]] = {
@@ -30,10 +30,11 @@ _CONTENDERS: Final[Mapping[str, Callable[[Cluster], Contender]]] = {
     "haproxy": HAProxy,
     "haproxy-1": lambda cluster: HAProxy(cluster, threads=1),
     "router": Router,
+    "router-bootstrapped": lambda cluster: Router(cluster, lean=False),
     "tidegate": Tidegate,
     "tidegate-pure": lambda cluster: Tidegate(cluster, "pure", pure=True),
     "tidegate-unlogged": lambda cluster: Tidegate(cluster, "unlogged", routing_log=False),
-    **{f"tidegate-{variant}": partial(_at_level, variant) for variant in LEVELS},
+    **{f"tidegate-{variant}": partial(_variant, variant) for variant in VARIANTS},
 }
 _USUAL: Final = ("direct", "haproxy", "router", "tidegate")
 _USUAL_WORKLOADS: Final = ("point-select", "write-read", "write-read-one")

@@ -16,9 +16,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from benchmarks.cluster import PASSWORD, SCHEMA, USER, Cluster
-from benchmarks.contender import Contender, Direct, Tidegate, running
+from benchmarks.contender import Contender, Direct, HAProxy, Tidegate, running
 from benchmarks.processor import cpu_seconds
 from benchmarks.program import MissingProgramError, mysql_programs
+from benchmarks.router import Router
 from protocol.authentication import ClientAuthentication
 from protocol.command import com_query
 from protocol.constants import Capability, Command
@@ -172,11 +173,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     options = parser.parse_args(arguments)
     try:
-        with Cluster(mysql_programs(router=False)) as cluster:
+        with Cluster(mysql_programs(router=True)) as cluster:
             cluster.primary.query(_TABLE)
             cluster.settle()
             contenders = [
                 Direct(cluster),
+                HAProxy(cluster),
+                Router(cluster),
                 Tidegate(cluster),
                 Tidegate(cluster, "judged", _JUDGED),
                 Tidegate(cluster, "new", _NONE_KEPT),

@@ -231,7 +231,8 @@ class Tidegate(Proxy):
         return sum(int(float(line.rpartition(" ")[2])) for line in samples)
 
 
-LEVELS: Mapping[str, Sequence[str]] = {
+_SHARING = ("--connection-sharing", "on", "--wait-budget", "5s")
+VARIANTS: Mapping[str, Sequence[str]] = {
     "best-effort": ("--consistency", "BEST_EFFORT"),
     "bounded": ("--consistency", "BOUNDED_STALENESS(1s)", "--monitor-interval", "500ms"),
     "user": ("--consistency", "READ_OWN_WRITES", "--scope", "user"),
@@ -239,8 +240,11 @@ LEVELS: Mapping[str, Sequence[str]] = {
     "all-writes": ("--consistency", "READ_ALL_WRITES"),
     "all-writes-proxy": ("--consistency", "READ_ALL_WRITES", "--scope", "proxy"),
     "strong": ("--consistency", "STRONG"),
+    "shared": (*_SHARING, "--max-server-connections", "8", "--server-connection-timeout", "1m"),
+    "snapshot": ("--transaction-reads", "snapshot"),
+    "tls": ("--server-tls", "required"),
 }
-"""Options of Tidegate by variant: the levels and scopes beside the default ones."""
+"""Options of Tidegate by variant: levels and scopes, and what else is not the default."""
 
 
 @contextmanager

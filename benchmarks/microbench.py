@@ -29,7 +29,13 @@ from protocol.tracker_view import TrackerView
 from routing.consistency.decision import Level, Scope, TimeoutPolicy
 from routing.consistency.rules import Rules
 from routing.policy import choose
-from routing.record import RecordStream, server_fragment, session_fragment, statement_fragment
+from routing.record import (
+    RecordStream,
+    route_fragment,
+    server_fragment,
+    session_fragment,
+    statement_fragment,
+)
 from routing.servers.topology import Topology
 from routing.session.session import Session
 from routing.sql.classifier import Classifier
@@ -181,6 +187,7 @@ def _records() -> Iterator[Case]:
     )
     statement = statement_fragment("COM_QUERY", "read", "0123456789abcdef", may_write=False)
     server = server_fragment("db2:3306", _UUIDS[0], "replica", 3)
+    route = route_fragment(server, "read", "known")
     required, proof_set = f"{_UUIDS[0]}:81724", f"{_UUIDS[0]}:1-81730"
 
     def render() -> None:
@@ -192,9 +199,7 @@ def _records() -> Iterator[Case]:
             dispatched_us=now + 90,
             ended_us=now + 250,
             required=required,
-            server_fragment=server,
-            reason="read",
-            proof="known",
+            route_fragment=route,
             proof_set=proof_set,
             wait_us=0,
             fallbacks="",

@@ -2,8 +2,8 @@
 
 Router splits reads from writes only by the roles that InnoDB Cluster's metadata gives the servers,
 so the metadata of an asynchronous ReplicaSet is written into the primary, as far as Router reads
-it (``router_metadata.sql``). Lean is: no TLS to the servers, and no ``router_require_enforce``,
-which ``mysqlrouter --bootstrap`` configures and which costs Router about as much again.
+it (``router_metadata.sql``). Lean is: no TLS to the servers, and no ``router_require_enforce``. The
+other one has both, as ``mysqlrouter --bootstrap`` configures it.
 """
 
 import json
@@ -59,15 +59,18 @@ access_mode=auto
 client_ssl_mode=PREFERRED
 client_ssl_cert=$directory/certificate.pem
 client_ssl_key=$directory/key.pem
-server_ssl_mode=DISABLED
+$to_servers
 """
+_LEAN = "server_ssl_mode=DISABLED"
+_BOOTSTRAPPED = "server_ssl_mode=PREFERRED\nserver_ssl_verify=DISABLED\nrouter_require_enforce=1"
 
 
 class Router(Proxy):
     """MySQL Router, ``access_mode=auto``; `wait_for_my_writes` is on by default."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        super().__init__("router", cluster)
+    def __init__(self, cluster: Cluster, *, lean: bool = True) -> None:
+        super().__init__("router" if lean else "router-bootstrapped", cluster)
+        self._to_servers = _LEAN if lean else _BOOTSTRAPPED
 
     def program(self) -> Program:
         """The mysqlrouter beside the cluster's mysqld."""
@@ -94,7 +97,11 @@ class Router(Proxy):
         configuration = self.directory / "router.conf"
         configuration.write_text(
             string.Template(_CONFIGURATION).substitute(
-                directory=self.directory, plugins=self._plugins(), user=USER, port=self.port
+                directory=self.directory,
+                plugins=self._plugins(),
+                user=USER,
+                port=self.port,
+                to_servers=self._to_servers,
             )
         )
         return ["-c", str(configuration)]
@@ -104,6 +111,8 @@ class Router(Proxy):
         return unpacked if unpacked.is_dir() else Path("/usr/lib/mysqlrouter/plugin")
 
     def _write_metadata(self) -> None:
+        if self.cluster.primary.query("SHOW DATABASES LIKE 'mysql_innodb_cluster_metadata'"):
+            return  # another one has
         facts = {"cluster_id": _CLUSTER_ID}
         for number, server in enumerate(self.cluster.servers, start=1):
             ((uuid,),) = server.query("SELECT @@server_uuid")

@@ -93,6 +93,25 @@ WORKLOADS: Final = (
     ),
     Workload("rows", "10,000 rows a query", str(_HERE / "rows.lua"), arguments=_TEXT),
     Workload("mysqlslap", "point select by MySQL's own client library", None),
+    Workload(
+        "write-read-64",
+        "write, then read it back, 64 connections",
+        _WRITE_READ,
+        connections=64,
+        arguments=_TEXT,
+    ),
+    Workload(
+        "read-only",
+        "transactions that only read (sysbench's oltp_read_only)",
+        "oltp_read_only",
+        arguments=(*_TEXT, *_TABLE),
+    ),
+    Workload(
+        "read-write",
+        "transactions that read and then write (sysbench's oltp_read_write)",
+        "oltp_read_write",
+        arguments=(*_TEXT, *_TABLE, "--mysql-ignore-errors=1213"),
+    ),
     *(
         Workload(
             f"point-select-{connections}",

@@ -8,7 +8,7 @@ time by its intervals, never by the numbers in them. `gtid_intervals` has the ar
 `gtid_text` and `gtid_binary` the two ways to write a set down.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from protocol import gtid_binary, gtid_text
@@ -23,8 +23,9 @@ from protocol.gtid_intervals import (
     union,
 )
 
-__all__ = ["EMPTY", "Gtid", "GtidSet", "MalformedGtidSetError"]
+__all__ = ["EMPTY", "Gtid", "GtidSet", "MalformedGtidSetError", "united"]
 
+_MANY_SETS: Final = 4  # fewer are united faster one by one
 _LONG_TEXT: Final = 256  # characters; a shorter text is read faster than compared with another
 
 
@@ -93,6 +94,9 @@ class GtidSet:
             MalformedGtidSetError: no set; also the texts that a server takes for an empty one.
         """
         if isinstance(text, bytes):
+            uuid, number = gtid_text.one_gtid(text)
+            if number > 0:
+                return _of({uuid: (number, number + 1)}, text.decode("ascii"))
             try:
                 text = text.decode("ascii")
             except UnicodeDecodeError as error:
@@ -182,8 +186,8 @@ class GtidSet:
         for tsid, numbers in others.items():
             known = own.get(tsid)
             merged = numbers if known is None else union(known, numbers)
-            if merged is not numbers and merged != numbers:
-                contained = False
+            if merged is not numbers and (merged is not known or known != numbers):
+                contained = False  # `union` makes nothing new that equals an operand
             if merged is not known:
                 if joined is None:
                     joined = dict(own)
@@ -215,15 +219,19 @@ class GtidSet:
                 rest[tsid] = left
         return _own_if_equal(self, rest)
 
-    def __le__(self, other: "GtidSet") -> bool:
+    def covers(self, other: "GtidSet") -> bool:
+        """Whether it has all of another set: ``other <= self``, in fewer steps where compiled."""
         own, others = self._boundaries, other._boundaries
         if own is others:
             return True
-        for tsid, numbers in own.items():
-            known = others.get(tsid)
+        for tsid, numbers in others.items():
+            known = own.get(tsid)
             if known is None or not is_subset(numbers, known):
                 return False
         return True
+
+    def __le__(self, other: "GtidSet") -> bool:
+        return other.covers(self)
 
     def __contains__(self, gtid: Gtid | str) -> bool:
         if isinstance(gtid, str):
@@ -251,6 +259,25 @@ class GtidSet:
 
     def __repr__(self) -> str:
         return f"GtidSet.parse({self.text!r})"
+
+
+def united(sets: Sequence[GtidSet]) -> GtidSet:
+    """All that is in any of some sets: ``a | b | c``, in one go."""
+    if len(sets) < _MANY_SETS:
+        together = EMPTY
+        for one in sets:
+            together = together | one
+        return together
+    pairs: dict[str, list[tuple[int, int]]] = {}
+    for one in sets:
+        for tsid, numbers in one._boundaries.items():
+            known = pairs.setdefault(tsid, [])
+            for k in range(0, len(numbers), 2):
+                if known and known[-1][1] == numbers[k]:  # a server's transactions, one by one
+                    known[-1] = (known[-1][0], numbers[k + 1])
+                else:
+                    known.append((numbers[k], numbers[k + 1]))
+    return _of({tsid: normalise(pairs[tsid]) for tsid in sorted(pairs)})
 
 
 def _of(boundaries: dict[str, Boundaries], text: str = "") -> GtidSet:

@@ -41,6 +41,8 @@ def is_subset(a: Boundaries, b: Boundaries) -> bool:
     """Whether all of `a` is in `b`; both non-empty."""
     if a is b:
         return True
+    if len(a) + len(b) == 4:
+        return b[0] <= a[0] and a[1] <= b[1]
     if len(a) < _SHORT or len(b) < _SHORT or a[0] < b[0] or a[-1] > b[-1]:
         return _is_subset(a, b)
     head, tail = _shared(a, b)

@@ -25,15 +25,18 @@ _NUMBERS: Final = b"0123456789:-"
 _WHITE_SPACE: Final = " \t\n\v\f\r"
 _DIGITS_OF_LAST_NUMBER: Final = 19
 _MOST_UUIDS: Final = 1024
+_LONGEST_GTID: Final = UUID_LENGTH + 1 + 18  # one digit less than the last number has
+_COLON: Final = 0x3A
+_ZERO: Final = 0x30
 _SHOWN: Final = 60  # characters of a bad text that an error's sentence repeats
 
-_UUID = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
-_match_uuid = re.compile(_UUID).fullmatch
-_match_any_uuid = re.compile(_UUID, re.ASCII | re.IGNORECASE).fullmatch
-_match_tag = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}").fullmatch
-_match_interval = re.compile(r"([0-9]+)(?:[ \t\n\v\f\r]*-[ \t\n\v\f\r]*([0-9]+))?").fullmatch
-_uuids: set[str] = set()  # that were found to be such
-_split_at_tags = re.compile(r":([a-z_][a-z0-9_]{0,31}):").split
+_UUID: Final = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+_match_uuid: Final = re.compile(_UUID).fullmatch
+_match_any_uuid: Final = re.compile(_UUID, re.ASCII | re.IGNORECASE).fullmatch
+_match_tag: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}").fullmatch
+_match_interval: Final = re.compile(r"([0-9]+)(?:[ \t\n\v\f\r]*-[ \t\n\v\f\r]*([0-9]+))?").fullmatch
+_uuids: Final[set[str]] = set()  # that were found to be such
+_split_at_tags: Final = re.compile(r":([a-z_][a-z0-9_]{0,31}):").split
 
 
 def parse(text: str) -> tuple[dict[str, Boundaries], str]:
@@ -59,6 +62,24 @@ def parse(text: str) -> tuple[dict[str, Boundaries], str]:
     if quick is not None:
         return quick, line
     return _read_any(text), ""
+
+
+def one_gtid(data: bytes) -> tuple[str, int]:
+    """The UUID and the number of a canonical text of one GTID without a tag; else number 0.
+
+    That is what a server tells of most writes.
+    """
+    size = len(data)
+    if size <= UUID_LENGTH + 1 or size > _LONGEST_GTID or data[UUID_LENGTH] != _COLON:
+        return "", 0
+    number = 0
+    for place in range(UUID_LENGTH + 1, size):
+        digit = data[place] - _ZERO
+        if digit < 0 or digit > 9 or (number == 0 and digit == 0):
+            return "", 0
+        number = number * 10 + digit
+    uuid = data[:UUID_LENGTH].decode("latin-1")  # whatever it is
+    return (uuid, number) if uuid in _uuids or _is_new_uuid(uuid) else ("", 0)
 
 
 def parse_changed(

@@ -9,6 +9,7 @@ from typing import Final
 
 from protocol.constants import SESSION_STATE_CHANGED, Capability, SessionTrackType
 from protocol.ok_packet import head, string
+from protocol.packet import frame
 from protocol.response_stream import ResponseStream
 from protocol.session_track import retain
 from protocol.wire import lenenc_bytes
@@ -59,11 +60,11 @@ class TrackerView:
             payload = chunk[begin + 4 : end]
             if self.hidden:
                 payload = self._hiding(payload)
-            payload = self._rewritten(payload)
+            packet = frame(self._rewritten(payload), chunk[begin + 3])
+            if begin == position and end == stream.chunk_end and not out:
+                return packet
             out.append(chunk[position:begin])
-            out.append(len(payload).to_bytes(3, "little"))
-            out.append(chunk[begin + 3 : begin + 4])
-            out.append(payload)
+            out.append(packet)
             position = end
         out.append(chunk[position : stream.chunk_end])
         return b"".join(out)
@@ -76,13 +77,12 @@ class TrackerView:
         if not ok.status & SESSION_STATE_CHANGED:
             return payload
         info_begin, info_end = string(payload, ok.end)
-        begin, end = string(payload, info_end)
-        block = payload[begin:end]
-        kept = retain(block, self.trackers, self._variables) if self._session_track else b""
-        if kept:
-            if kept == block:
-                return payload
-            return payload[:info_end] + lenenc_bytes(kept)
+        if self._session_track:
+            begin, end = string(payload, info_end)
+            block = payload[begin:end]
+            kept = retain(block, self.trackers, self._variables)
+            if kept:
+                return payload if kept == block else payload[:info_end] + lenenc_bytes(kept)
         plain = (ok.status & ~SESSION_STATE_CHANGED).to_bytes(2, "little")
         info = payload[ok.end : info_end] if info_end > info_begin else b""
         return payload[: ok.place] + plain + payload[ok.place + 2 : ok.end] + info

@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Final
 
 from proxy import tasks
 from proxy.client.audits import Audits
+from proxy.client.deadlines import Deadlines
 from proxy.client.habits import Habits
 from proxy.client.known_passwords import KnownPasswords
 from proxy.client.listener import Listener
 from proxy.client.refusals import Refusals
 from proxy.client.views import Catalogues
+from proxy.killing.other_workers import OtherWorkers
+from proxy.killing.targets import KillTargets
 from proxy.observe.ledger import Ledger
 from proxy.resting import Resting
 from proxy.server.logins import Logins
@@ -24,6 +27,7 @@ from proxy.server.offer import Offer
 from proxy.server.pool import Pool
 from proxy.server.probe import Probes
 from proxy.server.signs_of_life import SignsOfLife
+from proxy.server.slots import Slots
 from proxy.server.terms import Terms
 from proxy.sessions import Sessions
 from proxy.shared import Shared
@@ -81,7 +85,11 @@ def build(
     sessions = Sessions(worker, metrics, scopes)
     kept_scopes: KeptScopes | None = None
     sharing: Sharing | None = None
+    other_workers: OtherWorkers | None = None
     if config.workers > 1:
+        other_workers = OtherWorkers(
+            *(_state_dir(config), config.workers, worker, config.connect_timeout, metrics)
+        )
         sharing = Sharing(ScopeMemory(_state_dir(config), config.workers, worker))
         scopes.share(sharing)
     elif config.state_dir is not None:
@@ -91,6 +99,7 @@ def build(
             *(config.state_dir, scopes, topology, config.scope_limit, metrics), time.monotonic
         )
     pool = Pool(config, metrics, loop)
+    slots = Slots(config, metrics, loop)
     return Shared(
         config=config,
         worker=worker,
@@ -101,12 +110,15 @@ def build(
         # counted from there would reach back too far.
         now=time.monotonic,
         call_later=loop.call_later,
+        deadlines=Deadlines(time.monotonic, loop.call_later),
         start=tasks.start,
         topology=topology,
         scopes=scopes,
         sharing=sharing,
         kept_scopes=kept_scopes,
         sessions=sessions,
+        other_workers=other_workers,
+        kill_targets=KillTargets(sessions, topology, other_workers),
         terms=Terms(
             *(config, materials, topology, sessions, scopes, kept_scopes, sharing),
             *(ledger, metrics, time.monotonic),
@@ -114,7 +126,8 @@ def build(
         probes=Probes(topology, sessions, ledger, metrics, config.connect_timeout, loop),
         waits=Waits(),
         pool=pool,
-        logins=Logins(config, materials, metrics, pool),
+        slots=slots,
+        logins=Logins(config, materials, metrics, pool, slots),
         offer=Offer(),
         habits=Habits(),
         known_passwords=KnownPasswords(),
@@ -184,11 +197,14 @@ async def serve(
 
     Raises:
         OSError: an address cannot be listened on.
+        StateError: the state directory cannot be used.
     """
     records = None if routing_log is None else routing_log.records
     shared = build(config, materials, metrics, records, worker)
     if shared.kept_scopes is not None:
         await shared.kept_scopes.start()  # before anybody writes
+    if shared.other_workers is not None:
+        await shared.other_workers.start(shared.kill_targets.answer)
     monitor = Monitor(shared)
     await monitor.start()
     await shared.offer.learn(shared.topology.primary, config, metrics)
@@ -215,5 +231,7 @@ async def serve(
         await signs_of_life.stop()
         await resting.stop()
         await drain(shared)
+        if shared.other_workers is not None:
+            shared.other_workers.stop()
         if shared.kept_scopes is not None:
             await shared.kept_scopes.stop()

@@ -11,6 +11,7 @@ from proxy.short_lived import ShortLived
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from protocol.response import ErrPacket
     from proxy.observe.metrics import Metrics
     from proxy.server.connection import ServerConnection
     from routing.consistency.scope import Scopes
@@ -47,7 +48,10 @@ class Member(Protocol):
         """The connection to a replica that its client waits for, if there is one."""
 
     def thread_of(self, username: str) -> int:
-        """The primary's id of it, for a KILL by this user; a statement on a replica is ended."""
+        """The primary's id of it, for a KILL by this user; a statement on a replica is ended.
+
+        0 if it has none: then it is about to end.
+        """
 
     def leave_primary(self) -> None:
         """End, if the primary is another now, or began anew: the session was on the old one."""
@@ -59,8 +63,8 @@ class Member(Protocol):
     def is_away(self) -> bool:
         """Whether it has no connection to the primary for now (`proxy.client.borrowing`)."""
 
-    async def wake(self) -> None:
-        """Have one again, if nothing hinders."""
+    async def wake(self) -> ErrPacket | None:
+        """Have one again, if nothing hinders; the error of a server that is full."""
 
     def rest(self) -> None:
         """Give the connections back, if no command came since this was called last."""
@@ -87,6 +91,7 @@ class Sessions:
         self._metrics = metrics
         self._scopes = scopes
         self._members: dict[int, Member] = {}
+        self._told: dict[int, Member] = {}  # by what their clients know them by
         self._short_lived = ShortLived(metrics, time.monotonic)
         self._following: set[int] = set()  # sessions that began right behind one that wrote
         self._base = _FIRST_SESSION_ID + worker * _IDS
@@ -111,6 +116,7 @@ class Sessions:
     def add(self, session: Member) -> None:
         """Serve a session."""
         self._members[session.session_id] = session
+        self._told[session.connection_id] = session
         if self._short_lived.follows(session.state):
             self._following.add(session.session_id)
         self._metrics.client_connected()
@@ -118,16 +124,15 @@ class Sessions:
     def forget(self, session: Member) -> None:
         """A session has ended."""
         if self._members.pop(session.session_id, None) is not None:
+            if self._told.get(session.connection_id) is session:
+                del self._told[session.connection_id]
             self._short_lived.ended(session.state, session.session_id in self._following)
             self._following.discard(session.session_id)
             self._metrics.client_disconnected()
 
     def known_by(self, connection_id: int) -> Member | None:
         """The session that a client knows by this connection id, or None."""
-        for session in self._members.values():
-            if session.connection_id == connection_id:
-                return session
-        return None
+        return self._told.get(connection_id)
 
     def leave_primary(self) -> None:
         """Let those end whose primary is another now, or began anew."""

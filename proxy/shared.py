@@ -9,17 +9,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from proxy.client.audits import Audits
+    from proxy.client.deadlines import Deadlines
     from proxy.client.habits import Habits
     from proxy.client.known_passwords import KnownPasswords
     from proxy.client.refusals import Refusals
     from proxy.client.views import Catalogues
     from proxy.config import Config
+    from proxy.killing.other_workers import OtherWorkers
+    from proxy.killing.targets import KillTargets
     from proxy.observe.ledger import Ledger
     from proxy.observe.metrics import Metrics
     from proxy.server.logins import Logins
     from proxy.server.offer import Offer
     from proxy.server.pool import Pool
     from proxy.server.probe import Probes
+    from proxy.server.slots import Slots
     from proxy.server.terms import Terms
     from proxy.sessions import Sessions
     from proxy.state.kept_scopes import KeptScopes
@@ -44,16 +48,20 @@ class Shared:
         ledger: enters statements into metrics and log.
         now: monotonic, s.
         call_later: sets a timer of the event loop.
+        deadlines: time limits that are hardly ever reached.
         start: starts a task, and gives it a name (`proxy.tasks`).
         topology: the servers.
         scopes: the scopes wider than a connection that are alive.
         sharing: shares them with other workers; None if there are none.
         kept_scopes: keeps them for the next start; None if nobody does.
         sessions: those that are open.
+        other_workers: the other workers; None if there are none.
+        kill_targets: what a KILL may name, of whatever worker.
         terms: begins those of primaries.
         probes: the questions to the primary that reads share.
         waits: the WAITs in flight, which reads may share.
         pool: connections to servers that no session has.
+        slots: how many connections sessions may have, and who waits for one.
         logins: those of sessions at servers.
         offer: what clients are greeted with.
         habits: what clients of a host negotiate.
@@ -71,16 +79,20 @@ class Shared:
     ledger: Ledger
     now: Callable[[], float]
     call_later: CallLater
+    deadlines: Deadlines
     start: Start
     topology: Topology
     scopes: Scopes
     sharing: Sharing | None
     kept_scopes: KeptScopes | None
     sessions: Sessions
+    other_workers: OtherWorkers | None
+    kill_targets: KillTargets
     terms: Terms
     probes: Probes
     waits: Waits
     pool: Pool
+    slots: Slots
     logins: Logins
     offer: Offer
     habits: Habits

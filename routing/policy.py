@@ -3,11 +3,20 @@
 from typing import Final
 
 from protocol.gtid import EMPTY, GtidSet
-from routing.consistency.decision import Decision, Level, Proof, Reason, Scope, TimeoutPolicy
+from routing.consistency.decision import (
+    Decision,
+    Level,
+    Proof,
+    Reason,
+    Scope,
+    TimeoutPolicy,
+    TransactionReads,
+)
 from routing.consistency.rules import REMEMBERING, Rules
 from routing.consistency.scope import ScopeState
 from routing.servers.topology import Server, Topology
 from routing.session.session import Session
+from routing.session.split_snapshot import SplitSnapshot
 from routing.sql.query import SERVER_SCHEMAS
 from routing.sql.statement import Statement, StatementClass, Touch
 
@@ -22,6 +31,7 @@ _TO_PRIMARY: Final = TimeoutPolicy.PRIMARY
 _OF_PRIMARY: Final = Proof.PRIMARY
 _KNOWN: Final = Proof.KNOWN
 _A_READ: Final = Reason.READ
+_SERVER_SCHEMAS: Final = SERVER_SCHEMAS
 
 _REASONS: Final = {
     StatementClass.WRITE: Reason.WRITE,
@@ -66,6 +76,8 @@ def choose(
             return on_primary(topology, Reason.SESSION)
         if topology.refusals.until and topology.refusals.holds(statement.digest, now):
             return on_primary(topology, Reason.REPLICA_REFUSED)
+        if not statement.identifiers and _waits_for_table(session, rules or session.rules):
+            return on_primary(topology, Reason.TRANSACTION)
         names = statement.user_variables
         if names and not session.user_variables.know(names):
             return on_primary(topology, Reason.SESSION)
@@ -79,6 +91,19 @@ def choose(
         # What the previous statement left there needs no newer data.
         return Decision(last, Reason.DIAGNOSTIC, Proof.NONE)
     return on_primary(topology, _REASONS[kind])
+
+
+def _waits_for_table(session: Session, rules: Rules) -> bool:
+    """Whether a `SplitSnapshot` is to be taken by the first read of a table, and by no other.
+
+    What reads none takes no snapshot, and without autocommit opens no transaction.
+    """
+    if session.autocommit and not session.in_transaction:
+        return False
+    snapshot = session.snapshot
+    if isinstance(snapshot, SplitSnapshot):
+        return snapshot.server is None
+    return snapshot is None and session.opens_snapshot(rules)
 
 
 def shows_less(scope: ScopeState, primary: Server) -> bool:
@@ -118,7 +143,7 @@ def required_by(
         return topology.observations.since(now - rules.staleness)
     if probed is not None:
         required = scope.required(level)
-        return probed if required <= probed else probed | required
+        return probed if probed.covers(required) else probed | required
     if level is _STRONG or scope.term != topology.term or not scope.is_known(level):
         return None
     return scope.required(level)
@@ -140,8 +165,9 @@ def _read(
     remembers = guarded and level is not _BOUNDED
     alone = remembers and rules.scope is _CONNECTION and probed is None
     snapshot = session.snapshot
-    opens = snapshot is not None or (not session.autocommit and session.opens_read_only)
-    apart = session.reads_apart if snapshot is None else snapshot.apart
+    opens = snapshot is not None or (
+        not session.autocommit and (session.opens_read_only or session.opens_snapshot(rules))
+    )
     if snapshot is not None:
         if snapshot.server is not None:
             if not snapshot.is_replicas or not snapshot.gives(rules) or session.unsure:
@@ -149,18 +175,23 @@ def _read(
             if snapshot.stale or not guarded:
                 return Decision(snapshot.server, Reason.TRANSACTION, Proof.NONE)
             return Decision(snapshot.server, Reason.TRANSACTION, Proof.KNOWN, snapshot.gtids)
-        if apart is not session.reads_apart or session.is_serializable:
+        if snapshot.apart is not session.reads_apart or session.is_serializable:
             # A transaction that begins elsewhere now would be of another isolation level.
+            return on_primary(topology, Reason.TRANSACTION)
+        if (
+            isinstance(snapshot, SplitSnapshot)
+            and rules.transaction_reads is not TransactionReads.SNAPSHOT
+        ):
             return on_primary(topology, Reason.TRANSACTION)
     if alone and own.unknown and own.term == topology.term:
         return on_primary(topology, Reason.UNKNOWN_REQUIRED)
     shaped = session.in_transaction or not session.autocommit or session.modes.waiting
-    begins = opens and (apart or rules is session.rules) and not session.unsure
+    begins = opens and not session.unsure and (rules is session.rules or _apart(session))
     if shaped and not begins and not session.splits(rules):
         return on_primary(topology, Reason.TRANSACTION)
     if session.pins.reasons:
         return on_primary(topology, Reason.PINNED)
-    if session.schema in SERVER_SCHEMAS:
+    if session.schema in _SERVER_SCHEMAS:
         return on_primary(topology, Reason.SESSION)
     if not guarded:
         chosen = _reachable(session, topology, now, guarded=False)
@@ -191,6 +222,12 @@ def _read(
     else:
         since = scope.changed_at
     return _guarded(session, rules, topology, now, required, since, crowded, seen_on)
+
+
+def _apart(session: Session) -> bool:
+    """Whether each statement of its transaction has a snapshot of its own."""
+    snapshot = session.snapshot
+    return session.reads_apart if snapshot is None else snapshot.apart
 
 
 def _guarded(
@@ -227,7 +264,7 @@ def _guarded(
             unordered = True
             continue
         applied = server.applied
-        if required <= applied:
+        if applied.covers(required):
             # Any state will do for a read that need not see anything and follows no other.
             relies = bool(required) or rules.level in REMEMBERING
             confirm = relies and server.is_doubtful(now)

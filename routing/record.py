@@ -119,6 +119,8 @@ NO_SERVER: Final = '"server":null,"server_uuid":null,"incarnation":null,"role":n
 """The server fragment of a statement that no server answered."""
 
 # What is in most records.
+_MANY: Final = 1000
+_NUMBERS: Final = [str(number) for number in range(_MANY)]
 _OK: Final = "ok"
 _PLAIN_COURSE: Final = f'"wait_us":0,"fallbacks":"","outcome":"{_OK}","error_code":0'
 _NO_GTIDS: Final = '"own_gtids":"","own_known":true,"observed":""'
@@ -159,6 +161,12 @@ def server_fragment(server: str, server_uuid: str | None, role: str, incarnation
         f'"server":{_quoted(server)},"server_uuid":{_nullable(server_uuid)},'
         f'"incarnation":{incarnation:d},"role":{_quoted(role)}'
     )
+
+
+def route_fragment(server_fragment: str, reason: str, proof: str) -> str:
+    """Render what is constant for all that a server answered for one reason, by one proof."""
+    # Formatting a StrEnum costs twice a str.
+    return f'{server_fragment},"reason":"{reason}","proof":"{proof}"'
 
 
 def lag_fragment(lag: Lag, applied: Sequence[Transaction]) -> str:
@@ -215,8 +223,6 @@ class RecordStream:
         self._statement_head = _head("statement", proxy, worker, run)
         self._proof_head = _head("proof", proxy, worker, run)
         self._gap_head = _head("gap", proxy, worker, run)
-        # Formatting a StrEnum costs twice a str; there are few pairs of reason and proof.
-        self._verdicts: dict[tuple[str, str], str] = {}
         self._lines: deque[str] = deque()
         self._max_pending_bytes = max_pending_bytes
         # Two counters, each changed by one thread only, so that no lock is needed.
@@ -234,9 +240,7 @@ class RecordStream:
         dispatched_us: int,
         ended_us: int,
         required: str | None,
-        server_fragment: str,
-        reason: str,
-        proof: str,
+        route_fragment: str,
         proof_set: str | None,
         wait_us: int,
         fallbacks: str,
@@ -265,11 +269,11 @@ class RecordStream:
         # mypyc formats a number that is a whole f-string by a call, and one among others by itself.
         arrived = str(arrived_us)
         dispatched = arrived if dispatched_us == arrived_us else str(dispatched_us)
-        required = "null" if required is None else f'"{required}"'
-        proof_set = "null" if proof_set is None else f'"{proof_set}"'
-        verdict = self._verdicts.get((reason, proof))
-        if verdict is None:
-            verdict = self._verdicts[reason, proof] = f'"reason":"{reason}","proof":"{proof}"'
+        quote = proof_quote = '"'
+        if required is None:
+            required, quote = "null", ""
+        if proof_set is None:
+            proof_set, proof_quote = "null", ""
         course = _PLAIN_COURSE
         if outcome != _OK or wait_us or error_code or fallbacks:
             course = (
@@ -280,14 +284,18 @@ class RecordStream:
         if own_gtids or observed or not own_known:
             known = "true" if own_known else "false"
             gtids = f'"own_gtids":"{own_gtids}","own_known":{known},"observed":"{observed}"'
-        counted = "null" if rows is None else str(rows)
+        counted = "null"
+        if rows is not None:
+            counted = _NUMBERS[rows] if rows < _MANY else str(rows)
+        size = _NUMBERS[bytes] if bytes < _MANY else str(bytes)
         if snapshot_us:
             counted = f'{counted},"snapshot_us":{snapshot_us}'
         line = (
             f'{self._statement_head}{seq},"dropped":0,"ordinal":{ordinal},{session_fragment},'
             f'{statement_fragment},"arrived_us":{arrived},"dispatched_us":{dispatched},'
-            f'"ended_us":{ended_us},"required":{required},{server_fragment},{verdict},'
-            f'"proof_set":{proof_set},{course},{gtids},"bytes":{bytes},"rows":{counted}}}\n'
+            f'"ended_us":{ended_us},"required":{quote}{required}{quote},{route_fragment},'
+            f'"proof_set":{proof_quote}{proof_set}{proof_quote},{course},{gtids},"bytes":{size},'
+            f'"rows":{counted}}}\n'
         )
         self._bytes_in += len(line)
         self._lines.append(line)

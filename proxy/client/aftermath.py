@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Final
 
 from protocol.command import query_text_offset
 from protocol.constants import Command as Code
+from routing.consistency.adjustment import NO_ADJUSTMENT
 from routing.consistency.decision import Proof, Reason
-from routing.consistency.rules import NO_ADJUSTMENT
 from routing.request import effects, traits
 from routing.request.trackers import take_trackers
 from routing.session import split as splitting
 from routing.session.prepared import PreparedHandle
 from routing.session.snapshot import Snapshot, begins_anew, ends_transaction, reads_data
 from routing.session.split import Split
+from routing.session.split_snapshot import SplitSnapshot, needed
 from routing.sql.early_errors import did_nothing
 
 if TYPE_CHECKING:
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
     from proxy.client.session_rules import SessionRules
     from proxy.server.connection import ServerConnection
     from proxy.shared import Shared
-    from routing.consistency.rules import Adjustment, Rules
+    from routing.consistency.adjustment import Adjustment
+    from routing.consistency.rules import Rules
     from routing.request.command import Command
     from routing.request.trail import Trail
     from routing.servers.topology import Server
@@ -71,6 +73,8 @@ class Aftermath:
             query_attributes: its statements begin with attributes.
         """
         self._shared = shared
+        self._metrics = shared.metrics
+        self._now = shared.now
         self._state = state
         self._rules = rules
         self._servers = servers
@@ -93,7 +97,7 @@ class Aftermath:
         of_primary = connection is self._servers.primary
         if not of_primary and not connection.tracks_all:
             return
-        state, metrics = self._state, self._shared.metrics
+        state, metrics = self._state, self._metrics
         schema = state.schema
         tracked, unread = take_trackers(
             stream.session_states,
@@ -103,7 +107,7 @@ class Aftermath:
             connection.server,
             connection.epoch,
             connection.tracks_all,
-            self._shared.now(),
+            self._now(),
             of_primary and self._settings.untracked,
         )
         if tracked:
@@ -123,7 +127,7 @@ class Aftermath:
         """
         server = connection.server
         if effects.committed_unnamed(command, trail, self._state, server, doubted=doubted):
-            self._shared.metrics.required_unknown("unnamed")
+            self._metrics.required_unknown("unnamed")
             self._settings.restore()
 
     def note_unlogged(
@@ -132,7 +136,7 @@ class Aftermath:
         """Remember it if a command may have written what no GTID stands for."""
         if effects.wrote_unlogged(command, trail, primary, logged):
             self._state.wrote_unlogged(command.rules)
-            self._shared.metrics.wrote_unlogged()
+            self._metrics.wrote_unlogged()
 
     # Rules
 
@@ -169,7 +173,7 @@ class Aftermath:
         """Let the metrics know why the session is pinned, if that has changed."""
         reasons = self._state.pins.reasons
         if reasons is not self._pins:
-            self._shared.metrics.pins(self._pins, reasons)
+            self._metrics.pins(self._pins, reasons)
             self._pins = reasons
 
     # A command has ended
@@ -192,7 +196,7 @@ class Aftermath:
             trail: what became of it.
             told_later: trackers tell of it in another answer, behind this one.
         """
-        shared, state = self._shared, self._state
+        state = self._state
         of_primary = connection is self._servers.primary
         ended_well = stream.error is None
         trail.error = 0 if stream.error is None else _code(stream.error)
@@ -209,7 +213,7 @@ class Aftermath:
                 if trail.may_write or trail.unlogged:
                     self.note_unlogged(command, trail, connection.server, logged=logged)
                 if command.statement is not None and command.statement.changes_views:
-                    shared.catalogues.forget()
+                    self._shared.catalogues.forget()
         elif not state.in_transaction:
             implied = state.snapshot or state.split
             if implied is not None and implied.implied:
@@ -217,9 +221,9 @@ class Aftermath:
         statement = command.statement
         if statement is None or statement.assignments or statement.reason in traits.OF_ACCOUNTS:
             if ended_well and traits.changes_passwords(command):
-                shared.known_passwords.clear()
+                self._shared.known_passwords.clear()
             if traits.changes_logins(command, trail):
-                shared.pool.lending.changed()
+                self._shared.pool.lending.changed()
         if ended_well and not (command.is_query and command.names is None):
             self._did(connection, stream, command)
         if command.prepared is not None:
@@ -228,7 +232,7 @@ class Aftermath:
         if trail.unsettled and (shows or state.in_transaction):
             # What the primary showed, or shows in the transaction that began, may be older.
             trail.proof = Proof.NONE
-            shared.metrics.stale_given()
+            self._metrics.stale_given()
         if self._new_rules:
             self.follow_rules()
         self._remember(connection, stream, command, trail)
@@ -244,12 +248,20 @@ class Aftermath:
     ) -> None:
         state, settings = self._state, self._settings
         self._servers.status = status = stream.status
-        if state.split is not None or status & _IN_TRANS_READONLY == _IN_TRANS:
-            self._follow_split(command, trail, status)
+        snapshot = state.snapshot
+        split = snapshot is not None and isinstance(snapshot, SplitSnapshot)
+        if split or state.split is not None or status & _IN_TRANS_READONLY == _IN_TRANS:
+            self._follow_split(connection, command, trail, status)
+            snapshot = state.snapshot
+            split = snapshot is not None and isinstance(snapshot, SplitSnapshot)
+        if state.retries and state.in_transaction and not status & _IN_TRANS:
+            state.retries = False
         opened = command.is_read and not trail.may_write and not state.in_transaction
         state.in_transaction = status & _IN_TRANS != 0
         state.unsure = False
-        if state.snapshot is not None or status & _IN_TRANS_READONLY == _IN_TRANS_READONLY:
+        if (snapshot is not None and not split) or (
+            status & _IN_TRANS_READONLY == _IN_TRANS_READONLY
+        ):
             self._follow_snapshot(connection, command, trail, status, opened=opened)
         if state.status_tells:
             state.autocommit = status & _AUTOCOMMIT != 0
@@ -272,11 +284,16 @@ class Aftermath:
         state.modes.doubt()
         if state.split is not None and not splitting.is_plain(command.statement, trail.may_write):
             self._stay(state.split)
+        snapshot = state.snapshot
+        if isinstance(snapshot, SplitSnapshot) and not snapshot.moved and trail.may_write:
+            # It may have ended: nothing is begun again on the primary in its place.
+            state.snapshot = None
+            self._servers.end_transactions()
         if trail.may_write or not state.modes_known:
             # It may have committed before it failed, and opened a transaction, too.
             state.may_have_written(command.rules)
             state.in_transaction = state.unsure = True
-            self._shared.metrics.required_unknown("error")
+            self._metrics.required_unknown("error")
         elif not state.autocommit:
             state.in_transaction = state.unsure = True  # by the first table that it came to
         if effects.failed(command, trail, state, self._settings.undone):
@@ -337,7 +354,9 @@ class Aftermath:
             payload[query_text_offset(payload, self._query_attributes) :],
             trail.error,
             state.in_transaction,
-            state.snapshot is not None and not state.unsure,
+            state.snapshot is not None
+            and not isinstance(state.snapshot, SplitSnapshot)
+            and not state.unsure,
         )
 
     # READ ONLY transactions
@@ -355,13 +374,16 @@ class Aftermath:
 
         `opened`: none was open before, and all that the command does is read.
         """
-        state, metrics = self._state, self._shared.metrics
+        state, metrics = self._state, self._metrics
         statement = command.statement
         snapshot = state.snapshot
         if command.code == Code.COM_STMT_PREPARE:
             return  # nothing ran
         still_open = status & _IN_TRANS_READONLY == _IN_TRANS_READONLY
-        ended = snapshot if ends_transaction(statement, trail.may_write, still_open) else None
+        over = ends_transaction(statement, trail.may_write, still_open)
+        # An error before may have ended it, and had no status to say so.
+        over = over or (snapshot is not None and not snapshot.implied and not still_open)
+        ended = snapshot if over else None
         if ended is not None:
             state.snapshot = snapshot = None
             self._servers.end_transactions()
@@ -404,21 +426,34 @@ class Aftermath:
         if began:
             state.in_transaction = True
             state.modes.spent()
-            self._servers.status |= _IN_TRANS_READONLY if state.split is None else _IN_TRANS
+            writes = state.split is not None or isinstance(state.snapshot, SplitSnapshot)
+            self._servers.status |= _IN_TRANS if writes else _IN_TRANS_READONLY
         else:
             state.snapshot = state.split = None
             self._servers.end_transactions()
 
     # Transactions that read from replicas until they write
 
-    def _follow_split(self, command: Command, trail: Trail, status: int) -> None:
+    def _follow_split(
+        self, primary: ServerConnection, command: Command, trail: Trail, status: int
+    ) -> None:
         """See whether one has begun or ended, or what follows must run where it is."""
         state = self._state
         if command.code == Code.COM_STMT_PREPARE:
             return  # nothing ran
         statement, may_write = command.statement, trail.may_write
         before = state.split
+        snapshot = state.snapshot if isinstance(state.snapshot, SplitSnapshot) else None
         still_open = status & _IN_TRANS_READONLY == _IN_TRANS
+        if snapshot is not None:
+            if splitting.goes_on(statement, may_write, still_open):
+                if snapshot.server is None and needed(statement, may_write, command.text) != (
+                    "nothing"
+                ):
+                    snapshot.taken_on(primary.server)
+                return
+            state.snapshot = None
+            self._servers.end_transactions()
         if before is not None:
             if splitting.goes_on(statement, may_write, still_open):
                 if not before.stays and not splitting.is_plain(statement, may_write):
@@ -429,9 +464,12 @@ class Aftermath:
         if not still_open or state.snapshot is not None:
             return
         opened = command.is_read and state.opens_split and not may_write
-        began = splitting.begins(statement, command.text, before)
+        began = splitting.begins(statement, command.text, before or snapshot)
+        autocommit = status & _AUTOCOMMIT != 0
         if opened or (began and state.reads_apart and not state.modes.isolates):
-            state.split = Split(autocommit=status & _AUTOCOMMIT != 0)
+            state.split = Split(autocommit=autocommit)
+        elif began and state.splits_snapshots(state.rules):
+            state.snapshot = SplitSnapshot(autocommit=autocommit)
 
     def _stay(self, split: Split) -> None:
         """What follows in the transaction runs on the primary."""

@@ -19,13 +19,15 @@ DONE: Final = "done"
 
 Meaning = Literal["pass", "again", "forbidden", "full", "denied", "leaving"]
 """What an ERR is for: the client; the same server, which has forgotten a statement; or whoever
-else can answer, since this replica may not run it, has no room for it or no time, knows no such
-right, or serves nobody for now."""
+else can answer, since this replica may not run it, has no room for it, no time or no such table in
+its snapshot, knows no such right, or serves nobody for now."""
 
 _WRITES: Final = frozenset({1290, 1792, 1836})
 """Errors by which a server says that it may not run a statement that writes."""
 _FULL: Final = 1461
 """ER_MAX_PREPARED_STMT_COUNT_REACHED: it has no room for another prepared statement."""
+_REDEFINED: Final = 1412
+"""ER_TABLE_DEF_CHANGED: the table is newer than the snapshot, which was taken right before."""
 _DENIALS: Final = frozenset({1044, 1142, 1143, 1227, 1356, 1370, 1449})
 """Errors by which a server says that the user, or a definer, lacks a right. A replica may not know
 yet of one that was given, and the primary decides."""
@@ -75,7 +77,7 @@ class Answer:
             return "pass"
         if code in _WRITES:
             return "forbidden"
-        if code == _FULL or (code == _QUERY_TIMEOUT and _unlimited(command, state)):
+        if code in (_FULL, _REDEFINED) or (code == _QUERY_TIMEOUT and _unlimited(command, state)):
             return "full"
         if code in _DENIALS:
             return "denied"

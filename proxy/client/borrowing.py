@@ -17,7 +17,7 @@ from proxy.client.carrying import Carrying
 from proxy.client.preparation import statement_packet
 from proxy.client.reopening import ChangedError, imitation, reopen
 from proxy.server.connection import FAREWELL, IMITATE
-from proxy.server.errors import ServerRefusedError, ServerUnreachableError
+from proxy.server.errors import ServerFullError, ServerRefusedError, ServerUnreachableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -98,12 +98,34 @@ class Borrowing:
             return
         reason = self._carrying.reason()
         if not reason:
-            self.asking = True
-            primary.expect(FAREWELL)
-            primary.write(statement_packet(primary, FAREWELL_SQL))
+            self._take_leave(primary)
         elif reason != self._told:
             self._shared.metrics.not_given_back(reason)
         self._told = reason
+
+    def give_way(self, server: Server) -> None:
+        """Begin to give back a connection to this server, that others wait for."""
+        primary = self._servers.primary
+        if not self.is_away and (primary is None or self._carrying.reason()):
+            return
+        replica = self._servers.replica(server)
+        if primary is not None and server is primary.server:
+            if not self.asking:
+                self._take_leave(primary)
+            if primary.slot is not None:
+                primary.slot.gives(giving=True)
+        elif (
+            replica is not None
+            and not replica.busy
+            and replica.snapshot is None  # also a session that is away may have opened one there
+            and server not in self._asked_about
+        ):
+            self._servers.give_replica(replica)
+
+    def _take_leave(self, primary: ServerConnection) -> None:
+        self.asking = True
+        primary.expect(FAREWELL)
+        primary.write(statement_packet(primary, FAREWELL_SQL))
 
     def holds(self, follow: Callable[[], None]) -> bool:
         """Whether a command has to wait for the primary's answer; `follow` serves it then."""
@@ -119,16 +141,22 @@ class Borrowing:
     def answered(self, connection: ServerConnection) -> bool:
         """Whether an answer that is complete was to that: the connections are given back now.
 
-        If a command came meanwhile, it is served instead.
+        If a command came meanwhile, it is served instead, or behind others who wait.
         """
         if not self.asking or connection is not self._servers.primary:
             return False
         self.asking = False
         carrying, follow = self._carrying, self._held
         carried, self._held = carrying.carried, None
-        if follow is None and carried is not None and not carrying.is_kept:
+        slot = connection.slot
+        wanted = slot is not None and slot.giving
+        if slot is not None:
+            slot.gives(giving=False)
+        if (follow is None or wanted) and carried is not None and not carrying.is_kept:
             self._servers.give_back(self._connection_id, self._asked_about)
             self._shared.metrics.given_back(connection.server.name)
+            if follow is not None:
+                follow()
             return True
         carrying.carried = None
         if carried is not None:
@@ -167,6 +195,11 @@ class Borrowing:
         return self._carrying.carried is not None
 
     @property
+    def is_under_way(self) -> bool:
+        """Whether it is about to have one again."""
+        return self._going is not None
+
+    @property
     def cause(self) -> str:
         """Why it cannot go on; "" if it has a connection, or may have one again."""
         carried = self._carrying.carried
@@ -182,6 +215,9 @@ class Borrowing:
         """Have a connection to the primary again; what to tell the client if there is none.
 
         Who comes while another borrows waits for that, and is told nothing.
+
+        Raises:
+            ServerFullError: it may have one later.
         """
         if self._going is not None:
             await asyncio.wait([self._going])
@@ -191,6 +227,8 @@ class Borrowing:
         self._going = asyncio.get_running_loop().create_future()
         try:
             await self._borrow()
+        except ServerFullError:
+            raise
         except ServerRefusedError as error:
             self._shared.pool.lending.refused(self._servers.login.username, error.error.code)
             return error.error

@@ -61,6 +61,7 @@ FAREWELL: Final = b"SELECT LAST_INSERT_ID(),ROW_COUNT(),FOUND_ROWS(),DATABASE(),
 _SETTABLE: Final = (CARRIED | {"names", "character set", "autocommit"}) - {
     *(SWITCH, FLAGS),  # its flags are known one by one
     *("sql_select_limit", "max_execution_time"),  # they bend the proxy's own questions
+    *("wait_timeout", "interactive_timeout"),  # nobody would end a session without a connection
 }
 _MOST_ROWS: Final = 1000
 """More found rows are not made up."""
@@ -173,8 +174,6 @@ class Carrying:
             return self._kept_for
         if primary is None or primary.busy or primary.lost or primary.unsent:
             return "busy"
-        if primary.silent:
-            return "old_client"
         if primary.judged is None:
             return "account"
         if state.in_transaction or state.unsure or state.snapshot or state.split:

@@ -24,7 +24,7 @@ from proxy.client.login import (
 from proxy.client.sandbox import leave_sandbox
 from proxy.server.login import Login
 from proxy.server.opened import Sandbox
-from routing.consistency.rules import SettingError
+from routing.consistency.adjustment import SettingError
 
 if TYPE_CHECKING:
     from proxy.client.connection import ClientConnection

@@ -41,10 +41,9 @@ from proxy.client.session_rules import SessionRules
 from proxy.compressed import compress
 from proxy.server.attributes import of_session
 from proxy.server.errors import ServerRefusedError, ServerUnreachableError
-from proxy.server.greeting import be_greeted
 from proxy.server.login import Login
 from proxy.server.opened import Sandbox
-from routing.consistency.rules import SettingError
+from routing.consistency.adjustment import SettingError
 from routing.session.session import Session
 
 if TYPE_CHECKING:
@@ -358,10 +357,12 @@ class Welcome:
                 self._connection_id = kept.connection.thread_id
                 return
         try:
-            self._greeted = await be_greeted(primary, shared.config)
-            self._connection_id = self._greeted.greeting.thread_id
+            greeted = await shared.logins.be_greeted(primary)
         except (ServerUnreachableError, ServerRefusedError):
             return  # it is asked again, and the client told, when the client is known
+        if greeted is not None:
+            self._greeted = greeted
+            self._connection_id = greeted.greeting.thread_id
 
     def _serve(
         self, login: Login, opened: Opened | Lent, capabilities: Capability, rules: SessionRules

@@ -11,7 +11,7 @@ from protocol.response import ErrPacket, OkPacket
 from protocol.session_track import schema_entry
 from proxy.channel import ChannelClosedError, PacketChannel
 from proxy.server.account import Requirement
-from proxy.server.errors import ServerRefusedError, ServerUnreachableError
+from proxy.server.errors import ServerFullError, ServerRefusedError, ServerUnreachableError
 from proxy.server.kept import Kept
 from proxy.server.opened import Lent, Opened
 from proxy.server.relogin import change_user
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from proxy.server.greeting import Greeted
     from proxy.server.login import Login
     from proxy.server.opened import Sandbox
+    from proxy.server.slots import Slot
     from proxy.shared import Shared
     from routing.servers.topology import Server
 
@@ -75,10 +76,6 @@ async def open_primary(
     if greeted is not None and (greeted.server is not primary or greeted.closed):
         greeted.leave()
         greeted = None
-    lent = None if current is not None else await _lend(shared, primary, login, tracking, greeted)
-    if lent is not None:
-        authentication.accepted()
-        return LoggedIn(login, lent) if may_enter(shared, channel, login, lent) else None
     while True:
         try:
             if current is not None:
@@ -86,7 +83,14 @@ async def open_primary(
                 limit = shared.config.connect_timeout
                 opened = await change_user(current, login, settings, 0, limit)
             else:
-                opened = await shared.logins.log_in(primary, login, tracking, greeted)
+                slot = await shared.logins.enter(primary, greeted)
+                lent = await _lend(shared, primary, login, tracking, greeted, slot)
+                if lent is not None:
+                    authentication.accepted()
+                    return (
+                        LoggedIn(login, lent) if may_enter(shared, channel, login, lent) else None
+                    )
+                opened = await shared.logins.log_in(primary, login, tracking, slot, greeted)
             if isinstance(opened, Opened):
                 await shared.terms.begin(opened, login)
             break
@@ -98,8 +102,9 @@ async def open_primary(
                     login = replace(login, password=password)
                     current = greeted = None  # used up
                     continue
-            shared.refusals.add("login", channel, str(error))
-            shared.metrics.error("server", error.error.code)
+            full = isinstance(error, ServerFullError)
+            shared.refusals.add("server_full" if full else "login", channel, str(error))
+            shared.metrics.error("proxy" if full else "server", error.error.code)
             channel.write_packet(error.error.serialise(Capability.CLIENT_PROTOCOL_41))
             channel.close()
             return None
@@ -116,7 +121,12 @@ async def open_primary(
 
 
 async def _lend(
-    shared: Shared, primary: Server, login: Login, tracking: str, greeted: Greeted | Kept | None
+    shared: Shared,
+    primary: Server,
+    login: Login,
+    tracking: str,
+    greeted: Greeted | Kept | None,
+    slot: Slot,
 ) -> Lent | None:
     """A connection on which the primary has let the same login in a moment ago."""
     met = greeted if isinstance(greeted, Kept) else None
@@ -124,7 +134,7 @@ async def _lend(
         await shared.logins.cleaned(met)
     if (greeted is not None and met is None) or not shared.terms.has_begun():
         return None
-    return shared.logins.lend(primary, login, tracking, login.database or "", met)
+    return shared.logins.lend(primary, login, tracking, login.database or "", slot, met)
 
 
 def may_enter(shared: Shared, channel: PacketChannel, login: Login, opened: Opened | Lent) -> bool:

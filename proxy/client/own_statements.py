@@ -8,9 +8,9 @@ from proxy.client import token
 from proxy.client.session_rules import without
 from proxy.observe import show
 from proxy.observe.show import LastAnswer, Shown
+from routing.consistency.adjustment import SettingError, read_setting
 from routing.consistency.causal_token import TokenError
 from routing.consistency.decision import Reason
-from routing.consistency.rules import SettingError, read_setting
 from routing.sql.own_statement import SelectOwn, SetOwn, ShowOwn, WrongOwn
 
 if TYPE_CHECKING:
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from proxy.client.aftermath import Aftermath
     from proxy.client.commands.desk import Desk
     from proxy.shared import Shared
-    from routing.consistency.rules import Adjustment, Rules
+    from routing.consistency.adjustment import Adjustment
+    from routing.consistency.rules import Rules
     from routing.consistency.scope import ScopeState
     from routing.request.command import Command
     from routing.request.trail import Trail
@@ -36,6 +37,7 @@ _VALUES: Final[dict[str, Callable[[Rules], str]]] = {
     "on_timeout": lambda rules: rules.on_timeout.value,
     "application": lambda rules: rules.application,
     "transaction_reads": lambda rules: rules.transaction_reads.value,
+    "on_split_conflict": lambda rules: rules.on_split_conflict.value,
 }
 
 

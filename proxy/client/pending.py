@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from protocol.gtid import GtidSet
+    from proxy.client.deadlines import Deadline, Deadlines
     from proxy.tasks import CallLater
     from routing.servers.topology import Server
     from routing.servers.waits import Follower, Wait, Waits
@@ -17,30 +18,39 @@ if TYPE_CHECKING:
 class Pending:
     """That of one session's read, and the one timer that ends it."""
 
-    def __init__(self, waits: Waits, call_later: CallLater) -> None:
-        """`waits` are those of all sessions."""
+    def __init__(self, waits: Waits, deadlines: Deadlines, call_later: CallLater) -> None:
+        """`waits` and `deadlines` are those of all sessions."""
         self._waits = waits
+        self._deadlines = deadlines
         self._call_later = call_later
         self._timer: asyncio.TimerHandle | None = None
+        self._deadline: Deadline | None = None
         self._wait: Wait | None = None  # in flight in front of the read
         self._joined: Wait | None = None  # another read's
 
     @property
     def timed(self) -> bool:
         """Whether it has a time limit."""
-        return self._timer is not None
+        return self._timer is not None or self._deadline is not None
 
     @property
     def joined(self) -> bool:
         """Whether it relies on another read's WAIT."""
         return self._joined is not None
 
-    def after(self, seconds: float, then: Callable[..., object], *arguments: object) -> None:
+    def after(self, seconds: float, then: Callable[[], object]) -> None:
         """Have `then` called, unless it is `in_time`."""
-        self._timer = self._call_later(seconds, then, *arguments)
+        self._timer = self._call_later(seconds, then)
+
+    def limit(self, seconds: float, then: Callable[[], object]) -> None:
+        """The same, where that is hardly ever called."""
+        self._deadline = self._deadlines.after(seconds, then)
 
     def in_time(self) -> None:
         """What the timer is for has come."""
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

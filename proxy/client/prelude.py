@@ -22,6 +22,7 @@ from routing.policy import shows_less
 from routing.session.prepared import READING
 from routing.session.snapshot import Snapshot
 from routing.session.split import Split
+from routing.session.split_snapshot import SplitSnapshot
 from routing.sql.statement import StatementClass, Touch
 
 if TYPE_CHECKING:
@@ -145,6 +146,13 @@ def before_read(
         snapshot = state.snapshot = Snapshot(
             autocommit=False, implied=True, apart=state.reads_apart
         )
+    elif (
+        snapshot is None
+        and not state.autocommit
+        and command.is_read
+        and state.opens_snapshot(command.rules)
+    ):
+        snapshot = state.snapshot = SplitSnapshot(autocommit=False, implied=True)
     if snapshot is not None and replica.snapshot is not snapshot:
         data += preparation.begin_transaction(replica, snapshot)
         if not snapshot.apart:

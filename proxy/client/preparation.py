@@ -6,13 +6,26 @@ from typing import TYPE_CHECKING, Final
 
 from protocol.command import com_query
 from protocol.packet import frame
-from proxy.server.connection import AUDIT, CONFIRM, IMITATE, PREPARE, SETTLE, WAIT
+from proxy.server.connection import (
+    AUDIT,
+    BEFORE,
+    BEHIND,
+    CONFIRM,
+    IMITATE,
+    PREPARE,
+    ROLLBACK,
+    SETTLE,
+    SNAPSHOT,
+    WAIT,
+)
+from proxy.server.gtid_question import PROBE_SQL
 from routing.session.split import Split
+from routing.session.split_snapshot import Moment, SplitSnapshot
 from routing.session.variables import FLAGS, SWITCH, exact
 
 if TYPE_CHECKING:
     from protocol.gtid import GtidSet
-    from proxy.server.connection import ServerConnection
+    from proxy.server.connection import Exchange, ServerConnection
     from routing.session.session import Session
     from routing.session.snapshot import Snapshot
 
@@ -21,23 +34,30 @@ _SETTLE_SQL: Final = (
     b"REGEXP_REPLACE(REGEXP_REPLACE(@@GLOBAL.gtid_owned,"
     b"_latin1'#[0-9]+?(?=[0-9a-f]{8}-)',_latin1','),_latin1'#[0-9]+',_latin1''),%b) LIMIT 1"
 )
+_PLAIN: Final = com_query(b"", False)
+_ATTRIBUTES: Final = com_query(b"", True)
 _LONGEST_SET: Final = 1000
 """How long a SET of several variables gets, bytes; max_allowed_packet is 1024 at least."""
+_TIMEOUTS: Final[dict[float, str]] = {}
+_MOST_TIMEOUTS: Final = 64
 _HINT_S: Final = 1.0
 """How much later than a WAIT's own end the server may end it, s."""
 END_TRANSACTION: Final = b"COMMIT AND NO CHAIN NO RELEASE"
 END_BY_AUTOCOMMIT: Final = b"SET autocommit=1"
 START_READ_ONLY: Final = b"START TRANSACTION READ ONLY"
 START_READ_WRITE: Final = b"START TRANSACTION READ WRITE"
+START_SNAPSHOT_READ_ONLY: Final = b"START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY"
+START_SNAPSHOT_READ_WRITE: Final = b"START TRANSACTION WITH CONSISTENT SNAPSHOT, READ WRITE"
+ROLL_BACK: Final = b"ROLLBACK AND NO CHAIN NO RELEASE"
 PING: Final = b"\x01\x00\x00\x00\x0e"
 """A COM_PING, framed."""
 """Whatever completion_type is: a transaction that follows by itself would keep a snapshot."""
-RESET_CONNECTION = b"\x01\x00\x00\x00\x1f"
+RESET_CONNECTION: Final = b"\x01\x00\x00\x00\x1f"
 
 
 def statement_packet(connection: ServerConnection, sql: bytes) -> bytes:
     """One of the proxy's own statements, framed for this connection."""
-    return frame(com_query(sql, connection.query_attributes), 0)
+    return frame(_ATTRIBUTES + sql if connection.query_attributes else _PLAIN + sql, 0)
 
 
 def prepare(connection: ServerConnection, state: Session) -> bytes:
@@ -93,13 +113,23 @@ def wait(
     """
     connection.expect(WAIT)
     seconds = max(budget, 0.001)
-    text, hint, timeout = gtids.text, _hint(state, seconds), format(seconds, ".3f")
+    text, hint, timeout = gtids.text, _hint(state, seconds), _timeout(seconds)
     beside = "," + further if further else ""
     sql = (
         f"SELECT {hint}WAIT_FOR_EXECUTED_GTID_SET(_latin1'{text}',{timeout}) a,"
         f"GTID_SUBSET(_latin1'{text}',@@GLOBAL.gtid_executed) b{beside} LIMIT 1"
     )
     return statement_packet(connection, sql.encode("ascii"))
+
+
+def _timeout(seconds: float) -> str:
+    """As a number of SQL; sessions have few different ones."""
+    text = _TIMEOUTS.get(seconds)
+    if text is None:
+        text = format(seconds, ".3f")
+        if len(_TIMEOUTS) < _MOST_TIMEOUTS:
+            _TIMEOUTS[seconds] = text
+    return text
 
 
 def confirm(connection: ServerConnection, state: Session, question: str) -> bytes:
@@ -147,15 +177,43 @@ def begin_transaction(connection: ServerConnection, snapshot: Snapshot | Split) 
     Of one that may write, its client is not told that this one is READ ONLY.
     """
     connection.snapshot = snapshot
-    connection.hide_read_only(hide=isinstance(snapshot, Split))
+    connection.hide_read_only(hide=isinstance(snapshot, (Split, SplitSnapshot)))
     data = b""
     if not snapshot.autocommit:
         connection.expect(PREPARE)
         data = statement_packet(connection, b"SET autocommit=0")
-    if not snapshot.implied:
+    if isinstance(snapshot, SplitSnapshot):
+        snapshot.there = Moment()
+        data += _take_snapshot(connection, PREPARE, START_SNAPSHOT_READ_ONLY)
+    elif not snapshot.implied:
         connection.expect(PREPARE)
         data += statement_packet(connection, START_READ_ONLY)
     return data
+
+
+def _take_snapshot(connection: ServerConnection, start: Exchange, sql: bytes) -> bytes:
+    """A snapshot that is taken now, and the questions by which it is known what it shows."""
+    connection.expect(BEFORE)
+    connection.expect(start)
+    connection.expect(BEHIND)
+    probe = statement_packet(connection, PROBE_SQL)
+    return probe + statement_packet(connection, sql) + probe
+
+
+def move_snapshot(primary: ServerConnection, snapshot: SplitSnapshot) -> bytes:
+    """The primary's own snapshot for a transaction that was a replica's; registers its answers.
+
+    Nothing was done in the primary's transaction yet; that it begins again shows nowhere.
+    """
+    snapshot.implied = False
+    snapshot.move(primary.server)
+    return _take_snapshot(primary, SNAPSHOT, START_SNAPSHOT_READ_WRITE)
+
+
+def roll_back(primary: ServerConnection) -> bytes:
+    """The end of a transaction that cannot go on; registers its answer."""
+    primary.expect(ROLLBACK)
+    return statement_packet(primary, ROLL_BACK)
 
 
 def begin_implied(primary: ServerConnection, snapshot: Snapshot | Split | None) -> bytes:
@@ -168,7 +226,8 @@ def begin_implied(primary: ServerConnection, snapshot: Snapshot | Split | None) 
     if not isinstance(snapshot, Split) and not snapshot.is_elsewhere:
         return b""
     snapshot.implied = False
-    sql = START_READ_WRITE if isinstance(snapshot, Split) else START_READ_ONLY
+    writes = isinstance(snapshot, (Split, SplitSnapshot))
+    sql = START_READ_WRITE if writes else START_READ_ONLY
     primary.expect(IMITATE)
     return statement_packet(primary, sql)
 

@@ -1,7 +1,8 @@
 """A session that gave its connection to the primary back logs in again, and goes on as it was.
 
-The server judges the login as any other, so who may not log in any more is told so. All that the
-session carries is set, and compared (`proxy.client.carrying`), before its next command is sent.
+The server judges the login as any other, so who may not log in any more is told so; or it judged
+the same login a moment ago (`proxy.server.judged`). All that the session carries is set, and
+compared (`proxy.client.carrying`), before its next command is sent.
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ from proxy.client.previous import rows
 from proxy.server.account import Requirement
 from proxy.server.errors import ServerRefusedError
 from proxy.server.opened import Opened
-from proxy.server.query import query
+from proxy.server.query import answer, ask
 
 if TYPE_CHECKING:
     from proxy.client.carrying import Carried
     from proxy.server.login import Login
     from proxy.shared import Shared
+    from routing.servers.topology import Server
     from routing.session.session import Session
 
 _MAY_NOT: Final = frozenset(
@@ -62,13 +64,9 @@ async def reopen(
     if primary is not carried.server:
         raise ChangedError("another server has become the primary")
     again = replace(login, database=state.schema or None)
-    opened = await shared.logins.log_in(primary, again, state.tracking)
-    if not isinstance(opened, Opened):
-        opened.channel.abort()
-        raise ServerRefusedError(opened.refusal)
+    opened = await _log_in(shared, primary, again, state)
     try:
         named = await _restore(opened, state, carried, connection_id)
-        await shared.terms.begin(opened, again)
         if opened.connection.epoch != carried.epoch:
             raise ChangedError("the primary was restarted")  # noqa: TRY301 the connection closes
         if opened.requirement not in (Requirement.NOTHING, Requirement.TLS):
@@ -82,26 +80,52 @@ async def reopen(
     return opened, named
 
 
+async def _log_in(shared: Shared, primary: Server, login: Login, state: Session) -> Opened:
+    """Over a connection on which the server let it in a moment ago, or by a login."""
+    logins = shared.logins
+    slot = await logins.enter(primary)
+    if shared.terms.has_begun():
+        lent = logins.lend(primary, login, state.tracking, state.schema, slot)
+        if lent is not None:
+            return lent.opened()
+    opened = await logins.log_in(primary, login, state.tracking, slot)
+    if not isinstance(opened, Opened):
+        opened.channel.abort()
+        raise ServerRefusedError(opened.refusal)
+    try:
+        await shared.terms.begin(opened, login)
+    except BaseException:
+        opened.abort()
+        raise
+    return opened
+
+
 async def _restore(opened: Opened, state: Session, carried: Carried, connection_id: int) -> bool:
     """Set what the session carries; whether CONNECTION_ID() tells this id."""
     channel, connection = opened.channel, opened.connection
     named = connection.thread_id == connection_id
+    naming = [] if named else [b"SET @@SESSION.pseudo_thread_id=%d" % connection_id]
+    setting = statements(state, carried, autocommit=opened.identity.autocommit)
+    imitating = imitation(carried)
     try:
-        if not named:
-            sql = b"SET @@SESSION.pseudo_thread_id=%d" % connection_id
+        sent = [*naming, *setting, b"SELECT " + DIGEST, *imitating]
+        ask(channel, connection, *sent, ahead=opened.ahead)
+        for _ in opened.ahead:
+            await answer(channel, connection)
+        for _ in naming:
             try:
-                await query(channel, connection, sql)
+                await answer(channel, connection)
                 named = True
             except ServerRefusedError as error:
                 if error.error.code not in _MAY_NOT:
                     raise
-        for sql in statements(state, carried, autocommit=opened.identity.autocommit):
-            await query(channel, connection, sql)
-        row = await query(channel, connection, b"SELECT " + DIGEST)
+        for _ in setting:
+            await answer(channel, connection)
+        row = await answer(channel, connection)
         if not row or row[0] != carried.digest:
             raise ChangedError("the server's default values of variables have changed meanwhile")
-        for sql in imitation(carried):
-            await query(channel, connection, sql)
+        for _ in imitating:
+            await answer(channel, connection)
     except ServerRefusedError as error:
         raise ChangedError(f"the server does not take the session's settings: {error}") from error
     return named

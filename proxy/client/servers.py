@@ -7,27 +7,33 @@ needs them. Whoever wants one asks here: nobody else relies on a session having 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from protocol.constants import Capability
 from protocol.tracker_view import TrackerView
 from proxy.channel import ChannelClosedError
 from proxy.client import preparation
-from proxy.server.errors import ServerRefusedError, ServerUnreachableError
+from proxy.server.connection import Owner
+from proxy.server.errors import ServerFullError, ServerRefusedError, ServerUnreachableError
 from proxy.server.login import Login
+from proxy.server.slots import Holder
 from routing.consistency.decision import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from proxy.client.connection import ClientConnection
-    from proxy.server.connection import Owner, ServerConnection
+    from proxy.server.connection import ServerConnection
     from proxy.server.opened import Lent, Opened
     from proxy.shared import Shared
     from routing.servers.topology import Server
     from routing.session.session import Session
 
 _log = logging.getLogger(__name__)
+
+
+class Conductor(Owner, Holder, Protocol):
+    """The session that they are of."""
 
 
 class Servers:
@@ -42,13 +48,18 @@ class Servers:
     """
 
     def __init__(
-        self, shared: Shared, client: ClientConnection, login: Login, state: Session, owner: Owner
+        self,
+        shared: Shared,
+        client: ClientConnection,
+        login: Login,
+        state: Session,
+        owner: Conductor,
     ) -> None:
         """None is open yet; `owner` will hear what they answer, and `client` waits for them."""
         self._shared = shared
         self._client = client
         self._state = state
-        self._owner: Owner | None = owner
+        self._owner: Conductor | None = owner
         self._replicas: dict[Server, ServerConnection] = {}
         self._sql_mode = ""  # the primary's, as the session began
         self._paused = False
@@ -154,12 +165,14 @@ class Servers:
         if old is not None:
             self.drop(old)
 
-    def _use_primary(self, opened: Opened | Lent, owner: Owner) -> None:
+    def _use_primary(self, opened: Opened | Lent, owner: Conductor) -> None:
         connection, state, metrics = opened.connection, self._state, self._shared.metrics
         connection.view = TrackerView(
             self._client.capabilities, state.shown_trackers, state.shown_variables
         )
         opened.hand_over(owner)
+        if connection.slot is not None:
+            connection.slot.use(owner)
         self.primary = connection
         self.status = connection.stream.status
         if not connection.kept:
@@ -198,8 +211,12 @@ class Servers:
             self._give(primary)
         for connection in self.replicas:
             if connection.server not in kept and not connection.busy:
-                self._forget(connection)
-                self._give(connection)
+                self.give_replica(connection)
+
+    def give_replica(self, connection: ServerConnection) -> None:
+        """Let others have one to a replica, that is at rest."""
+        self._forget(connection)
+        self._give(connection)
 
     def _give(self, connection: ServerConnection) -> None:
         self._shared.metrics.server_disconnected(connection.server.name)
@@ -262,7 +279,9 @@ class Servers:
         server.trying(shared.now() + shared.config.connect_timeout)
         self._drop_stale(server)
         try:
-            opened = await shared.logins.open_connection(server, login, self._tracking)
+            opened = await shared.logins.open_connection(
+                server, login, self._tracking, shared.config.wait_budget
+            )
             connection = self._take(opened)
         except (ServerUnreachableError, ChannelClosedError) as error:
             server.unreachable(shared.now())
@@ -270,6 +289,9 @@ class Servers:
             shared.metrics.server_up(server.name, False)
             _log.warning("replica %s cannot be reached: %s", server.name, error)
             return Reason.REPLICA_LOST
+        except ServerFullError:
+            shared.metrics.server_connect_failed(server.name, "full")
+            return Reason.REPLICA_FULL
         except ServerRefusedError as error:
             shared.pool.lending.refused(login.username, error.error.code)
             self._state.avoided |= {server}
@@ -294,6 +316,8 @@ class Servers:
             # It has CLIENT_SESSION_TRACK, whether the client has or not.
             connection.view = TrackerView(self._client.capabilities, self._state.shown_trackers)
         opened.hand_over(owner)
+        if connection.slot is not None:
+            connection.slot.use(owner)
         connection.needs_reset = self.was_reset
         connection.has_roles = opened.identity.has_roles
         preparation.look_up_again(connection)  # it may have found less than a read must see

@@ -21,7 +21,6 @@ The parts are given what they need; none of them has the session.
 from __future__ import annotations
 
 import logging
-import time
 from typing import TYPE_CHECKING, Final
 
 from protocol.constants import Capability
@@ -43,6 +42,7 @@ from proxy.client.commands.desk import Desk
 from proxy.client.commands.order import (
     ChangeUser,
     Done,
+    Find,
     NoAnswer,
     Order,
     Own,
@@ -54,8 +54,8 @@ from proxy.client.commands.order import (
     TooLong,
     ToPrimary,
     Unknown,
-    Wake,
 )
+from proxy.client.commands.query import kill as kill_command
 from proxy.client.long_command import LongCommand
 from proxy.client.own_statements import OwnStatements, WrongOwnError
 from proxy.client.pending import Pending
@@ -63,15 +63,24 @@ from proxy.client.prepared import PreparedStatements
 from proxy.client.previous import Previous
 from proxy.client.primary_settings import PrimarySettings
 from proxy.client.servers import Servers
+from proxy.client.split_snapshots import SplitSnapshots
 from proxy.client.untold import Untold
 from proxy.client.views import Views
 from proxy.server.connection import PROBE, Purpose, ServerConnection
+from proxy.server.errors import ServerFullError
+from proxy.server.gtid_question import PROBE_SQL
+from proxy.server.gtid_question import parsed as parsed_probe
 from proxy.server.kill import kill
-from proxy.server.probe import PROBE_SQL
-from proxy.server.probe import parsed as parsed_probe
-from routing.consistency.decision import Decision, Level, Outcome, Proof, Reason
+from proxy.wall_clock import utc_us
+from routing.consistency.decision import (
+    Decision,
+    Level,
+    Outcome,
+    Proof,
+    Reason,
+)
 from routing.policy import on_primary
-from routing.request import effects
+from routing.request import effects, refusal
 from routing.request.command import Command
 from routing.request.read import Read
 from routing.request.stage import ASKING
@@ -88,9 +97,9 @@ if TYPE_CHECKING:
     from protocol.gtid import GtidSet
     from proxy.client.connection import ClientConnection
     from proxy.client.session_rules import SessionRules
+    from proxy.server.gtid_question import Answer as ProbeAnswer
     from proxy.server.login import Login
     from proxy.server.opened import Lent, Opened
-    from proxy.server.probe import Answer as ProbeAnswer
     from proxy.shared import Shared
     from routing.servers.topology import Server
     from routing.session.session import Session
@@ -104,6 +113,8 @@ PING_TRUST_US: Final = 1_000_000
 
 _DRAIN_LIMIT: Final = 1 << 20
 """Bytes of an answer that does not count which are read before the connection is given up."""
+
+_OF_SNAPSHOTS: Final = (Purpose.BEFORE, Purpose.SNAPSHOT, Purpose.BEHIND)
 
 _IN_TRANS: Final = 0x0001
 
@@ -139,6 +150,11 @@ class ClientSession:
         """
         attributes = bool(client.capabilities & Capability.CLIENT_QUERY_ATTRIBUTES)
         self._shared = shared
+        self._now = shared.now
+        self._topology = shared.topology
+        self._metrics = shared.metrics
+        self._audits = shared.audits
+        self._connect_timeout = shared.config.connect_timeout
         self._client = client
         self._session_id = session_id
         self._connection_id = connection_id
@@ -155,6 +171,7 @@ class ClientSession:
             *(self._previous, attributes),
         )
         self._untold = Untold(state, self._servers, self._settings, self._aftermath, shared.metrics)
+        self._splits = SplitSnapshots(state, self._servers, shared.metrics)
         self._borrowing: Borrowing | None = None
         if shared.config.connection_sharing == "on":
             self._borrowing = Borrowing(
@@ -163,12 +180,12 @@ class ClientSession:
             )
         self._desk = Desk(
             *(state, rules, self._servers, self._prepared, self._views, shared.classifier),
-            *(shared.config, shared.sessions, attributes),
+            *(shared.config, shared.kill_targets, attributes),
         )
         self._own = OwnStatements(shared, self._desk, self._aftermath, session_id, connection_id)
         self._account = shared.ledger.open(session_id, state)
         self._long = LongCommand(client)
-        self._pending = Pending(shared.waits, shared.call_later)
+        self._pending = Pending(shared.waits, shared.deadlines, shared.call_later)
         self._read = Read(state, shared.topology, shared.waits, shared.config.on_lost_writes)
         self._command = Command(Code.COM_SLEEP, SIMPLE, state.rules)
         self._trail = Trail(self._command)
@@ -204,7 +221,10 @@ class ClientSession:
         return None if self._answer.stage == DONE else self._servers.keeps_waiting
 
     def thread_of(self, username: str) -> int:
-        """The primary's id of it, for a KILL by this user; a statement on a replica is ended."""
+        """The primary's id of it, for a KILL by this user; a statement on a replica is ended.
+
+        0 if it has none: then it is about to end.
+        """
         servers, shared = self._servers, self._shared
         replica = servers.active_replica
         if replica is not None and servers.login.username == username:
@@ -239,7 +259,7 @@ class ClientSession:
                 message = f"Tidegate: {cause}; connect again"
                 self._client.fail(ServerErrorCode.ER_SERVER_SHUTDOWN, message, sequence_id=0)
             return
-        if primary.server is not self._shared.topology.primary:
+        if primary.server is not self._topology.primary:
             cause = "another server has become the primary"
         elif primary.epoch < primary.server.started_epoch:
             cause = "the primary was restarted"
@@ -255,49 +275,82 @@ class ClientSession:
 
     def rest(self) -> None:
         """Give the connections back, if no command came since this was called last."""
-        if (
-            self._borrowing is not None
-            and self._answer.stage == DONE
-            and not (
-                self._task is not None or self._waits or self._long.going or self._client.closed
-            )
-        ):
+        if self._borrowing is not None and self._rests:
             self._borrowing.rest(self._command)
+
+    @property
+    def _rests(self) -> bool:
+        """Whether its client waits for nothing."""
+        return self._answer.stage == DONE and not (
+            self._task is not None or self._waits or self._long.going or self._client.closed
+        )
+
+    def give_way(self, server: Server) -> None:
+        """Somebody waits for a connection to the server: give one back, if it is not needed."""
+        borrowing = self._borrowing
+        if borrowing is not None and (self._rests or borrowing.is_under_way):
+            borrowing.give_way(server)
+
+    def _let_others(self) -> None:
+        """Somebody waits for connections: give back those that the session had for long enough."""
+        for connection in self._servers.connections:
+            slot = connection.slot
+            if slot is not None and self._shared.slots.wants(slot):
+                self.give_way(connection.server)
 
     @property
     def is_away(self) -> bool:
         """Whether it has no connection to the primary, and borrows one for its next command."""
         return self._borrowing is not None and self._borrowing.is_away
 
-    async def wake(self) -> None:
-        """Have a connection to the primary again, if nothing hinders; else the client is told."""
-        error = None if self._borrowing is None else await self._borrowing.borrow()
+    async def wake(self) -> ErrPacket | None:
+        """Have a connection to the primary again; the error of a server that is full, or None.
+
+        Whatever else hinders ends the session, and its client is told.
+        """
+        try:
+            error = None if self._borrowing is None else await self._borrowing.borrow()
+        except ServerFullError as full:
+            return full.error
         if error is not None and not self._client.closed:
             self._end_refused(error)
+        return None
 
     async def _awake(self, then: Callable[[], None]) -> None:
         """Borrow a connection for the command that waits, and go on with it."""
-        await self.wake()
-        self._task = None
-        if not self._closed and not self._client.closed:
-            then()
-
-    async def _wake(self, order: Wake) -> None:
-        """Have the session that is to be killed borrow a connection, which the server can kill."""
-        await order.session.wake()
+        full = await self.wake()
         self._task = None
         if self._closed or self._client.closed:
             return
-        if order.session.is_away:
-            code = ServerErrorCode.ER_NO_SUCH_THREAD
-            self._refuse(code, f"Unknown thread id: {order.session.connection_id}")
+        if full is None:
+            then()
         else:
-            self.serve(order.command.packet)
+            code = ServerErrorCode.ER_CON_COUNT_ERROR
+            self._leave_read()
+            self._refuse_read(Refuse(code, full.message, Reason.PROXY))
+
+    async def _find(self, order: Find) -> None:
+        """Find what is to be killed, and go on with the KILL."""
+        targets = self._shared.kill_targets
+        full: ErrPacket | None = None
+        thread_id: int | None = None
+        try:
+            thread_id = await targets.find(order.connection_id, self._state.user)
+        except ServerFullError as error:
+            full = error.error
+        self._task = None
+        if self._closed or self._client.closed:
+            return
+        if full is None:
+            self._take(kill_command(self._desk, order.command.packet, thread_id))
+        else:
+            self._refuse(ServerErrorCode.ER_CON_COUNT_ERROR, full.message)
 
     def _end_refused(self, error: ErrPacket) -> None:
         """End the client's connection with what the server, or the proxy, says of its login."""
-        self._shared.metrics.error("server", error.code)
-        waits = self._answer.stage != DONE
+        self._metrics.error("server", error.code)
+        self._leave_read()
+        waits = self._answer.stage != DONE or self._task is not None
         if waits:
             self._trail.proof = Proof.NONE
             self._account.enter(self._command, self._trail, None, Outcome.ERROR, error.code)
@@ -375,7 +428,9 @@ class ClientSession:
         """Serve a whole command, header and payload."""
         if self._borrowing is not None and self._borrowing.holds(lambda: self.serve(packet)):
             return
-        asked = understood(self._desk, packet)
+        self._take(understood(self._desk, packet))
+
+    def _take(self, asked: Command | Order) -> None:
         if isinstance(asked, Command):
             self._begin(asked)
             self._route()
@@ -393,12 +448,7 @@ class ClientSession:
     def _serve_long(self, prefix: bytes) -> None:
         if self._borrowing is not None and self._borrowing.holds(lambda: self._serve_long(prefix)):
             return
-        asked = understood_long(self._desk, prefix)
-        if isinstance(asked, Command):
-            self._begin(asked)
-            self._route()
-        else:
-            self._obey(asked)
+        self._take(understood_long(self._desk, prefix))
 
     def stream(self, data: bytes, done: bool) -> None:
         """Pass on a part of a long command or of a local file."""
@@ -420,9 +470,9 @@ class ClientSession:
         """Do what an order says."""
         if isinstance(order, ToPrimary):
             self._begin(order.command)
-            decision = on_primary(self._shared.topology, order.reason)
+            decision = on_primary(self._topology, order.reason)
             if order.bound:
-                self._read.bind(decision, order.command.rules, self._shared.now())
+                self._read.bind(decision, order.command.rules, self._now())
             self._to(decision)
         elif isinstance(order, Own):
             self._obey_own(order.command)
@@ -430,9 +480,9 @@ class ClientSession:
             self._ping(order.command)
         elif isinstance(order, NoAnswer):
             self._client.ready()
-        elif isinstance(order, Wake):
+        elif isinstance(order, Find):
             self._begin(order.command)
-            self._start(self._wake(order), "wake another session")
+            self._start(self._find(order), "find what to kill")
         elif isinstance(order, Take):
             if self._long.going:
                 self._long.give(order.take, then=self._client.ready)
@@ -480,11 +530,11 @@ class ClientSession:
             and decision.server is primary.server
             and not primary.busy
             and primary.stream.error is None
-            and time.time_ns() // 1000 - self._command.arrived_us <= PING_TRUST_US
+            and utc_us() - self._command.arrived_us <= PING_TRUST_US
         )
         self._begin(command)
         if primary is None or not fresh:
-            self._to(on_primary(self._shared.topology, Reason.COMMAND))
+            self._to(on_primary(self._topology, Reason.COMMAND))
         else:
             self._previous.zeroed = True
             self._reply(self._ok(primary.stream.warnings))
@@ -494,7 +544,7 @@ class ClientSession:
         self._own.follows(self._command, self._trail)
         self._begin(command)
         if self._own.asks_primary(command):
-            self._perform(self._read.ask(self._shared.now()))  # `Known` goes on
+            self._perform(self._read.ask(self._now()))  # `Known` goes on
         else:
             self._answer_own(None)
 
@@ -534,7 +584,7 @@ class ClientSession:
         if statement is None:
             return
         read = self._read
-        step = read.begin(statement, command.rules, self._shared.now())
+        step = read.begin(statement, command.rules, self._now())
         if isinstance(step, Send) and read.note is None:
             self._trail.required = read.required
             self._to(step.decision)
@@ -549,7 +599,7 @@ class ClientSession:
             self._count(read.note)
             read.note = None
         if isinstance(step, Send):
-            trail.dispatched_us = time.time_ns() // 1000
+            trail.dispatched_us = utc_us()
             self._to(step.decision)
         elif isinstance(step, Ask):
             if self.is_away:
@@ -580,7 +630,7 @@ class ClientSession:
 
     def _count(self, note: Note) -> None:
         """Count and log what an event brought."""
-        metrics, ledger, trail = self._shared.metrics, self._shared.ledger, self._trail
+        metrics, ledger, trail = self._metrics, self._shared.ledger, self._trail
         if note.left is not None and note.why is not None:
             said = f"{note.left.name}:{note.why.value}"
             trail.fallbacks += f",{said}" if trail.fallbacks else said
@@ -595,7 +645,7 @@ class ClientSession:
         if note.scope is not None:
             ledger.lost(note.scope, note.lost)
         if note.observation is not None:
-            ledger.observed(self._shared.topology.primary, note.observation)
+            ledger.observed(self._topology.primary, note.observation)
 
     # The read's machine: events
 
@@ -610,45 +660,45 @@ class ClientSession:
 
     def probed(self, answer: ProbeAnswer | None) -> None:
         """What the primary has, by a question that was sent after `Ask`; None if it cannot say."""
-        self._trail.dispatched_us = time.time_ns() // 1000
+        self._trail.dispatched_us = utc_us()
         executed = None if answer is None else answer.executed
         owned = EMPTY if answer is None else answer.owned
-        self._perform(self._read.probe_answered(executed, owned, self._shared.now()))
+        self._perform(self._read.probe_answered(executed, owned, self._now()))
 
     def released(self) -> None:
         """The WAIT that was joined has ended, well or not."""
         if self._pending.joined:
             self._leave_joined("shared")
-        self._perform(self._read.released(self._shared.now()))
+        self._perform(self._read.released(self._now()))
 
     def _out_of_time(self) -> None:
         self._leave_joined("timeout")
-        self._perform(self._read.out_of_time(self._shared.now()))
+        self._perform(self._read.out_of_time(self._now()))
 
     def _leave_joined(self, result: Joined) -> None:
         """Rely on the joined WAIT no more."""
         read = self._read
         self._pending.leave(self)
-        waited_us = round((self._shared.now() - read.joined_at) * 1e6)
+        waited_us = round((self._now() - read.joined_at) * 1e6)
         self._trail.wait_us += waited_us
         if read.decision is not None:
-            self._shared.metrics.wait(read.decision.server.name, result, waited_us)
+            self._metrics.wait(read.decision.server.name, result, waited_us)
 
     def _turn_came(self) -> None:
         self._pending.in_time()
-        self._perform(self._read.turn_came(self._shared.now()))
+        self._perform(self._read.turn_came(self._now()))
 
     async def _open(self, server: Server) -> None:
         """Open a connection to a replica."""
         failed = await self._servers.open(server)
         self._task = None
-        self._perform(self._read.opened(failed, self._shared.now()))
+        self._perform(self._read.opened(failed, self._now()))
 
     def _silent(self, replica: ServerConnection) -> None:
         """It did not even say that the wait's budget ran out."""
-        self._shared.metrics.wait(replica.server.name, "failed", self._since_dispatch())
+        self._metrics.wait(replica.server.name, "failed", self._since_dispatch())
         _log.warning("replica %s does not answer", replica.server.name)
-        self._leave(replica, self._read.silent(self._shared.now()))
+        self._leave(replica, self._read.silent(self._now()))
         self._servers.give_up(replica)
 
     def _waited(self, replica: ServerConnection) -> None:
@@ -658,11 +708,11 @@ class ClientSession:
         self._pending.in_time()
         confirm = read.decision is not None and read.decision.confirm
         result, said = questions.waited(
-            replica, waited_us, self._shared.metrics, confirm=confirm, order=read.asks_order
+            replica, waited_us, self._metrics, confirm=confirm, order=read.asks_order
         )
         step = read.wait_answered(
             *(result, said.still, said.ordered, replica.epoch),
-            *(waited_us / 1e6, self._shared.now()),
+            *(waited_us / 1e6, self._now()),
         )
         if isinstance(step, Pass) and read.note is not None and read.note.stale:
             trail.reason = Reason.WAIT_TIMEOUT
@@ -673,8 +723,8 @@ class ClientSession:
 
     def _confirmed(self, replica: ServerConnection) -> None:
         """The question in front of the statement was answered."""
-        said = questions.confirmed(replica, self._shared.metrics)
-        now = self._shared.now()
+        said = questions.confirmed(replica, self._metrics)
+        now = self._now()
         step = self._read.confirm_answered(said.still, said.ordered, replica.epoch, now)
         self._judged(replica, step)
 
@@ -682,8 +732,8 @@ class ClientSession:
         """The replica was asked whether it has what the read that follows must see."""
         if self._trail.proof is Proof.NONE:
             return  # the answer is given openly as stale
-        has = questions.audited(replica, self._trail, self._shared.metrics)
-        step = self._read.audit_answered(has, replica.epoch, self._shared.now())
+        has = questions.audited(replica, self._trail, self._metrics)
+        step = self._read.audit_answered(has, replica.epoch, self._now())
         self._judged(replica, step)
 
     def _judged(self, replica: ServerConnection, step: Step) -> None:
@@ -708,12 +758,12 @@ class ClientSession:
             else:
                 trail.unsettled = True
             return
-        now_us = time.time_ns() // 1000
+        now_us = utc_us()
         trail.wait_us += now_us - trail.dispatched_us
         trail.dispatched_us = now_us
         # Of a long command nobody has the whole.
         idle = self._servers.idle if self._command.packet else []
-        step = self._read.settled(shows, primary.epoch, idle, self._shared.now())
+        step = self._read.settled(shows, primary.epoch, idle, self._now())
         if not isinstance(step, Send) or step.decision.server is not primary.server:
             trail.observed = EMPTY  # the primary's, which does not answer
             self._servers.active = None
@@ -728,10 +778,12 @@ class ClientSession:
         replica.drained = 0
         snapshot = self._state.snapshot
         if snapshot is not None and snapshot is replica.snapshot:
-            # It was to be taken by this very read.
-            snapshot.server = None
-            if snapshot.implied and not self._state.in_transaction:
-                self._state.snapshot = None
+            decision = self._trail.decision
+            if decision is None or decision.reason is not _INSIDE:
+                # It was to be taken by this very read.
+                snapshot.server = None
+                if snapshot.implied and not self._state.in_transaction:
+                    self._state.snapshot = None
             preparation.end_transaction(replica)
         split = self._state.split
         if split is not None and split is replica.snapshot:
@@ -744,7 +796,7 @@ class ClientSession:
         self._perform(step)
 
     def _since_dispatch(self) -> int:
-        return time.time_ns() // 1000 - self._trail.dispatched_us
+        return utc_us() - self._trail.dispatched_us
 
     # To a server
 
@@ -755,7 +807,7 @@ class ClientSession:
         trail.reason = reason = decision.reason
         trail.proof = decision.proof
         trail.snapshot_us = 0
-        if decision.server is self._shared.topology.primary:
+        if decision.server is self._topology.primary:
             primary = servers.primary
             if primary is None and self.is_away:
                 self._answer.stage = HOLDING
@@ -775,23 +827,23 @@ class ClientSession:
         elif replica is None and reason is not Reason.DIAGNOSTIC:
             replica = servers.borrow(decision.server)
         if replica is None:
-            self._perform(self._read.absent(self._shared.now()))
+            self._perform(self._read.absent(self._now()))
         elif not inside and replica.is_late:
             # It still drains what came too late.
-            self._perform(self._read.unfit(Reason.REPLICA_BEHIND, self._shared.now()))
+            self._perform(self._read.unfit(Reason.REPLICA_BEHIND, self._now()))
         elif (
             not inside
             and command.prepared is not None
             and not prelude.can_know(replica, command, self._state)
         ):
-            self._perform(self._read.unfit(Reason.PREPARED, self._shared.now()))
+            self._perform(self._read.unfit(Reason.PREPARED, self._now()))
         else:
             self._to_replica(replica, decision)
 
     def _to_primary(self, primary: ServerConnection) -> None:
-        shared, servers, state = self._shared, self._servers, self._state
+        servers, state = self._servers, self._state
         command, trail = self._command, self._trail
-        if shared.topology.rivals and self._withheld():
+        if self._topology.rivals and self._withheld():
             return
         if command.prepared is not None and not prelude.can_know(primary, command, state):
             self._refuse(
@@ -813,7 +865,7 @@ class ClientSession:
         self._servers.activate(primary)
         budget = command.rules.wait_budget
         settles = not self._read.is_settled and prelude.older_than_seen(
-            command, state, shared.topology, servers.status, shared.now()
+            command, state, self._topology, servers.status, self._now()
         )
         if settles and prelude.asks_about(primary, command, state):
             settles = False  # it would be told of the WAIT
@@ -823,6 +875,10 @@ class ClientSession:
                 self._long.hold()
             primary.write(preparation.settle(primary, budget))
             return  # `_settled` goes on
+        if state.snapshot is not None and self._splits.asks(primary, command, trail):
+            if not command.packet:
+                self._long.hold()
+            return  # `_snapshot_told` goes on
         data = self._untold.before(primary, command)
         data += self._settings.in_front(primary, command, trail)
         data += self._views.in_front(primary, command)
@@ -832,7 +888,7 @@ class ClientSession:
         if settles:
             data += preparation.settle(primary, budget)
         if state.snapshot is not None:
-            data += preparation.begin_implied(primary, state.snapshot)
+            data += self._splits.in_front(primary, state.snapshot, command, trail)
         elif state.split is not None:
             data += preparation.begin_implied(primary, state.split)
         if statement is not None and statement.asks_previous:
@@ -855,6 +911,25 @@ class ClientSession:
         if not command.packet and prelude.knows(primary, command):
             self._pass_parts(primary)
 
+    def _snapshot_told(self, connection: ServerConnection, purpose: Purpose) -> None:
+        """A server was asked what a snapshot of the transaction's shows, or to take it."""
+        primary = self._servers.primary
+        if connection is primary and self._state.suspect:
+            self._take_trackers(connection)  # of what failed before it
+        waits = connection is self._servers.active and not connection.owes_answer
+        if self._splits.told(connection, purpose) and waits and connection is primary:
+            self._to_primary(connection)
+
+    def _rolled_back(self, primary: ServerConnection) -> None:
+        """The transaction has ended whose snapshots differ: its client is to begin it again."""
+        error = primary.stream.error
+        if error is not None:
+            self._lose_client(f"the primary did not roll back: {ErrPacket.parse(error)}")
+            return
+        self._state.rolled_back()
+        self._servers.status = primary.stream.status
+        self._refuse_read(refusal.split_conflict())
+
     def _withheld(self) -> bool:
         """Refuse what may write while it is not clear who the primary is, as if it were read only.
 
@@ -864,7 +939,7 @@ class ClientSession:
         inside = self._state.in_transaction
         if not prelude.may_be_withheld(command, self._trail, inside=inside):
             return False
-        names = " and ".join(server.name for server in self._shared.topology.rivals)
+        names = " and ".join(server.name for server in self._topology.rivals)
         message = (
             "The MySQL server is running with the --read-only option so it cannot execute this"
             f" statement (Tidegate: {names} take writes, and it is not clear which is the primary)"
@@ -879,16 +954,16 @@ class ClientSession:
         return True
 
     def _to_replica(self, replica: ServerConnection, decision: Decision) -> None:
-        shared, read, trail, command = self._shared, self._read, self._trail, self._command
+        read, trail, command = self._read, self._trail, self._command
         self._answer.stage = HOLDING
         self._servers.activate(replica)
         trail.sent_at = read.sent_at
         audits = (
-            shared.audits.on
+            self._audits.on
             and decision.proof is not _UNPROVED
             and bool(trail.required)
             and not read.bound
-            and shared.audits.due()
+            and self._audits.due()
         )
         data = prelude.before_read(
             replica, decision, read, command, trail, self._state, self._previous, audits
@@ -896,18 +971,18 @@ class ClientSession:
         gtids = decision.proof_set
         if decision.proof is _WAITED and gtids is not None:
             # The replica is not relied on to end it.
-            trail.dispatched_us = time.time_ns() // 1000
-            self._pending.begin_wait(replica.server, gtids, shared.now())
-            limit = read.budget + shared.config.connect_timeout
-            self._pending.after(limit, self._silent, replica)
+            trail.dispatched_us = utc_us()
+            self._pending.begin_wait(replica.server, gtids, self._now())
+            limit = read.budget + self._connect_timeout
+            self._pending.limit(limit, lambda: self._silent(replica))
         replica.write(data + self._own_packet(replica))
 
     def _to_holder(self, holder: ServerConnection, reason: Reason) -> None:
         """Send the command where something of the session's is, that no other server has."""
-        shared, command, trail = self._shared, self._command, self._trail
+        command, trail = self._command, self._trail
         if holder is self._servers.primary:
-            decision = on_primary(shared.topology, reason)
-            self._read.bind(decision, command.rules, shared.now())
+            decision = on_primary(self._topology, reason)
+            self._read.bind(decision, command.rules, self._now())
             self._to(decision)
         elif holder.lost and self._reset_is_done():
             pass
@@ -916,7 +991,7 @@ class ClientSession:
             self._end_lost("it held an open cursor")
         else:
             decision = Decision(holder.server, reason, Proof.NONE)
-            self._read.bind(decision, command.rules, shared.now())
+            self._read.bind(decision, command.rules, self._now())
             trail.reason = reason
             trail.proof = Proof.NONE
             trail.decision = decision
@@ -1080,8 +1155,8 @@ class ClientSession:
             self._servers.give_up(connection)
         else:
             if meaning == "forbidden" and command.statement is not None:
-                refusals = self._shared.topology.refusals
-                refusals.add(command.statement.digest, self._shared.now())
+                refusals = self._topology.refusals
+                refusals.add(command.statement.digest, self._now())
             if meaning == "denied":
                 preparation.look_up_again(connection)
             self._refused(connection, Reason.REPLICA_REFUSED)
@@ -1089,7 +1164,7 @@ class ClientSession:
 
     def _refused(self, replica: ServerConnection, reason: Reason) -> None:
         """A replica cannot run it, or not as the session is."""
-        self._leave(replica, self._read.refused(reason, self._shared.now()))
+        self._leave(replica, self._read.refused(reason, self._now()))
 
     def aside(self, connection: ServerConnection, purpose: Purpose) -> None:
         """Judge the answer to a statement of the proxy's own."""
@@ -1115,6 +1190,10 @@ class ClientSession:
                 self._take_trackers(connection)  # of what failed before it
             if purpose is Purpose.SETTLE and active:
                 self._settled(connection)
+        elif purpose in _OF_SNAPSHOTS:
+            self._snapshot_told(connection, purpose)
+        elif purpose is Purpose.ROLLBACK:
+            self._rolled_back(connection)
         elif purpose is Purpose.STATEMENT:
             self._prepared_there(connection, active=active)
         elif purpose is Purpose.CONFIRM:
@@ -1162,7 +1241,7 @@ class ClientSession:
         pause = 0.0
         if active and not may_pass(_code(error)):
             state = self._state
-            pause = state.objections.add(replica.server, cause, state.told, self._shared.now())
+            pause = state.objections.add(replica.server, cause, state.told, self._now())
         _log.info(
             "replica %s could not be prepared, and is left alone for %g s by session %d: %s",
             *(replica.server.name, pause, self._session_id, cause),
@@ -1187,6 +1266,8 @@ class ClientSession:
             return
         if connection is servers.active and self._answer.stage == DONE and not self._long.going:
             servers.settled(connection)
+            if self._borrowing is not None and self._shared.slots.waiting:
+                self._let_others()
             self._client.ready()
 
     def _primary_probed(self, primary: ServerConnection) -> None:
@@ -1199,7 +1280,7 @@ class ClientSession:
             self._shared.sessions.stopped_naming(server)
         self._state.probed(executed, answer.owned)
         server.proved(executed, primary.epoch)
-        asked_us, answered_us = self._trail.dispatched_us, time.time_ns() // 1000
+        asked_us, answered_us = self._trail.dispatched_us, utc_us()
         self._shared.ledger.proved(server, "probed", executed, asked_us, answered_us)
 
     def _take_trackers(self, connection: ServerConnection) -> None:
@@ -1236,7 +1317,7 @@ class ClientSession:
             self.settled(connection)  # it may have broken right behind its answer
             return
         _log.info("replica %s was lost during a statement: %s", server.name, cause)
-        step = self._read.lost(cause, self._shared.now())
+        step = self._read.lost(cause, self._now())
         if not isinstance(step, End):
             self._leave(connection, step)
         elif not self._reset_is_done():
@@ -1258,7 +1339,7 @@ class ClientSession:
                 self._showed_in_part(primary)
             if active and self._trail.may_write:
                 self._state.may_have_written(command.rules)
-                self._shared.metrics.required_unknown("lost")
+                self._metrics.required_unknown("lost")
                 logged = self._state.logs
                 self._aftermath.note_unlogged(command, self._trail, server, logged=logged)
             asked = None if self._answer.stage == DONE else servers.active
@@ -1308,7 +1389,7 @@ class ClientSession:
         command, trail = self._command, self._trail
         trail.reason = reason
         trail.proof = Proof.NONE
-        self._shared.metrics.error("proxy", code.code)
+        self._metrics.error("proxy", code.code)
         self._account.enter(command, trail, None, Outcome.ERROR, code.code)
         self._answer.stage = DONE
         self._servers.active = None
@@ -1329,7 +1410,7 @@ class ClientSession:
         self, message: str, code: ServerErrorCode = ServerErrorCode.CR_SERVER_LOST
     ) -> None:
         """End the client's connection with an error."""
-        self._shared.metrics.error("proxy", code.code)
+        self._metrics.error("proxy", code.code)
         self._answer.stage = DONE
         self._read.ended()
         self._client.fail(code, message)
@@ -1362,7 +1443,7 @@ class ClientSession:
         if active is not None and not answered:
             self._showed_in_part(active)
         if active is not None and not active.lost and active.awaiting is Purpose.WAIT:
-            shared.metrics.wait_killed()
+            self._metrics.wait_killed()
             shared.start(
                 kill(active, servers.replica_login(), shared.config, shared.materials),
                 f"session {self._session_id}: kill its wait",

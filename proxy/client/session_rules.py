@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from routing.consistency.rules import NO_ADJUSTMENT, Adjustment, read_setting
+from routing.consistency.adjustment import NO_ADJUSTMENT, Adjustment, read_setting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -81,6 +81,7 @@ def without(adjustment: Adjustment, name: str) -> Adjustment:
         on_timeout=None if name == "on_timeout" else adjustment.on_timeout,
         application=None if name == "application" else adjustment.application,
         transaction_reads=None if name == "transaction_reads" else adjustment.transaction_reads,
+        on_split_conflict=None if name == "on_split_conflict" else adjustment.on_split_conflict,
     )
 
 

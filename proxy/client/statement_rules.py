@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from proxy.client.session_rules import PREFIX, adjustment_of
-from routing.consistency.rules import NO_ADJUSTMENT, SettingError
+from routing.consistency.adjustment import NO_ADJUSTMENT, SettingError
 from routing.sql.own_statement import WrongOwn
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from protocol.parameter import QueryAttribute
-    from routing.consistency.rules import Adjustment, Rules
+    from routing.consistency.adjustment import Adjustment
+    from routing.consistency.rules import Rules
     from routing.sql.statement import Statement
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Final
 
+from routing.consistency.adjustment import SettingError
 from routing.consistency.causal_token import TokenError, TokenKeys, sign, verify
 from routing.consistency.decision import Level
-from routing.consistency.rules import REMEMBERING, SettingError
+from routing.consistency.rules import REMEMBERING
 
 if TYPE_CHECKING:
     from protocol.gtid import GtidSet

@@ -25,6 +25,7 @@ from proxy.server.errors import ServerRefusedError
 from proxy.server.opened import Lent, Opened
 from proxy.server.query import query
 from routing.request import traits
+from routing.session.split_snapshot import SplitSnapshot
 from routing.sql.catalogue import BOUND, CALLS, Catalogue, CatalogueError, Definition, read, through
 
 if TYPE_CHECKING:
@@ -268,7 +269,8 @@ class Views:
         account = self._account if same else self._present()
         if account.era is self._catalogues.era and not account.aged:
             catalogue = account.catalogue
-            if catalogue.names.isdisjoint(statement.identifiers):
+            names = catalogue.names
+            if not names or names.isdisjoint(statement.identifiers):
                 return statement
             return through(statement, catalogue.touched(statement))
         return self._unsettled(account, statement)
@@ -322,8 +324,14 @@ class Views:
         """Whether a question leaves the session as it is, and means what it is to mean."""
         state = self._state
         # Where statements have snapshots of their own, the question takes none from the next one.
-        alone = (state.autocommit and not state.in_transaction) or (
-            state.splits(state.rules) or (state.snapshot is not None and state.snapshot.apart)
+        # Nor does it where the transaction's own is yet to be taken, and taken anew.
+        snapshot = state.snapshot
+        alone = (
+            (state.autocommit and not state.in_transaction)
+            or state.splits(state.rules)
+            or (snapshot is not None and snapshot.apart)
+            or (isinstance(snapshot, SplitSnapshot) and snapshot.server is None)
+            or state.opens_snapshot(state.rules)
         )
         return (
             alone

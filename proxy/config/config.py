@@ -25,14 +25,16 @@ from proxy.config.words import (
     ServerTls,
     Switch,
 )
+from routing.consistency.adjustment import Adjustment, written_level
 from routing.consistency.decision import (
+    ConflictPolicy,
     Level,
     LostPolicy,
     Scope,
     TimeoutPolicy,
     TransactionReads,
 )
-from routing.consistency.rules import OF_SCOPE, Adjustment, Rules, written_level
+from routing.consistency.rules import OF_SCOPE, Rules
 from routing.sql.verdict import Touch
 
 _LISTEN: Final = Address("127.0.0.1", 6446)
@@ -65,6 +67,7 @@ class Config:
     wait_budget: float = 0.25
     on_timeout: TimeoutPolicy = TimeoutPolicy.PRIMARY
     transaction_reads: TransactionReads = TransactionReads.SPLIT
+    on_split_conflict: ConflictPolicy = ConflictPolicy.ERROR
     scope_limit: int = 10_000
     scope_age: float = 3600.0
     view_age: float = 60.0
@@ -107,6 +110,8 @@ class Config:
     kept_connections: int = 32
     kept_connection_age: float = 5.0
     login_age: float = 5.0
+    max_server_connections: int = 0
+    server_connection_timeout: float = 5.0
     connection_sharing: Switch = "off"
     connection_sharing_delay: float = 1.0
     max_allowed_packet: int = 64 << 20
@@ -126,6 +131,7 @@ class Config:
             on_timeout=self.on_timeout,
             staleness=self.staleness,
             transaction_reads=self.transaction_reads,
+            on_split_conflict=self.on_split_conflict,
         )
 
     @property

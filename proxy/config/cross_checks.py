@@ -28,12 +28,6 @@ def _check_sharing(config: Config, fail: Fail) -> None:
             "on needs login-age and kept-connections above 0: by what they have the proxy ask, it"
             " knows which accounts may log in as often as they like",
         )
-    if config.workers > 1:
-        raise fail(
-            "connection-sharing",
-            "on needs workers = 1: KILL of a client's connection id finds a session that has"
-            " borrowed another connection only in its own worker",
-        )
 
 
 def _check_servers(config: Config, fail: Fail) -> None:

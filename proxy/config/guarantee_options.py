@@ -6,6 +6,7 @@ from proxy.config import values
 from proxy.config.option import Option
 from proxy.config.words import Explain, Failover, FilteredReplicas, Place
 from routing.consistency.decision import (
+    ConflictPolicy,
     Level,
     LostPolicy,
     Scope,
@@ -54,9 +55,18 @@ OPTIONS: Final = (
         "transaction-reads",
         values.transaction_reads,
         "WHERE",
-        "where READ COMMITTED transactions read until they write (default split: as any read)",
+        "where READ COMMITTED transactions read until they write (default split: as any read);"
+        " snapshot: REPEATABLE READ ones, too",
         _GROUP,
         choices=tuple(TransactionReads),
+    ),
+    Option(
+        "on-split-conflict",
+        values.conflict_policy,
+        "POLICY",
+        "what a read gets that the primary would answer from another snapshot (default error)",
+        _GROUP,
+        choices=tuple(ConflictPolicy),
     ),
     Option(
         "scope-limit",

@@ -38,6 +38,20 @@ OPTIONS: Final = (
         _GROUP,
     ),
     Option(
+        "max-server-connections",
+        values.integer(0, 100_000),
+        "N",
+        "connections to each server at most, per worker; 0 is as many as asked for (default 0)",
+        _GROUP,
+    ),
+    Option(
+        "server-connection-timeout",
+        values.duration(3600),
+        "TIME",
+        "how long to wait for one of them to become free (default 5s)",
+        _GROUP,
+    ),
+    Option(
         "connection-sharing",
         values.choice(values.words(Switch)),
         "MODE",

@@ -7,12 +7,13 @@ from typing import Final, TypeVar
 from proxy.address import Address
 from proxy.config import toml_text, values
 from proxy.config.options import BY_NAME
-from routing.consistency.rules import NO_ADJUSTMENT, Adjustment, written_level
+from routing.consistency.adjustment import NO_ADJUSTMENT, Adjustment, written_level
 
 K = TypeVar("K", bound=Hashable)
 
 KEYS: Final = (
     *("consistency", "scope", "wait-budget", "on-timeout", "application", "transaction-reads"),
+    "on-split-conflict",
 )
 """What each table may hold."""
 
@@ -126,6 +127,8 @@ def _read_key(key: str, raw: object) -> Adjustment:
             return Adjustment(on_timeout=values.timeout_policy(raw))
         case "transaction-reads":
             return Adjustment(transaction_reads=values.transaction_reads(raw))
+        case "on-split-conflict":
+            return Adjustment(on_split_conflict=values.conflict_policy(raw))
         case _:
             return Adjustment(application=values.application(raw))
 
@@ -143,6 +146,7 @@ def to_toml(kind: str, table: Mapping[str, Adjustment] | Mapping[Address, Adjust
             "on-timeout": adjustment.on_timeout,
             "application": adjustment.application,
             "transaction-reads": adjustment.transaction_reads,
+            "on-split-conflict": adjustment.on_split_conflict,
         }
         lines += [f"{k} = {toml_text.written(v)}" for k, v in shown.items() if v is not None]
     return "".join(f"{line}\n" for line in lines)

@@ -11,14 +11,15 @@ from typing import Final, cast, get_args
 
 from protocol.compression import Algorithm
 from proxy.address import Address
+from routing.consistency.adjustment import MAX_WAIT_BUDGET, read_application, read_level
 from routing.consistency.decision import (
+    ConflictPolicy,
     Level,
     LostPolicy,
     Scope,
     TimeoutPolicy,
     TransactionReads,
 )
-from routing.consistency.rules import MAX_WAIT_BUDGET, read_application, read_level
 
 
 def _text(raw: object, wanted: str) -> str:
@@ -197,6 +198,11 @@ def timeout_policy(raw: object) -> TimeoutPolicy:
 def transaction_reads(raw: object) -> TransactionReads:
     """Read where transactions read."""
     return TransactionReads(choice(tuple(TransactionReads))(raw))
+
+
+def conflict_policy(raw: object) -> ConflictPolicy:
+    """Read what follows a read that would show another state."""
+    return ConflictPolicy(choice(tuple(ConflictPolicy))(raw))
 
 
 def lost_policy(raw: object) -> LostPolicy:

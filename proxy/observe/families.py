@@ -186,9 +186,20 @@ SNAPSHOTS_SPLIT: Final = Definition(
     "Statements that read data on the primary in a READ ONLY transaction whose reads are a"
     " replica's.",
 )
+SPLIT_CONFLICTS: Final = Definition(
+    "tidegate_split_conflicts_total",
+    "Reads on the primary, in transactions that have read a replica's snapshot, whose own may show"
+    " another state: refused, or allowed, as on-split-conflict says.",
+    ("policy",),
+)
 WAITS_KILLED: Final = Definition(
     "tidegate_waits_killed_total",
     "Waits on a replica that were ended by KILL QUERY, since their client had left.",
+)
+KILLS_UNANSWERED: Final = Definition(
+    "tidegate_kills_unanswered_total",
+    "KILLs of which another worker did not say in time whether the id is a client's of its own: the"
+    " primary was told the id as it was.",
 )
 GTIDS_TRACKED: Final = Definition(
     "tidegate_gtids_tracked_total",
@@ -293,6 +304,16 @@ CONNECT_FAILURES: Final = Definition(
     "tidegate_server_connect_failures_total",
     "Connections to a server that could not be opened.",
     ("server", "cause"),
+)
+CONNECTIONS_AWAITED: Final = Definition(
+    "tidegate_server_connections_awaited",
+    "Sessions that wait now for a connection to a server (max-server-connections).",
+    ("server",),
+)
+CONNECTION_WAITS: Final = Definition(
+    "tidegate_server_connection_waits_total",
+    "Waits for a connection to a server, by what they ended in.",
+    ("server", "result"),
 )
 SERVER_UP: Final = Definition(
     "tidegate_server_up",
@@ -424,7 +445,8 @@ MEMORY: Final = Definition(
     "Memory of the worker's process.",
 )
 DEFINITIONS: Final = (
-    *(STATEMENTS, LATENCY, READS, WAITS, FALLBACKS, CROWDED, STALE, SNAPSHOTS_SPLIT, WAITS_KILLED),
+    *(STATEMENTS, LATENCY, READS, WAITS, FALLBACKS, CROWDED, STALE, SNAPSHOTS_SPLIT),
+    *(SPLIT_CONFLICTS, WAITS_KILLED, KILLS_UNANSWERED),
     *(PROBES, PROBED_READS, CONFIRMATIONS, AUDITED, STALE_PROVEN),
     *(LOST_GTIDS, ERRANT_GTIDS, FILTERED),
     *(
@@ -442,7 +464,7 @@ DEFINITIONS: Final = (
     *(PINS, PINNED, CLIENTS, CLIENT_CONNECTIONS, CLIENTS_REFUSED),
     *(SERVERS, SERVER_CONNECTIONS, KEPT, KEPT_TAKEN, LENT, KEPT_DROPPED, TLS_HANDSHAKES),
     *(RESTING, GIVEN_BACK, NOT_GIVEN_BACK, BORROWED),
-    *(CONNECT_FAILURES, SERVER_UP),
+    *(CONNECT_FAILURES, CONNECTIONS_AWAITED, CONNECTION_WAITS, SERVER_UP),
     *(SERVER_WATCHED, SERVER_WRITABLE, PRIMARY_DISPUTED, PRIMARY_TERM, LAG),
     *(GAP, SOURCE_LAG, LAG_MEASURED, TRANSACTION_LAG, LAG_MEANS, BINLOG_STREAM_ENDS),
     *(CLOCK_OFFSET, CLOCK_WARNINGS),

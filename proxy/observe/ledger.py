@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import logging
-import time
 from typing import TYPE_CHECKING, Final
 
+from proxy.observe.metrics import took
+from proxy.wall_clock import utc_us
 from routing.consistency.decision import Level, Outcome, Proof, Scope
 from routing.record import (
     NO_SERVER,
     RecordStream,
     lag_fragment,
+    route_fragment,
     server_fragment,
     session_fragment,
     statement_fragment,
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from protocol.gtid import GtidSet
     from proxy.observe.metrics import Metrics
     from proxy.server.identity import Identity
+    from routing.consistency.decision import Reason
     from routing.consistency.rules import Rules
     from routing.consistency.scope import ScopeState
     from routing.request.command import Command
@@ -59,6 +62,43 @@ class _ServerPart:
         self.epoch: Final = epoch
         self.role: Final = role
         self.fragment: Final = fragment
+
+
+class _Course:
+    """What statements have in common that came out alike: their count, and what is rendered."""
+
+    def __init__(
+        self,
+        server: Server | None,
+        epoch: int,
+        role: Role | None,
+        reason: Reason | None,
+        proof: Proof | None,
+        outcome: Outcome,
+        level: Level | None,
+        count: list[int],
+        fragment: str,
+    ) -> None:
+        self.server: Final = server
+        self.epoch: Final = epoch
+        self.role: Final = role
+        self.reason: Final = reason
+        self.proof: Final = proof
+        self.outcome: Final = outcome
+        self.level: Final = level
+        self.count: Final = count
+        self.fragment: Final = fragment
+
+    def fits(self, command: Command, trail: Trail, server: Server | None, outcome: Outcome) -> bool:
+        """Whether this command, read or not as the others were, has it in common with them."""
+        return (
+            self.server is server
+            and self.reason is trail.reason
+            and self.proof is trail.proof
+            and self.outcome is outcome
+            and (server is None or (self.epoch == server.epoch and self.role is server.role))
+            and (self.level is None or self.level is command.rules.level)
+        )
 
 
 class Ledger:
@@ -204,6 +244,8 @@ class Account:
         self._state = state
         self._ordinal = 0
         self._unnamed = 0  # `ScopeState.unnamed` at the last record
+        self._read_course: _Course | None = None  # of the last read
+        self._other_course: _Course | None = None  # and of the last command that was none
         self._fragment = ""
         self._user = ""  # that the fragment was made for, as schema and rules
         self._schema = ""
@@ -228,18 +270,11 @@ class Account:
             error: the error code, or 0.
             rows: of the answer, if they were counted.
         """
-        ended_us = time.time_ns() // 1000
-        reason = "" if trail.reason is None else trail.reason
-        proof = "" if trail.proof is None else trail.proof
-        self._metrics.statement(
-            "" if server is None else server.role,
-            "" if server is None else server.name,
-            reason,
-            proof,
-            outcome,
-            ended_us - command.arrived_us,
-            command.rules.level if command.is_read else "",
-        )
+        ended_us = utc_us()
+        course = self._read_course if command.is_read else self._other_course
+        if course is None or not course.fits(command, trail, server, outcome):
+            course = self._new_course(command, trail, server, outcome)
+        took(course.count, ended_us - command.arrived_us)
         if error and server is not None:
             self._metrics.error("server", error)
         records = self._records
@@ -257,8 +292,6 @@ class Account:
         unnamed = state.own_scope.unnamed
         doubted = state.unknown and unnamed != self._unnamed
         self._unnamed = unnamed
-        # As it was chosen; it may be the primary no more.
-        role = Role.PRIMARY if trail.proof is Proof.PRIMARY else None
         records.statement(
             self._session(command.rules if command.adjusted else None),
             ledger.statement(command, trail.may_write),
@@ -266,9 +299,7 @@ class Account:
             trail.dispatched_us,
             ended_us,
             None if required is None else required.text,
-            NO_SERVER if server is None else ledger.server(server, role=role),
-            reason,
-            proof,
+            course.fragment,
             None if proof_set is None else proof_set.text,
             trail.wait_us,
             trail.fallbacks,
@@ -283,6 +314,42 @@ class Account:
             self._ordinal,
             trail.snapshot_us,
         )
+
+    def _new_course(
+        self, command: Command, trail: Trail, server: Server | None, outcome: Outcome
+    ) -> _Course:
+        """The course of a command, which is that of the next one for the most part."""
+        level = command.rules.level if command.is_read else None
+        reason = "" if trail.reason is None else trail.reason
+        proof = "" if trail.proof is None else trail.proof
+        answered = NO_SERVER
+        if server is not None:
+            # As it was chosen; it may be the primary no more.
+            role = Role.PRIMARY if trail.proof is Proof.PRIMARY else None
+            answered = self._ledger.server(server, role=role)
+        course = _Course(
+            server,
+            0 if server is None else server.epoch,
+            None if server is None else server.role,
+            trail.reason,
+            trail.proof,
+            outcome,
+            level,
+            self._metrics.course(
+                "" if server is None else server.role,
+                "" if server is None else server.name,
+                reason,
+                proof,
+                outcome,
+                "" if level is None else level,
+            ),
+            route_fragment(answered, reason, proof),
+        )
+        if command.is_read:
+            self._read_course = course
+        else:
+            self._other_course = course
+        return course
 
     def _session(self, rules: Rules | None) -> str:
         """The session's part of a record, under rules of the statement's own if it has any."""

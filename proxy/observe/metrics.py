@@ -63,6 +63,11 @@ _MADE_BY_SNAPSHOT: Final = (
     families.MEMORY,
 )
 
+# Looked up once.
+_BOUNDS: Final = LATENCY_BUCKETS_US
+_WAIT_BOUNDS: Final = WAIT_BUCKETS_US
+_GTIDS_TRACKED: Final = families.GTIDS_TRACKED.name
+
 
 class Snapshot(TypedDict):
     """All counts of one worker at one moment, by family name.
@@ -99,17 +104,10 @@ class Metrics:
             if definition not in _MADE_BY_SNAPSHOT
         }
 
-    def statement(
-        self,
-        role: str,
-        server: str,
-        reason: str,
-        proof: str,
-        outcome: str,
-        latency_us: int,
-        level: str = "",
-    ) -> None:
-        """Count one statement.
+    def course(
+        self, role: str, server: str, reason: str, proof: str, outcome: str, level: str
+    ) -> list[int]:
+        """Where statements are counted (`took`) that took the same course.
 
         `role` and `server` are "" where no server answered, `level` for what is no read.
         """
@@ -117,8 +115,7 @@ class Metrics:
         cell = self._statements.get(key)
         if cell is None:
             cell = self._statements[key] = [0] * (len(LATENCY_BUCKETS_US) + 2)
-        cell[_bucket(LATENCY_BUCKETS_US, latency_us)] += 1
-        cell[-1] += latency_us
+        return cell
 
     def wait(self, server: str, result: WaitResult, wait_us: int) -> None:
         """Count one WAIT_FOR_EXECUTED_GTID_SET and the time to its answer."""
@@ -126,7 +123,7 @@ class Metrics:
         cell = self._waits.get(key)
         if cell is None:
             cell = self._waits[key] = [0] * (len(WAIT_BUCKETS_US) + 2)
-        cell[_bucket(WAIT_BUCKETS_US, wait_us)] += 1
+        cell[_bucket(_WAIT_BOUNDS, wait_us)] += 1
         cell[-1] += wait_us
 
     def fallback(self, server: str, reason: str) -> None:
@@ -218,13 +215,21 @@ class Metrics:
         """Count a statement that read from another snapshot than its transaction's reads."""
         self._add(families.SNAPSHOTS_SPLIT, ())
 
+    def split_conflict(self, policy: str) -> None:
+        """Count a read that may see another state than its transaction's reads before it."""
+        self._add(families.SPLIT_CONFLICTS, (policy,))
+
     def wait_killed(self) -> None:
         """Count a wait that was ended since its client had left."""
         self._add(families.WAITS_KILLED, ())
 
+    def kill_unanswered(self) -> None:
+        """Count a KILL whose target another worker may have, who does not say so."""
+        self._add(families.KILLS_UNANSWERED, ())
+
     def gtids_tracked(self, count: int) -> None:
         """Count GTIDs that a server reported for a client's own write."""
-        self._add(families.GTIDS_TRACKED, (), count)
+        self._values[_GTIDS_TRACKED][()] += count
 
     def required_unknown(self, cause: str) -> None:
         """Count a session whose required set became unknown."""
@@ -274,6 +279,16 @@ class Metrics:
     def server_disconnected(self, server: str) -> None:
         """Take back one `server_connected`."""
         self._add(families.SERVERS, (server,), -1)
+
+    def waits_for_connection(self, server: str, count: int) -> None:
+        """Say how many sessions wait for a connection."""
+        self._values[families.CONNECTIONS_AWAITED.name][(server,)] = count
+
+    def waited_for_connection(
+        self, server: str, result: Literal["connected", "timeout", "left"]
+    ) -> None:
+        """Count a session that waited for one."""
+        self._add(families.CONNECTION_WAITS, (server, result))
 
     def kept(self, server: str, count: int) -> None:
         """Say how many connections wait for a login."""
@@ -499,12 +514,22 @@ class Metrics:
         series[key] = series.get(key, 0) + 1
 
 
+def took(course: list[int], latency_us: int) -> None:
+    """Count a statement of this `Metrics.course`."""
+    course[_bucket(_BOUNDS, latency_us)] += 1
+    course[-1] += latency_us
+
+
 def _bucket(bounds: tuple[int, ...], value: int) -> int:
     """The index of the first bound that is not below the value."""
-    for index, bound in enumerate(bounds):
-        if value <= bound:
-            return index
-    return len(bounds)
+    low, high = 0, len(bounds)
+    while low < high:
+        middle = (low + high) // 2
+        if bounds[middle] < value:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 def _add_cell(

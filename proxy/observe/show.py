@@ -36,6 +36,8 @@ class LastAnswer(NamedTuple):
         fallbacks: servers that were tried before, and what they failed in.
         required: what it had to see; NULL if that was not known.
         own: transactions that it was told it made.
+        conflict: what it was shown openly although its transaction's reads were another snapshot's;
+            else NULL.
     """
 
     level: str | None
@@ -48,6 +50,7 @@ class LastAnswer(NamedTuple):
     fallbacks: str
     required: str | None
     own: str
+    conflict: str | None
 
     @classmethod
     def of(cls, command: Command, trail: Trail) -> LastAnswer:
@@ -66,6 +69,7 @@ class LastAnswer(NamedTuple):
             trail.fallbacks,
             None if trail.required is None else trail.required.text,
             trail.own.text,
+            "snapshot" if trail.conflicts else None,
         )
 
 
@@ -122,6 +126,7 @@ def _session(session: Shown) -> _Rows:
         ("wait_budget", f"{rules.wait_budget * 1000:g}ms"),
         ("on_timeout", rules.on_timeout.value),
         ("transaction_reads", rules.transaction_reads.value),
+        ("on_split_conflict", rules.on_split_conflict.value),
         ("session_track_gtids", state.tracking),
         ("in_transaction", "unknown" if state.unsure else _yes(state.in_transaction)),
         ("transaction_reads_from", None if reads_from is None else reads_from.name),

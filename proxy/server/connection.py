@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from enum import Enum
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from protocol.constants import IN_TRANS_READONLY
 from protocol.errors import MalformedPacketError, ProtocolError
@@ -29,7 +29,9 @@ from proxy.server.tcp import be_patient
 
 if TYPE_CHECKING:
     from protocol.constants import Capability
+    from proxy.channel import PacketChannel
     from proxy.server.judged import Judged
+    from proxy.server.slots import Slot
     from routing.servers.topology import Server
     from routing.session.prepared import PreparedHandle
     from routing.session.snapshot import Snapshot
@@ -67,6 +69,14 @@ class Purpose(Enum):
     """What its session begins with (`proxy.server.judged`)."""
     FAREWELL = "farewell"
     """What a session takes along that gives its connection back (`proxy.client.borrowing`)."""
+    BEFORE = "before"
+    """What a server has executed, before a snapshot is taken there."""
+    SNAPSHOT = "snapshot"
+    """A START TRANSACTION WITH CONSISTENT SNAPSHOT on the primary."""
+    BEHIND = "behind"
+    """What a server has executed and is committing, behind a snapshot."""
+    ROLLBACK = "rollback"
+    """The proxy's own, of a transaction whose snapshots differ."""
     LATE = "late"
     """A COM_PING, whose OK brings what trackers could not tell before (`proxy.client.untold`)."""
 
@@ -86,26 +96,30 @@ class Exchange:
         self.keeps_row = keeps_row or (not self.forwarded and shape == RESULTS)
 
 
-FORWARD = tuple(Exchange(Purpose.FORWARD, shape) for shape in range(6))
+FORWARD: Final = tuple(Exchange(Purpose.FORWARD, shape) for shape in range(6))
 """By the shape of the response (`protocol.response_stream`)."""
-FORWARD_ROW = Exchange(Purpose.FORWARD, RESULTS, keeps_row=True)
+FORWARD_ROW: Final = Exchange(Purpose.FORWARD, RESULTS, keeps_row=True)
 """Where the answer's one row tells what the statement did."""
-FORWARD_CURSOR = Exchange(Purpose.FORWARD, RESULTS, asks_cursor=True)
+FORWARD_CURSOR: Final = Exchange(Purpose.FORWARD, RESULTS, asks_cursor=True)
 """An execution whose rows are to be fetched by later commands."""
-PREPARE = Exchange(Purpose.PREPARE, SIMPLE)
-WAIT = Exchange(Purpose.WAIT, RESULTS)
-PROBE = Exchange(Purpose.PROBE, RESULTS)
-GATHER = Exchange(Purpose.GATHER, RESULTS)
-CONFIRM = Exchange(Purpose.CONFIRM, RESULTS)
-AUDIT = Exchange(Purpose.AUDIT, RESULTS)
-IMITATE = Exchange(Purpose.IMITATE, RESULTS)
-SETTLE = Exchange(Purpose.SETTLE, RESULTS)
-VIEWS = Exchange(Purpose.VIEWS, RESULTS)
-STATEMENT = Exchange(Purpose.STATEMENT, PREPARED)
-RESTORE = Exchange(Purpose.RESTORE, SIMPLE)
-DEFAULTS = Exchange(Purpose.DEFAULTS, RESULTS)
-LATE = Exchange(Purpose.LATE, SIMPLE)
-FAREWELL = Exchange(Purpose.FAREWELL, RESULTS)
+PREPARE: Final = Exchange(Purpose.PREPARE, SIMPLE)
+WAIT: Final = Exchange(Purpose.WAIT, RESULTS)
+PROBE: Final = Exchange(Purpose.PROBE, RESULTS)
+GATHER: Final = Exchange(Purpose.GATHER, RESULTS)
+CONFIRM: Final = Exchange(Purpose.CONFIRM, RESULTS)
+AUDIT: Final = Exchange(Purpose.AUDIT, RESULTS)
+IMITATE: Final = Exchange(Purpose.IMITATE, RESULTS)
+SETTLE: Final = Exchange(Purpose.SETTLE, RESULTS)
+VIEWS: Final = Exchange(Purpose.VIEWS, RESULTS)
+STATEMENT: Final = Exchange(Purpose.STATEMENT, PREPARED)
+RESTORE: Final = Exchange(Purpose.RESTORE, SIMPLE)
+DEFAULTS: Final = Exchange(Purpose.DEFAULTS, RESULTS)
+BEFORE: Final = Exchange(Purpose.BEFORE, RESULTS)
+SNAPSHOT: Final = Exchange(Purpose.SNAPSHOT, SIMPLE)
+BEHIND: Final = Exchange(Purpose.BEHIND, RESULTS)
+ROLLBACK: Final = Exchange(Purpose.ROLLBACK, SIMPLE)
+LATE: Final = Exchange(Purpose.LATE, SIMPLE)
+FAREWELL: Final = Exchange(Purpose.FAREWELL, RESULTS)
 
 
 class Owner(Protocol):
@@ -143,6 +157,7 @@ class ServerConnection:
         opened_at: when, monotonic s.
         kept: it was opened for an earlier login (`proxy.server.pool`).
         keepable: COM_CHANGE_USER makes of it what a new connection would be.
+        slot: the right to it, if a session has it; it ends with this.
         judged: the login that the server let in, if it may be lent to another such; else None.
         settings: the SET statement that made it fit for its purpose.
         max_packet: its max_allowed_packet, bytes.
@@ -177,6 +192,7 @@ class ServerConnection:
         self.kept = False
         self.keepable = False
         self.judged: Judged | None = None
+        self.slot: Slot | None = None
         self.settings = b""
         self.max_packet = 1024
         self.schema = ""
@@ -254,6 +270,11 @@ class ServerConnection:
         """Serve another owner, who finds it at rest."""
         self._owner = owner
 
+    @property
+    def preface(self) -> tuple[bytes, ...]:
+        """What is to go in front of whatever is sent first, packets."""
+        return self._preface
+
     def begin_with(self, exchange: Exchange, *packets: bytes) -> None:
         """Send these commands in one write with the first that follows, or never."""
         self._preface = packets
@@ -315,7 +336,7 @@ class ServerConnection:
             raise ChannelClosedError("the connection is closed")
         self._owner = None
         self._transport = None
-        self.lost = True
+        self._end()
         return transport, transport.get_extra_info("ssl_object") is not None
 
     def pass_on(self, owner: Owner) -> ServerConnection:
@@ -327,6 +348,27 @@ class ServerConnection:
             ChannelClosedError: it is gone.
         """
         transport, _ = self.lend()
+        other = self._copy()
+        transport.set_protocol(cast("asyncio.BaseProtocol", other))
+        other.attach(transport, owner)
+        other.resume_reading()
+        return other
+
+    def pass_on_to(self, channel: PacketChannel) -> ServerConnection:
+        """The same, unattached, where a channel is to ask and hear first; it gets the slot, too.
+
+        Raises:
+            ChannelClosedError: it is gone.
+        """
+        slot = self.take_slot()
+        transport, secure = self.lend()
+        other = self._copy()
+        other.slot = slot
+        channel.adopt(transport, 0, secure=secure)
+        channel.read_ahead()
+        return other
+
+    def _copy(self) -> ServerConnection:
         other = ServerConnection(self.server, self.capabilities, self.thread_id)
         other.epoch = self.epoch
         other.opened_at = self.opened_at
@@ -337,9 +379,6 @@ class ServerConnection:
         other.schema = self.schema
         other.max_packet = self.max_packet
         other.stream.status = self.stream.status
-        transport.set_protocol(cast("asyncio.BaseProtocol", other))
-        other.attach(transport, owner)
-        other.resume_reading()
         return other
 
     def close(self) -> None:
@@ -352,7 +391,18 @@ class ServerConnection:
                 transport.close()
             else:
                 transport.abort()
+        self._end()
+
+    def take_slot(self) -> Slot | None:
+        """Have its right outlast it."""
+        slot, self.slot = self.slot, None
+        return slot
+
+    def _end(self) -> None:
         self.lost = True
+        slot = self.take_slot()
+        if slot is not None:
+            slot.free()
 
     def give_up(self, cause: str) -> None:
         """Break the connection, and tell the owner."""
@@ -458,7 +508,7 @@ class ServerConnection:
     def _fail(self, cause: str, error: bytes | None) -> None:
         if self.lost:
             return
-        self.lost = True
+        self._end()
         owner = self._owner
         self._owner = None
         if self._transport is not None:

@@ -21,3 +21,7 @@ class ServerRefusedError(Exception):
     def __init__(self, error: ErrPacket) -> None:
         super().__init__(str(error))
         self.error = error
+
+
+class ServerFullError(ServerRefusedError):
+    """Tidegate may have no more connections to the server, and none became free in time."""

@@ -16,6 +16,7 @@ from proxy.server.tcp import keep_watch
 
 if TYPE_CHECKING:
     from proxy.config import Config
+    from proxy.server.slots import Slot
     from routing.servers.topology import Server
 
 LOGIN_PACKET_LIMIT: Final = MAX_PACKET_PAYLOAD - 1
@@ -34,7 +35,7 @@ ALWAYS: Final = (
 """Capabilities of every connection that the proxy opens."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Greeted:
     """A connection whose server has said hello, and waits for a login.
 
@@ -42,16 +43,22 @@ class Greeted:
         server: which it leads to.
         channel: the connection.
         greeting: what the server said.
+        slot: the right to it, where a session may have it.
     """
 
     server: Server
     channel: PacketChannel
     greeting: HandshakeV10
+    slot: Slot | None = None
 
     @property
     def closed(self) -> bool:
         """Whether it cannot be used any more."""
         return self.channel.closed
+
+    def give_way(self, server: Server) -> None:
+        """Somebody else waits for a connection: the client is given another when it logs in."""
+        self.leave()
 
     def leave(self) -> None:
         """Nobody will log in.
@@ -59,6 +66,8 @@ class Greeted:
         A server counts connections that end without a packet, and after some blocks their host
         (max_connect_errors): so it gets a login, of nobody.
         """
+        if self.slot is not None:
+            self.slot.free()
         capabilities = ALWAYS & self.greeting.capabilities
         nobody = HandshakeResponse41(
             capabilities=capabilities & ~Capability.CLIENT_CONNECT_ATTRS,

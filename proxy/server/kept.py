@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 from protocol.command import com_query
 from protocol.packet import frame
+from proxy.channel import ChannelClosedError
 from proxy.server.connection import DEFAULTS, PREPARE, Purpose, ServerConnection
 from proxy.server.judged import RESET, ROLLBACK
 
 if TYPE_CHECKING:
+    from proxy.server.slots import Slot
     from routing.servers.topology import Server
 
 _CLEAN_UP: Final = tuple(
@@ -31,7 +33,7 @@ class Keeper(Protocol):
         """Nobody was greeted with its id after all."""
         ...
 
-    def drop(self, kept: Kept, cause: Literal["refused", "lost"]) -> None:
+    def drop(self, kept: Kept, cause: Literal["refused", "lost", "room"]) -> None:
         """It cannot be used any more."""
         ...
 
@@ -46,11 +48,12 @@ class Kept:
         clean: nothing of the last session is left.
         as_judged: and it is as the login left it that the server judged.
         reserved: a client was greeted with its id.
+        slot: the right to it, as long as it is not clean, or reserved.
     """
 
     __slots__ = (
         *("_cleaned", "_pool", "as_judged", "clean", "connection"),
-        *("reserved", "since", "username"),
+        *("reserved", "since", "slot", "username"),
     )
 
     def __init__(
@@ -58,7 +61,15 @@ class Kept:
     ) -> None:
         """Take a connection over, which is used up; ChannelClosedError if it is gone."""
         self.clean = self.as_judged = connection.unused
-        self.connection = connection.pass_on(self)
+        self.slot = connection.take_slot()
+        try:
+            self.connection = connection.pass_on(self)
+        except ChannelClosedError:
+            self.free()
+            raise
+        if self.slot is not None:
+            self.slot.keep()
+            self.slot.gives(giving=True)  # once it is clean
         self.username = username
         self.since = since
         self.reserved = False
@@ -75,13 +86,29 @@ class Kept:
         """Whether it cannot be used any more."""
         return self.connection.lost
 
+    def give_way(self, server: Server) -> None:
+        """Somebody waits for a connection: the client that was greeted with its id gets another."""
+        self._pool.drop(self, "room")
+
     def leave(self) -> None:
         """The client that was greeted with its id did not log in."""
         self._pool.give_back(self)
 
+    def take_slot(self) -> Slot | None:
+        """Have its right for its next session; None if it has none."""
+        slot, self.slot = self.slot, None
+        return slot
+
+    def free(self) -> None:
+        """It needs no right any more."""
+        slot = self.take_slot()
+        if slot is not None:
+            slot.free()
+
     def clean_up(self) -> None:
         """End what the last session left, if there was anything."""
         if self.clean:
+            self.free()
             return
         connection = self.connection
         judged = connection.judged
@@ -119,6 +146,8 @@ class Kept:
     def settled(self, connection: ServerConnection) -> None:
         """It is clean."""
         self.clean = True
+        if not self.reserved:
+            self.free()
         self._wake()
 
     def server_lost(self, connection: ServerConnection, cause: str, error: bytes | None) -> None:

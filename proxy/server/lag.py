@@ -12,6 +12,7 @@ from proxy.server import heartbeat
 from proxy.server.errors import ServerRefusedError
 from proxy.server.heartbeat import IN_UTC
 from proxy.server.query import answer, ask, rows
+from proxy.wall_clock import utc_us
 from routing.servers.clock import Clock
 from routing.servers.heartbeat import Heartbeats
 from routing.servers.lag import Behind, Look
@@ -160,7 +161,7 @@ class LagWatch:
                 self.unmeasured(server, "it is the primary")
                 await self._beat(server, opened)
             else:
-                asked_us = time.time_ns() // 1000
+                asked_us = utc_us()
                 server.clock, found = await look(opened.channel, opened.connection)
                 untold = isinstance(found, Refused) or not found.receivers
                 waits = await self._beat(server, opened) if untold else None
@@ -168,7 +169,7 @@ class LagWatch:
                 if waits is not None:
                     self._beats_tell(server, waits)
                 if isinstance(found, Look) and opened.connection.epoch == server.epoch:
-                    answered_us = time.time_ns() // 1000
+                    answered_us = utc_us()
                     self._shared.ledger.measured(server, found, applied, asked_us, answered_us)
         except MalformedStatusError as error:
             server.clock = None

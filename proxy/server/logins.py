@@ -11,9 +11,13 @@ roles, and takes the global values of variables, as it does for a new connection
 the same connection, it is not asked again: `lend` gives the connection as it is
 (`proxy.server.judged`).
 
-Nothing depends on it. What is not the server's word on the account, such as a connection that has
-broken, leads to a new connection at once; so does a server that has come to run init_connect, which
-it does for new connections alone. A server that is full has those closed that nobody uses.
+Each connection that a session has takes a slot (`proxy.server.slots`): who wants one takes that
+first, with `enter`, and hands it to `lend` or `log_in`.
+
+Nothing depends on what was kept. What is not the server's word on the account, such as a connection
+that has broken, leads to a new connection at once; so does a server that has come to run
+init_connect, which it does for new connections alone. A server that is full has those closed that
+nobody uses.
 """
 
 from __future__ import annotations
@@ -25,7 +29,7 @@ from protocol.constants import Capability
 from protocol.errors import ServerErrorCode
 from proxy.server.connection import IMITATE, PREPARE
 from proxy.server.errors import ServerRefusedError, ServerUnreachableError
-from proxy.server.greeting import Greeted
+from proxy.server.greeting import Greeted, be_greeted
 from proxy.server.judged import preface
 from proxy.server.kept import Kept
 from proxy.server.lending import OF_ACCOUNT
@@ -42,6 +46,7 @@ if TYPE_CHECKING:
     from proxy.server.connection import ServerConnection
     from proxy.server.login import Login
     from proxy.server.pool import Pool
+    from proxy.server.slots import Slot, Slots
     from proxy.tls import Materials
     from routing.servers.topology import Server
 
@@ -71,16 +76,38 @@ _FULL: Final = frozenset(
 class Logins:
     """Those of one worker."""
 
-    def __init__(self, config: Config, materials: Materials, metrics: Metrics, pool: Pool) -> None:
+    def __init__(
+        self, config: Config, materials: Materials, metrics: Metrics, pool: Pool, slots: Slots
+    ) -> None:
         self._config = config
         self._materials = materials
         self._metrics = metrics
         self._pool = pool
+        self._slots = slots
         self._lending = pool.lending
         self._now = asyncio.get_running_loop().time
 
+    async def enter(self, server: Server, met: Greeted | Kept | None = None) -> Slot:
+        """The right to a connection, as soon as it is the caller's turn.
+
+        Args:
+            server: where to.
+            met: what the client was greeted with, which may have one.
+
+        Raises:
+            ServerFullError: it took too long.
+        """
+        slot = None if met is None else _slot_of(met)
+        return await self._slots.take(server) if slot is None else slot
+
     def lend(
-        self, server: Server, login: Login, tracking: str, schema: str, met: Kept | None = None
+        self,
+        server: Server,
+        login: Login,
+        tracking: str,
+        schema: str,
+        slot: Slot | None = None,
+        met: Kept | None = None,
     ) -> Lent | None:
         """A connection on which the server has let the same login in a moment ago; or None.
 
@@ -89,6 +116,8 @@ class Logins:
             login: as whom; the client has shown that it knows the password.
             tracking: the value of session_track_gtids, as `log_in` has it.
             schema: the session's, empty if it has none.
+            slot: the right to it, which stays the caller's if there is none; without one, it is
+                taken if nobody waits for one.
             met: the connection that the client was greeted with; no other is lent then.
         """
         pool = self._pool
@@ -110,6 +139,10 @@ class Logins:
                 connection.schema = schema
             elif connection.schema and not schema:
                 continue  # a schema cannot be left again
+            slot = slot or self._slots.try_take(server)
+            if slot is None:
+                return None
+            connection.slot = slot
             self._pool.remove(kept)
             self._metrics.kept_taken(server.name)
             self._metrics.lent(server.name)
@@ -125,7 +158,12 @@ class Logins:
         return None
 
     async def log_in(
-        self, server: Server, login: Login, tracking: str, met: Greeted | Kept | None = None
+        self,
+        server: Server,
+        login: Login,
+        tracking: str,
+        slot: Slot,
+        met: Greeted | Kept | None = None,
     ) -> Opened | Sandbox:
         """Log in, over a connection that was kept if there is one of the kind.
 
@@ -134,11 +172,23 @@ class Logins:
             login: as whom.
             tracking: the value of session_track_gtids; on a replica only ALL_GTIDS makes a
                 difference.
+            slot: the right to the connection; it is free again if there comes to be none.
             met: the connection that the client was greeted with; it is used up.
 
         Raises:
             ServerUnreachableError, ServerRefusedError: as `open_session`.
         """
+        try:
+            outcome = await self._log_in(server, login, tracking, met)
+        except BaseException:
+            slot.free()
+            raise
+        outcome.connection.slot = slot
+        return outcome
+
+    async def _log_in(
+        self, server: Server, login: Login, tracking: str, met: Greeted | Kept | None
+    ) -> Opened | Sandbox:
         greeted = met if isinstance(met, Greeted) else None
         if greeted is None:
             kept = self._take(server, login, tracking, met if isinstance(met, Kept) else None)
@@ -151,13 +201,18 @@ class Logins:
         self._count_handshake(server, opened)
         return opened
 
-    async def open_connection(self, server: Server, login: Login, tracking: str) -> Opened:
-        """As `log_in`, where an expired password is a refusal.
+    async def open_connection(
+        self, server: Server, login: Login, tracking: str, at_most: float
+    ) -> Opened:
+        """As `enter` and `log_in`, where an expired password is a refusal.
+
+        `at_most` is how long to wait for a turn, s.
 
         Raises:
-            ServerUnreachableError, ServerRefusedError: as `log_in`.
+            ServerUnreachableError, ServerRefusedError: as `enter` and `log_in`.
         """
-        opened = await self.log_in(server, login, tracking)
+        slot = await self._slots.take(server, at_most)
+        opened = await self.log_in(server, login, tracking, slot)
         if isinstance(opened, Sandbox):
             opened.channel.abort()
             raise ServerRefusedError(opened.refusal)
@@ -175,16 +230,47 @@ class Logins:
         """One whose id a client can be greeted with that will log in with these capabilities.
 
         It is the client's until `log_in` or `lend` is given it, or `Kept.leave` is called. One that
-        can be lent to this user is preferred.
+        can be lent to this user is preferred. None, too, where others wait for a connection.
         """
         found = list(self._pool.fitting(server, _kind(server, capabilities, "")))
         kept = next(
             (one for one in found if one.connection.judged and one.username == username),
             found[0] if found else None,
         )
-        if kept is not None:
-            kept.reserved = True
+        if kept is None:
+            return None
+        if kept.slot is None:
+            kept.slot = self._slots.try_take(server)
+        if kept.slot is None:
+            return None
+        kept.slot.use(kept)
+        kept.reserved = True
         return kept
+
+    async def be_greeted(self, server: Server) -> Greeted | None:
+        """A new connection for a client who has not said yet who it is; None where all are taken.
+
+        Raises:
+            ServerUnreachableError, ServerRefusedError: as `proxy.server.greeting.be_greeted`.
+        """
+        slot = self._slots.try_take(server)
+        if slot is None:
+            return None
+        self._leave_room(server)
+        try:
+            greeted = await be_greeted(server, self._config)
+        except BaseException:
+            slot.free()
+            raise
+        greeted.slot = slot
+        slot.use(greeted)
+        return greeted
+
+    def _leave_room(self, server: Server) -> None:
+        """A connection is going to be opened by somebody who has a slot."""
+        room = self._slots.room(server)
+        if room is not None:
+            self._pool.make_room(server, room)
 
     def _take(
         self, server: Server, login: Login, tracking: str, reserved: Kept | None
@@ -230,6 +316,8 @@ class Logins:
         self, server: Server, login: Login, tracking: str, greeted: Greeted | None
     ) -> Opened | Sandbox:
         made_room = False
+        if greeted is None:
+            self._leave_room(server)
         for pause in (*_PAUSES_S, None):
             try:
                 return await open_session(
@@ -239,6 +327,8 @@ class Logins:
                 )
             except ServerRefusedError as error:
                 made_room = self._make_room(server, login.username, error) or made_room
+                # Of those that there may be one that was closed may not be gone yet.
+                made_room = made_room or self._slots.room(server) is not None
                 if pause is None or not made_room or error.error.code not in _FULL:
                     raise
             greeted = None
@@ -274,6 +364,14 @@ class Logins:
             differ = (int(connection.capabilities) ^ int(new.capabilities)) & OF_LINK
             if differ or connection.epoch != server.epoch:
                 self._pool.drop(kept, "changed")
+
+
+def _slot_of(met: Greeted | Kept) -> Slot | None:
+    """The right that a client was greeted with; it is no more that connection's."""
+    slot, met.slot = met.slot, None
+    if slot is not None:
+        slot.keep()
+    return slot
 
 
 def _kind(server: Server, capabilities: Capability, tracking: str) -> int:

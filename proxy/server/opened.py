@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 from protocol.constants import IN_TRANS
 from protocol.errors import ServerErrorCode
-from proxy.channel import ChannelClosedError
+from proxy.channel import ChannelClosedError, PacketChannel
 from proxy.server.account import SHOW, Requirement, read_requirement
 from proxy.server.errors import PacketLimitLoweredError, ServerRefusedError
+from proxy.server.greeting import LOGIN_PACKET_LIMIT
 from proxy.server.judged import judged, question
 from proxy.server.query import answer, ask, identify, query
 from proxy.server.settings import ROOM, Settings, primary_settings
@@ -17,7 +18,6 @@ from routing.servers.topology import Role
 
 if TYPE_CHECKING:
     from protocol.response import ErrPacket
-    from proxy.channel import PacketChannel
     from proxy.server.connection import Owner, ServerConnection
     from proxy.server.identity import Identity
 
@@ -35,12 +35,14 @@ class Opened:
         channel: hand it over to the connection.
         identity: what the server said of itself on it.
         requirement: what the primary could not check, since it saw the proxy's TLS.
+        ahead: packets that are to go in front of the first statement.
     """
 
     connection: ServerConnection
     channel: PacketChannel
     identity: Identity
     requirement: Requirement = Requirement.NOTHING
+    ahead: tuple[bytes, ...] = ()
 
     def hand_over(self, owner: Owner) -> None:
         """Let `owner` have the connection from now on.
@@ -53,6 +55,7 @@ class Opened:
     def abort(self) -> None:
         """Drop the connection at once."""
         self.channel.abort()
+        self.connection.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,18 @@ class Lent:
     def hand_over(self, owner: Owner) -> None:
         """Let `owner` have the connection from now on."""
         self.connection.serve(owner)
+
+    def opened(self) -> Opened:
+        """The same, to be asked something before anybody has it; this one is used up.
+
+        Raises:
+            ChannelClosedError: it is gone.
+        """
+        lent = self.connection
+        ahead = lent.preface
+        channel = PacketChannel(LOGIN_PACKET_LIMIT)
+        connection = lent.pass_on_to(channel)
+        return Opened(connection, channel, self.identity, self.requirement, ahead)
 
     def abort(self) -> None:
         """Close the connection."""

@@ -94,6 +94,12 @@ class Pool:
         there.remove(kept)
         self._metrics.kept(kept.server.name, len(there))
 
+    def make_room(self, server: Server, room: int) -> None:
+        """Close those that have waited longest, until there are no more than `room` at rest."""
+        waiting = [kept for kept in self._kept.get(server, ()) if kept.slot is None]
+        for kept in waiting[: max(0, len(waiting) - max(0, room))]:
+            self.drop(kept, "room")
+
     # What is kept
 
     def give(self, connection: ServerConnection, username: str) -> None:
@@ -142,6 +148,8 @@ class Pool:
         if kept.closed:
             return
         kept.reserved = False
+        if kept.clean:
+            kept.free()
         self._watch()
 
     def drop(self, kept: Kept, cause: Dropped) -> None:
@@ -152,6 +160,7 @@ class Pool:
         self.remove(kept)
         self._metrics.kept_dropped(kept.server.name, cause)
         kept.connection.close()
+        kept.free()
 
     def drop_all(self, server: Server, cause: Dropped) -> None:
         """Close all that lead to a server."""

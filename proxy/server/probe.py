@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from protocol.errors import MalformedGtidSetError
-from protocol.gtid import GtidSet
-from protocol.gtid_owned import parse_owned
-from protocol.resultset import parse_text_row
 from proxy.client.preparation import statement_packet
 from proxy.server.connection import GATHER
+from proxy.server.gtid_question import PROBE_SQL, parsed
+from proxy.wall_clock import utc_us
 from routing.servers.gathering import Gathering
 
 if TYPE_CHECKING:
@@ -26,31 +24,11 @@ if TYPE_CHECKING:
     from proxy.observe.ledger import Ledger
     from proxy.observe.metrics import Metrics
     from proxy.server.connection import ServerConnection
+    from proxy.server.gtid_question import Answer
     from proxy.sessions import Sessions
     from routing.servers.topology import Topology
 
 _log = logging.getLogger(__name__)
-
-PROBE_SQL: Final = (
-    b"SELECT CONVERT(@@GLOBAL.gtid_owned USING binary),CONVERT(@@GLOBAL.gtid_executed USING binary)"
-    b",CONVERT(@@GLOBAL.gtid_mode USING binary) LIMIT 1"
-)
-"""In this order: a transaction leaves the first set for the second, and is missed in neither. They
-come as they are, whatever the session's character_set_results and sql_select_limit are."""
-
-
-class Answer(NamedTuple):
-    """What the primary says of itself.
-
-    Attributes:
-        executed: its `gtid_executed`.
-        owned: what it is committing; some of it may be visible already.
-        names: what is written there gets a GTID (`gtid_mode = ON`).
-    """
-
-    executed: GtidSet
-    owned: GtidSet
-    names: bool = True
 
 
 class Asker(Protocol):
@@ -107,7 +85,7 @@ class Probes:
             connection = asked[0].primary_for_probe()
             if connection is not None:
                 self._asked_at = self._now()
-                self._asked_us = time.time_ns() // 1000
+                self._asked_us = utc_us()
                 connection.expect(GATHER)
                 connection.write(statement_packet(connection, PROBE_SQL))
                 self._deadline = self._call_later(self._limit, self._overdue)
@@ -139,7 +117,7 @@ class Probes:
             server.proved(executed, connection.epoch)
             if not answer.names:
                 self._sessions.stopped_naming(server)
-            self._ledger.proved(server, "probed", executed, self._asked_us, time.time_ns() // 1000)
+            self._ledger.proved(server, "probed", executed, self._asked_us, utc_us())
             if server is self._topology.primary:
                 self._topology.observations.add(self._asked_at, executed)
             self._end(answer, self._gathering.end())
@@ -163,25 +141,3 @@ class Probes:
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
-
-
-def parsed(stream: ResponseStream) -> Answer | None:
-    """What the answer to `PROBE_SQL` says; None, and a line in the log, if nothing.
-
-    Raises:
-        MalformedPacketError: the row is none.
-    """
-    if stream.error is not None or stream.row is None:
-        return None
-    owned, executed, mode = parse_text_row(stream.row, 3)
-    if owned is None or executed is None:
-        return None
-    try:
-        return Answer(
-            GtidSet.parse(executed),
-            parse_owned(owned.decode("ascii", "replace")),
-            mode == b"ON",
-        )
-    except MalformedGtidSetError as error:
-        _log.warning("the primary's GTID sets cannot be read: %s", error)
-        return None

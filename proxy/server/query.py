@@ -17,6 +17,7 @@ from protocol.resultset import ColumnDefinition41, parse_text_row
 from proxy.channel import ChannelClosedError
 from proxy.server.errors import ServerRefusedError
 from proxy.server.identity import Identity
+from proxy.wall_clock import utc_us
 from routing.servers.topology import Role
 
 if TYPE_CHECKING:
@@ -56,14 +57,23 @@ async def query(
     return await answer(channel, connection)
 
 
-def ask(channel: PacketChannel, connection: ServerConnection, *statements: bytes) -> None:
-    """Send statements in one write; `answer` is to be called for each of them, in their order.
+def ask(
+    channel: PacketChannel,
+    connection: ServerConnection,
+    *statements: bytes,
+    ahead: tuple[bytes, ...] = (),
+) -> None:
+    """Send statements in one write, behind packets of such that go `ahead`.
+
+    `answer` is to be called for each of both, in their order.
 
     Raises:
         ChannelClosedError: the connection broke.
     """
     channel.transport.write(
-        b"".join(frame(com_query(sql, connection.query_attributes), 0) for sql in statements)
+        b"".join(
+            [*ahead, *(frame(com_query(sql, connection.query_attributes), 0) for sql in statements)]
+        )
     )
 
 
@@ -146,10 +156,10 @@ async def identify(
     confirms = server.role is Role.REPLICA and server.is_doubtful(asked_at)
     if confirms:
         server.asks(asked_at)
-    asked_us = time.time_ns() // 1000
+    asked_us = utc_us()
     ask(channel, connection, _PRESENT if present else _WHOLE, *behind)
     row = await answer(channel, connection)
-    answered_us = time.time_ns() // 1000
+    answered_us = utc_us()
     if len(row) != _IDENTITY_COLUMNS:
         raise MalformedPacketError("the server did not say who it is")
     uuid, gtid_mode, sql_mode, autocommit, character_set, isolation = row[:6]

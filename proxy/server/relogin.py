@@ -50,12 +50,15 @@ async def change_user(
         ServerRefusedError: the server said no, and closes the connection.
     """
     channel = PacketChannel(LOGIN_PACKET_LIMIT)
+    slot = connection.take_slot()
     try:
         async with asyncio.timeout(within):
             transport, secure = connection.lend()
             channel.adopt(transport, 0, secure=secure)
             channel.read_ahead()
-            return await _change(connection, channel, login, settings, longest)
+            outcome = await _change(connection, channel, login, settings, longest)
+            outcome.connection.slot, slot = slot, None
+            return outcome
     except TimeoutError as error:
         channel.abort()
         raise ServerUnreachableError(f"no answer within {within:g} s (connect-timeout)") from error
@@ -65,6 +68,9 @@ async def change_user(
     except BaseException:
         channel.abort()
         raise
+    finally:
+        if slot is not None:
+            slot.free()
 
 
 async def _change(

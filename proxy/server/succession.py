@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from typing import TYPE_CHECKING
 
 from protocol.gtid import EMPTY
 from proxy.server.kept_terms import KeptTerms
 from proxy.state.sqlite_file import StateError
 from proxy.state.state_file import PrimaryTerm
+from proxy.wall_clock import utc_us
 from routing.servers.failover import REOPEN, Election
 from routing.servers.topology import Sight
 
@@ -105,7 +105,7 @@ class Succession:
             self._term.server_uuid,
         ):
             return
-        us = time.time_ns() // 1000
+        us = utc_us()
         await self._kept.add(PrimaryTerm(self._term.number + 1, server.name, server.uuid, us))
         self._learn(election, await self._kept.read())  # another worker may have been faster
         self._follow_term(election)

@@ -22,6 +22,7 @@ from proxy.state.scope_file import ScopeFile
 from proxy.state.scope_numbers import ScopeNumbers
 from proxy.state.scope_rows import Change
 from proxy.state.sqlite_file import StateError
+from proxy.wall_clock import utc_us
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -282,7 +283,7 @@ class KeptScopes:
         """Go on with what a file has."""
         self._file = file
         self._numbers.restore({(one.kept.kind, one.kept.key): one.number for one in file.scopes})
-        now, wall_us = self._now(), time.time_ns() // 1000
+        now, wall_us = self._now(), utc_us()
         self._scopes.restore(
             [
                 one.kept._replace(used_at=now - max(0, wall_us - one.used_us) / 1e6)
@@ -387,4 +388,4 @@ class KeptScopes:
                 await self._stopping.wait()
 
     def _wall_us(self, at: float) -> int:
-        return time.time_ns() // 1000 - int((self._now() - at) * 1e6)
+        return utc_us() - int((self._now() - at) * 1e6)

@@ -7,6 +7,7 @@ from routing.servers.topology import Role, Server
 from routing.word import Word
 
 __all__ = [
+    "ConflictPolicy",
     "Decision",
     "Level",
     "LostPolicy",
@@ -110,6 +111,8 @@ class Reason(Word):
     """The wait budget ran out; the timeout policy named the server (or the error)."""
     REPLICA_REFUSED = "replica_refused"
     """The replica answered that it may not or could not run the statement."""
+    REPLICA_FULL = "replica_full"
+    """None of the connections to the replica became free in time (max-server-connections)."""
     AUDIT_FAILED = "audit_failed"
     """The replica lacks what it was taken to have, or did not say whether it has it."""
     REPLICA_LOST = "replica_lost"
@@ -131,6 +134,15 @@ class TransactionReads(Word):
     PRIMARY = "primary"
     SPLIT = "split"
     """As any read, where each statement has a snapshot of its own."""
+    SNAPSHOT = "snapshot"
+    """So, too; at REPEATABLE READ from one replica's snapshot."""
+
+
+class ConflictPolicy(Word):
+    """What a read gets that belongs to a replica's snapshot, where the primary's is another."""
+
+    ERROR = "error"
+    ALLOW = "allow"
 
 
 class LostPolicy(Word):

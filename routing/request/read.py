@@ -77,6 +77,7 @@ from routing.servers.topology import Server, Topology
 from routing.servers.waits import Wait, Waits
 from routing.session.session import Session
 from routing.session.snapshot import Snapshot
+from routing.session.split_snapshot import SplitSnapshot
 from routing.sql.statement import Statement, StatementClass
 
 # Members of enums, looked up once.
@@ -255,7 +256,8 @@ class Read:
 
     def _send(self, decision: Decision, now: float) -> Send:
         if decision.reason is _IN_TRANSACTION and decision.server is not self._topology.primary:
-            self.bound = True  # to the snapshot that its transaction has there
+            # To the snapshot that its transaction has there; what may write goes on without it.
+            self.bound = not isinstance(self._session.snapshot, SplitSnapshot)
         self.decision = decision
         self.sent_at = now
         self._reached = False
@@ -354,6 +356,8 @@ class Read:
         self._take("absent")
         decision = self._decided()
         if decision.reason is Reason.TRANSACTION:
+            if isinstance(self._session.snapshot, SplitSnapshot):
+                return self._send(on_primary(self._topology, Reason.REPLICA_LOST), now)
             self.stage = DONE
             return End("a READ ONLY transaction ran there")
         if decision.reason is Reason.DIAGNOSTIC:  # what it asks about is gone
@@ -374,6 +378,8 @@ class Read:
         self._take("opened")
         if failed is not None:
             self._left(self._decided().server, failed)
+        if failed is Reason.REPLICA_FULL:
+            return self._send(on_primary(self._topology, failed), now)
         return self._choose_again(now)
 
     # What a replica says before the answer

@@ -57,6 +57,17 @@ def flood() -> Refuse:
     )
 
 
+def split_conflict() -> Refuse:
+    """Its transaction has read from another snapshot; it was rolled back, to be begun again."""
+    return Refuse(
+        ServerErrorCode.ER_LOCK_DEADLOCK,
+        "Tidegate: the transaction has read on a replica, and the primary would show this read"
+        " another state; it was rolled back. Try restarting it: all of it will run on the primary"
+        " (transaction-reads, on-split-conflict)",
+        Reason.TRANSACTION,
+    )
+
+
 def still_committing(budget: float) -> Refuse:
     """The primary would show an older state than was seen, and the wait budget (s) ran out."""
     return Refuse(

@@ -1,11 +1,13 @@
 """What became of a command: what the routing log, metrics and SHOW TIDEGATE LAST tell of it."""
 
+from typing import Final
+
 from protocol.gtid import EMPTY, GtidSet
 from routing.consistency.decision import Decision, Proof, Reason
 from routing.request.command import Command
 
-_NOTHING: frozenset[str] = frozenset()
-_NONE: list[tuple[int, bytes]] = []
+_NOTHING: Final[frozenset[str]] = frozenset()
+_NONE: Final[list[tuple[int, bytes]]] = []
 
 
 class Trail:
@@ -32,6 +34,7 @@ class Trail:
         state_changed: a tracker said that the session's state changed.
         blank: an OK packet said so, and nothing of what.
         snapshot_us: when the snapshot was asked for that it shares with others, UTC us; else 0.
+        conflicts: what it showed may be of another state than its transaction's reads before it.
         unlogged: it may have written what no GTID stands for.
     """
 
@@ -56,6 +59,7 @@ class Trail:
         self.state_changed = False
         self.blank = False
         self.snapshot_us = 0
+        self.conflicts = False
         self.unlogged = False
 
     def forget_changes(self) -> None:

@@ -103,7 +103,7 @@ class Observations:
             return None
         oldest: Observation | None = None
         for observation in reversed(self._history):
-            if observation.executed <= applied:
+            if applied.covers(observation.executed):
                 break
             oldest = observation
         if oldest is None:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from math import inf
 from typing import Final, NamedTuple
 
-from protocol.gtid import EMPTY, GtidSet
+from protocol.gtid import EMPTY, GtidSet, united
 from routing.servers.clock import Clock
 from routing.servers.filters import Filters
 from routing.servers.lag import Lag
@@ -145,10 +145,7 @@ class Server:
     def applied(self) -> GtidSet:
         """What this incarnation has proved to have committed, visible to new reads."""
         if self._pending:
-            applied = self._applied
-            for gtids in self._pending:
-                applied = applied | gtids
-            self._applied = applied
+            self._applied |= united(self._pending)
             self._pending.clear()
         return self._applied
 
@@ -266,10 +263,10 @@ class Server:
             # A new incarnation was noticed meanwhile, and this may be the word of the old one. A
             # connection to the same process is as good as any, from now on.
             return epoch_before if restarted else self.epoch
-        bereft = not applied_before <= executed
+        bereft = not executed.covers(applied_before)
         had = applied_before | self._mistaken
         self._mistaken = EMPTY
-        if not had <= executed:
+        if not executed.covers(had):
             # A crash takes its last transactions, and leaves what it has under other names.
             self.strayed &= executed
             if not had & executed:

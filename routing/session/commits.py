@@ -38,6 +38,10 @@ class Commits:
         """
         return self._cautious and not self._sure and (statement is None or statement.calls_programs)
 
+    def rolled_back(self) -> None:
+        """The open transaction was, by the proxy."""
+        self._open = False
+
     def ended(
         self,
         statement: Statement | None,

@@ -5,7 +5,7 @@ from typing import Final
 from protocol.gtid import EMPTY, GtidSet
 from routing.consistency.decision import Scope, TransactionReads
 from routing.consistency.rules import REMEMBERING, Rules
-from routing.consistency.scope import Scopes, ScopeState
+from routing.consistency.scope import COMPACT_ABOVE, Scopes, ScopeState
 from routing.servers.topology import Role, Server
 from routing.session.commits import Commits
 from routing.session.objections import Objections, Told
@@ -92,8 +92,12 @@ class Session:
         modes_known: False after a SET sql_mode whose value cannot be read off the statement.
         suspect: what failed may have changed the session, which the next OK packet tells.
         noted: results of a transaction may have told nothing of what the next OK packet tells.
-        snapshot: of the open READ ONLY transaction; None while there is none.
-        split: of the open transaction that may write; None if it cannot read from replicas, too.
+        snapshot: of the open READ ONLY transaction, or of a `SplitSnapshot`; None while there is
+            none.
+        split: of the open transaction that may write, and read apart; None if it cannot read from
+            replicas, too.
+        retries: a conflict (`routing.session.split_snapshot`) ended its last transaction; so the
+            next one is not split.
         modes: what the next transaction will be.
         tracking: session_track_gtids of the primary connection (WL#6972 maps it from the level).
         tracks_transactions: the client wants to be told of its transactions' state.
@@ -145,6 +149,7 @@ class Session:
         self.modes = TransactionModes()
         self.snapshot: Snapshot | None = None
         self.split: Split | None = None
+        self.retries = False
         self.tracks_transactions = False
         self.tracking = self._level_tracking = rules.tracking
         self._client_tracking = ""
@@ -194,9 +199,12 @@ class Session:
         rules: Rules | None = None,
     ) -> None:
         """The server acknowledged these transactions as the session's own."""
-        applied = primary.applied
-        self.own_scope.wrote(gtids, applied, now)
-        if self.scopes.in_use:
+        own, wide = self.own_scope, self.scopes.in_use
+        # What the primary has is put together only where it may be needed.
+        few = own.own.interval_count + gtids.interval_count <= COMPACT_ABOVE
+        applied = EMPTY if few and not wide else primary.applied
+        own.wrote(gtids, applied, now)
+        if wide:
             application = (rules or self.rules).application
             for scope in self.scopes.alive(self.user, application):
                 scope.wrote(gtids, applied, now)
@@ -289,12 +297,33 @@ class Session:
         modes = self.modes
         return not modes.waiting and not modes.next_is_read_only and self.reads_apart
 
+    def splits_snapshots(self, rules: Rules) -> bool:
+        """Whether a transaction that began now could read from a replica's snapshot, and write.
+
+        Under rules by which it may, at REPEATABLE READ, and while nobody sees the difference.
+        """
+        if rules.transaction_reads is not TransactionReads.SNAPSHOT or self.retries:
+            return False
+        if self.unsure or self.suspect or self.tracks_transactions or self.lacks_isolation:
+            return False
+        literal = self.variables.get(ISOLATION, DEFAULT_ISOLATION)
+        named = literal.strip("'\"").upper().replace(" ", "-")
+        return named == DEFAULT_ISOLATION and not self.modes.isolates
+
+    def opens_snapshot(self, rules: Rules) -> bool:
+        """Whether the first read of a table opens one."""
+        if self.autocommit or self.in_transaction or not self.status_tells:
+            return False
+        modes = self.modes
+        fresh = not modes.waiting and not modes.next_is_read_only
+        return fresh and self.splits_snapshots(rules)
+
     def splits(self, rules: Rules) -> bool:
         """Whether a read under these rules may leave the primary in an open transaction.
 
         Or in the one that it opens. While the client tracks its transactions' state it would see.
         """
-        if rules.transaction_reads is not TransactionReads.SPLIT or self.snapshot is not None:
+        if rules.transaction_reads is TransactionReads.PRIMARY or self.snapshot is not None:
             return False
         if self.unsure or self.suspect or self.tracks_transactions:
             return False
@@ -443,6 +472,13 @@ class Session:
             settings += f",session_track_gtids={self._client_tracking or 'OFF'}"
         return settings
 
+    def rolled_back(self) -> None:
+        """The proxy ended the open transaction, which its client is told to begin again."""
+        self.snapshot = self.split = None
+        self.in_transaction = self.unsure = False
+        self.commits.rolled_back()
+        self.retries = True
+
     def reset(self) -> None:
         """COM_RESET_CONNECTION or COM_CHANGE_USER: state goes, what was written stays written.
 
@@ -463,6 +499,7 @@ class Session:
         self.modes = TransactionModes()
         self.snapshot = None
         self.split = None
+        self.retries = False
         self.tracks_transactions = False
         self._client_tracking = ""
         self.adjust(self.initial_rules)

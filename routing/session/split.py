@@ -9,6 +9,7 @@ what follows on the primary, where the transaction itself is.
 
 from typing import Final
 
+from routing.session.snapshot import Snapshot
 from routing.sql.statement import Statement, StatementClass, Touch
 
 _PLAIN: Final = (StatementClass.READ, StatementClass.DIAGNOSTIC, StatementClass.PROXY)
@@ -66,7 +67,7 @@ def goes_on(statement: Statement | None, may_write: bool, still_open: bool) -> b
     return statement.reason is Touch.SAVEPOINT or bool(statement.assignments)
 
 
-def begins(statement: Statement | None, text: bytes, before: Split | None) -> bool:
+def begins(statement: Statement | None, text: bytes, before: Split | Snapshot | None) -> bool:
     """Whether an open transaction is certain to have begun with a command, as one like this.
 
     Args:

@@ -21,7 +21,8 @@ _LITERAL: Final = (
     Touch.STATUS,
 )
 """Reasons of statements that are not what others of their skeleton are."""
-_DIGITS: Final = b"0123456789"
+_ZERO: Final = 0x30
+_NINE: Final = 0x39
 
 
 class _Cache:
@@ -97,9 +98,12 @@ class Classifier:
         if len(sql) > MAX_KEY:
             return self._by_skeleton(sql, mode_flags)
         texts = self._texts[mode_flags]
-        head = sql.rstrip(_DIGITS)
-        if len(head) == len(sql):
+        end = len(sql)
+        while end and _ZERO <= sql[end - 1] <= _NINE:
+            end -= 1
+        if end == len(sql):
             return texts.old(sql) or texts.add(sql, self._by_skeleton(sql, mode_flags))
+        head = sql[:end]
         numbered = self._numbered[mode_flags]
         statement = numbered.young.get(head)
         if statement is None:

@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from routing.consistency.rules import (
+from routing.consistency.adjustment import (
     NO_ADJUSTMENT,
     SETTINGS,
     Adjustment,

@@ -12,7 +12,7 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from routing.consistency.rules import SETTINGS
+from routing.consistency.adjustment import SETTINGS
 from routing.sql.lexer import END, LITERAL, QUOTED, VARIABLE, WORD, Tokens
 from routing.sql.literal import text_of
 

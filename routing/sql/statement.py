@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Final
 
-from routing.consistency.rules import Adjustment
+from routing.consistency.adjustment import Adjustment
 from routing.sql import grammar
 from routing.sql.directive import directive
 from routing.sql.holds import UNKNOWN_HOLD, Act, Hold
@@ -62,6 +62,8 @@ class Statement:
         shows_tracking: it shows the session's session_track_… variables, and writes nothing.
         identifiers: names in it that may be those of views (`routing.sql.identifiers`).
         changes_views: it may make, rename or uncover a view.
+        is_current: what it reads of tables it locks, so that it reads the newest state, whatever
+            its transaction's snapshot shows.
         text_prepared: what it does with statements that are prepared by text.
         own: what it asks of Tidegate itself, if it does; its class is then PROXY.
         directive: what the comment to Tidegate asks for that the text begins with.
@@ -81,6 +83,7 @@ class Statement:
     shows_tracking: bool = False
     identifiers: frozenset[bytes] = frozenset()
     changes_views: bool = False
+    is_current: bool = False
     text_prepared: TextPrepared | None = None
     own: OwnStatement | None = None
     directive: Adjustment | WrongOwn | None = None
@@ -152,6 +155,8 @@ _BEFORE_STATEMENT: Final = frozenset(
     {b";", b":", b"BEGIN", b"THEN", b"ELSE", b"DO", b"LOOP", b"REPEAT"}
 )
 
+_DML: Final = frozenset(b"INSERT UPDATE DELETE REPLACE LOAD".split())
+_QUERIES: Final = frozenset(b"SELECT TABLE VALUES".split())
 _FIRST_WORD: Final = re.compile(rb"%b[(\s]*+([a-z]*+)" % BLANK)
 _PINNING_FIRST: Final = frozenset(b"execute flush handler lock set xa".split())
 _NO_NAMES: Final[frozenset[bytes]] = frozenset()
@@ -232,6 +237,7 @@ def _statement(tokens: Tokens, mode_flags: int, ours: bool) -> Statement:
             prepared,
             names=identifiers(parts[0]) if _may_name_views(verdict, prepared) else _NO_NAMES,
             changes_views=_changes_views(parts[0], verdict),
+            is_current=_is_current(parts[0], verdict),
         )
     verdicts = [grammar.verdict(part) for part in parts]
     writes = any(
@@ -278,6 +284,7 @@ def _made(
     multi: bool = False,
     names: frozenset[bytes] = _NO_NAMES,
     changes_views: bool = False,
+    is_current: bool = False,
 ) -> Statement:
     assignments = verdict.assignments
     return Statement(
@@ -296,8 +303,21 @@ def _made(
         shows_tracking=verdict.shows_tracking,
         identifiers=names,
         changes_views=changes_views,
+        is_current=is_current,
         text_prepared=prepared,
     )
+
+
+def _is_current(tokens: Tokens, verdict: Verdict) -> bool:
+    """As of `Statement`: DML with all that it calls, and a locking read if nothing in it is apart.
+
+    (docs/mysql-behaviour.md, *Current reads*)
+    """
+    words = tokens.words
+    if verdict.reason is Touch.LOCKING_READ:
+        queries = sum(word in _QUERIES for word in words)
+        return queries == 1 and b"OF" not in words
+    return bool(words) and words[0] in _DML
 
 
 def _own(own: OwnStatement, normalised: bytes) -> Statement:
@@ -330,6 +350,7 @@ def _worse(one: Statement, other: Statement) -> Statement:
         asks_previous=one.asks_previous or other.asks_previous,
         identifiers=one.identifiers | other.identifiers,
         changes_views=one.changes_views or other.changes_views,
+        is_current=one.is_current and other.is_current,
         shows_tracking=chosen.shows_tracking,
         text_prepared=one.text_prepared if one.text_prepared == other.text_prepared else SEVERAL,
     )

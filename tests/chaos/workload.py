@@ -12,7 +12,7 @@ from functools import partial
 from itertools import count
 from typing import TypeVar
 
-from routing.consistency.rules import read_level
+from routing.consistency.adjustment import read_level
 from tests.chaos.clients import Accounts, Client, Habit
 from tests.chaos.cluster import ChaosCluster
 from tests.chaos.links import CLIENT_TIMEOUT_S, FAILURES, Link, LoginError, PyMySQLLink, code

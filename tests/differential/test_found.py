@@ -129,6 +129,10 @@ FOUND: dict[str, tuple[Capability, tuple[Step, ...]]] = {
         MODERN,
         (READ, Send(Command.COM_INIT_DB, b"app"), *ASKS_TWICE),
     ),
+    "a READ ONLY transaction went on that a failed TRUNCATE had ended": (
+        MODERN,
+        (Query("START TRANSACTION READ ONLY"), READ, Query("TRUNCATE items"), READ, READ),
+    ),
     "ROW_COUNT() did not see the proxy's own answer to COM_STMT_RESET": (
         MODERN,
         (

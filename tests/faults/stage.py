@@ -55,6 +55,11 @@ class Stage:
         assert self._cluster is not None
         return self._cluster
 
+    @property
+    def clients(self) -> list[Client]:
+        """Those that were made here."""
+        return self._clients
+
     async def connect(self) -> Client:
         """A connection that was not greeted yet."""
         client = await Client.connect(self.port)
@@ -99,7 +104,11 @@ class Stage:
         if self._cluster is not None:
             for server in self._cluster.servers:
                 await eventually(lambda server=server: server.connections == 0)  # type: ignore[misc]
+        for server in self.proxy.topology.servers:
+            await eventually(lambda server=server: self.proxy.slots.taken(server) == 0)  # type: ignore[misc]
+        assert not any(self.proxy.slots.giving.values())
         for family in (
+            "tidegate_server_connections_awaited",
             "tidegate_clients_connected",
             "tidegate_server_connections",
             "tidegate_kept_connections",
@@ -137,15 +146,18 @@ async def before(
         settings["kept_connections"] = 0  # nor do they clean anything up
     settings |= options
     log = settings.pop("log", None)  # a RecordStream
+    worker = settings.pop("worker", 0)  # of several, whose shared memory is there
     config = Config(
         primary=_address(primary),
         replicas=tuple(_address(replica) for replica in replicas),
         listen=Address("127.0.0.1", 0),
         **settings,
     )
-    proxy = build_shared(config, materials(config.server_tls), Metrics(), log, 0)
+    proxy = build_shared(config, materials(config.server_tls), Metrics(), log, worker)
     if proxy.kept_scopes is not None:
         await proxy.kept_scopes.start()
+    if proxy.other_workers is not None:
+        await proxy.other_workers.start(proxy.kill_targets.answer)
     monitor = Monitor(proxy)
     await monitor.start()
     await proxy.offer.learn(proxy.topology.primary, config, proxy.metrics)
@@ -164,6 +176,8 @@ async def before(
         await monitor.stop()
         await signs_of_life.stop()
         await drain(proxy)
+        if proxy.other_workers is not None:
+            proxy.other_workers.stop()
         if proxy.kept_scopes is not None:
             await proxy.kept_scopes.stop()
 

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from protocol.constants import Capability
-from proxy.server.probe import PROBE_SQL
+from proxy.server.gtid_question import PROBE_SQL
 from tests.faults.client import (
     BASE,
     MODERN,

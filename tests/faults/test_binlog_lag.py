@@ -83,7 +83,7 @@ async def test_a_transaction_is_as_late_as_its_commit_on_the_replica() -> None:
         await measured(on)
         apply(on, False)
         await insert(on, 1)
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(1)  # clocks are known to some milliseconds only
         apply(on, True)
         histogram = "tidegate_transaction_lag_seconds"
 
@@ -91,7 +91,7 @@ async def test_a_transaction_is_as_late_as_its_commit_on_the_replica() -> None:
             found = on.proxy.metrics.snapshot()["histograms"][histogram]
             return [total for labels, _, total in found if labels[2] == "end_to_end"]
 
-        await eventually(lambda: bool(late()) and sum(late()) >= 0.1)
+        await eventually(lambda: sum(late()) >= 0.5)
 
 
 async def test_without_the_option_nobody_reads_it() -> None:

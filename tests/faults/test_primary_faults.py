@@ -12,7 +12,7 @@ from protocol.packet import frame
 from protocol.response import ErrPacket, OkPacket
 from protocol.response_stream import PREPARED
 from protocol.session_track import entry, gtids_entry, state_change_entry
-from proxy.server.probe import PROBE_SQL
+from proxy.server.gtid_question import PROBE_SQL
 from tests.faults.client import MODERN, Client, query
 from tests.faults.peers import GREETING, OK, Script, err, identity, peer, read_packet, rows
 from tests.faults.stage import asked, before, eventually, stage

@@ -11,7 +11,7 @@ import pytest
 from mysql_mocker.state.faults import Gate
 from protocol.packet import frame
 from proxy.serve import drain
-from proxy.server.probe import PROBE_SQL
+from proxy.server.gtid_question import PROBE_SQL
 from proxy.server.succession import promote
 from routing.consistency.decision import Level, LostPolicy, Scope
 from routing.record import RecordStream

@@ -6,8 +6,8 @@ from protocol.constants import Capability
 from protocol.response import ErrPacket
 from proxy.address import Address
 from proxy.config.tables import Table
+from routing.consistency.adjustment import Adjustment
 from routing.consistency.decision import Level, Scope
-from routing.consistency.rules import Adjustment
 from tests.faults.client import (
     MODERN,
     PASSWORD,

@@ -11,7 +11,7 @@ from protocol.gtid import GtidSet
 from protocol.packet import frame
 from protocol.response_stream import PREPARED
 from proxy.client.connection import STREAM_ABOVE
-from proxy.server.probe import PROBE_SQL
+from proxy.server.gtid_question import PROBE_SQL
 from routing.consistency.decision import Level, Scope, TimeoutPolicy
 from tests.faults.client import Client, query
 from tests.faults.peers import OK, err, rows

@@ -7,8 +7,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from protocol.gtid import GtidSet
+from routing.consistency.adjustment import Adjustment
 from routing.consistency.causal_token import MAX_TOKEN, TokenError, TokenKeys, sign, verify
-from routing.consistency.rules import Adjustment
 from routing.sql.classifier import Classifier
 from routing.sql.directive import directive, directive_comment
 from routing.sql.lexer import MODE_NO_BACKSLASH_ESCAPES, MODES, lex

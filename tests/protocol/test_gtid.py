@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol.errors import MalformedGtidSetError, ProtocolError
-from protocol.gtid import EMPTY, Gtid, GtidSet
+from protocol.gtid import EMPTY, Gtid, GtidSet, united
 from tests.support.json_vectors import load
 
 U = "168066ae-e53d-11f1-b607-02fc00000001"
@@ -515,3 +515,26 @@ def test_an_edited_text_is_read_or_refused(at: int, removed: int, added: str) ->
     except MalformedGtidSetError:
         near = None
     assert near == plain
+
+
+@given(st.lists(small_models, min_size=1, max_size=6))
+def test_united_is_what_is_in_any(models: list[Model]) -> None:
+    assert to_model(united([from_model(model) for model in models])) == frozenset().union(*models)
+
+
+_UUIDS = st.one_of(st.just(U), st.just(U.upper()), st.text("0123456789abcdef-", max_size=37))
+_NUMBERS = st.one_of(st.integers(-1, 2**63 + 1).map(str), st.text("0123456789-: ", max_size=21))
+
+
+@given(_UUIDS, st.sampled_from([":", "-", "", " :", "::"]), _NUMBERS)
+def test_bytes_of_one_gtid_are_read_as_its_text_is(uuid: str, colon: str, number: str) -> None:
+    text = f"{uuid}{colon}{number}"
+    try:
+        expected = GtidSet.parse(text)
+    except MalformedGtidSetError:
+        with pytest.raises(MalformedGtidSetError):
+            GtidSet.parse(text.encode())
+        return
+    found = GtidSet.parse(text.encode())
+    assert found == expected
+    assert found.text == expected.text

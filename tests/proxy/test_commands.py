@@ -60,7 +60,7 @@ def desk() -> Desk:
         views=cast("Any", Plain()),
         classifier=Classifier(),
         config=CONFIG,
-        sessions=cast("Any", None),
+        kill_targets=cast("Any", None),
         query_attributes=False,
     )
 

@@ -12,8 +12,9 @@ from proxy.config import Config, ConfigError, load, tables
 from proxy.config.log_keep import LogKeep
 from proxy.config.options import OPTIONS
 from proxy.config.values import consistency
+from routing.consistency.adjustment import MAX_STALENESS, written_level
 from routing.consistency.decision import Level, LostPolicy, Scope, TimeoutPolicy
-from routing.consistency.rules import MAX_STALENESS, Rules, written_level
+from routing.consistency.rules import Rules
 
 PRIMARY = {"primary": ["db1"]}
 DOCS = Path(__file__).parents[2] / "docs" / "configuration.md"
@@ -269,7 +270,6 @@ def test_bad_duration_is_refused(tmp_path: Path, value: str) -> None:
         ("workers = 0", r"workers = 0: want a whole number from 1 to 256"),
         ("workers = true", r"workers = true: want a whole number"),
         ("workers = 1.5", r"workers = 1.5: want a whole number"),
-        ('connection-sharing = "on"\nworkers = 2', r"connection-sharing: on needs workers = 1"),
         (
             'connection-sharing = "on"\nlogin-age = "0"',
             r"on needs login-age and kept-connections above 0",

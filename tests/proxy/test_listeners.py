@@ -20,7 +20,7 @@ from proxy.config.tables import Table
 from proxy.observe.metrics import Metrics
 from proxy.serve import serve
 from proxy.tls import build, make_key_ring
-from routing.consistency.rules import NO_ADJUSTMENT
+from routing.consistency.adjustment import NO_ADJUSTMENT
 from tests.real_mysql.server import free_port
 
 ROOT = Path(__file__).parents[2]

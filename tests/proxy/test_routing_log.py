@@ -13,7 +13,12 @@ import pytest
 
 from proxy.observe.metrics import Metrics
 from proxy.observe.routing_log import RoutingLog
-from routing.record import server_fragment, session_fragment, statement_fragment
+from routing.record import (
+    route_fragment,
+    server_fragment,
+    session_fragment,
+    statement_fragment,
+)
 
 SESSION = session_fragment(7, "app", "shop", "connection", "ab/7", None, "READ_OWN_WRITES", None)
 STATEMENT = statement_fragment("COM_QUERY", "read", "0123456789abcdef", False)
@@ -34,10 +39,13 @@ def metrics() -> Metrics:
     return Metrics()
 
 
+ROUTE = route_fragment(SERVER, "read", "known")
+
+
 def add(log: RoutingLog, count: int = 1) -> None:
     for ordinal in range(1, count + 1):
         log.records.statement(
-            *(SESSION, STATEMENT, 1, 2, 3, "", SERVER, "read", "known", "", 0, "", "ok", 0),
+            *(SESSION, STATEMENT, 1, 2, 3, "", ROUTE, "", 0, "", "ok", 0),
             *("", True, "", 9, None, ordinal),
         )
 

@@ -1,7 +1,6 @@
 """The tables of the file: what they say, which says more, and what is wrong in them."""
 
 import pickle
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,8 +11,9 @@ from proxy.address import Address
 from proxy.config import Config, ConfigError, load, tables
 from proxy.config.tables import Table
 from proxy.config.values import consistency
+from routing.consistency.adjustment import NO_ADJUSTMENT, Adjustment
 from routing.consistency.decision import Level, Scope, TimeoutPolicy
-from routing.consistency.rules import NO_ADJUSTMENT, Adjustment, Rules
+from routing.consistency.rules import Rules
 
 SECOND = Address("127.0.0.1", 6447)
 
@@ -121,9 +121,9 @@ def test_tables_add_up(path: Path) -> None:
     assert config.rules_for("u", "s", SECOND) == Rules(
         Level.BOUNDED_STALENESS, Scope.USER, 0.25, TimeoutPolicy.ERROR, 2.0
     )
-    assert config.rules_for("u", "", SECOND) == replace(
-        config.rules, scope=Scope.USER, on_timeout=TimeoutPolicy.ERROR
-    )
+    assert config.rules_for("u", "", SECOND) == Adjustment(
+        scope=Scope.USER, on_timeout=TimeoutPolicy.ERROR
+    ).applied_to(config.rules)
 
 
 @pytest.mark.parametrize(

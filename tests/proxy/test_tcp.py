@@ -9,7 +9,7 @@ import uvloop
 
 from proxy.server.greeting import connect
 from proxy.server.tcp import GIVEN_UP_S, be_patient
-from routing.consistency.rules import MAX_WAIT_BUDGET
+from routing.consistency.adjustment import MAX_WAIT_BUDGET
 from routing.servers.topology import Role, Server
 
 linux = pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="Linux has them")

@@ -203,3 +203,90 @@ def test_snapshots_are_of_one_state(
         assert running.metric("tidegate_snapshots_split_total") == 0
     assert len(work.history) == 1200
     assert not check(work.history)
+
+
+class Repeatable(Lists):
+    """REPEATABLE READ: what a transaction reads before it appends to a list is of one state."""
+
+    def __init__(self, seed: int, transactions: int, settings: str) -> None:
+        super().__init__(seed, transactions)
+        self._settings = settings
+        self.conflicts = 0
+
+    def _client(self, connection: Connection, name: str, index: int) -> None:  # type: ignore[type-arg]
+        draw = random.Random(f"{self._seed} {index}")
+        implied = index % 2 == 1
+        appends = 0.3 if index < CLIENTS // 2 else 0.02  # late replicas have what these need
+        with connection.cursor() as cursor:
+            if self._settings:
+                cursor.execute(self._settings)
+            cursor.execute(f"SET autocommit = {0 if implied else 1}")
+            for _ in range(self._each):
+                one = Transaction(self._next(), name)
+                # What it read of one state, beside all that it did.
+                state = Transaction(self._next(), f"{name}'s state", outcome="committed")
+                state.snapshot = True
+                with self._lock:
+                    self.history += [one, state]
+                touched: set[int] = set()
+                try:
+                    if not implied:
+                        cursor.execute("BEGIN")
+                    for _ in range(draw.randint(2, 6)):
+                        key = draw.randrange(KEYS)
+                        if draw.random() < appends:
+                            value = self._next()
+                            cursor.execute(APPEND.format(key=key, value=value))
+                            one.operations.append(Operation(key, appended=value))
+                            touched.add(key)
+                            continue
+                        cursor.execute("SELECT v FROM lists WHERE k = %s", (key,))
+                        row = cursor.fetchone()
+                        values = () if row is None else tuple(map(int, row[0].split(",")))
+                        one.operations.append(Operation(key, values=values))
+                        if key not in touched:
+                            state.operations.append(Operation(key, values=values))
+                    cursor.execute("COMMIT")
+                    one.outcome = "committed"
+                except MySQLError as error:
+                    if error.args[0] not in (1213, 1205):
+                        raise
+                    self.conflicts += "on a replica" in str(error.args[1])
+                    cursor.execute("ROLLBACK")
+                    one.outcome = "aborted"
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("way", ["directly", "free", "late", "allowed"])
+def test_no_anomaly_of_repeatable_read(
+    way: str, seed: int, cluster: Cluster, proxy: StartProxy
+) -> None:
+    lists(cluster)
+    settings = "" if way == "directly" else "SET tidegate_transaction_reads = 'snapshot'"
+    if way == "allowed":
+        settings += ", tidegate_on_split_conflict = 'allow'"
+    work = Repeatable(seed, 1200, settings)
+    with (LATE if way == "late" else FREE).before(cluster):
+        if way == "directly":
+            connections = [cluster.primary.connect() for _ in range(CLIENTS)]
+            for one in connections:
+                one.select_db("app")
+        else:
+            running = proxy(consistency="READ_OWN_WRITES", wait_budget="20ms")
+            connections = [running.connect() for _ in range(CLIENTS)]
+        work.run(connections)
+        for one in connections:
+            one.close()
+        if way != "directly":
+            replicas = running.metric("tidegate_statements_total", role="replica")
+            print(f"{replicas:.0f} reads on replicas, {work.conflicts} conflicts")
+            assert replicas > 10
+    found = check(work.history)
+    print(len(found), "anomalies")
+    if way != "allowed":
+        assert not found
+        return
+    # The one anomaly: reads behind the first write are of another state than those before.
+    assert work.conflicts == 0
+    assert {one.split(":")[0] for one in found} <= {"changed", "fractured"}

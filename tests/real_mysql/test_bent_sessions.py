@@ -20,7 +20,7 @@ from proxy.client.preparation import (
     wait,
 )
 from proxy.server.connection import ServerConnection
-from proxy.server.probe import PROBE_SQL
+from proxy.server.gtid_question import PROBE_SQL
 from proxy.server.settings import primary_settings
 from routing.consistency.decision import Level, Scope, TimeoutPolicy
 from routing.consistency.rules import Rules

@@ -17,6 +17,11 @@ from tests.real_mysql.running_proxy import RunningProxy
 from tests.real_mysql.test_kept_connections import Client
 from tests.support.waiting import eventually
 
+OLD = Capability(0)
+"""Results end with an EOF, which tells nothing."""
+MODERN = Capability.CLIENT_DEPRECATE_EOF | Capability.CLIENT_SESSION_TRACK
+of_old_and_new_clients = pytest.mark.parametrize("capabilities", [MODERN, OLD])
+
 GIVEN_BACK = "tidegate_connections_given_back_total"
 RESTING = "tidegate_clients_resting"
 KEPT = "tidegate_connections_not_given_back_total"
@@ -32,6 +37,11 @@ def _accounts(cluster: Cluster, _empty_schema: None) -> Iterator[None]:
     primary.query("GRANT ALL ON app.* TO plain@'%'")
     primary.query("CREATE TABLE app.numbers (id INT PRIMARY KEY AUTO_INCREMENT, n INT)")
     primary.query("CREATE DATABASE IF NOT EXISTS elsewhere")
+    primary.query(
+        "CREATE FUNCTION app.sets_seen() RETURNS INT DETERMINISTIC NO SQL"
+        " BEGIN SET @seen = 7; RETURN 1; END"
+    )
+    primary.query("CREATE VIEW app.setting AS SELECT app.sets_seen() AS n")
     cluster.wait_caught_up()
     yield
     for user in ("sharer", "plain"):
@@ -45,15 +55,20 @@ def primary(cluster: Cluster) -> RealServer:
 
 
 @pytest.fixture
-def running(proxy: StartProxy) -> RunningProxy:
+def running(proxy: StartProxy, request: pytest.FixtureRequest) -> RunningProxy:
+    """With one worker; a test that asks for several (`in_several_workers`) has those too."""
     return proxy(
         *(),
         replicas=None,
+        workers=getattr(request, "param", None),
         connection_sharing="on",
         connection_sharing_delay="20ms",
         kept_connection_age="1h",
         server_tls="disabled",
     )
+
+
+in_several_workers = pytest.mark.parametrize("running", [None, "3"], indirect=True)
 
 
 def away(running: RunningProxy, client: RawClient, sql: str = "SELECT 1", others: int = 0) -> None:
@@ -79,6 +94,7 @@ def threads(server: RealServer, user: str) -> int:
     )
 
 
+@in_several_workers
 def test_sessions_that_rest_hold_no_connection(running: RunningProxy, primary: RealServer) -> None:
     clients = [Client(running, "sharer", "a") for _ in range(5)]
     eventually(lambda: running.metric(RESTING) == 5)
@@ -115,12 +131,14 @@ QUESTIONS = (
 )
 
 
+@pytest.mark.parametrize(
+    ("running", "capabilities"), [(None, MODERN), ("3", MODERN), (None, OLD)], indirect=["running"]
+)
 def test_a_session_goes_on_as_it_was(
-    proxy: StartProxy, running: RunningProxy, primary: RealServer
+    proxy: StartProxy, running: RunningProxy, primary: RealServer, capabilities: Capability
 ) -> None:
     """Every byte is what a client gets whose session keeps its connection."""
     keeping = proxy(replicas=None, server_tls="disabled")
-    capabilities = Capability.CLIENT_DEPRECATE_EOF | Capability.CLIENT_SESSION_TRACK
     for what, statements in ALIKE.items():
         for first in QUESTIONS[:3]:
             answers = []
@@ -148,9 +166,10 @@ FOUND = {
 }
 
 
+@of_old_and_new_clients
 @pytest.mark.parametrize("what", FOUND)
 def test_rows_that_were_found_are_told_of(
-    running: RunningProxy, primary: RealServer, what: str
+    running: RunningProxy, primary: RealServer, what: str, capabilities: Capability
 ) -> None:
     answers = []
     for one in (running, primary):
@@ -159,7 +178,7 @@ def test_rows_that_were_found_are_told_of(
             "INSERT INTO app.numbers (n) WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1"
             " FROM n WHERE i<1000) SELECT 1 FROM n, (SELECT 1 UNION SELECT 2) t"
         )
-        with Client(one, "sharer", "a") as client:
+        with Client(one, "sharer", "a", capabilities=capabilities) as client:
             client.query(FOUND[what])
             client.query("COMMIT")
             if one is running:
@@ -178,9 +197,12 @@ KEPT_FOR = {
 }
 
 
+@of_old_and_new_clients
 @pytest.mark.parametrize("why", KEPT_FOR)
-def test_what_cannot_be_carried_keeps_the_connection(running: RunningProxy, why: str) -> None:
-    with Client(running, "sharer", "a") as client:
+def test_what_cannot_be_carried_keeps_the_connection(
+    running: RunningProxy, why: str, capabilities: Capability
+) -> None:
+    with Client(running, "sharer", "a", capabilities=capabilities) as client:
         for sql in KEPT_FOR[why]:
             client.query(sql)
         eventually(lambda: running.metric(KEPT, reason=why) == 1)
@@ -218,19 +240,27 @@ KEEPING = {
     "several": ("SET @y = 2; SELECT @y", "SELECT @y"),
     "handler": ("HANDLER app.numbers OPEN", "HANDLER app.numbers READ FIRST"),
     "read only": ("SET SESSION TRANSACTION READ ONLY", "SELECT @@transaction_read_only"),
+    "timeout": ("SET wait_timeout = 1000", "SELECT @@wait_timeout"),
+    "set by a function": ("SELECT app.sets_seen()", "SELECT @seen"),
+    "set behind a view": ("SELECT * FROM app.setting", "SELECT @seen"),
+    "set behind a view in a transaction": (
+        *("BEGIN", "SELECT * FROM app.setting", "COMMIT"),
+        "SELECT @seen",
+    ),
 }
 
 
+@of_old_and_new_clients
 @pytest.mark.parametrize("what", KEEPING)
 def test_what_is_not_known_to_be_carried_stays(
-    running: RunningProxy, primary: RealServer, what: str
+    running: RunningProxy, primary: RealServer, what: str, capabilities: Capability
 ) -> None:
-    sql, question = KEEPING[what]
+    *statements, question = KEEPING[what]
     answers = []
     for address in (running.address, primary.address):
-        capabilities = Capability.CLIENT_DEPRECATE_EOF
         client = RawClient(address, "sharer", "a", capabilities, "app", attributes={})
-        client.query(sql)
+        for sql in statements:
+            client.query(sql)
         if address == running.address:
             eventually(lambda: running.metric(KEPT) == 1)
         answers.append(client.query(question))
@@ -253,6 +283,7 @@ def test_what_a_trigger_sets_stays(running: RunningProxy, primary: RealServer) -
         primary.query("DROP TRIGGER app.sets")
 
 
+@in_several_workers
 def test_clients_that_take_turns_have_nothing_of_each_other(running: RunningProxy) -> None:
     """All of them in one connection, one after the other."""
     zones = [f"+0{number}:00" for number in range(4)]
@@ -292,6 +323,7 @@ def test_who_asks_for_the_id_keeps_it(running: RunningProxy) -> None:
         assert client.value("SELECT CONNECTION_ID()") == told
 
 
+@in_several_workers
 @pytest.mark.parametrize("what", ["KILL", "KILL QUERY"])
 def test_a_session_that_is_away_can_be_killed(running: RunningProxy, what: str) -> None:
     with Client(running, "sharer", "a") as client, Client(running, "plain", "a") as other:
@@ -307,6 +339,7 @@ def test_a_session_that_is_away_can_be_killed(running: RunningProxy, what: str) 
             assert client.value("SELECT 1") == b"1"
 
 
+@in_several_workers
 def test_a_kill_reaches_what_runs_on_a_borrowed_connection(running: RunningProxy) -> None:
     with Client(running, "sharer", "a") as client, Client(running, "sharer", "a") as killer:
         away(running, client, others=1)
@@ -327,6 +360,7 @@ def test_a_kill_reaches_what_runs_on_a_borrowed_connection(running: RunningProxy
     assert thread.is_alive() is False
 
 
+@in_several_workers
 def test_nobody_else_gets_an_id_that_a_client_was_told(
     running: RunningProxy, primary: RealServer
 ) -> None:
@@ -368,6 +402,7 @@ def test_other_default_values_end_the_session(running: RunningProxy, primary: Re
     client.close()
 
 
+@in_several_workers
 def test_a_restart_ends_the_session_before_its_next_command(
     running: RunningProxy, primary: RealServer
 ) -> None:

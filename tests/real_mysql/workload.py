@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 
 import pymysql
 
-from routing.consistency.rules import read_level
+from routing.consistency.adjustment import read_level
 from tests.real_mysql.cluster import Cluster
 from tests.real_mysql.commit_order import CommitOrder
 from tests.real_mysql.doors import USERS, Client, Door, Session, execute

@@ -14,6 +14,7 @@ from routing.record import (
     SNAPSHOT,
     RecordStream,
     lag_fragment,
+    route_fragment,
     server_fragment,
     session_fragment,
     statement_fragment,
@@ -62,7 +63,9 @@ def add(stream: RecordStream, ordinal: int = 1, **changes: Any) -> None:
         "rows": 2,
         "ordinal": ordinal,
     }
-    stream.statement(**{**arguments, **changes})
+    chosen = {**arguments, **changes}
+    route = (chosen.pop(name) for name in ("server_fragment", "reason", "proof"))
+    stream.statement(route_fragment=route_fragment(*route), **chosen)
 
 
 def records(stream: RecordStream) -> list[dict[str, Any]]:

@@ -51,9 +51,13 @@ _LONG: Final[dict[int, Family]] = {
     Code.COM_STMT_SEND_LONG_DATA: prepared.long_data,
 }
 
+_QUERY: Final = int(Code.COM_QUERY)
+
 
 def understood(desk: Desk, packet: bytes) -> Command | Order:
     """What a command asks for; `packet` is one frame, header and payload."""
+    if packet[4] == _QUERY:
+        return query.query(desk, packet)
     family = _FAMILIES.get(packet[4])
     if family is None:
         command = desk.command(Code.COM_SLEEP, 0)

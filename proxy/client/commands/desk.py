@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Final
 
+from proxy.wall_clock import utc_us
 from routing.request.command import Command
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from proxy.client.session_rules import SessionRules
     from proxy.client.views import Views
     from proxy.config import Config
-    from proxy.sessions import Sessions
+    from proxy.killing.targets import KillTargets
     from routing.consistency.rules import Rules
     from routing.session.prepared import PreparedStatement
     from routing.session.session import Session
@@ -33,7 +33,7 @@ class Desk:
         views: what its statements are by the views that they name.
         classifier: knows statements by their text.
         config: the configuration.
-        sessions: those of the worker, which may be killed.
+        kill_targets: the sessions that may be killed.
         query_attributes: statements begin with attributes (CLIENT_QUERY_ATTRIBUTES).
     """
 
@@ -46,7 +46,7 @@ class Desk:
         views: Views,
         classifier: Classifier,
         config: Config,
-        sessions: Sessions,
+        kill_targets: KillTargets,
         query_attributes: bool,
     ) -> None:
         self.state: Final = state
@@ -56,7 +56,7 @@ class Desk:
         self.views: Final = views
         self.classifier: Final = classifier
         self.config: Final = config
-        self.sessions: Final = sessions
+        self.kill_targets: Final = kill_targets
         self.query_attributes: Final = query_attributes
 
     def command(
@@ -84,5 +84,5 @@ class Desk:
             prepared,
             prepares,
             names,
-            time.time_ns() // 1000,
+            utc_us(),
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from routing.consistency.decision import Reason
 
@@ -12,21 +12,6 @@ if TYPE_CHECKING:
     from protocol.errors import ServerErrorCode
     from proxy.server.connection import ServerConnection
     from routing.request.command import Command
-
-
-class Sleeper(Protocol):
-    """A session that may have no connection to the primary."""
-
-    @property
-    def connection_id(self) -> int:
-        """What its client was given for one."""
-
-    @property
-    def is_away(self) -> bool:
-        """Whether it has none for now."""
-
-    async def wake(self) -> None:
-        """Have one again, if nothing hinders."""
 
 
 class Order:
@@ -102,12 +87,12 @@ class ChangeUser(Order):
         self.command: Final = command
 
 
-class Wake(Order):
-    """A KILL of a session that has no connection for now: it is understood again when that has."""
+class Find(Order):
+    """A KILL: what it is to end has to be found (`KillTargets.find`), then `query.kill` goes on."""
 
-    def __init__(self, command: Command, session: Sleeper) -> None:
+    def __init__(self, command: Command, connection_id: int) -> None:
         self.command: Final = command
-        self.session: Final = session
+        self.connection_id: Final = connection_id
 
 
 class Take(Order):

@@ -24,8 +24,8 @@ from proxy.client.commands.order import (
 from proxy.client.commands.query import wrong_setting
 from proxy.client.prepared import close_on
 from proxy.client.statement_rules import own_rules
+from routing.consistency.adjustment import SettingError
 from routing.consistency.decision import Reason
-from routing.consistency.rules import SettingError
 from routing.session.prepared import PreparedStatement
 
 if TYPE_CHECKING:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from typing import TYPE_CHECKING, Final
 
 from protocol.command import ComQuery, query_text_offset
@@ -11,11 +10,13 @@ from protocol.constants import Command as Code
 from protocol.errors import MalformedPacketError, ServerErrorCode
 from protocol.packet import frame
 from protocol.response_stream import RESULTS
-from proxy.client.commands.order import Order, Own, Refused, ToPrimary, Wake
+from proxy.client.commands.order import Find, Order, Own, Refused, ToPrimary
 from proxy.client.commands.text_prepared import resolved
 from proxy.client.statement_rules import own_rules
+from proxy.killing.inquiry import GONE
+from proxy.wall_clock import utc_us
+from routing.consistency.adjustment import SettingError
 from routing.consistency.decision import Reason
-from routing.consistency.rules import SettingError
 from routing.request.command import Command
 
 if TYPE_CHECKING:
@@ -41,13 +42,37 @@ def query(desk: Desk, packet: bytes) -> Command | Order:
             command = desk.command(Code.COM_QUERY, RESULTS)
             code = ServerErrorCode.ER_MALFORMED_PACKET
             return Refused(command, code, f"Malformed packet: {error}")
+    statement = desk.classifier.classify(packet[offset:], desk.state.mode_flags)
+    target = statement.kill_target
+    if target is None:
+        return _classified(desk, packet, offset, statement)
+    if desk.kill_targets.takes_time(target):
+        return Find(desk.command(Code.COM_QUERY, RESULTS, packet, statement), target)
+    return kill(desk, packet, desk.kill_targets.here(target, desk.state.user))
+
+
+def kill(desk: Desk, packet: bytes, thread_id: int | None) -> Command | Order:
+    """A KILL of a plain number, once it is known what it is to end.
+
+    Args:
+        desk: of who sent it.
+        packet: the COM_QUERY.
+        thread_id: what the primary knows by another id; GONE; None where the number is its own.
+    """
+    offset = 4 + query_text_offset(packet[4:], True) if desk.query_attributes else 5
+    statement = desk.classifier.classify(packet[offset:], desk.state.mode_flags)
+    if thread_id == GONE:
+        command = desk.command(Code.COM_QUERY, RESULTS, packet, statement)
+        code = ServerErrorCode.ER_NO_SUCH_THREAD
+        return Refused(command, code, f"Unknown thread id: {statement.kill_target}")
+    if thread_id is not None:
+        sql = _NUMBER.sub(str(thread_id).encode("ascii"), packet[offset:])
+        packet = frame(packet[4:offset] + sql, 0)
+    return _classified(desk, packet, offset, statement)
+
+
+def _classified(desk: Desk, packet: bytes, offset: int, statement: Statement) -> Command | Order:
     state = desk.state
-    statement = desk.classifier.classify(packet[offset:], state.mode_flags)
-    if statement.kill_target is not None:
-        target = desk.sessions.known_by(statement.kill_target)
-        if target is not None and target.is_away:
-            return Wake(desk.command(Code.COM_QUERY, RESULTS, packet, statement), target)
-        packet = _kill(desk, packet, offset, statement.kill_target)
     if statement.own is not None:
         return Own(desk.command(Code.COM_QUERY, RESULTS, packet, statement))
     names: tuple[str, Statement] | None = None
@@ -72,7 +97,7 @@ def query(desk: Desk, packet: bytes) -> Command | Order:
         statement.may_write,
         rules is not None,
         names=names,
-        arrived_us=time.time_ns() // 1000,
+        arrived_us=utc_us(),
     )
     return wrong_setting(command, wrong) if wrong else command
 
@@ -86,13 +111,3 @@ def wrong_setting(command: Command, why: str) -> Order:
     """A command asks for rules that are wrong."""
     code = ServerErrorCode.ER_WRONG_VALUE_FOR_VAR
     return Refused(command, code, f"Tidegate: {why}", Reason.PROXY)
-
-
-def _kill(desk: Desk, packet: bytes, offset: int, target: int) -> bytes:
-    """The statement with the server's id in place of the one that the proxy gave a client."""
-    session = desk.sessions.known_by(target)
-    if session is None:
-        return packet
-    thread_id = session.thread_of(desk.state.user)
-    sql = _NUMBER.sub(str(thread_id).encode("ascii"), packet[offset:])
-    return frame(packet[4:offset] + sql, 0)

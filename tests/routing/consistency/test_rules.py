@@ -6,21 +6,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from routing.consistency.decision import Level, Scope, TimeoutPolicy
-from routing.consistency.rules import (
+from routing.consistency.adjustment import (
     MAX_APPLICATION,
     MAX_STALENESS,
     MAX_WAIT_BUDGET,
     NO_ADJUSTMENT,
     SETTINGS,
     Adjustment,
-    Rules,
     SettingError,
     read_application,
     read_duration,
     read_level,
     read_setting,
 )
+from routing.consistency.decision import Level, Scope, TimeoutPolicy
+from routing.consistency.rules import Rules
 
 RULES = Rules(Level.READ_OWN_WRITES, Scope.CONNECTION, 0.25, TimeoutPolicy.PRIMARY)
 

@@ -1,10 +1,9 @@
 """The access mode of the next transaction."""
 
-from dataclasses import replace
-
 import pytest
 
 from protocol.gtid import EMPTY
+from routing.consistency.adjustment import Adjustment
 from routing.consistency.decision import Level, Proof, Reason, Scope, TimeoutPolicy
 from routing.consistency.rules import Rules
 from routing.policy import choose
@@ -82,9 +81,9 @@ def test_a_snapshot_gives_what_its_first_read_asked_for() -> None:
         assert chosen.proof is (Proof.NONE if level is Level.BEST_EFFORT else Proof.KNOWN)
         session.snapshot.stale = True
         assert choose_read(session, topology).proof is Proof.NONE
-        session.rules = replace(rules, wait_budget=9.0)
+        session.rules = Adjustment(wait_budget=9.0).applied_to(rules)
         assert choose_read(session, topology).server is replica
-        session.rules = replace(rules, scope=Scope.PROXY)
+        session.rules = Adjustment(scope=Scope.PROXY).applied_to(rules)
         best = level is Level.BEST_EFFORT
         assert (choose_read(session, topology).server is replica) is best
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from routing.consistency.adjustment import Adjustment
 from routing.consistency.decision import Level, Scope, TimeoutPolicy
-from routing.consistency.rules import Adjustment
 from routing.sql.directive import directive, directive_comment
 from routing.sql.own_statement import WrongOwn
 from routing.sql.statement import MAX_TEXT, StatementClass, classify_text

@@ -2,8 +2,8 @@
 
 import pytest
 
+from routing.consistency.adjustment import SETTINGS, Adjustment
 from routing.consistency.decision import Level, Scope
-from routing.consistency.rules import SETTINGS, Adjustment
 from routing.sql.classifier import Classifier
 from routing.sql.lexer import (
     MODE_ANSI_QUOTES,
@@ -217,7 +217,7 @@ def test_only_sessions_have_values(text: str) -> None:
         ("tidegate_scope.x", "did you mean tidegate_scope?"),
         ("tidegate", "known are tidegate_consistency, "),
         ("tidegate_", "known are tidegate_consistency, "),
-        ("tidegate_zzz", "tidegate_application, tidegate_transaction_reads, tidegate_token"),
+        ("tidegate_zzz", "tidegate_transaction_reads, tidegate_on_split_conflict, tidegate_token"),
         ("tidegate_" + "x" * 10_000, "known are tidegate_consistency, "),
     ],
 )
@@ -333,7 +333,17 @@ def test_topics_that_are_none(rest: str) -> None:
         (r"tidegate\_token", ("token",)),
         (
             r"tidegate\_%o%",
-            *[("application", "consistency", "on_timeout", "scope", "token", "transaction_reads")],
+            (
+                *(
+                    "application",
+                    "consistency",
+                    "on_split_conflict",
+                    "on_timeout",
+                    "scope",
+                    "token",
+                ),
+                "transaction_reads",
+            ),
         ),
         ("tidegate_____e", ("scope",)),
         ("tidegate%%%%%%%%e", ("scope",)),

@@ -1,0 +1,91 @@
+"""Time limits that are hardly ever reached: there are many, and of few lengths.
+
+Of one length, who comes first is due first. So each length has a queue, and the event loop one
+timer for its head, in place of a timer for each that is set and cancelled. Of other lengths, once
+there are many, each has a timer of its own.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
+    from proxy.tasks import CallLater
+
+_MOST_LENGTHS: Final = 64
+_EARLY_S: Final = 0.001
+"""How much too early a timer may come: the loop's own time is in whole milliseconds."""
+
+
+class Deadline:
+    """One time limit.
+
+    Attributes:
+        due: when it is reached, monotonic s.
+        over: it was reached, or nobody waits for it any more.
+        timer: its own, if it has one.
+    """
+
+    def __init__(self, due: float, reached: Callable[[], object]) -> None:
+        self.due: Final = due
+        self.over = False
+        self.timer: asyncio.TimerHandle | None = None
+        self._reached: Callable[[], object] | None = reached
+
+    def cancel(self) -> None:
+        """Nobody waits for it any more."""
+        self.over = True
+        self._reached = None
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
+
+    def reach(self) -> None:
+        """It is reached."""
+        reached = self._reached
+        self.cancel()
+        if reached is not None:
+            reached()
+
+
+class Deadlines:
+    """Those of one worker."""
+
+    def __init__(self, now: Callable[[], float], call_later: CallLater) -> None:
+        """`now` is the monotonic clock, s; `call_later` sets a timer."""
+        self._now = now
+        self._call_later = call_later
+        self._queues: dict[float, deque[Deadline]] = {}  # each with a timer
+
+    def after(self, seconds: float, reached: Callable[[], object]) -> Deadline:
+        """Have `reached` called then, unless that is cancelled."""
+        deadline = Deadline(self._now() + seconds, reached)
+        queue = self._queues.get(seconds)
+        if queue is None:
+            if len(self._queues) >= _MOST_LENGTHS:
+                deadline.timer = self._call_later(seconds, deadline.reach)
+                return deadline
+            queue = self._queues[seconds] = deque()
+            self._call_later(seconds, self._look, seconds)
+        while queue and queue[0].over:
+            queue.popleft()
+        queue.append(deadline)
+        return deadline
+
+    def _look(self, seconds: float) -> None:
+        """Reach what is due; look again when the next one is."""
+        queue = self._queues[seconds]
+        until = self._now() + _EARLY_S
+        try:
+            while queue and (queue[0].over or queue[0].due <= until):
+                queue.popleft().reach()
+        finally:
+            if queue:
+                left = queue[0].due - self._now()
+                self._call_later(max(0.0, left), self._look, seconds)
+            else:
+                del self._queues[seconds]

@@ -1,0 +1,89 @@
+"""What the primary hears of a transaction that reads a replica's snapshot, and may write later.
+
+The transaction is opened on the primary with its first statement that needs it
+(`routing.session.split_snapshot`). Where that statement has to read what the replica showed, the
+primary is asked for a snapshot of its own first, and what that shows; then the statement goes on,
+or the transaction is rolled back.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from protocol.gtid import EMPTY
+from proxy.client import preparation
+from proxy.server.connection import Purpose
+from proxy.server.gtid_question import parsed
+from routing.consistency.decision import ConflictPolicy
+from routing.session.split_snapshot import SplitSnapshot
+
+if TYPE_CHECKING:
+    from proxy.client.servers import Servers
+    from proxy.observe.metrics import Metrics
+    from proxy.server.connection import ServerConnection
+    from routing.request.command import Command
+    from routing.request.trail import Trail
+    from routing.session.session import Session
+    from routing.session.snapshot import Snapshot
+
+
+class SplitSnapshots:
+    """Those of one session; there is one at a time."""
+
+    def __init__(self, state: Session, servers: Servers, metrics: Metrics) -> None:
+        """Those of a session of which routing knows `state`, and that has `servers`."""
+        self._state = state
+        self._servers = servers
+        self._metrics = metrics
+
+    def asks(self, primary: ServerConnection, command: Command, trail: Trail) -> bool:
+        """Whether a command waits for what the primary's snapshot shows, or for its refusal."""
+        snapshot = self._state.snapshot
+        if not isinstance(snapshot, SplitSnapshot):
+            return False
+        if snapshot.needs(command.statement, trail.may_write, command.text) != "same":
+            return False
+        if not snapshot.moved:
+            self._servers.end_transactions()
+            primary.write(preparation.move_snapshot(primary, snapshot))
+            return True
+        policy = command.rules.on_split_conflict
+        self._metrics.split_conflict(policy.value)
+        if policy is ConflictPolicy.ALLOW:
+            trail.conflicts = True
+            return False
+        primary.write(preparation.roll_back(primary))
+        return True
+
+    def in_front(
+        self, primary: ServerConnection, snapshot: Snapshot, command: Command, trail: Trail
+    ) -> bytes:
+        """What goes in front of a command for the primary in a transaction with a snapshot."""
+        if (
+            isinstance(snapshot, SplitSnapshot)
+            and snapshot.needs(command.statement, trail.may_write, command.text) == "snapshot"
+        ):
+            self._servers.end_transactions()
+            return preparation.move_snapshot(primary, snapshot)
+        return preparation.begin_implied(primary, snapshot)
+
+    def told(self, connection: ServerConnection, purpose: Purpose) -> bool:
+        """Take what a server says of its snapshot; whether that was the last of it."""
+        snapshot = self._state.snapshot
+        of_primary = connection is self._servers.primary
+        if not isinstance(snapshot, SplitSnapshot) or snapshot.moved is not of_primary:
+            return False
+        if not of_primary and connection.snapshot is not snapshot:
+            return False  # it was left
+        moment = snapshot.here if of_primary else snapshot.there
+        if purpose is Purpose.SNAPSHOT:
+            if connection.stream.error is not None:
+                moment.failed()
+            return False
+        answer = parsed(connection.stream)
+        executed = None if answer is None else answer.executed
+        if purpose is Purpose.BEFORE:
+            moment.before(executed)
+            return False
+        moment.behind(executed, EMPTY if answer is None else answer.owned)
+        return True

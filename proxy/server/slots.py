@@ -1,0 +1,247 @@
+"""How many connections to each server sessions may have, and who waits for one.
+
+Theory of operation
+===================
+
+Whoever wants a connection to a server for a session takes a slot first, and frees it with the
+connection: so a server never has more of them than `max-server-connections`. Connections that are
+kept (`proxy.server.pool`) have none, once they are clean; they make room for who has one.
+
+Where all slots are taken, one waits for its turn, in the order of arrival. Meanwhile sessions are
+to give way: those at rest are asked, the one that has had its connection for longest first; those
+that are busy look at the end of a command whether they are wanted (`proxy.client.borrowing`). Each
+may use its connection for `_TURN_S` before: to change hands costs more than a statement does.
+Clients that were greeted with a connection, and do not log in, give way, too: they get another one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final, Protocol
+from weakref import WeakKeyDictionary
+
+from protocol.errors import ServerErrorCode
+from protocol.response import ErrPacket
+from proxy.server.errors import ServerFullError
+
+if TYPE_CHECKING:
+    from proxy.config import Config
+    from proxy.observe.metrics import Metrics
+    from routing.servers.topology import Server
+
+_TURN_S: Final = 0.01
+_LOOK_S: Final = 0.005
+"""How often sessions at rest are asked, while anybody waits."""
+
+
+class Holder(Protocol):
+    """A session with connections, or a client that was greeted with one and says nothing."""
+
+    def give_way(self, server: Server) -> None:
+        """Somebody waits for a connection to the server: give one back, if it is not needed."""
+        ...
+
+
+class Slot:
+    """The right to use one connection.
+
+    Attributes:
+        server: which it leads to.
+        holder: who uses it; None while somebody logs in, or it is cleaned up.
+        since: when it began to, monotonic s.
+        giving: it is about to be free.
+    """
+
+    __slots__ = ("__weakref__", "_slots", "giving", "holder", "server", "since")
+
+    def __init__(self, slots: Slots, server: Server) -> None:
+        self.server = server
+        self.holder: Holder | None = None
+        self.since = 0.0
+        self.giving = False
+        self._slots: Slots | None = slots
+
+    def use(self, holder: Holder) -> None:
+        """A session has the connection now."""
+        if self._slots is not None:
+            self.holder = holder
+            self._slots.used(self)
+
+    def gives(self, *, giving: bool) -> None:
+        """The connection is about to be free, or is not after all."""
+        if self._slots is not None and giving is not self.giving:
+            self.giving = giving
+            self._slots.giving[self.server] += 1 if giving else -1
+
+    def keep(self) -> None:
+        """The connection is not the holder's any more, or not to be given back for now."""
+        self.holder = None
+        if self._slots is not None:
+            self._slots.unused(self)
+
+    def free(self) -> None:
+        """The connection is closed, or nobody's."""
+        self.gives(giving=False)
+        slots, self._slots = self._slots, None
+        if slots is not None:
+            slots.freed(self)
+
+    def __del__(self) -> None:
+        # A login that is cancelled may leave its connection to nobody.
+        if self._slots is not None:
+            self._slots.abandoned(self.server, giving=self.giving)
+
+
+class Slots:
+    """Those of one worker.
+
+    Attributes:
+        waiting: how many wait for one, whatever the server.
+        giving: how many are about to be free, by server.
+    """
+
+    def __init__(self, config: Config, metrics: Metrics, loop: asyncio.AbstractEventLoop) -> None:
+        self._most = config.max_server_connections
+        self._within = config.server_connection_timeout
+        self._metrics = metrics
+        self._loop = loop
+        self._taken: defaultdict[Server, int] = defaultdict(int)
+        self._used: defaultdict[Server, WeakKeyDictionary[Slot, None]] = defaultdict(
+            WeakKeyDictionary
+        )
+        self._queues: defaultdict[Server, dict[asyncio.Future[Slot], None]] = defaultdict(dict)
+        self._look: asyncio.TimerHandle | None = None
+        self.waiting = 0
+        self.giving: defaultdict[Server, int] = defaultdict(int)
+
+    # Who wants one
+
+    def taken(self, server: Server) -> int:
+        """How many there are."""
+        return self._taken[server]
+
+    def room(self, server: Server) -> int | None:
+        """How many connections there may be beside those with a slot; None: any number."""
+        return self._most - self._taken[server] if self._most else None
+
+    def try_take(self, server: Server) -> Slot | None:
+        """One at once; None if there is none: then others may wait for one."""
+        if self._most and self._taken[server] >= self._most:
+            return None
+        self._taken[server] += 1
+        return Slot(self, server)
+
+    async def take(self, server: Server, at_most: float | None = None) -> Slot:
+        """One, as soon as it is this caller's turn.
+
+        Args:
+            server: for a connection to it.
+            at_most: how long to wait, s, if that is less than `server-connection-timeout`.
+
+        Raises:
+            ServerFullError: it took too long.
+        """
+        slot = self.try_take(server)
+        if slot is not None:
+            return slot
+        within = self._within if at_most is None else min(at_most, self._within)
+        queue = self._queues[server]
+        turn: asyncio.Future[Slot] = self._loop.create_future()
+        queue[turn] = None
+        self._count(server, 1)
+        self._look_around()
+        try:
+            async with asyncio.timeout(within):
+                slot = await turn
+        except BaseException as error:
+            if turn in queue:
+                del queue[turn]
+            elif not turn.cancelled():
+                turn.result().free()  # its turn came too late
+            if isinstance(error, TimeoutError):
+                self._metrics.waited_for_connection(server.name, "timeout")
+                raise ServerFullError(_full(server, self._most, within)) from error
+            self._metrics.waited_for_connection(server.name, "left")
+            raise
+        finally:
+            self._count(server, -1)
+        self._metrics.waited_for_connection(server.name, "connected")
+        return slot
+
+    def _count(self, server: Server, more: int) -> None:
+        self.waiting += more
+        self._metrics.waits_for_connection(server.name, len(self._queues[server]))
+
+    # Who has one
+
+    def used(self, slot: Slot) -> None:
+        """A session uses it from now on."""
+        slot.gives(giving=False)
+        slot.since = self._loop.time()
+        self._used[slot.server][slot] = None
+
+    def unused(self, slot: Slot) -> None:
+        """Nobody may give it back now."""
+        self._used[slot.server].pop(slot, None)
+
+    def freed(self, slot: Slot) -> None:
+        """It is somebody's turn."""
+        slot.holder = None
+        self.unused(slot)
+        self._next(slot.server)
+
+    def abandoned(self, server: Server, *, giving: bool) -> None:
+        """Likewise, of one that nobody has; told by whatever thread collects garbage."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._next, server, giving)
+
+    def _next(self, server: Server, giving: bool = False) -> None:
+        self.giving[server] -= giving
+        queue = self._queues[server]
+        while queue:
+            turn = next(iter(queue))
+            del queue[turn]
+            if not turn.done():
+                turn.set_result(Slot(self, server))
+                return
+        self._taken[server] -= 1
+
+    def wants(self, slot: Slot) -> bool:
+        """Whether the session that uses it has done so for long enough, and others wait."""
+        if slot.giving or self._loop.time() - slot.since < _TURN_S:
+            return False
+        return self._lacks(slot.server) > 0
+
+    def _lacks(self, server: Server) -> int:
+        """How many wait that nobody is about to give way to."""
+        return len(self._queues[server]) - self.giving[server]
+
+    def _look_around(self) -> None:
+        """Ask sessions at rest to give way, now and as long as anybody waits."""
+        if self._look is not None:
+            return
+        for server, queue in list(self._queues.items()):
+            if not queue:
+                continue
+            for slot in list(self._used[server]):
+                if self._lacks(server) <= 0:
+                    break
+                if slot.holder is not None and self.wants(slot):
+                    slot.holder.give_way(server)
+        if self.waiting:
+            self._look = self._loop.call_later(_LOOK_S, self._look_again)
+
+    def _look_again(self) -> None:
+        self._look = None
+        self._look_around()
+
+
+def _full(server: Server, most: int, within: float) -> ErrPacket:
+    code = ServerErrorCode.ER_CON_COUNT_ERROR
+    return ErrPacket(
+        code.code,
+        code.sqlstate,
+        f"Too many connections (Tidegate: none of the {most} connections to {server.name} became"
+        f" free within {within:g} s; see max-server-connections and connection-sharing)",
+    )

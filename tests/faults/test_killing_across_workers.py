@@ -1,0 +1,370 @@
+"""KILL of a client's id that another worker's session has."""
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mysql_mocker.server.cluster import Cluster
+from proxy.killing.inquiry import ANSWER_SIZE, Inquiry, parse_answer
+from proxy.killing.other_workers import OtherWorkers
+from proxy.observe.metrics import Metrics
+from proxy.server.succession import promote
+from proxy.state import scope_memory
+from proxy.state.sqlite_file import StateError
+from tests.faults.client import Client, query
+from tests.faults.stage import ACCOUNTS, Stage, asked, before, eventually
+from tests.faults.test_borrowing import away, rest
+
+RESTING = "tidegate_clients_resting"
+UNANSWERED = "tidegate_kills_unanswered_total"
+WORKERS = 3
+
+
+@asynccontextmanager
+async def workers(
+    folder: Path, replicas: int = 0, count: int = WORKERS, delay: float = 0.0, **options: Any
+) -> AsyncIterator[list[Stage]]:
+    """Workers of one proxy, each at a port of its own."""
+    settings = {"connection_sharing": "on", "workers": WORKERS, "state_dir": folder, **options}
+    scope_memory.make(folder, WORKERS)
+    async with (
+        Cluster(replicas, delay, accounts=ACCOUNTS, schemas=("test", "second")) as cluster,
+        AsyncExitStack() as stack,
+    ):
+        addresses = [replica.address for replica in cluster.replicas]
+        stages = [
+            await stack.enter_async_context(
+                before(cluster.primary.address, addresses, cluster, worker=number, **settings)
+            )
+            for number in range(count)
+        ]
+        yield stages
+        for on in stages:  # all leave before the first one looks whether anybody is left
+            for client in on.clients:
+                client.abort()
+        for on in stages:
+            await eventually(lambda on=on: not on.proxy.sessions)  # type: ignore[misc]
+            on.proxy.pool.close()
+
+
+def told(client: Client) -> int:
+    assert client.greeting is not None
+    return client.greeting.thread_id
+
+
+async def ended(client: Client) -> None:
+    """Wait until the client's connection ends."""
+    async with asyncio.timeout(20):
+        await client.rest()
+
+
+def short(folder: Path, worker: int) -> str:
+    """The path of a worker's socket: the system takes only so many bytes."""
+    return os.path.relpath(folder / f"tidegate-worker-{worker}.sock")
+
+
+@contextmanager
+def ear(folder: Path, worker: int) -> Iterator[socket.socket]:
+    """A socket where a worker's is looked for."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
+        (folder / f"tidegate-worker-{worker}.sock").unlink(missing_ok=True)
+        listening.bind(short(folder, worker))
+        listening.listen()
+        yield listening
+
+
+@pytest.mark.parametrize("resting", [True, False])
+async def test_a_session_of_another_worker_is_killed(tmp_path: Path, resting: bool) -> None:
+    async with workers(tmp_path) as (one, two, _):
+        killer, client = await one.session(), await two.session()
+        await away(two, client)
+        if not resting:
+            assert (await client.query("SELECT 5")).value == b"5"
+        await killer.query(f"KILL {told(client)}")
+        await ended(client)
+        assert (await killer.query("SELECT 6")).value == b"6"
+        assert one.count(UNANSWERED) == 0
+
+
+async def test_only_its_statement_is_killed(tmp_path: Path) -> None:
+    async with workers(tmp_path) as (one, two, _):
+        killer, client = await one.session(), await two.session()
+        await away(two, client)
+        client.send(query("SELECT SLEEP(1000)"))
+        primary = one.cluster.primary
+        await eventually(lambda: "SELECT SLEEP(1000)" in asked(primary))
+        assert (await killer.query(f"KILL QUERY {told(client)}")).ok
+        assert (await client.answer()).value == b"1"
+        assert (await client.query("SELECT 5")).value == b"5"
+
+
+async def test_a_read_on_a_replica_is_ended(tmp_path: Path) -> None:
+    options = {"replicas": 1, "delay": 60.0, "connection_sharing": "off", "wait_budget": 30.0}
+    async with workers(tmp_path, **options) as (one, two, _):
+        killer, client = await one.session(), await two.session()
+        await client.query("CREATE TABLE t (id INT)")
+        client.send(query("SELECT id FROM t"))
+        replica = one.cluster.replicas[0]
+        await eventually(lambda: any("WAIT_FOR" in text for text in asked(replica)))
+        assert (await killer.query(f"KILL QUERY {told(client)}")).ok
+        assert (await client.answer()).packets
+        assert any("KILL QUERY" in text for text in asked(replica))
+
+
+async def test_an_id_that_the_proxy_made_is_known_to_all_workers(tmp_path: Path) -> None:
+    """As it is given where the primary does not greet."""
+    async with workers(tmp_path, connection_sharing="off") as (one, two, _):
+        for on in (one, two):
+            on.proxy.topology.primary.down_until = on.proxy.now() + 3600
+        killer, client = await one.session(), await two.session()
+        assert told(client) >= 0x4000_0000
+        assert told(client) not in (told(killer), 0)
+        assert (await killer.query(f"KILL {told(client)}")).packets
+        await ended(client)
+
+
+@pytest.mark.parametrize(
+    "number", ["0", "77777", "4294967295", "4294967296", "9223372036854775807", "9" * 20]
+)
+async def test_the_primary_says_that_nobody_has_an_id(tmp_path: Path, number: str) -> None:
+    async with workers(tmp_path) as (one, _, _):
+        killer = await one.session()
+        answer = await killer.query(f"KILL {number}")
+        assert number == "9" * 20 or answer.error.code == 1094
+        assert one.count(UNANSWERED) == 0
+        assert f"KILL {number}" in asked(one.cluster.primary)
+
+
+async def test_who_has_left_is_unknown(tmp_path: Path) -> None:
+    async with workers(tmp_path) as (one, two, _):
+        killer, client = await one.session(), await two.session()
+        await away(two, client)
+        client.abort()
+        await eventually(lambda: not two.proxy.sessions)
+        assert (await killer.query(f"KILL {told(client)}")).error.code == 1094
+
+
+async def test_who_may_not_log_in_again_is_unknown(tmp_path: Path) -> None:
+    async with workers(tmp_path) as (one, two, _):
+        killer, client = await one.session(), await two.session()
+        await away(two, client)
+        one.cluster.primary.accounts["app"] = "another"
+        assert (await killer.query(f"KILL {told(client)}")).error.code == 1094
+        assert (await client.read_error()).code == 1045
+        await ended(client)
+
+
+async def test_sessions_of_two_workers_kill_each_other(tmp_path: Path) -> None:
+    async with workers(tmp_path) as (one, two, _):
+        first, second = await one.session(), await two.session()
+        await away(one, first)
+        await away(two, second)
+        gate = one.cluster.primary.faults.hold_reply(matching=b"SELECT SHA2(")
+        first.send(query(f"KILL {told(second)}"))
+        second.send(query(f"KILL {told(first)}"))
+        await asyncio.sleep(0.05)
+        gate.open()
+        ends = {asyncio.create_task(ended(client)) for client in (first, second)}
+        done, others = await asyncio.wait(ends, return_when="FIRST_COMPLETED")
+        assert done
+        for other in others:
+            other.cancel()
+
+
+async def test_a_session_is_killed_while_it_borrows(tmp_path: Path) -> None:
+    async with workers(tmp_path) as (one, two, _):
+        killer, client = await one.session(), await two.session()
+        await away(two, client)
+        gate = one.cluster.primary.faults.hold_reply(matching=b"SELECT SHA2(")
+        client.send(query("SELECT SLEEP(1000)"))
+        await asyncio.sleep(0.05)
+        killer.send(query(f"KILL {told(client)}"))
+        await asyncio.sleep(0.05)
+        gate.open()
+        await ended(client)
+
+
+async def test_the_killer_leaves_meanwhile(tmp_path: Path) -> None:
+    async with workers(tmp_path) as (one, two, _):
+        killer, client = await one.session(), await two.session()
+        await away(two, client)
+        gate = one.cluster.primary.faults.hold_reply(matching=b"SELECT SHA2(")
+        killer.send(query(f"KILL {told(client)}"))
+        await asyncio.sleep(0.05)
+        killer.abort()
+        gate.open()
+        await eventually(lambda: not one.proxy.sessions)
+        assert (await client.query("SELECT 5")).value == b"5"
+
+
+async def test_a_worker_that_is_not_there_has_no_clients(tmp_path: Path) -> None:
+    """It was killed, and is not yet there again; or it was never there."""
+    async with workers(tmp_path, count=2) as (one, two):
+        with ear(tmp_path, 2):
+            pass
+        killer, client = await one.session(), await two.session()
+        await away(two, client)
+        assert (await killer.query("KILL 77777")).error.code == 1094
+        await killer.query(f"KILL {told(client)}")
+        await ended(client)
+        assert one.count(UNANSWERED) == 0
+
+
+@pytest.mark.parametrize("answer", [b"", b"\x01", b"\x02" * ANSWER_SIZE, b"\x00\x00\x00\x00\x07"])
+async def test_a_worker_that_dies_or_says_nonsense_hinders_nobody(
+    tmp_path: Path, answer: bytes
+) -> None:
+    async with workers(tmp_path, count=2) as (one, two):
+        with ear(tmp_path, 2) as dying:
+            dying.setblocking(False)
+            killer, client = await one.session(), await two.session()
+            await away(two, client)
+            for _ in range(2):
+                killer.send(query("KILL 77777"))
+                came, _ = await asyncio.get_running_loop().sock_accept(dying)
+                came.send(answer)
+                came.close()
+                assert (await killer.answer()).error.code == 1094
+            assert one.count(UNANSWERED) == 2 * (len(answer) == ANSWER_SIZE)
+            await killer.query(f"KILL {told(client)}")
+            await ended(client)
+
+
+async def test_a_worker_that_hangs_is_waited_for_so_long(tmp_path: Path) -> None:
+    async with workers(tmp_path, count=2, connect_timeout=0.3) as (one, two):
+        with ear(tmp_path, 2):
+            killer, client = await one.session(), await two.session()
+            assert (await killer.query("KILL 77777")).error.code == 1094
+            assert one.count(UNANSWERED) == 1
+            await away(two, client)
+            await killer.query(f"KILL {told(client)}")  # another knows it
+            await ended(client)
+            assert one.count(UNANSWERED) == 1
+
+
+async def test_a_thread_of_another_primary_is_nobodys(tmp_path: Path) -> None:
+    """The workers hear one after the other of a promotion."""
+    async with workers(tmp_path, replicas=1) as (one, two, _):
+        replica = one.cluster.replicas[0]
+        somebody = await one.door(replica)
+        client = await two.session()
+        while told(client) != told(somebody):  # at their servers
+            if told(client) < told(somebody):
+                client = await two.session()
+            else:
+                somebody = await one.door(replica)
+        promote(one.proxy, one.proxy.topology.replicas[0])
+        killer = await one.session()
+        found = await one.proxy.kill_targets.find(told(client), "app")
+        assert found is None
+        await killer.query(f"KILL QUERY {told(client)}")
+        assert (await client.query("SELECT 5")).value == b"5"
+
+
+async def test_many_kill_at_once(tmp_path: Path) -> None:
+    async with workers(tmp_path) as stages:
+        clients = [await on.session() for on in stages for _ in range(4)]
+        for on in stages:
+            rest(on)
+        victims = [told(client) for client in clients]
+
+        async def kills(client: Client) -> int:
+            own = told(client)
+            sent = 0
+            for _ in range(5):
+                for victim in victims:
+                    if victim != own:
+                        assert (await client.query(f"KILL QUERY {victim}")).packets
+                        sent += 1
+            return sent
+
+        assert sum(await asyncio.gather(*map(kills, clients))) == 5 * 12 * 11
+        assert [(await client.query("SELECT 5")).value for client in clients] == [b"5"] * 12
+        assert all(on.count(UNANSWERED) == 0 for on in stages)
+
+
+@pytest.mark.parametrize(
+    "sent", [b"", b"\x00", b"\xff\xff" + b"x" * 99, b"\x00\x01x", b"\x00\x09short"]
+)
+async def test_an_inquiry_that_is_none_has_no_answer(tmp_path: Path, sent: bytes) -> None:
+    here = OtherWorkers(tmp_path, 2, 0, 0.2, Metrics())
+    await here.start(_seven)
+    path = short(tmp_path, 0)
+    try:
+        for data, answer in ((sent, b""), (Inquiry(1, "a", "b").serialise(), b"\x01\0\0\0\x07")):
+            reader, writer = await asyncio.open_unix_connection(path)
+            writer.write(data)
+            assert await reader.read() == answer
+            writer.close()
+        assert parse_answer(answer) == 7
+    finally:
+        here.stop()
+
+
+async def _seven(inquiry: Inquiry) -> int | None:
+    return 7
+
+
+async def test_only_the_owner_may_ask_and_a_long_path_does(tmp_path: Path) -> None:
+    folder = tmp_path / ("x" * 120)
+    folder.mkdir()
+    here, there = (OtherWorkers(folder, 2, number, 1.0, Metrics()) for number in range(2))
+    await here.start(_seven)
+    await there.start(_seven)
+    path = folder / "tidegate-worker-0.sock"
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert await there.ask(Inquiry(5, "a", "b")) == 7
+    assert await there.ask(Inquiry(5, "a" * 2000, "b")) is None
+    here.stop()
+    assert await there.ask(Inquiry(5, "a", "b")) is None
+    await here.start(_seven)
+    assert await there.ask(Inquiry(5, "a", "b")) == 7
+    successor = OtherWorkers(folder, 2, 0, 1.0, Metrics())
+    await successor.start(_seven)
+    here.stop()
+    assert await there.ask(Inquiry(5, "a", "b")) == 7
+    successor.stop()
+    there.stop()
+
+
+async def test_a_directory_that_is_none_is_told_of(tmp_path: Path) -> None:
+    here = OtherWorkers(tmp_path / "gone", 2, 0, 1.0, Metrics())
+    with pytest.raises(StateError, match="workers need sockets there"):
+        await here.start(_seven)
+
+
+async def test_a_session_that_a_promotion_ends_has_no_thread(tmp_path: Path) -> None:
+    """Its own is the old primary's."""
+    async with workers(tmp_path, replicas=1) as (one, *_):
+        client, resting = await one.session(), await one.session()
+        targets = one.proxy.kill_targets
+        assert targets.here(told(client), "app") == told(client)
+        await away_but(one, client, resting)
+        promote(one.proxy, one.proxy.topology.replicas[0])
+        for ending in (client, resting):
+            assert not targets.here(told(ending), "app")
+            assert not await targets.find(told(ending), "app")
+
+
+async def away_but(on: Stage, busy: Client, client: Client) -> None:
+    """Let one session rest, and another not."""
+    await busy.query("BEGIN")
+    await client.query("SELECT 1")
+    rest(on)
+    await eventually(lambda: on.count(RESTING) == 1)
+
+
+async def test_many_may_ask_at_once(tmp_path: Path) -> None:
+    here, there = (OtherWorkers(tmp_path, 2, number, 20.0, Metrics()) for number in range(2))
+    await here.start(_seven)
+    await there.start(_seven)
+    asks = [there.ask(Inquiry(number, "a", "b")) for number in range(400)]
+    assert await asyncio.gather(*asks) == [7] * 400
+    here.stop()
+    there.stop()

@@ -1,0 +1,136 @@
+"""Time limits that share timers, against a clock that stands still until it is turned."""
+
+import asyncio
+import heapq
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import count
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.client.deadlines import Deadlines
+
+
+@dataclass
+class Timer:
+    """One that can be cancelled."""
+
+    cancel: Callable[[], None]
+
+
+class Clock:
+    """A loop's clock and its timers."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.set = 0
+        self._timers: list[tuple[float, int, Callable[..., object], tuple[object, ...]]] = []
+        self._number = count()
+        self._cancelled = set[int]()
+
+    def time(self) -> float:
+        return self.now
+
+    def call_later(
+        self, delay: float, callback: Callable[..., object], *args: object
+    ) -> asyncio.TimerHandle:
+        self.set += 1
+        number = next(self._number)
+        heapq.heappush(self._timers, (self.now + delay, number, callback, args))
+        return Timer(lambda: self._cancelled.add(number))  # type: ignore[return-value]  # as one
+
+    @property
+    def waiting(self) -> int:
+        """Timers that are set, and were not cancelled."""
+        return sum(number not in self._cancelled for _, number, *_ in self._timers)
+
+    def turn(self, until: float) -> None:
+        while self._timers and self._timers[0][0] <= until:
+            at, number, callback, arguments = heapq.heappop(self._timers)
+            self.now = max(self.now, at)
+            if number not in self._cancelled:
+                callback(*arguments)
+        self.now = until
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def test_limits_of_one_length_share_a_timer_while_they_are_cancelled(clock: Clock) -> None:
+    deadlines, reached = Deadlines(clock.time, clock.call_later), list[int]()
+    for number in range(1000):
+        clock.turn(number * 0.001)
+        deadlines.after(5.0, lambda number=number: reached.append(number)).cancel()
+    last = deadlines.after(5.0, lambda: reached.append(-1))
+    assert clock.set == 1
+    clock.turn(5.99)
+    assert (reached, last.over) == ([], False)
+    clock.turn(6.01)
+    assert (reached, last.over) == ([-1], True)
+    clock.turn(100)
+    assert clock.set == 2
+
+
+def test_many_lengths_leave_no_timers_behind(clock: Clock) -> None:
+    deadlines = Deadlines(clock.time, clock.call_later)
+    for number in range(1000):
+        deadlines.after(1.0 + number / 1000, lambda: pytest.fail("it was cancelled")).cancel()
+    assert clock.waiting < 100
+    clock.turn(10.0)
+    assert clock.waiting == 0
+
+
+def test_what_goes_wrong_at_one_limit_does_not_keep_others_from_theirs(clock: Clock) -> None:
+    deadlines, reached = Deadlines(clock.time, clock.call_later), list[int]()
+    deadlines.after(1.0, lambda: 1 // 0)
+    deadlines.after(1.0, lambda: reached.append(2))
+    with pytest.raises(ZeroDivisionError):
+        clock.turn(1.0)
+    clock.turn(1.1)
+    assert reached == [2]
+
+
+_LIMITS = st.lists(
+    st.tuples(
+        st.floats(0, 3),  # after the one before
+        st.one_of(st.sampled_from([0.25, 1.0, 5.0]), st.floats(0.01, 9)),  # how long
+        st.one_of(st.none(), st.floats(0, 9)),  # cancelled so long afterwards
+    ),
+    max_size=100,
+)
+
+
+@given(_LIMITS)
+def test_each_is_reached_when_it_is_due_unless_it_is_cancelled(
+    limits: list[tuple[float, float, float | None]],
+) -> None:
+    clock = Clock()
+    deadlines, reached = Deadlines(clock.time, clock.call_later), dict[int, float]()
+    expected = dict[int, float]()
+    now = 0.0
+    events: list[tuple[float, int, int]] = []
+    for number, (later, length, cancelled) in enumerate(limits):
+        now += later
+        events.append((now, 0, number))
+        if cancelled is None or cancelled > length + 0.01:
+            expected[number] = now + length
+        elif cancelled < length - 0.01:
+            events.append((now + cancelled, 1, number))
+        else:
+            expected[number] = now + length
+    made = {}
+    for at, what, number in sorted(events):
+        clock.turn(at)
+        if what == 0:
+            made[number] = deadlines.after(
+                limits[number][1],
+                lambda number=number: reached.setdefault(number, clock.now),
+            )
+        else:
+            made[number].cancel()
+    clock.turn(now + 20)
+    assert reached == pytest.approx(expected, abs=0.0011)
