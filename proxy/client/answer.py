@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Literal
 
+from protocol.packet import frame
+
 if TYPE_CHECKING:
+    from proxy.server.connection import ServerConnection
     from routing.request.command import Command
     from routing.session.session import Session
 
@@ -61,15 +64,16 @@ class Answer:
         self.ending: bytes | None = None
         self.prepared_anew = False
 
-    def meaning(self, code: int, command: Command, state: Session, *, may_move: bool) -> Meaning:
+    def meaning(self, error: bytes, command: Command, state: Session, *, may_move: bool) -> Meaning:
         """What an ERR means that came before anything else.
 
         Args:
-            code: its code.
+            error: its payload.
             command: what it answers.
             state: of the session.
             may_move: another server than the one that sent it could answer.
         """
+        code = _code(error)
         prepared = command.prepared
         if code in _FORGOTTEN and prepared is not None and prepared.moves:
             return "pass" if self.prepared_anew or not command.packet else "again"
@@ -90,11 +94,28 @@ def _unlimited(command: Command, state: Session) -> bool:
     return "max_execution_time" not in state.variables and not hinted
 
 
-def names_statement(code: int) -> bool:
-    """Whether an error's text names a prepared statement by its id."""
-    return code in _NAMING
+def as_the_client_knows_it(data: bytes, command: Command, connection: ServerConnection) -> bytes:
+    """A framed ERR with the client's id of a prepared statement in place of the server's."""
+    prepared = command.prepared
+    handle = None if prepared is None else connection.statements.get(prepared.number)
+    if prepared is None or handle is None or _code(data[4:]) not in _NAMING:
+        return data
+    payload = data[4:].replace(b"(%d)" % handle.server_id, b"(%d)" % prepared.number, 1)
+    return frame(payload, data[3])
 
 
-def may_pass(code: int) -> bool:
-    """Whether what a server said so may be different in a moment."""
-    return code in _PASSING
+def may_pass(error: bytes) -> bool:
+    """Whether what a server said so, in an ERR's payload, may be different in a moment."""
+    return _code(error) in _PASSING
+
+
+def wants_file(command: Command) -> bool:
+    """Whether a client has asked its server to ask for a local file."""
+    text = command.packet.upper()
+    return command.is_query and (
+        not text or (b"LOAD" in text and b"LOCAL" in text and b"INFILE" in text)
+    )
+
+
+def _code(error: bytes) -> int:
+    return error[1] | error[2] << 8

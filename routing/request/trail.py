@@ -62,6 +62,13 @@ class Trail:
         self.conflicts = False
         self.unlogged = False
 
+    def decided(self, decision: Decision) -> None:
+        """It goes to this server, and from here on nobody else's snapshot is shared."""
+        self.decision = decision
+        self.reason = decision.reason
+        self.proof = decision.proof
+        self.snapshot_us = 0
+
     def forget_changes(self) -> None:
         """What trackers told so far of the session's state was taken over."""
         self.state_changed = False

@@ -242,7 +242,7 @@ async def test_an_answer_that_comes_as_the_session_ends_changes_nothing(purpose:
         await eventually(lambda: gate.held == 1)
         (session,) = on.proxy.sessions
         replica = session._servers.active
-        session._end_lost("its primary is gone")
+        session._own_answers.end_lost("its primary is gone")
         session.aside(replica, purpose)
         gate.open()
         assert (await client.last_error()).code == 2013

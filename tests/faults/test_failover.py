@@ -608,7 +608,7 @@ def codes(received: bytes) -> list[int]:
 
 
 def busy(session: Any) -> bool:
-    return bool(session._waits or session._task is not None or session._answer.stage != "done")
+    return bool(session._waits or session._task is not None or session._turn.answer.stage != "done")
 
 
 def opened(gates: list[Gate]) -> None:

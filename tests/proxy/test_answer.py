@@ -2,10 +2,12 @@
 
 import pytest
 
+from protocol.constants import Capability
 from protocol.constants import Command as Code
 from protocol.packet import frame
+from protocol.response import ErrPacket
 from protocol.response_stream import RESULTS
-from proxy.client.answer import DONE, Answer, Meaning
+from proxy.client.answer import DONE, Answer, Meaning, may_pass, wants_file
 from routing.consistency.decision import Level, Scope, TimeoutPolicy
 from routing.consistency.rules import Rules
 from routing.request.command import Command
@@ -31,6 +33,10 @@ def execution(sql: bytes, packet: bytes = b"packet") -> Command:
     return Command(Code.COM_STMT_EXECUTE, RESULTS, RULES, packet, prepared=prepared)
 
 
+def err(code: int) -> bytes:
+    return ErrPacket(code, "HY000", "why").serialise(Capability.CLIENT_PROTOCOL_41)
+
+
 @pytest.mark.parametrize(
     ("code", "meaning"),
     [
@@ -47,29 +53,55 @@ def execution(sql: bytes, packet: bytes = b"packet") -> Command:
     ],
 )
 def test_of_a_replica(code: int, meaning: Meaning) -> None:
-    assert Answer().meaning(code, text(READ), state(), may_move=True) == meaning
-    assert Answer().meaning(code, text(READ), state(), may_move=False) == "pass"
+    assert Answer().meaning(err(code), text(READ), state(), may_move=True) == meaning
+    assert Answer().meaning(err(code), text(READ), state(), may_move=False) == "pass"
 
 
 def test_a_time_limit_that_the_client_set_is_no_replicas() -> None:
     hinted = text(b"SELECT /*+ MAX_EXECUTION_TIME(9) */ n FROM t")
-    assert Answer().meaning(3024, hinted, state(), may_move=True) == "pass"
+    assert Answer().meaning(err(3024), hinted, state(), may_move=True) == "pass"
     limited = state()
     limited.set_variable("max_execution_time", "9")
-    assert Answer().meaning(3024, text(READ), limited, may_move=True) == "pass"
+    assert Answer().meaning(err(3024), text(READ), limited, may_move=True) == "pass"
 
 
 @pytest.mark.parametrize("code", [1243, 1615])
 def test_a_forgotten_statement_is_prepared_again_once(code: int) -> None:
     answer = Answer()
     for may_move in (True, False):
-        assert answer.meaning(code, execution(READ), state(), may_move=may_move) == "again"
+        assert answer.meaning(err(code), execution(READ), state(), may_move=may_move) == "again"
     answer.prepared_anew = True
-    assert answer.meaning(code, execution(READ), state(), may_move=True) == "pass"
-    assert Answer().meaning(code, execution(READ, b""), state(), may_move=True) == "pass"
+    assert answer.meaning(err(code), execution(READ), state(), may_move=True) == "pass"
+    assert Answer().meaning(err(code), execution(READ, b""), state(), may_move=True) == "pass"
     write = execution(b"INSERT INTO t VALUES (1)")  # it lives on the primary alone
-    assert Answer().meaning(code, write, state(), may_move=True) == "pass"
+    assert Answer().meaning(err(code), write, state(), may_move=True) == "pass"
 
 
 def test_none_was_begun() -> None:
     assert Answer().stage == DONE
+
+
+def test_what_is_in_the_way_may_pass() -> None:
+    assert [code for code in (1053, 1205, 1317, 1049, 1142) if may_pass(err(code))] == [
+        1053,
+        1205,
+        1317,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("sql", "wants"),
+    [
+        (b"LOAD DATA LOCAL INFILE 'a' INTO TABLE t", True),
+        (b"load data local infile 'a' into table t", True),
+        (b"LOAD DATA INFILE 'a' INTO TABLE t", False),
+        (b"SELECT 1", False),
+    ],
+)
+def test_only_who_asks_for_a_local_file_sends_one(sql: bytes, wants: bool) -> None:
+    assert wants_file(text(sql)) is wants
+    assert not wants_file(execution(sql))
+
+
+def test_nobody_has_the_text_of_a_command_that_is_passed_on_in_parts() -> None:
+    assert wants_file(Command(Code.COM_QUERY, RESULTS, RULES))

@@ -1,0 +1,332 @@
+"""A command's way to a server: what goes in front of it there, and whether it may go at all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from protocol.constants import Command as Code
+from protocol.errors import ServerErrorCode
+from proxy.client import prelude, preparation
+from proxy.client.answer import DONE, HOLDING
+from proxy.server.connection import PROBE
+from proxy.server.gtid_question import PROBE_SQL
+from proxy.wall_clock import utc_us
+from routing.consistency.decision import Decision, Level, Proof, Reason
+from routing.policy import on_primary
+from routing.sql.statement import StatementClass
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from proxy.client.borrowing import Borrowing
+    from proxy.client.long_command import LongCommand
+    from proxy.client.own_answers import OwnAnswers
+    from proxy.client.pending import Pending
+    from proxy.client.prepared import PreparedStatements
+    from proxy.client.previous import Previous
+    from proxy.client.primary_settings import PrimarySettings
+    from proxy.client.servers import Servers
+    from proxy.client.split_snapshots import SplitSnapshots
+    from proxy.client.turn import Turn
+    from proxy.client.untold import Untold
+    from proxy.client.views import Views
+    from proxy.server.connection import ServerConnection
+    from proxy.shared import Shared
+    from routing.request.read import Read
+    from routing.request.step import Step
+    from routing.session.session import Session
+
+_IN_TRANS: Final = 0x0001
+
+# Members of enums, looked up once.
+_INSIDE: Final = Reason.TRANSACTION
+_UNPROVED: Final = Proof.NONE
+_WAITED: Final = Proof.WAITED
+
+
+class Dispatch:
+    """Writes the commands of one session to servers."""
+
+    def __init__(
+        self,
+        shared: Shared,
+        turn: Turn,
+        read: Read,
+        pending: Pending,
+        state: Session,
+        servers: Servers,
+        prepared: PreparedStatements,
+        previous: Previous,
+        settings: PrimarySettings,
+        views: Views,
+        untold: Untold,
+        splits: SplitSnapshots,
+        borrowing: Borrowing | None,
+        long: LongCommand,
+        own_answers: OwnAnswers,
+        query_attributes: bool,
+        silent: Callable[[ServerConnection], None],
+    ) -> None:
+        """What the session consists of.
+
+        Args:
+            shared: what sessions share.
+            turn: the command that it serves.
+            read: the machine of its reads.
+            pending: what a read waits for besides its answer.
+            state: what routing knows of it.
+            servers: its connections.
+            prepared: its prepared statements.
+            previous: how its last statement ended.
+            settings: what the primary was told for consistency's sake.
+            views: what it knows of views.
+            untold: what trackers do not tell.
+            splits: its snapshots on a replica and the primary.
+            borrowing: it borrows its connections; None if they are its own.
+            long: the command that comes in parts.
+            own_answers: what a command is told that may not go.
+            query_attributes: its client's statements begin with attributes.
+            silent: is called when a replica does not answer in time.
+        """
+        self._topology = shared.topology
+        self._now = shared.now
+        self._audits = shared.audits
+        self._connect_timeout = shared.config.connect_timeout
+        self._turn = turn
+        self._read = read
+        self._pending = pending
+        self._state = state
+        self._servers = servers
+        self._prepared = prepared
+        self._previous = previous
+        self._settings = settings
+        self._views = views
+        self._untold = untold
+        self._splits = splits
+        self._borrowing = borrowing
+        self._long = long
+        self._own_answers = own_answers
+        self._query_attributes = query_attributes
+        self._silent: Callable[[ServerConnection], None] | None = silent
+
+    def part(self) -> None:
+        """Let go of the session."""
+        self._silent = None
+
+    def to(self, decision: Decision) -> Step | None:
+        """Write the command to the server that was decided on; the next step if it cannot go."""
+        trail = self._turn.trail
+        trail.decided(decision)
+        if decision.server is not self._topology.primary:
+            return self._to_one_replica(decision)
+        primary = self._servers.primary
+        if primary is None or primary.lost:
+            self._own_answers.end("Lost connection to MySQL server during query")
+        else:
+            self.to_primary(primary)
+        return None
+
+    def _to_one_replica(self, decision: Decision) -> Step | None:
+        """Write it over a connection that fits, if there is one."""
+        command, trail = self._turn.command, self._turn.trail
+        servers, state = self._servers, self._state
+        reason = decision.reason
+        replica = servers.replica(decision.server)
+        inside = reason is _INSIDE
+        if inside and trail.proof is _UNPROVED and command.rules.level is not Level.BEST_EFFORT:
+            trail.reason = Reason.WAIT_TIMEOUT  # as its first read was given
+        if inside:
+            if replica is not None and replica.snapshot is not state.snapshot:
+                replica = None
+        elif replica is None and reason is not Reason.DIAGNOSTIC:
+            replica = servers.borrow(decision.server)
+        if replica is None:
+            return self._read.absent(self._now())
+        if not inside and replica.is_late:
+            # It still drains what came too late.
+            return self._read.unfit(Reason.REPLICA_BEHIND, self._now())
+        if (
+            not inside
+            and command.prepared is not None
+            and not prelude.can_know(replica, command, state)
+        ):
+            return self._read.unfit(Reason.PREPARED, self._now())
+        self._to_replica(replica, decision)
+        return None
+
+    def to_primary(self, primary: ServerConnection) -> None:
+        """Write it to the primary, or say why not; what it has to wait for there is asked first."""
+        servers, state, long = self._servers, self._state, self._long
+        command, trail = self._turn.command, self._turn.trail
+        if self._topology.rivals and self._withheld():
+            return
+        if command.prepared is not None and not prelude.can_know(primary, command, state):
+            self._own_answers.refuse(
+                ServerErrorCode.ER_UNKNOWN_STMT_HANDLER,
+                "Unknown prepared statement handler: sql_mode or character set have changed since"
+                " it was prepared; prepare it again",
+                Reason.PREPARED,
+            )
+            return
+        if self._borrowing is not None and self._borrowing.asks_id(command):
+            self._own_answers.refuse(
+                ServerErrorCode.ER_NOT_SUPPORTED_YET,
+                "Tidegate: the session has another connection now (connection-sharing), and the"
+                " account may not SET pseudo_thread_id, by which that would tell the client's"
+                " CONNECTION_ID(); grant SESSION_VARIABLES_ADMIN, or ask before the session rests",
+            )
+            return
+        self._turn.answer.stage = HOLDING
+        servers.activate(primary)
+        budget = command.rules.wait_budget
+        settles = not self._read.is_settled and prelude.older_than_seen(
+            command, state, self._topology, servers.status, self._now()
+        )
+        if settles and prelude.asks_about(primary, command, state):
+            settles = False  # it would be told of the WAIT
+            trail.unsettled = True
+        if settles and prelude.can_wait(command):
+            if not command.packet:
+                long.hold()
+            primary.write(preparation.settle(primary, budget))
+            return  # what is decided then goes on
+        if state.snapshot is not None and self._splits.asks(primary, command, trail):
+            if not command.packet:
+                long.hold()
+            return  # what it shows, when it is told, goes on
+        data = self._untold.before(primary, command)
+        data += self._settings.in_front(primary, command, trail)
+        data += self._views.in_front(primary, command)
+        statement = command.statement
+        if statement is not None and statement.assignments:
+            data += prelude.prepare_before(primary, command, state, self._prepared)
+        if settles:
+            data += preparation.settle(primary, budget)
+        if state.snapshot is not None:
+            data += self._splits.in_front(primary, state.snapshot, command, trail)
+        elif state.split is not None:
+            data += preparation.begin_implied(primary, state.split)
+        if statement is not None and statement.asks_previous:
+            data += prelude.imitation(primary, statement, state, self._previous)
+        # Only before a read: behind a probe, ROW_COUNT() and the like would tell of the probe.
+        # And in no transaction, where reads stay here anyway: it would take its trackers.
+        if (
+            command.is_read
+            and state.wants_probe
+            and not servers.status & _IN_TRANS
+            and command.rules.level is not Level.BEST_EFFORT
+        ):
+            primary.expect(PROBE)
+            data += preparation.statement_packet(primary, PROBE_SQL)
+        data += self.own_packet(primary)
+        if primary.silent:
+            data += self._untold.along(primary, command, trail)
+        if data:
+            primary.write(data)
+        if not command.packet and prelude.knows(primary, command):
+            self.pass_parts(primary)
+
+    def _withheld(self) -> bool:
+        """Refuse what may write while it is not clear who the primary is, as if it were read only.
+
+        A COMMIT that a server refuses is rolled back; so the session ends here.
+        """
+        command = self._turn.command
+        inside = self._state.in_transaction
+        if not prelude.may_be_withheld(command, self._turn.trail, inside=inside):
+            return False
+        names = " and ".join(server.name for server in self._topology.rivals)
+        message = (
+            "The MySQL server is running with the --read-only option so it cannot execute this"
+            f" statement (Tidegate: {names} take writes, and it is not clear which is the primary)"
+        )
+        code = ServerErrorCode.ER_OPTION_PREVENTS_STATEMENT
+        statement = command.statement
+        ends = statement is not None and statement.kind is StatementClass.TRANSACTION
+        if (ends and inside) or not command.packet:
+            self._own_answers.end(message, code)
+        else:
+            self._own_answers.refuse(code, message, Reason.WRITE)
+        return True
+
+    def _to_replica(self, replica: ServerConnection, decision: Decision) -> None:
+        read, turn = self._read, self._turn
+        trail = turn.trail
+        turn.answer.stage = HOLDING
+        self._servers.activate(replica)
+        trail.sent_at = read.sent_at
+        audits = (
+            self._audits.on
+            and decision.proof is not _UNPROVED
+            and bool(trail.required)
+            and not read.bound
+            and self._audits.due()
+        )
+        data = prelude.before_read(
+            replica, decision, read, turn.command, trail, self._state, self._previous, audits
+        )
+        gtids = decision.proof_set
+        if decision.proof is _WAITED and gtids is not None:
+            # The replica is not relied on to end it.
+            trail.dispatched_us = utc_us()
+            self._pending.begin_wait(replica.server, gtids, self._now())
+            limit = read.budget + self._connect_timeout
+            self._pending.limit(limit, lambda: self._is_silent(replica))
+        replica.write(data + self.own_packet(replica))
+
+    def _is_silent(self, replica: ServerConnection) -> None:
+        if self._silent is not None:
+            self._silent(replica)
+
+    def to_holder(self, holder: ServerConnection, reason: Reason) -> Step | None:
+        """Write it where something of the session's is that no other server has; as `to`."""
+        rules = self._turn.command.rules
+        if holder is self._servers.primary:
+            decision = on_primary(self._topology, reason)
+            self._read.bind(decision, rules, self._now())
+            return self.to(decision)
+        if holder.lost and self.reset_is_done():
+            return None
+        if holder.lost or holder.owes_answer:
+            # What it still owes to a read that left it would be taken for this answer.
+            self._own_answers.end_lost("it held an open cursor")
+            return None
+        decision = Decision(holder.server, reason, Proof.NONE)
+        self._read.bind(decision, rules, self._now())
+        self._turn.trail.decided(decision)
+        self._turn.answer.stage = HOLDING
+        self._servers.activate(holder)
+        holder.write(self.own_packet(holder))
+        return None
+
+    def reset_is_done(self) -> bool:
+        """Answer COM_STMT_RESET to a replica that is gone: so is all that it would drop."""
+        command = self._turn.command
+        if command.code is not Code.COM_STMT_RESET or command.prepared is None:
+            return False
+        self._prepared.close_cursor(command.prepared)
+        self._servers.active = None
+        self._turn.answer.stage = DONE
+        self._previous.zeroed = True
+        self._own_answers.ok()
+        return True
+
+    def own_packet(self, connection: ServerConnection) -> bytes:
+        """The command as this server is to get it (`prelude.own_packet`)."""
+        command, schema = self._turn.command, self._state.schema
+        if command.prepared is not None and not prelude.knows(connection, command):
+            if connection is self._servers.primary:
+                connection.schema = schema
+            if not command.packet:
+                self._long.hold()
+        return prelude.own_packet(connection, command, schema, self._query_attributes)
+
+    def pass_parts(self, connection: ServerConnection) -> None:
+        """Let the parts of a long command go to the server that has been told what they are of."""
+        prepared = self._turn.command.prepared
+        if prepared is None:
+            self._long.give(connection.write)
+            return
+        handle = connection.statements[prepared.number]
+        attributes = self._query_attributes
+        self._long.give(connection.write, lambda part: prepared.command(part, handle, attributes))

@@ -1,0 +1,122 @@
+"""Answers of the proxy's own: OK packets, tables, errors, and the end of a session."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from protocol.errors import ServerErrorCode
+from protocol.response import ErrPacket
+from proxy.client import replies
+from proxy.client.answer import DONE
+from routing.consistency.decision import Outcome, Proof, Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from proxy.client.connection import ClientConnection
+    from proxy.client.servers import Servers
+    from proxy.client.turn import Turn
+    from proxy.observe.ledger import Account
+    from proxy.observe.metrics import Metrics
+    from routing.request.read import Read
+    from routing.session.session import Session
+
+
+class OwnAnswers:
+    """Those to one client. Each is counted and logged, and ends what the session was doing."""
+
+    def __init__(
+        self,
+        turn: Turn,
+        read: Read,
+        client: ClientConnection,
+        servers: Servers,
+        state: Session,
+        account: Account,
+        metrics: Metrics,
+    ) -> None:
+        """What the session consists of.
+
+        Args:
+            turn: the command that it serves.
+            read: the machine of its reads.
+            client: the connection to its client.
+            servers: its connections to servers.
+            state: what routing knows of it.
+            account: its records go there.
+            metrics: count errors.
+        """
+        self._turn = turn
+        self._read = read
+        self._client = client
+        self._servers = servers
+        self._state = state
+        self._account = account
+        self._metrics = metrics
+
+    def ok(self, warnings: int = 0) -> None:
+        """Say OK."""
+        self._reply(replies.ok(self._flags, self._client.capabilities, warnings))
+
+    def table(self, columns: Sequence[str], rows: Sequence[Sequence[str | None]]) -> None:
+        """Show a table."""
+        self._reply(replies.table(columns, rows, self._flags, self._client.capabilities))
+
+    def refuse(self, code: ServerErrorCode, message: str, reason: Reason = Reason.COMMAND) -> None:
+        """Answer with an error; the session goes on."""
+        turn = self._turn
+        command = turn.command
+        self._metrics.error("proxy", code.code)
+        self._enter(reason, Outcome.ERROR, code.code)
+        turn.answer.stage = DONE
+        self._servers.active = None
+        self._read.ended()
+        if command.prepared is not None:
+            command.prepared.forget_long_data()  # as an execution that fails
+        self._client.send_error(ErrPacket(code.code, code.sqlstate, message))
+        self._client.ready()
+
+    def end(self, message: str, code: ServerErrorCode = ServerErrorCode.CR_SERVER_LOST) -> None:
+        """End the client's connection with an error."""
+        self._metrics.error("proxy", code.code)
+        self._turn.answer.stage = DONE
+        self._read.ended()
+        self._client.fail(code, message)
+
+    def end_lost(self, cause: str) -> None:
+        """The server is gone that the session cannot do without: as if the client's own were."""
+        if self._turn.answer.started:
+            self._client.close()
+        else:
+            self.end(f"Lost connection to MySQL server during query ({cause})")
+
+    def end_refused(self, error: ErrPacket, *, waits: bool) -> None:
+        """End the client's connection with what a server, or the proxy, says of its login.
+
+        `waits`: it waits for the answer to a command.
+        """
+        turn = self._turn
+        self._metrics.error("server", error.code)
+        if waits:
+            turn.trail.proof = Proof.NONE
+            self._account.enter(turn.command, turn.trail, None, Outcome.ERROR, error.code)
+        turn.answer.stage = DONE
+        self._read.ended()
+        self._client.send_error(error, 1 if waits else 0)
+        self._client.close()
+
+    @property
+    def _flags(self) -> int:
+        return replies.status(self._state, self._servers.status)
+
+    def _reply(self, data: bytes) -> None:
+        self._read.ended()
+        self._enter(Reason.PROXY, Outcome.OK)
+        self._client.write(data)
+        self._client.ready()
+
+    def _enter(self, reason: Reason, outcome: Outcome, code: int = 0) -> None:
+        trail = self._turn.trail
+        trail.reason = reason
+        trail.proof = Proof.NONE
+        self._account.enter(self._turn.command, trail, None, outcome, code)
