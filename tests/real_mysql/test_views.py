@@ -95,7 +95,8 @@ def running(cluster: Cluster) -> Iterator[RunningProxy]:
             run(root, sql)
     cluster.wait_caught_up()
     # A login that is lent a connection leaves the question for views to its first statement.
-    options: dict[str, str | None] = {"wait_budget": "10s", "login_age": "0"}
+    # What one session makes, another sees: a replica may be late.
+    options: dict[str, str | None] = {"wait_budget": "10s", "login_age": "0", "scope": "user"}
     proxy = RunningProxy(cluster, "views", options)
     try:
         yield proxy
