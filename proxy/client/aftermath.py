@@ -95,7 +95,7 @@ class Aftermath:
         """
         stream = connection.stream
         of_primary = connection is self._servers.primary
-        if not of_primary and not connection.tracks_all:
+        if not of_primary and not connection.mirror.tracks_all:
             return
         state, metrics = self._state, self._metrics
         schema = state.schema
@@ -106,7 +106,7 @@ class Aftermath:
             state,
             connection.server,
             connection.epoch,
-            connection.tracks_all,
+            connection.mirror.tracks_all,
             self._now(),
             of_primary and self._settings.untracked,
         )
@@ -319,7 +319,7 @@ class Aftermath:
             prepared, head = command.prepares, stream.head
             prepared.parameters = head[7] | head[8] << 8
             self._prepared.add(prepared)
-            connection.statements[prepared.number] = PreparedHandle.of(head)
+            connection.mirror.statements[prepared.number] = PreparedHandle.of(head)
 
     def _remember(
         self, connection: ServerConnection, stream: ResponseStream, command: Command, trail: Trail

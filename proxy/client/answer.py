@@ -97,7 +97,7 @@ def _unlimited(command: Command, state: Session) -> bool:
 def as_the_client_knows_it(data: bytes, command: Command, connection: ServerConnection) -> bytes:
     """A framed ERR with the client's id of a prepared statement in place of the server's."""
     prepared = command.prepared
-    handle = None if prepared is None else connection.statements.get(prepared.number)
+    handle = None if prepared is None else connection.mirror.statements.get(prepared.number)
     if prepared is None or handle is None or _code(data[4:]) not in _NAMING:
         return data
     payload = data[4:].replace(b"(%d)" % handle.server_id, b"(%d)" % prepared.number, 1)

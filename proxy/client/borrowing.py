@@ -117,7 +117,8 @@ class Borrowing:
         elif (
             replica is not None
             and not replica.busy
-            and replica.snapshot is None  # also a session that is away may have opened one there
+            # Also a session that is away may have opened a transaction there.
+            and replica.mirror.snapshot is None
             and server not in self._asked_about
         ):
             self._servers.give_replica(replica)

@@ -184,7 +184,7 @@ class Carrying:
             return "unknown"
         if self._settings.undone or self._settings.untracked or state.tracks_transactions:
             return "tracking"
-        if len(self._prepared) or state.text_prepared or primary.statements:
+        if len(self._prepared) or state.text_prepared or primary.mirror.statements:
             return "prepared"
         if not self._found and state.found_on in (None, primary.server):
             return "previous"

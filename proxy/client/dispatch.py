@@ -136,7 +136,7 @@ class Dispatch:
         if inside and trail.proof is _UNPROVED and command.rules.level is not Level.BEST_EFFORT:
             trail.reason = Reason.WAIT_TIMEOUT  # as its first read was given
         if inside:
-            if replica is not None and replica.snapshot is not state.snapshot:
+            if replica is not None and replica.mirror.snapshot is not state.snapshot:
                 replica = None
         elif replica is None and reason is not Reason.DIAGNOSTIC:
             replica = servers.borrow(decision.server)
@@ -316,7 +316,7 @@ class Dispatch:
         command, schema = self._turn.command, self._state.schema
         if command.prepared is not None and not prelude.knows(connection, command):
             if connection is self._servers.primary:
-                connection.schema = schema
+                connection.mirror.schema = schema
             if not command.packet:
                 self._long.hold()
         return prelude.own_packet(connection, command, schema, self._query_attributes)
@@ -327,6 +327,6 @@ class Dispatch:
         if prepared is None:
             self._long.give(connection.write)
             return
-        handle = connection.statements[prepared.number]
+        handle = connection.mirror.statements[prepared.number]
         attributes = self._query_attributes
         self._long.give(connection.write, lambda part: prepared.command(part, handle, attributes))

@@ -64,7 +64,7 @@ def own_packet(
         return command.packet
     if prepared.asks_cursor and command.code is Code.COM_STMT_EXECUTE:
         expected = FORWARD_CURSOR
-    handle = connection.statements.get(prepared.number)
+    handle = connection.mirror.statements.get(prepared.number)
     if handle is None:
         return prepare_on(connection, prepared, schema)
     connection.expect(expected)
@@ -77,7 +77,7 @@ def own_packet(
 def knows(connection: ServerConnection, command: Command) -> bool:
     """Whether a server knows the prepared statement that a command is about, if it is."""
     prepared = command.prepared
-    return prepared is None or prepared.number in connection.statements
+    return prepared is None or prepared.number in connection.mirror.statements
 
 
 def can_know(connection: ServerConnection, command: Command, state: Session) -> bool:
@@ -115,10 +115,11 @@ def before_read(
     waits = decision.proof is _WAITED and decision.proof_set is not None
     # What is asked about the statement before needs no rights, and would lose it.
     asks = decision.reason is _DIAGNOSTIC
-    schema = state.schema if asks and replica.schema != state.schema else ""
+    mirror = replica.mirror
+    schema = state.schema if asks and mirror.schema != state.schema else ""
     rights = not asks and (
-        replica.role_version != state.role_version
-        or (bool(state.schema) and replica.schema_version != state.schema_version)
+        mirror.role_version != state.role_version
+        or (bool(state.schema) and mirror.schema_version != state.schema_version)
     )
     if (
         waits
@@ -126,8 +127,8 @@ def before_read(
         or audits
         or schema
         or rights
-        or replica.needs_reset
-        or replica.variables_version != state.variables_version
+        or mirror.needs_reset
+        or mirror.variables_version != state.variables_version
     ):
         data = preparation.prepare(replica, state)
         if waits and decision.proof_set is not None:
@@ -153,7 +154,7 @@ def before_read(
         and state.opens_snapshot(command.rules)
     ):
         snapshot = state.snapshot = SplitSnapshot(autocommit=False, implied=True)
-    if snapshot is not None and replica.snapshot is not snapshot:
+    if snapshot is not None and mirror.snapshot is not snapshot:
         data += preparation.begin_transaction(replica, snapshot)
         if not snapshot.apart:
             snapshot.taken_on(
@@ -169,7 +170,7 @@ def before_read(
     split = state.split
     if split is None and snapshot is None and command.is_read and state.opens_split:
         split = state.split = Split(autocommit=False, implied=True)
-    if split is not None and replica.snapshot is not split and not split.stays:
+    if split is not None and mirror.snapshot is not split and not split.stays:
         data += preparation.begin_transaction(replica, split)
     if command.statement is not None and command.statement.user_variables:
         names = command.statement.user_variables
@@ -220,7 +221,7 @@ def prepare_before(
         for one in statement.assignments
     ):
         return b""
-    primary.schema = schema = state.schema
+    primary.mirror.schema = schema = state.schema
     return b"".join(
         [
             prepare_on(primary, prepared, schema)

@@ -63,17 +63,15 @@ def statement_packet(connection: ServerConnection, sql: bytes) -> bytes:
 def prepare(connection: ServerConnection, state: Session) -> bytes:
     """Packets that give the connection the session's variables; registers their answers."""
     packets = []
-    if connection.needs_reset:
+    mirror = connection.mirror
+    if mirror.needs_reset:
         packets += [RESET_CONNECTION, statement_packet(connection, connection.settings)]
         connection.expect(PREPARE)
         connection.expect(PREPARE)
-        connection.needs_reset = False
-        connection.statements.clear()
-        connection.snapshot = None
+        mirror.reset()
         connection.hide_read_only(hide=False)
-        connection.user_variables.clear()
-    if connection.variables_version != state.variables_version:
-        connection.variables_version = state.variables_version
+    if mirror.variables_version != state.variables_version:
+        mirror.variables_version = state.variables_version
         for sql in assignments(state.variables):
             packets.append(statement_packet(connection, sql))
             connection.expect(PREPARE)
@@ -84,11 +82,11 @@ def assign_user_variables(
     connection: ServerConnection, state: Session, names: tuple[str, ...]
 ) -> bytes:
     """Packets that give the connection user variables whose values are known."""
-    assignments = []
+    assignments, given = [], connection.mirror.user_variables
     for name in state.user_variables.expanded(names):
         literal = state.user_variables.value(name)
-        if literal and connection.user_variables.get(name) != literal:
-            connection.user_variables[name] = literal
+        if literal and given.get(name) != literal:
+            given[name] = literal
             assignments.append(_encoded(f"@`{name}`={literal}"))
     packets = []
     for sql in _sets(assignments):
@@ -176,7 +174,7 @@ def begin_transaction(connection: ServerConnection, snapshot: Snapshot | Split) 
 
     Of one that may write, its client is not told that this one is READ ONLY.
     """
-    connection.snapshot = snapshot
+    connection.mirror.snapshot = snapshot
     connection.hide_read_only(hide=isinstance(snapshot, (Split, SplitSnapshot)))
     data = b""
     if not snapshot.autocommit:
@@ -234,11 +232,12 @@ def begin_implied(primary: ServerConnection, snapshot: Snapshot | Split | None) 
 
 def end_transaction(connection: ServerConnection) -> None:
     """Let a replica's READ ONLY transaction end; what it still answers comes first."""
-    if connection.snapshot is not None and not connection.lost:
+    mirror = connection.mirror
+    if mirror.snapshot is not None and not connection.lost:
         connection.expect(PREPARE)
-        end = END_TRANSACTION if connection.snapshot.autocommit else END_BY_AUTOCOMMIT
+        end = END_TRANSACTION if mirror.snapshot.autocommit else END_BY_AUTOCOMMIT
         connection.write(statement_packet(connection, end))
-    connection.snapshot = None
+    mirror.snapshot = None
     connection.hide_read_only(hide=False)
 
 
@@ -254,39 +253,32 @@ def rights(connection: ServerConnection, state: Session, refreshed: bool) -> byt
         refreshed: a statement stands before. What COM_INIT_DB finds is what the statement before it
             found, if roles are active.
     """
-    data = b""
-    if state.schema and connection.schema_version != state.schema_version:
+    data, mirror = b"", connection.mirror
+    if state.schema and mirror.schema_version != state.schema_version:
         if state.schema_role_version == state.role_version:
             data = _choose_role(connection, state)
-        elif connection.role != state.schema_role and state.schema_role is not None:
+        elif mirror.role != state.schema_role and state.schema_role is not None:
             data = _set_role(connection, state.schema_role)
         if not data and not refreshed:
             connection.expect(PREPARE)
             data = statement_packet(connection, b"DO 0")
         data += choose_schema(connection, state.schema)
-        connection.schema_version = state.schema_version
+        mirror.schema_version = state.schema_version
     return data + _choose_role(connection, state)
 
 
 def _choose_role(connection: ServerConnection, state: Session) -> bytes:
-    if connection.role_version == state.role_version:
+    if connection.mirror.role_version == state.role_version:
         return b""
-    connection.role_version = state.role_version
+    connection.mirror.role_version = state.role_version
     # Nobody has one: it is told that, to look up the rights of the account itself again.
     return _set_role(connection, "NONE" if state.role is None else state.role)
 
 
 def _set_role(connection: ServerConnection, role: str) -> bytes:
     connection.expect(PREPARE)
-    connection.role = role
+    connection.mirror.role = role
     return statement_packet(connection, _encoded(f"SET ROLE {role}"))
-
-
-def look_up_again(connection: ServerConnection) -> None:
-    """Let a replica look up what the session may do, before its next statement."""
-    connection.schema_version = -1
-    if connection.role is not None or not connection.has_roles:
-        connection.role_version = -1
 
 
 def choose_schema(connection: ServerConnection, schema: str) -> bytes:
@@ -295,7 +287,7 @@ def choose_schema(connection: ServerConnection, schema: str) -> bytes:
     It stands behind the WAIT, which may be for the very statement that created the schema.
     """
     connection.expect(PREPARE)
-    connection.schema = schema
+    connection.mirror.schema = schema
     return frame(b"\x02" + schema.encode("utf-8", "surrogateescape"), 0)
 
 

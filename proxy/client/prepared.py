@@ -97,7 +97,7 @@ class PreparedStatements:
         if cursor is not None:
             return cursor
         for connection in connections:
-            if prepared.number in connection.statements and not connection.busy:
+            if prepared.number in connection.mirror.statements and not connection.busy:
                 return connection
         return None
 
@@ -127,7 +127,7 @@ class PreparedStatements:
         return [
             prepared
             for prepared in self._statements.values()
-            if prepared.moves and prepared.number not in connection.statements
+            if prepared.moves and prepared.number not in connection.mirror.statements
         ]
 
 
@@ -140,18 +140,18 @@ def prepare_on(connection: ServerConnection, prepared: PreparedStatement, schema
         schema: the one that the connection must have behind it; empty if any will do.
     """
     parts = b""
-    if prepared.schema and connection.schema != prepared.schema:
+    if prepared.schema and connection.mirror.schema != prepared.schema:
         parts = preparation.choose_schema(connection, prepared.schema)
-    connection.preparing.append(prepared.number)
+    connection.mirror.preparing.append(prepared.number)
     connection.expect(STATEMENT)
     parts += frame(b"\x16" + prepared.sql, 0)
-    if schema and connection.schema != schema:
+    if schema and connection.mirror.schema != schema:
         parts += preparation.choose_schema(connection, schema)
     return parts
 
 
 def close_on(connection: ServerConnection, prepared: PreparedStatement) -> None:
     """Let a server forget the statement, and its cursor; there is no answer."""
-    handle = connection.statements.pop(prepared.number, None)
+    handle = connection.mirror.statements.pop(prepared.number, None)
     if handle is not None and not connection.lost:
         connection.write(_COM_STMT_CLOSE + handle.server_id.to_bytes(4, "little"))

@@ -110,7 +110,7 @@ class PrimarySettings:
             for block in stream.session_states:
                 self._learn_isolation(block)
         if self._restoring:
-            primary.tracks_all = self._restoring == "ALL_GTIDS"
+            primary.mirror.tracks_all = self._restoring == "ALL_GTIDS"
 
     def _learn_isolation(self, block: bytes) -> None:
         for kind, entity in entries(block):

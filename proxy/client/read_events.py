@@ -151,8 +151,9 @@ class ReadEvents:
         if isinstance(step, Pass) and read.note is not None and read.note.stale:
             trail.reason = Reason.WAIT_TIMEOUT
             trail.proof = Proof.NONE
-            if replica.snapshot is not None and replica.snapshot is self._state.snapshot:
-                self._state.snapshot.stale = True
+            snapshot = self._state.snapshot
+            if snapshot is not None and snapshot is replica.mirror.snapshot:
+                snapshot.stale = True
         return self._judged(replica, step)
 
     def confirmed(self, replica: ServerConnection) -> Step:
@@ -240,7 +241,7 @@ class ReadEvents:
         self._pending.end_wait(replica.server)
         replica.drained = 0
         snapshot, split = state.snapshot, state.split
-        if snapshot is not None and snapshot is replica.snapshot:
+        if snapshot is not None and snapshot is replica.mirror.snapshot:
             decision = trail.decision
             if decision is None or decision.reason is not Reason.TRANSACTION:
                 # It was to be taken by this very read.
@@ -248,7 +249,7 @@ class ReadEvents:
                 if snapshot.implied and not state.in_transaction:
                     state.snapshot = None
             preparation.end_transaction(replica)
-        if split is not None and split is replica.snapshot:
+        if split is not None and split is replica.mirror.snapshot:
             if split.implied and not state.in_transaction:
                 state.split = None
             preparation.end_transaction(replica)

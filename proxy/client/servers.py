@@ -161,7 +161,7 @@ class Servers:
         state.connected(
             identity.sql_mode, identity.autocommit, identity.character_set, identity.isolation
         )
-        state.chose_schema(connection.schema)
+        state.chose_schema(connection.mirror.schema)
         if old is not None:
             self.drop(old)
 
@@ -258,7 +258,7 @@ class Servers:
         connection = self._replicas.get(server)
         if connection is None or connection.epoch != server.epoch:
             return None
-        if connection.schema and not self._state.schema:
+        if connection.mirror.schema and not self._state.schema:
             return None  # a schema cannot be left again
         return connection
 
@@ -312,15 +312,16 @@ class Servers:
         if owner is None:
             opened.abort()
             raise ChannelClosedError("the session has ended")
-        if connection.tracks_all:
+        if connection.mirror.tracks_all:
             # It has CLIENT_SESSION_TRACK, whether the client has or not.
             connection.view = TrackerView(self._client.capabilities, self._state.shown_trackers)
         opened.hand_over(owner)
         if connection.slot is not None:
             connection.slot.use(owner)
-        connection.needs_reset = self.was_reset
-        connection.has_roles = opened.identity.has_roles
-        preparation.look_up_again(connection)  # it may have found less than a read must see
+        mirror = connection.mirror
+        mirror.needs_reset = self.was_reset
+        mirror.has_roles = opened.identity.has_roles
+        mirror.look_up_again()  # the login may have found less than a read must see
         self.put(connection)
         return connection
 
@@ -353,7 +354,7 @@ class Servers:
         state = self._state
         tracks_all = self._tracking == "ALL_GTIDS"
         for connection in self.replicas:
-            if connection.tracks_all is not tracks_all:
+            if connection.mirror.tracks_all is not tracks_all:
                 self.give_up(connection)
             elif connection.view is not None:
                 connection.view.show(state.shown_trackers, state.shown_variables)
@@ -367,8 +368,8 @@ class Servers:
         """The session was reset; each connection follows before its next statement."""
         self.was_reset = True
         for connection in self._replicas.values():
-            connection.needs_reset = True
-            connection.variables_version = self._state.variables_version
+            connection.mirror.needs_reset = True
+            connection.mirror.variables_version = self._state.variables_version
 
     def drop_replicas(self) -> None:
         """Close all to replicas; they are opened again, as another user's."""

@@ -32,7 +32,6 @@ from protocol.packet import frame
 from protocol.response import ErrPacket
 from protocol.response_stream import SIMPLE
 from protocol.statement_execution import with_statement_id
-from proxy.client import preparation
 from proxy.client.aftermath import Aftermath
 from proxy.client.answer import (
     DONE,
@@ -696,9 +695,9 @@ class ClientSession:
     def _prepared_there(self, connection: ServerConnection, *, active: bool) -> None:
         """A server was asked to prepare a statement that it did not know; perhaps it did."""
         stream = connection.stream
-        number = connection.preparing.popleft()
+        number = connection.mirror.preparing.popleft()
         if stream.head is not None:
-            connection.statements[number] = PreparedHandle.of(stream.head)
+            connection.mirror.statements[number] = PreparedHandle.of(stream.head)
         prepared = self._turn.command.prepared
         waits = active and self._turn.answer.stage != DONE
         if not waits or prepared is None or prepared.number != number:
@@ -791,7 +790,7 @@ class ClientSession:
             return False
         if meaning == "again" and command.prepared is not None:
             answer.prepared_anew = True
-            connection.statements.pop(command.prepared.number, None)
+            connection.mirror.statements.pop(command.prepared.number, None)
             connection.write(self._dispatch.own_packet(connection))
         elif meaning == "leaving":
             self._refused(connection, Reason.REPLICA_LOST)
@@ -801,7 +800,7 @@ class ClientSession:
                 refusals = self._topology.refusals
                 refusals.add(command.statement.digest, self._now())
             if meaning == "denied":
-                preparation.look_up_again(connection)
+                connection.mirror.look_up_again()
             self._refused(connection, Reason.REPLICA_REFUSED)
         return True
 

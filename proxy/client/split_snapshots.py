@@ -73,7 +73,7 @@ class SplitSnapshots:
         of_primary = connection is self._servers.primary
         if not isinstance(snapshot, SplitSnapshot) or snapshot.moved is not of_primary:
             return False
-        if not of_primary and connection.snapshot is not snapshot:
+        if not of_primary and connection.mirror.snapshot is not snapshot:
             return False  # it was left
         moment = snapshot.here if of_primary else snapshot.there
         if purpose is Purpose.SNAPSHOT:

@@ -172,7 +172,7 @@ class Untold:
 
     def _doubt(self, connection: ServerConnection, command: Command, trail: Trail) -> None:
         """Something may have been committed that no packet names."""
-        if connection.tracks_all and not trail.may_write:
+        if connection.mirror.tracks_all and not trail.may_write:
             return  # trackers were changed by each statement; what it showed is remembered
         trail.may_write = True
         self._state.may_have_written(command.rules)

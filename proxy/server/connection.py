@@ -25,6 +25,7 @@ from protocol.response import ErrPacket
 from protocol.response_stream import PREPARED, RESULTS, SIMPLE, ResponseStream
 from protocol.tracker_view import ALL_TRACKERS, TrackerView
 from proxy.channel import ChannelClosedError
+from proxy.server.mirror import Mirror
 from proxy.server.tcp import be_patient
 
 if TYPE_CHECKING:
@@ -33,9 +34,6 @@ if TYPE_CHECKING:
     from proxy.server.judged import Judged
     from proxy.server.slots import Slot
     from routing.servers.topology import Server
-    from routing.session.prepared import PreparedHandle
-    from routing.session.snapshot import Snapshot
-    from routing.session.split import Split
 
 
 class Purpose(Enum):
@@ -164,21 +162,9 @@ class ServerConnection:
         stream: where the response stands that is being read.
         view: what the client sees of trackers, where it did not ask for all that there are.
         silent: results end without trackers: CLIENT_DEPRECATE_EOF was not negotiated.
-        schema: the default schema it has.
-        schema_version: the version of the session's schema that it was told.
-        role: what SET ROLE it was given; None if none.
-        role_version: the version of the session's role that it has; -1 if it is to be told again.
-        has_roles: roles are active from its login on. A server then looks up global rights for each
-            statement, and else keeps those of the login, or of the last SET ROLE.
-        user_variables: those that it was given, as literals.
-        variables_version: the version of the session's variables that it has.
-        needs_reset: the session was reset and this connection not yet.
-        statements: the prepared statements that the server knows, by the client's ids.
-        preparing: the client's ids of those that it was asked to prepare, in order.
-        snapshot: of the client's transaction for which a READ ONLY one is open there.
+        mirror: what it was told of the session that uses it.
         said: how many times it has said something.
         drained: bytes of an answer that nobody waits for any more.
-        tracks_all: its session_track_gtids is ALL_GTIDS.
         overdue: it owes the answer to a probe that nobody waits for any more.
         lost: it cannot be used any more.
     """
@@ -195,18 +181,7 @@ class ServerConnection:
         self.slot: Slot | None = None
         self.settings = b""
         self.max_packet = 1024
-        self.schema = ""
-        self.schema_version = -1
-        self.role: str | None = None
-        self.role_version = 0
-        self.has_roles = False
-        self.user_variables: dict[str, str] = {}
-        self.variables_version = 0
-        self.needs_reset = False
-        self.statements: dict[int, PreparedHandle] = {}
-        self.preparing: deque[int] = deque()
-        self.snapshot: Snapshot | Split | None = None
-        self.tracks_all = False
+        self.mirror = Mirror()
         self.overdue = False
         self.lost = False
         self.said = 0
@@ -376,7 +351,7 @@ class ServerConnection:
         other.judged = self.judged
         other.kept = True
         other.settings = self.settings
-        other.schema = self.schema
+        other.mirror.schema = self.mirror.schema
         other.max_packet = self.max_packet
         other.stream.status = self.stream.status
         return other

@@ -136,8 +136,8 @@ class Logins:
             ):
                 continue
             if server.role is Role.PRIMARY:
-                connection.schema = schema
-            elif connection.schema and not schema:
+                connection.mirror.schema = schema
+            elif connection.mirror.schema and not schema:
                 continue  # a schema cannot be left again
             slot = slot or self._slots.try_take(server)
             if slot is None:
@@ -146,7 +146,7 @@ class Logins:
             self._pool.remove(kept)
             self._metrics.kept_taken(server.name)
             self._metrics.lent(server.name)
-            connection.tracks_all = tracking == "ALL_GTIDS"
+            connection.mirror.tracks_all = tracking == "ALL_GTIDS"
             connection.begin_with(
                 IMITATE if server.role is Role.PRIMARY else PREPARE,
                 *preface(

@@ -140,7 +140,7 @@ async def settle(
         ServerRefusedError, ChannelClosedError, ProtocolError: as `query`.
     """
     server = connection.server
-    connection.schema = settings.schema
+    connection.mirror.schema = settings.schema
     row: bytes | None = None
     account = b""
     requires = settings.role is Role.PRIMARY and channel.secure
@@ -177,7 +177,7 @@ async def settle(
         server.max_packet = 0  # if it was lowered, the end may have overtaken the word of it
         raise
     connection.keepable = identity.keepable
-    connection.tracks_all = settings.tracking == "ALL_GTIDS"
+    connection.mirror.tracks_all = settings.tracking == "ALL_GTIDS"
     requirement = read_requirement(account) if account and requires else Requirement.NOTHING
     if settings.login is not None:
         connection.judged = judged(

@@ -212,7 +212,7 @@ def _unknown(desk: Desk, beginning: bytes) -> Order:
     """
     packet = beginning[: _ID_END + 1 + 4]
     primary = desk.servers.primary
-    known = () if primary is None else primary.statements.values()
+    known = () if primary is None else primary.mirror.statements.values()
     if any(handle.server_id == statement_id(packet) for handle in known):
         packet = with_statement_id(packet, 0)
     code = Code(packet[4])
@@ -262,7 +262,7 @@ def _kept(desk: Desk, prepared: PreparedStatement) -> Callable[[bytes], None]:
 def _passed_on(desk: Desk, prepared: PreparedStatement) -> Callable[[bytes], None]:
     """Takes the parts of one packet, for the primary, which alone knows the statement."""
     primary = desk.servers.primary
-    handle = None if primary is None else primary.statements.get(prepared.number)
+    handle = None if primary is None else primary.mirror.statements.get(prepared.number)
     if primary is None or handle is None:
         return _drop
     connection, number = primary, handle.server_id

@@ -1,0 +1,58 @@
+"""What one connection to a server was told of the session that uses it."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from routing.session.prepared import PreparedHandle
+    from routing.session.snapshot import Snapshot
+    from routing.session.split import Split
+
+
+class Mirror:
+    """It, behind a login; versions say which state of the session's it has.
+
+    Attributes:
+        schema: the default schema it has.
+        schema_version: the version of the session's schema that it was told.
+        role: what SET ROLE it was given; None if none.
+        role_version: the version of the session's role that it has; -1 if it is to be told again.
+        has_roles: roles are active from its login on. A server then looks up global rights for each
+            statement, and else keeps those of the login, or of the last SET ROLE.
+        user_variables: those that it was given, as literals.
+        variables_version: the version of the session's variables that it has.
+        needs_reset: the session was reset and this connection not yet.
+        statements: the prepared statements that the server knows, by the client's ids.
+        preparing: the client's ids of those that it was asked to prepare, in order.
+        snapshot: of the client's transaction for which a READ ONLY one is open there.
+        tracks_all: its session_track_gtids is ALL_GTIDS.
+    """
+
+    def __init__(self) -> None:
+        self.schema = ""
+        self.schema_version = -1
+        self.role: str | None = None
+        self.role_version = 0
+        self.has_roles = False
+        self.user_variables: dict[str, str] = {}
+        self.variables_version = 0
+        self.needs_reset = False
+        self.statements: dict[int, PreparedHandle] = {}
+        self.preparing: deque[int] = deque()
+        self.snapshot: Snapshot | Split | None = None
+        self.tracks_all = False
+
+    def reset(self) -> None:
+        """The server forgets what COM_RESET_CONNECTION makes it forget."""
+        self.needs_reset = False
+        self.statements.clear()
+        self.snapshot = None
+        self.user_variables.clear()
+
+    def look_up_again(self) -> None:
+        """What the session may do is to be told again, and looked up by that."""
+        self.schema_version = -1
+        if self.role is not None or not self.has_roles:
+            self.role_version = -1
