@@ -2,22 +2,23 @@
 
 A client of a proxy in this process, before the mocker, sends a read whose proof is known, a write,
 and a read that waits. Each call in `proxy/`, `routing/` and `protocol/` is counted from
-`ClientConnection.data_received` to the written answer, and as plain Python: what is compiled is not
-seen. One statement differs from the next only by what was learned before, so the last of a few is
-taken.
+`ClientConnection.data_received` to the written answer, as plain Python. One statement differs from
+the next only by what was learned before, so the last of a few is taken.
 """
 
 import argparse
 import asyncio
+import os
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from benchmarks.in_process import Client, serving
+if TYPE_CHECKING:
+    from benchmarks.in_process import Client
 
 _ROOT: Final = str(Path(__file__).resolve().parent.parent) + "/"
 _COUNTED: Final = ("proxy/", "routing/", "protocol/")
@@ -76,7 +77,7 @@ class Trace:
         return f"{self.calls.total()} calls, {len(self.files)} files, {self.changes} file changes"
 
 
-async def _traced(client: Client, sql: str) -> Trace:
+async def _traced(client: "Client", sql: str) -> Trace:
     """Run a statement, and count what it takes."""
     trace = Trace()
     with trace.running():
@@ -85,6 +86,8 @@ async def _traced(client: Client, sql: str) -> Trace:
 
 
 async def _run() -> dict[str, Trace]:
+    from benchmarks.in_process import Client, serving
+
     async with serving(_APPLY_DELAY_S) as port:
         client = await asyncio.to_thread(Client, port)
         read = "SELECT n FROM traced WHERE id = 1"
@@ -107,6 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--calls", action="store_true", help="name each function, too")
     options = parser.parse_args(arguments)
+    os.environ["TIDEGATE_PURE"] = "1"  # before the first module of the project is loaded
     for name, trace in sorted(asyncio.run(_run()).items()):
         print(f"{name}: {trace}")
         if options.calls:
