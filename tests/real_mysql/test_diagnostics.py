@@ -170,7 +170,8 @@ def test_a_schema_between_a_read_and_what_is_asked_of_it(
 
 @pytest.fixture
 def behind(cluster: Cluster) -> Iterator[None]:
-    """No replica applies anything: what a read must see, it sees on the primary alone."""
+    """No replica applies anything more: what a read must see, it sees on the primary alone."""
+    cluster.wait_caught_up()
     with contextlib.ExitStack() as stack:
         for replica in cluster.replicas:
             stack.enter_context(replica.applier_stopped())
