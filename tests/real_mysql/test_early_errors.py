@@ -315,10 +315,10 @@ def test_reads_behind_others_see_what_these_committed(
     primary: RealServer, cluster: Cluster, proxy: StartProxy
 ) -> None:
     running = proxy(wait_budget="50ms")
+    cluster.wait_caught_up()
     with running.connect() as client, client.cursor() as cursor:
         cursor.execute("SELECT COUNT(*) FROM numbers")
         before = (cursor.fetchone() or (0,))[0]
-        cluster.wait_caught_up()
         for replica in cluster.replicas:
             replica.stop_applier()
         with suppress(pymysql.err.MySQLError):
