@@ -72,7 +72,7 @@ def run(
     assert said[Verdict.NOT_JUDGED] < READS / 50
     assert not found.lapses
     assert not found.lost
-    assert sum(it.finding in ("known", "waited") for it in found.reads.values()) > READS / 10
+    assert sum(it.finding in ("known", "waited") for it in found.reads.values()) > READS / 100
     return found
 
 
