@@ -695,7 +695,7 @@ class ClientSession:
     def _prepared_there(self, connection: ServerConnection, *, active: bool) -> None:
         """A server was asked to prepare a statement that it did not know; perhaps it did."""
         stream = connection.stream
-        number = connection.mirror.preparing.popleft()
+        number = connection.mirror.preparing.pop(0)
         if stream.head is not None:
             connection.mirror.statements[number] = PreparedHandle.of(stream.head)
         prepared = self._turn.command.prepared

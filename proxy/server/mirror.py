@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ class Mirror:
         self.variables_version = 0
         self.needs_reset = False
         self.statements: dict[int, PreparedHandle] = {}
-        self.preparing: deque[int] = deque()
+        self.preparing: list[int] = []  # hardly ever two; an empty deque takes 600 bytes
         self.snapshot: Snapshot | Split | None = None
         self.tracks_all = False
 
