@@ -33,7 +33,7 @@ async def _judged(test: Any) -> None:
     asyncio.get_running_loop().set_exception_handler(lambda _, context: unhandled.append(context))
     async with asyncio.timeout(LIMIT_S):
         await test
-    for _ in range(200):
+    for _ in range(2000):
         left = asyncio.all_tasks() - {asyncio.current_task()}
         if not left:
             break
