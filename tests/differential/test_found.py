@@ -149,6 +149,26 @@ FOUND: dict[str, tuple[Capability, tuple[Step, ...]]] = {
             *ASKS_TWICE,
         ),
     ),
+    "COM_STMT_RESET told of no transaction": (
+        MODERN,
+        (
+            Prepare(0, "SELECT id FROM items WHERE id = 1"),
+            Execute(0),
+            Query("BEGIN"),
+            ResetStatement(0),
+            *ASKS_TWICE,
+            Query("DELETE FROM parts"),
+            ResetStatement(0),
+            *ASKS_TWICE,
+            Query("COMMIT"),
+            ResetStatement(0),
+            Query("START TRANSACTION READ ONLY"),
+            ResetStatement(0),
+            Execute(0),
+            ResetStatement(0),
+            Query("COMMIT"),
+        ),
+    ),
 }
 
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from proxy.client.commands.desk import Desk
+    from proxy.server.connection import ServerConnection
     from routing.consistency.rules import Rules
     from routing.request.command import Command
     from routing.sql.statement import Statement
@@ -173,7 +174,14 @@ def reset(desk: Desk, packet: bytes) -> Order:
     if holder is None:
         return Done(command)  # no server has anything of it
     open_there = desk.prepared.cursor(prepared) is not None
+    if not open_there and desk.state.in_transaction and _is_outside(desk, holder):
+        return Done(command)  # there is nothing to drop, and it would tell of no transaction
     return ToHolder(command, holder, Reason.CURSOR if open_there else Reason.PREPARED)
+
+
+def _is_outside(desk: Desk, holder: ServerConnection) -> bool:
+    """Whether a server has nothing of the transaction that is open."""
+    return holder is not desk.servers.primary and holder.mirror.snapshot is None
 
 
 def _executed(desk: Desk, prepared: PreparedStatement) -> Statement | None:
