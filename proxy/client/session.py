@@ -148,14 +148,11 @@ class ClientSession:
         self._now = shared.now
         self._topology = shared.topology
         self._metrics = shared.metrics
-        self._audits = shared.audits
-        self._connect_timeout = shared.config.connect_timeout
         self._client = client
         self._session_id = session_id
         self._connection_id = connection_id
         self._state = state
         self._rules = rules
-        self._query_attributes = attributes
         self._servers = servers = Servers(shared, client, login, state, self)
         self._prepared = PreparedStatements()
         self._previous = Previous()

@@ -104,8 +104,8 @@ class Stage:
         if self._cluster is not None:
             for server in self._cluster.servers:
                 await eventually(lambda server=server: server.connections == 0)  # type: ignore[misc]
-        for server in self.proxy.topology.servers:
-            await eventually(lambda server=server: self.proxy.slots.taken(server) == 0)  # type: ignore[misc]
+        slots, servers = self.proxy.slots, self.proxy.topology.servers
+        await eventually(lambda: not any(slots.taken(server) for server in servers))
         assert not any(self.proxy.slots.giving.values())
         for family in (
             "tidegate_server_connections_awaited",

@@ -128,7 +128,7 @@ async def test_who_does_not_log_in_keeps_nobody_waiting(before: int) -> None:
         async def greet_again() -> HandshakeV10:
             return greeting
 
-        silent.greet = greet_again  # type: ignore[method-assign]
+        silent.greet = greet_again  # type: ignore[method-assign]  # a stand-in
         late = asyncio.ensure_future(silent.log_in())
         await waits(on)
         assert (await client.query("SELECT 1")).value == b"1"
@@ -415,10 +415,10 @@ async def test_reads_on_replicas_take_turns() -> None:
 async def test_who_comes_back_soon_need_not_log_in() -> None:
     async with stage(max_server_connections=0) as on:
         clients = [await on.session() for _ in range(2)]
+        pool, primary = on.proxy.pool, on.proxy.topology.primary
         for turn in range(3):
             await away(on, *clients)
-            kept = on.proxy.pool.of(on.proxy.topology.primary)
-            await eventually(lambda kept=kept: all(one.clean for one in kept))  # type: ignore[misc]
+            await eventually(lambda: all(one.clean for one in pool.of(primary)))
             before = on.count(LENT)
             for client in clients:
                 assert (await client.query(f"SELECT {turn}")).value == b"%d" % turn

@@ -48,8 +48,8 @@ async def workers(
         for on in stages:  # all leave before the first one looks whether anybody is left
             for client in on.clients:
                 client.abort()
+        await eventually(lambda: not any(on.proxy.sessions for on in stages))
         for on in stages:
-            await eventually(lambda on=on: not on.proxy.sessions)  # type: ignore[misc]
             on.proxy.pool.close()
 
 

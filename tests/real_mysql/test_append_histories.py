@@ -3,12 +3,15 @@
 Those that write are READ COMMITTED; the READ ONLY ones behind them read snapshots.
 """
 
+from __future__ import annotations  # Connection is generic for the type checker only
+
 import random
 from collections.abc import Sequence
 from threading import Lock, Thread
 
 import pytest
 from pymysql.connections import Connection
+from pymysql.cursors import Cursor
 from pymysql.err import MySQLError
 
 from tests.real_mysql.cluster import Cluster
@@ -34,7 +37,7 @@ class Lists:
         self._lock = Lock()
         self.history: list[Transaction] = []
 
-    def run(self, connections: list[Connection]) -> None:  # type: ignore[type-arg]
+    def run(self, connections: list[Connection[Cursor]]) -> None:
         """Let each have its transactions, at the same time."""
         threads = [
             Thread(target=self._client, args=(one, f"client {index}", index))
@@ -50,7 +53,7 @@ class Lists:
             self._numbers += 1
             return self._numbers
 
-    def _client(self, connection: Connection, name: str, index: int) -> None:  # type: ignore[type-arg]
+    def _client(self, connection: Connection[Cursor], name: str, index: int) -> None:
         draw = random.Random(f"{self._seed} {index}")
         with connection.cursor() as cursor:
             cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
@@ -139,7 +142,7 @@ class Snapshots(Lists):
         super().__init__(seed, transactions)
         self._rules = rules
 
-    def _client(self, connection: Connection, name: str, index: int) -> None:  # type: ignore[type-arg]
+    def _client(self, connection: Connection[Cursor], name: str, index: int) -> None:
         if index == 0:
             super()._client(connection, name, index)
             return
@@ -213,7 +216,7 @@ class Repeatable(Lists):
         self._settings = settings
         self.conflicts = 0
 
-    def _client(self, connection: Connection, name: str, index: int) -> None:  # type: ignore[type-arg]
+    def _client(self, connection: Connection[Cursor], name: str, index: int) -> None:
         draw = random.Random(f"{self._seed} {index}")
         implied = index % 2 == 1
         appends = 0.3 if index < CLIENTS // 2 else 0.02  # late replicas have what these need
