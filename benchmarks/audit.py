@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from benchmarks.audit_log import SHAPES, records
+from benchmarks.audit_log import SHAPES, later_half, records
 from benchmarks.memory import PeakMemory
 from benchmarks.processor import cpu_seconds
 from benchmarks.report import machine
@@ -25,6 +25,8 @@ from spark_jobs.spark_session import start_spark, what_is_missing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from spark_jobs.day import Hours
 
 _SIZES: Final = (1_000_000, 3_000_000, 10_000_000)
 
@@ -95,13 +97,15 @@ class _Bench:
         lines = self._spark.read.schema(RECORD).json(str(self._folder / "json"))
         lines.select(fn.bit_xor(fn.xxhash64(*RECORD.names))).collect()
 
-    def audit(self, parsed: "DataFrame", *, by_judge: bool) -> None:
+    def audit(
+        self, parsed: "DataFrame", *, by_judge: bool = False, period: "Hours | None" = None
+    ) -> None:
         """All that an audit does, but its report."""
         from spark_jobs import audit
 
         many, audit.MANY = audit.MANY, 2**31 - 1 if by_judge else 1
         out = self._folder / "audit"
-        log = audit.Log(name="benchmark", parsed=parsed, complete=1, live=0)
+        log = audit.Log(name="benchmark", parsed=parsed, complete=1, live=0, period=period)
         try:
             findings = audit.judge(self._spark, log, out)
         finally:
@@ -119,6 +123,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--shape", choices=SHAPES, nargs="+", default=["mixed", "connection", "one scope"]
     )
     parser.add_argument("--judge", action="store_true", help="also without columns, which is slow")
+    parser.add_argument(
+        "--warm-up", action="store_true", help="also with as many records before those judged"
+    )
     parser.add_argument("--no-json", action="store_true", help="leave out what is done with JSON")
     parser.add_argument("--dir", type=Path, help="where the logs are made (a temporary directory)")
     options = parser.parse_args(arguments)
@@ -151,7 +158,12 @@ def _one(bench: _Bench, shape: str, count: int, options: argparse.Namespace) -> 
         bench.measure("hash of the JSON", count, bench.hash_json)
         bench.measure("the JSON into Parquet", count, bench.take_json)
     bench.measure(f"hash of the Parquet, {shape}", count, lambda: bench.hash_parquet(log))
-    bench.measure(f"audit, {shape}", count, lambda: bench.audit(log, by_judge=False))
+    bench.measure(f"audit, {shape}", count, lambda: bench.audit(log))
+    if options.warm_up:
+        both, period = bench.make(2 * count, shape, json=False), later_half(2 * count)
+        bench.measure(
+            f"audit behind a warm-up, {shape}", count, lambda: bench.audit(both, period=period)
+        )
     if options.judge:
         bench.measure(
             f"audit by the judge, {shape}", count, lambda: bench.audit(log, by_judge=True)

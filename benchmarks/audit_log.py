@@ -12,6 +12,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
+from spark_jobs.day import Hours
 from spark_jobs.schema import RECORD
 
 SHAPES: Final = ("connection", "mixed", "one scope")
@@ -47,6 +48,11 @@ def records(spark: SparkSession, count: int, shape: str) -> DataFrame:
     looks = spark.range(-(-statements // (_LOOK_EVERY * _WORKERS)) * _WORKERS * 3, numPartitions=2)
     made = _statements(base, shape).unionByName(_looks(looks, mixed=mixed))
     return (made.unionByName(_questions(base)) if mixed else made).select(RECORD.names)
+
+
+def later_half(count: int) -> Hours:
+    """When the later half of the records of such a log arrive."""
+    return Hours(_FROM_US + count // 2 * _EVERY_US, _FROM_US + count * _EVERY_US)
 
 
 def _written(i: str) -> str:

@@ -84,6 +84,7 @@ def judge(
         replication,
         routing_mix,
         scene,
+        statement,
         unreported,
     )
 
@@ -113,13 +114,13 @@ def judge(
     records = numbered.where("repeat is null")
     found = clocks.learn(records)
     timed, error_us = found.corrected(records), max(found.error_us, clock_error_us)
+    if log.period is not None:
+        timed = timed.withColumn("is_judged", statement.judged_in(log.period))
     history = primary_history.learn(timed, error_us, plainly=many)
     if many and history.facts is None and count < _FITS:
         kept.append(numbered.persist())
     stage("judging reads")
-    judged = consistency_audit.write(
-        timed, history, out / "reads", error_us, log.period, found.unsteady
-    )
+    judged = consistency_audit.write(timed, history, out / "reads", error_us, found.unsteady)
     lapsed = procedure.transform(timed, error_us, found.unsteady, history)
     lapsed = during(lapsed, "arrived_us")
     lapsed.write.mode("overwrite").parquet(str(out / "procedure"))

@@ -12,12 +12,11 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as fn
 
 from spark_jobs import evidence, groups
 from spark_jobs.columns import settle
-from spark_jobs.day import Period
 from spark_jobs.judge import Judge
 from spark_jobs.ordered_pass import ordered_pass
 from spark_jobs.primary_history import History
@@ -30,37 +29,32 @@ def write(
     history: History,
     folder: Path,
     clock_error_us: int = 0,
-    period: Period | None = None,
     unsteady: frozenset[str] = frozenset(),
 ) -> DataFrame:
-    """Judge every read that arrived in a period: by columns if the history was learned for that.
+    """Judge every read that is to be judged: by columns if the history was learned for that.
 
     Args:
         records: NUMBERED without repeats.
         history: the primary's, of the same records.
         folder: where what is judged is written as Parquet; what is there is replaced.
         clock_error_us: by how much the clocks of proxies may differ, µs.
-        period: None for all time. Records of other times count, and are not judged.
         unsteady: proxies whose own records may be out of order by the clocks' error.
 
     Returns:
         JUDGED: one row per read.
     """
     if history.facts is None or clock_error_us:
-        return _kept(transform(records, history, clock_error_us, period, unsteady), folder)
+        return _kept(transform(records, history, clock_error_us, unsteady), folder)
     settled = settle.transform(records, history, history.facts)
     aside = folder.with_name(f"{folder.name}.settled")
-    told = settled.told if period is None else settled.told.where(_within(period))
-    settled = replace(settled, told=_kept(told, aside))
+    settled = replace(settled, told=_kept(settled.told, aside))
     left = settled.left
     if left.isEmpty():
         # Nothing is written twice.
         shutil.rmtree(folder, ignore_errors=True)
         aside.rename(folder)
         return records.sparkSession.read.schema(JUDGED).parquet(str(folder))
-    judged = _kept(
-        settled.reads.unionByName(transform(records, history, period=period, only=left)), folder
-    )
+    judged = _kept(settled.reads.unionByName(transform(records, history, only=left)), folder)
     shutil.rmtree(aside)
     return judged
 
@@ -74,17 +68,15 @@ def transform(
     records: DataFrame,
     history: History,
     clock_error_us: int = 0,
-    period: Period | None = None,
     unsteady: frozenset[str] = frozenset(),
     only: DataFrame | None = None,
 ) -> DataFrame:
-    """Judge every read that arrived in a period, record by record.
+    """Judge every read that is to be judged, record by record.
 
     Args:
         records: NUMBERED without repeats.
         history: the primary's, of the same records.
         clock_error_us: by how much the clocks of proxies may differ, µs.
-        period: None for all time. Records of other times count, and are not judged.
         unsteady: proxies whose own records may be out of order by the clocks' error.
         only: the reads to be judged (`columns.settle.Settled.left`); None for all.
 
@@ -95,9 +87,6 @@ def transform(
     events = groups.transform(records, backing, history, clock_error_us)
     if only is not None:
         events = _of(events, only)
-    if period is not None:
-        judges = fn.col("judges") & _within(period)
-        events = events.withColumn("judges", judges).where(fn.col("judges") | fn.col("learns"))
     known = {
         "terms": history.terms,
         "confirmations": history.confirmations,
@@ -109,11 +98,6 @@ def transform(
     }
     handler = type("_JudgeWithHistory", (Judge,), known)
     return ordered_pass(events, groups.GROUP, groups.ORDER, handler, JUDGED)
-
-
-def _within(period: Period) -> Column:
-    arrived = fn.col("arrived_us")
-    return (arrived >= period.begin_us) & (arrived < period.end_us)
 
 
 def _of(events: DataFrame, reads: DataFrame) -> DataFrame:

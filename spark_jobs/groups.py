@@ -122,7 +122,7 @@ def _places(kinds: Collection[str], clock_error_us: int) -> list[Column]:
         "proxy": tells,
         "cluster": tells_all,
     }
-    judged = fn.when(is_read & (fn.col("owed_in") != "connection"), _JUDGED)
+    judged = fn.when(fn.col("is_judged") & (fn.col("owed_in") != "connection"), _JUDGED)
     places = [judged, *(fn.when(told, kind) for kind, told in counts.items() if kind in kinds)]
     if clock_error_us and "cluster" in kinds:
         places.append(fn.when(tells_all, _MAYBE))
@@ -142,7 +142,7 @@ def _order(clock_error_us: int) -> dict[str, Column]:
         .when(judged, fn.col("moment_us") - bound)
         .otherwise(ended),
         "turn": fn.when(judged, 1).otherwise(0),
-        "judges": judged | (own & fn.col("is_read") & (fn.col("owed_in") == "connection")),
+        "judges": judged | (own & fn.col("is_judged") & (fn.col("owed_in") == "connection")),
         "learns": ~judged,
     }
 
@@ -167,7 +167,7 @@ def key() -> Column:
 def _wanted(records: DataFrame, history: History) -> DataFrame:
     """The wider groups in which a read is judged; `deep`: also by what was seen in them."""
     return (
-        records.where(fn.col("is_read") & (fn.col("owed_in") != "connection"))
+        records.where(fn.col("is_judged") & (fn.col("owed_in") != "connection"))
         .select(
             fn.col("owed_in").alias("kind"),
             clusters.column(history.clusters).alias("cluster"),

@@ -41,7 +41,7 @@ def happened(
     waited = (proof == "waited") & fn.col("proof_set").isNotNull()
     answered_us = fn.when(statement, sent + fn.col("wait_us")).otherwise(ended)
     shows = statement & (fn.col("class") == "read") & ok & (observed == "") & role.isNotNull()
-    reads = fn.col("is_read") & on_replica & strict & proof.isin("known", "waited")
+    reads = fn.col("is_judged") & on_replica & strict & proof.isin("known", "waited")
     told, proof_set, nothing = probed.isNotNull(), fn.col("proof_set"), fn.lit("")
     events = [
         (fn.col("missing") > 0, LOST, fn.col("since_us"), nothing),
@@ -74,7 +74,7 @@ def needed(events: DataFrame, records: DataFrame) -> DataFrame:
     """
     what, names = fn.col("what"), Event._fields
     remembers = (
-        records.where(fn.col("is_read") & fn.col("level").isin(*SEEN_LEVELS))
+        records.where(fn.col("is_judged") & fn.col("level").isin(*SEEN_LEVELS))
         .select(*RUN)
         .distinct()
     )

@@ -89,6 +89,7 @@ NUMBERED: Final = _table(
     ("hole", _FLAG),  # statements of its session right before this one are missing
     ("since_us", _LONG),  # end of the record before it if some are missing or it is later, or 0
     ("is_read", _FLAG),  # these are `statement`'s
+    ("is_judged", _FLAG),
     ("is_unnamed", _FLAG),
     ("named", _TEXT),
     ("whole", _TEXT),

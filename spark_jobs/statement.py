@@ -3,15 +3,18 @@
 from pyspark.sql import Column
 from pyspark.sql import functions as fn
 
+from spark_jobs.day import Period
 from spark_jobs.promise import CLUSTER_LEVELS, OWN_LEVELS, SCOPES, SEEN_LEVELS
 
 
 def facts() -> dict[str, Column]:
     """Columns of NUMBERED that follow from a record alone.
 
-    is_read: it is a read to be judged. Whatever a replica answered counts as a read, since the
-    class is the proxy's conclusion. Only diagnostics are left out: they ask about the previous
-    statement, wherever it ran.
+    is_read: it is a read. Whatever a replica answered counts as one, since the class is the
+    proxy's conclusion. Only diagnostics are left out: they ask about the previous statement,
+    wherever it ran.
+
+    is_judged: it is a read to be judged; all are until `judged_in` says otherwise.
 
     named: a GTID set that holds all that the statement is known to have committed; "" if that is
     nothing. Where a session tracks ALL_GTIDS, the server tells no statement's own, but its whole
@@ -33,10 +36,12 @@ def facts() -> dict[str, Column]:
 
     told = fn.col("own_known") | ((observed != "") & (outcome == "ok"))
     probe = (kind == "proof") & (fn.col("proof") == "probed")
+    is_read = (
+        statement & (fn.col("class") != "diagnostic") & ((fn.col("class") == "read") | replica)
+    )
     return {
-        "is_read": statement
-        & (fn.col("class") != "diagnostic")
-        & ((fn.col("class") == "read") | replica),
+        "is_read": is_read,
+        "is_judged": is_read,
         "is_unnamed": statement & (~told | (may_write & (outcome == "lost"))),
         "named": fn.when(own != "", own).when(may_write & primary, observed).otherwise(""),
         "whole": fn.when(primary & probe, fn.col("proof_set")).when(
@@ -45,6 +50,15 @@ def facts() -> dict[str, Column]:
         "owed_in": owed_in(),
         "moment_us": fn.coalesce("snapshot_us", "arrived_us"),
     }
+
+
+def judged_in(period: Period) -> Column:
+    """`is_judged` where only reads that arrived in a period are judged.
+
+    Of those beside it nothing else is looked at than what they say of others.
+    """
+    arrived = fn.col("arrived_us")
+    return fn.col("is_read") & (arrived >= period.begin_us) & (arrived < period.end_us)
 
 
 def owed_in() -> Column:

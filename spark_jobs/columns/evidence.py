@@ -30,8 +30,9 @@ def weighed(records: DataFrame, known: Mapping[str, str], facts: Facts) -> DataF
         facts: of the same records.
 
     Returns:
-        RUN, `seq`, `server` and `what`. CLAIMED: a read with proof `known` whose claim goes beyond
-        the evidence. ASKED: an answer of a replica that may lack what it had shown.
+        RUN, `seq`, `server` and `what`. CLAIMED: a read to be judged, with proof `known`, whose
+        claim goes beyond the evidence. ASKED: an answer of a replica that may lack what it had
+        shown.
     """
     slots = range(facts.slots)
     rows = gtid_columns.split(_told(records, known), "gtids", facts.sources, facts.slots)
@@ -102,7 +103,7 @@ def _told(records: DataFrame, known: Mapping[str, str]) -> DataFrame:
         ),
         (named & reported, telling(SHOWN, ended, observed)),
         (
-            fn.col("is_read") & replica & (proof == "known"),
+            fn.col("is_judged") & replica & (proof == "known"),
             telling(CLAIMED, dispatched, proof_set),
         ),
         (

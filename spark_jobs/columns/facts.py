@@ -23,7 +23,8 @@ class Facts:
         sources: of each cluster, by slot.
         slots: the most that a cluster has, at least 1.
         crowded: clusters with more sources than there are slots.
-        wanted: the kinds of groups that reads are owed something in; whether also what was seen.
+        wanted: the kinds of groups that reads to be judged are owed something in; whether also what
+            was seen.
         writers: the servers that acknowledged or may have committed something, by cluster.
         primaries: the incarnations of servers that answered as the primary, by cluster.
     """
@@ -46,15 +47,15 @@ def learn(records: DataFrame, clusters: Mapping[str, str]) -> Facts | None:
     Returns:
         None if the log is too strange for columns.
     """
-    named, is_read = fn.col("named") != "", fn.col("is_read")
+    named, is_judged = fn.col("named") != "", fn.col("is_judged")
     unnamed = fn.col("is_unnamed") & fn.col("server_uuid").isNotNull()
     primary = fn.col("role").eqNullSafe("primary")
     text = fn.when(fn.col("kind") == "proof", fn.col("proof_set")).when(named, fn.col("named"))
     rows = (
         records.select(
             "proxy",
-            fn.when(is_read, fn.col("owed_in")).alias("owed_in"),
-            (is_read & fn.col("level").isin(*SEEN_LEVELS)).alias("seen"),
+            fn.when(is_judged, fn.col("owed_in")).alias("owed_in"),
+            (is_judged & fn.col("level").isin(*SEEN_LEVELS)).alias("seen"),
             (named | unnamed).alias("wrote"),
             fn.when(named | unnamed, fn.col("server_uuid")).alias("writer"),
             gtid_columns.skeleton(text).alias("skeleton"),

@@ -150,7 +150,8 @@ def _events(
     replica, level = fn.col("role").eqNullSafe("replica"), fn.col("level")
     is_read, claims = fn.col("is_read") & replica, fn.col("proof").isin("known", "waited")
     bounded = (level != "BOUNDED_STALENESS") | fn.col("bound_us").isNotNull()
-    promised = is_read & level.isin(*PROMISES) & fn.col("scope").isin(*SCOPES) & bounded
+    promised = level.isin(*PROMISES) & fn.col("scope").isin(*SCOPES) & bounded
+    promised &= fn.col("is_judged") & replica
     if for_sums:
         promised &= fn.col("owed_in").isin(*kinds)
     deep_kinds = [kind for kind, deep in kinds.items() if deep]
@@ -170,7 +171,7 @@ def _events(
         )
         .select(
             *dict.fromkeys((*READ, "kind", "named", "observed", "whole")),
-            *("is_read", "is_unnamed", "owed_in", "moment_us", "cluster", "turned"),
+            *("is_read", "is_judged", "is_unnamed", "owed_in", "moment_us", "cluster", "turned"),
             promised.alias("promised"),
             observed.alias("seen"),
             # Texts that nobody looks at are not read.
@@ -311,7 +312,7 @@ def _doubts(
         records.where((fn.col("kind") == "statement") & (fn.col("hole") | fn.col("is_unnamed")))
         .select(
             *dict.fromkeys((*READ, "kind", "named", "observed", "whole", "hole")),
-            *("is_read", "is_unnamed", "owed_in", "moment_us"),
+            *("is_read", "is_judged", "is_unnamed", "owed_in", "moment_us"),
             clusters.column(history.clusters).alias("cluster"),
         )
         .join(bounds, [*RUN, "seq"], "left")

@@ -35,7 +35,7 @@ class Settled:
     """What columns could say.
 
     Attributes:
-        told: JUDGED of all reads. Of those that are left to the judge, `finding` is null.
+        told: JUDGED of all reads to be judged. Of those left to the judge, `finding` is null.
         clusters: of each proxy.
     """
 
@@ -103,7 +103,7 @@ def _alone(records: DataFrame, history: History, facts: Facts) -> DataFrame:
         "relies": fn.lit(False),
     }
     return _judged(
-        records.where(fn.col("is_read") & ~(replica & known & bounded))
+        records.where(fn.col("is_judged") & ~(replica & known & bounded))
         .withColumn("cluster", clusters.column(history.clusters))
         .withColumns(columns)
     )

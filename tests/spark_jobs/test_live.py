@@ -254,11 +254,13 @@ def test_an_error_of_the_log_is_told_as_such(
 
 def reads_alone(_spark: object, log: "Log", out: Path, *_others: object) -> Findings:
     """Judge a log, and leave out what reports tell besides, which takes most of the time."""
-    from spark_jobs import consistency_audit, ingest, primary_history
+    from spark_jobs import consistency_audit, ingest, primary_history, statement
 
-    records = ingest.number(log.parsed.where("fault is null")).persist()
+    assert log.period is not None
+    records = ingest.number(log.parsed.where("fault is null"))
+    records = records.withColumn("is_judged", statement.judged_in(log.period)).persist()
     history = primary_history.learn(records)
-    judged = consistency_audit.transform(records, history, 0, log.period)
+    judged = consistency_audit.transform(records, history)
     judged.write.mode("overwrite").parquet(str(out / "reads"))
     records.unpersist()
     return findings()

@@ -113,10 +113,14 @@ def _facts(it: Record) -> Record:
         owed_in = "cluster"
     elif it["level"] in (*OWN_LEVELS, *SEEN_LEVELS) and it["scope"] in SCOPES and keyed:
         owed_in = _text(it, "scope")
-    return {
-        "is_read": statement
+    is_read = (
+        statement
         and it["class"] != "diagnostic"
-        and (it["class"] == "read" or it["role"] == "replica"),
+        and (it["class"] == "read" or it["role"] == "replica")
+    )
+    return {
+        "is_read": is_read,
+        "is_judged": is_read,
         "is_unnamed": statement and (not told or (it["may_write"] and it["outcome"] == "lost")),
         "named": own or (observed if it["may_write"] and primary else ""),
         "whole": whole,

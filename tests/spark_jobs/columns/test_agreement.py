@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from spark_jobs.day import Hours
 from spark_jobs.segments import find_segments
 from spark_jobs.verdict import Lapse
 from tests.spark_jobs.lapses import plant
@@ -134,6 +135,27 @@ def test_where_clocks_may_differ_the_judge_says_it_all(
     same = replace(slow, facts=told.facts)
     found = consistency_audit.write(records, same, tmp_path / "reads", 500)
     assert sorted(map(repr, found.collect())) == oracle
+
+
+@pytest.mark.deep
+def test_what_is_beside_a_period_counts_and_is_not_judged(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    from spark_jobs import consistency_audit, primary_history, procedure, statement
+
+    records = numbered(spark, tmp_path, *simulated(2, 4, 5))
+    times = sorted(row.arrived_us for row in records.select("arrived_us").collect())
+    period = Hours(times[len(times) // 3], times[2 * len(times) // 3])
+    within = f"arrived_us >= {period.begin_us} and arrived_us < {period.end_us}"
+    narrowed = records.withColumn("is_judged", statement.judged_in(period))
+    found = agree(narrowed, tmp_path)
+    whole = primary_history.learn(records)
+    same = consistency_audit.transform(records, whole).where(within).collect()
+    judged = consistency_audit.transform(narrowed, whole).collect()
+    assert sorted(map(repr, judged)) == sorted(map(repr, same))
+    assert 0 < len(same) == len(found)
+    lapsed = procedure.transform(narrowed).where(within).collect()
+    assert Counter(lapsed) == Counter(procedure.transform(records).where(within).collect())
 
 
 def in_a_wide_group() -> tuple[Run, dict[object, str | None]]:
