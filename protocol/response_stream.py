@@ -19,7 +19,8 @@ Without CLIENT_DEPRECATE_EOF the OUT parameters of a prepared CALL are an except
 and the EOF before their row alone says so.
 
 The caller passes the bytes on as they came. One that must change what trackers tell finds the
-packets that do in `told`.
+packets that do in `told`. Most responses lie in one chunk and need no such walk:
+`protocol.whole_answer` takes them in one step.
 
 Every length that is used comes from the three length bytes of a frame header, and nothing is
 allocated by a number that the network sent.
@@ -88,6 +89,7 @@ class ResponseStream:
         told: where in the chunk, of the last `feed`, packets with `session_state_info` begin and
             end; where `tells_status`, all with a server status.
         tells_status: the caller must change what the server status says.
+        deprecates_eof, session_track, optional_metadata: the connection negotiated these.
     """
 
     __slots__ = (
@@ -95,14 +97,11 @@ class ResponseStream:
         "_collect",
         "_continued",
         "_count",
-        "_deprecate_eof",
         "_held",
         "_held_size",
         "_keep_row",
-        "_metadata_flag",
         "_owed",
         "_second_count",
-        "_session_track",
         "_shape",
         "_skip",
         "_state",
@@ -111,14 +110,17 @@ class ResponseStream:
         "chunk_end",
         "chunk_start",
         "cursor",
+        "deprecates_eof",
         "done",
         "error",
         "head",
         "infile",
+        "optional_metadata",
         "row",
         "rows",
         "sequence_id",
         "session_states",
+        "session_track",
         "status",
         "tells_status",
         "told",
@@ -131,9 +133,9 @@ class ResponseStream:
         self, deprecate_eof: bool, session_track: bool, optional_metadata: bool = False
     ) -> None:
         """The flags are what the server connection negotiated."""
-        self._deprecate_eof = deprecate_eof
-        self._session_track = session_track
-        self._metadata_flag = optional_metadata
+        self.deprecates_eof = deprecate_eof
+        self.session_track = session_track
+        self.optional_metadata = optional_metadata
         self.status = AUTOCOMMIT
         self.warnings = 0
         self.sequence_id = 0
@@ -282,7 +284,7 @@ class ResponseStream:
         if self._state == _ROWS:
             if first == 0xFE:
                 # A row can start with 0xFE only if its first field is 16 MiB long.
-                return length < MAX_PACKET_PAYLOAD if self._deprecate_eof else length < 9
+                return length < MAX_PACKET_PAYLOAD if self.deprecates_eof else length < 9
             return first == 0xFF or (self._keep_row and self.row is None)
         return self._shape != STRING or first == 0xFF
 
@@ -306,7 +308,7 @@ class ResponseStream:
             self._finish()  # COM_STATISTICS's text
 
     def _definitions_end(self) -> None:
-        if self._deprecate_eof:
+        if self.deprecates_eof:
             self._after_definitions()
         else:
             self._state = _DEFINITIONS_EOF
@@ -373,7 +375,7 @@ class ResponseStream:
         if self.untold:
             self.warnings = payload[1] | payload[2] << 8
             self.status = payload[3] | payload[4] << 8
-        elif payload[0] == 0xFE and not self._deprecate_eof:
+        elif payload[0] == 0xFE and not self.deprecates_eof:
             raise MalformedPacketError("an EOF packet has not 5 bytes")
         elif len(payload) == 7 and payload[1] < 0xFB and payload[2] < 0xFB:
             self.status = payload[3] | payload[4] << 8
@@ -382,7 +384,7 @@ class ResponseStream:
                 self.unnamed.append((self.status, b""))
         else:
             self._ok(payload)
-        if self._asks_cursor and self._state == _ROWS and self._deprecate_eof and self.rows == 0:
+        if self._asks_cursor and self._state == _ROWS and self.deprecates_eof and self.rows == 0:
             self.cursor = self._cursor_opened()
         if (self.status & MORE_RESULTS or self._owed) and self._shape == RESULTS:
             self._owed = False
@@ -397,7 +399,7 @@ class ResponseStream:
         info = b""
         block = b""
         changed = ok.status & SESSION_STATE_CHANGED
-        if self._session_track and (changed or ok.affected) and len(payload) > ok.end:
+        if self.session_track and (changed or ok.affected) and len(payload) > ok.end:
             begin, end = string(payload, ok.end)
             info = payload[begin:end]
             if changed:
@@ -408,13 +410,13 @@ class ResponseStream:
             self.unnamed.append((ok.status, info))
 
     def _column_count(self, payload: bytes) -> None:
-        if len(payload) == 1 and 0 < payload[0] < 0xFB and not self._metadata_flag:
+        if len(payload) == 1 and 0 < payload[0] < 0xFB and not self.optional_metadata:
             self._count = payload[0]
             self._state = _DEFINITIONS
             return
         reader = Reader(payload)
         count = reader.lenenc_int()
-        follows = not self._metadata_flag or reader.u8() == 1
+        follows = not self.optional_metadata or reader.u8() == 1
         if reader.remaining or not 0 < count <= 0xFFFF:
             raise MalformedPacketError("the column count is malformed")
         if follows:
@@ -429,7 +431,7 @@ class ResponseStream:
         self.head = payload
         columns = payload[5] | payload[6] << 8
         parameters = payload[7] | payload[8] << 8
-        if self._metadata_flag and len(payload) > 12 and payload[12] == 0:
+        if self.optional_metadata and len(payload) > 12 and payload[12] == 0:
             columns = parameters = 0
         self._count = parameters or columns
         self._second_count = columns if parameters else 0

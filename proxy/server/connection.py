@@ -24,6 +24,7 @@ from protocol.errors import MalformedPacketError, ProtocolError
 from protocol.response import ErrPacket
 from protocol.response_stream import PREPARED, RESULTS, SIMPLE, ResponseStream
 from protocol.tracker_view import ALL_TRACKERS, TrackerView
+from protocol.whole_answer import take
 from proxy.channel import ChannelClosedError
 from proxy.server.mirror import Mirror
 from proxy.server.tcp import be_patient
@@ -198,6 +199,7 @@ class ServerConnection:
         self._owner: Owner | None = None
         self._transport: asyncio.Transport | None = None
         self._current: Exchange | None = None
+        self._begun = False  # the stream reads its answer
         self._queue: deque[Exchange] = deque()
         self._preface: tuple[bytes, ...] = ()  # goes in front of whatever is sent first
         self._preface_answer = PREPARE
@@ -269,7 +271,7 @@ class ServerConnection:
                 self.expect(self._preface_answer)
         if self._current is None:
             self._current = exchange
-            self.stream.begin(exchange.shape, exchange.keeps_row, exchange.asks_cursor)
+            self._begun = False
         else:
             self._queue.append(exchange)
 
@@ -407,8 +409,16 @@ class ServerConnection:
                 if current is None:
                     self._unsolicited(data[position:])
                     return
-                if current.forwarded:
+                end = 0
+                if not self._begun:
+                    if current.shape == RESULTS:
+                        end = take(stream, data, position, current.keeps_row)
+                    if end == 0:
+                        self._begun = True
+                        stream.begin(current.shape, current.keeps_row, current.asks_cursor)
+                if end == 0:
                     end = stream.feed(data, position)
+                if current.forwarded:
                     if self.view is not None:
                         owner.answer(self, self.view.seen(stream), end - position)
                     else:
@@ -417,7 +427,6 @@ class ServerConnection:
                     if not stream.done:
                         return
                 else:
-                    end = stream.feed(data, position)
                     if stream.infile:
                         raise MalformedPacketError("it asked the proxy for a local file")
                     if not stream.done:
@@ -426,8 +435,8 @@ class ServerConnection:
                 if self.lost:
                     return
                 if self._queue:
-                    self._current = current = self._queue.popleft()
-                    stream.begin(current.shape, current.keeps_row, current.asks_cursor)
+                    self._current = self._queue.popleft()
+                    self._begun = False
                 else:
                     self._current = None
                     if end == size:

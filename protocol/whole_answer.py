@@ -1,0 +1,190 @@
+"""Takes an answer in one step that lies whole in one chunk, and is as most are.
+
+Theory of operation
+===================
+
+`ResponseStream` walks a response packet by packet, keeps what it has not understood yet, and may be
+cut off anywhere. Most answers need none of that: one result with rows, or one OK packet, all of it
+in the chunk that has just arrived. `take` recognises these two in one pass over the frame headers.
+It looks at every length and at every byte that says what a packet is, and decodes no row. Whatever
+else there may be (an error, more results, a cursor, a local file, a packet of 16 MiB, an OK with
+another tracker than one of GTIDs, a chunk that ends too early) is left to the stream: then 0 is
+given back, and nothing has changed.
+
+A stream into which an answer was taken tells of it what it would tell if it had walked it
+(tests/protocol/test_whole_answer.py holds the two against each other).
+"""
+
+from typing import Final
+
+from protocol.constants import (
+    CURSOR_EXISTS,
+    MAX_PACKET_PAYLOAD,
+    MORE_RESULTS,
+    OUT_PARAMETERS,
+    SESSION_STATE_CHANGED,
+)
+from protocol.response_stream import ResponseStream
+
+_UNUSUAL: Final = MORE_RESULTS | CURSOR_EXISTS | OUT_PARAMETERS
+_LONGER: Final = 0xFB  # a length-encoded integer that begins below this is that one byte
+_GTIDS: Final = 3  # the type of a SESSION_TRACK_GTIDS entry
+_EOF_FRAME: Final = 9  # bytes of an EOF packet, with its header
+_OK_FRAME: Final = 11  # of an OK packet that tells of nothing
+
+
+def take(stream: ResponseStream, data: bytes, position: int, keep_row: bool) -> int:
+    """Take a response to COM_QUERY or COM_STMT_EXECUTE (shape RESULTS).
+
+    Args:
+        stream: reads nothing now; it need not have begun this response.
+        data: what has arrived.
+        position: where the response begins in it.
+        keep_row: the payload of its first row is wanted.
+
+    Returns:
+        Where the response ends; 0 if it is not as most are, or not whole.
+    """
+    if len(data) - position < _OK_FRAME or stream.tells_status:
+        return 0
+    if data[position + 4] == 0x00:
+        return _take_ok(stream, data, position)
+    return _take_rows(stream, data, position, keep_row)
+
+
+def _take_rows(stream: ResponseStream, data: bytes, position: int, keep_row: bool) -> int:
+    """Column count, definitions, an EOF if one is due, rows, and the OK or EOF behind them."""
+    size = len(data)
+    deprecates_eof = stream.deprecates_eof
+    columns = data[position + 4]
+    if data[position] != 1 or data[position + 1] or data[position + 2] or columns >= _LONGER:
+        return 0
+    if stream.optional_metadata or data[size - (7 if deprecates_eof else 5)] != 0xFE:
+        return 0  # a chunk that ends like no response is not walked for nothing
+    at = position + 5
+    while columns:
+        if size - at < _EOF_FRAME:
+            return 0
+        length = data[at] | data[at + 1] << 8 | data[at + 2] << 16
+        if length == 0 or length == MAX_PACKET_PAYLOAD or data[at + 4] >= 0xFE:
+            return 0
+        at += 4 + length
+        columns -= 1
+    if not deprecates_eof:
+        if not _is_eof(data, at) or (data[at + 7] | data[at + 8] << 8) & _UNUSUAL:
+            return 0
+        at += _EOF_FRAME
+    rows = 0
+    first = at
+    while True:
+        if size - at < _EOF_FRAME:
+            return 0
+        length = data[at] | data[at + 1] << 8 | data[at + 2] << 16
+        if data[at + 4] >= 0xFE:
+            break
+        if length == 0 or length == MAX_PACKET_PAYLOAD:
+            return 0
+        at += 4 + length
+        rows += 1
+    if deprecates_eof:
+        # An OK packet that tells of no row, id, text or tracker.
+        end = at + _OK_FRAME
+        if end > size or length != 7 or data[at + 4] != 0xFE or data[at + 5] or data[at + 6]:
+            return 0
+        status = data[at + 7] | data[at + 8] << 8
+        warnings = data[at + 9] | data[at + 10] << 8
+    else:
+        end = at + _EOF_FRAME
+        if not _is_eof(data, at):
+            return 0
+        warnings = data[at + 5] | data[at + 6] << 8
+        status = data[at + 7] | data[at + 8] << 8
+    if status & _UNUSUAL:
+        return 0
+    _took(stream, data, position, end, status, warnings)
+    stream.untold = not deprecates_eof
+    stream.sequence_id = data[at + 3]
+    stream.rows = rows
+    if keep_row and rows:
+        length = data[first] | data[first + 1] << 8 | data[first + 2] << 16
+        stream.row = data[first + 4 : first + 4 + length]
+    return end
+
+
+def _is_eof(data: bytes, at: int) -> bool:
+    """Whether an EOF packet begins there, and is whole."""
+    return (
+        len(data) - at >= _EOF_FRAME
+        and data[at] == 5
+        and data[at + 1] == 0
+        and data[at + 2] == 0
+        and data[at + 4] == 0xFE
+    )
+
+
+def _take_ok(stream: ResponseStream, data: bytes, position: int) -> int:
+    """One OK packet, which tells of one GTID tracker, or of no row and no tracker."""
+    length = data[position] | data[position + 1] << 8 | data[position + 2] << 16
+    end = position + 4 + length
+    if length == MAX_PACKET_PAYLOAD or end > len(data):
+        return 0
+    place = _behind_integer(data, _behind_integer(data, position + 5))  # rows, insert id
+    if place == 0 or place + 4 > end:
+        return 0
+    status = data[place] | data[place + 1] << 8
+    if status & _UNUSUAL:
+        return 0
+    at = place + 4
+    if status & SESSION_STATE_CHANGED:
+        if not stream.session_track or at >= end or data[at] >= _LONGER:
+            return 0
+        at += 1 + data[at]  # the text
+        # The block and its one entry, each behind its length.
+        if end - at < 4 or data[at] >= _LONGER or at + 1 + data[at] != end:
+            return 0
+        if data[at + 1] != _GTIDS or at + 3 + data[at + 2] != end:
+            return 0
+        _took(stream, data, position, end, status, data[place + 2] | data[place + 3] << 8)
+        stream.session_states = [data[at + 1 : end]]
+        stream.told = [(position, end)]
+    else:
+        if data[position + 5]:
+            return 0  # rows, and no GTID
+        _took(stream, data, position, end, status, data[place + 2] | data[place + 3] << 8)
+    stream.sequence_id = data[position + 3]
+    return end
+
+
+def _behind_integer(data: bytes, at: int) -> int:
+    """Where a length-encoded integer ends; 0 if there is none."""
+    if at == 0 or at >= len(data):
+        return 0
+    first = data[at]
+    if first < _LONGER:
+        return at + 1
+    if first == 0xFC:
+        return at + 3
+    if first == 0xFD:
+        return at + 4
+    return at + 9 if first == 0xFE else 0
+
+
+def _took(
+    stream: ResponseStream, data: bytes, position: int, end: int, status: int, warnings: int
+) -> None:
+    """Let the stream tell of a response that has ended, as far as most are alike."""
+    stream.done = True
+    stream.infile = stream.untold = stream.cursor = False
+    stream.error = stream.row = stream.head = None
+    stream.status = status
+    stream.warnings = warnings
+    stream.rows = 0
+    stream.chunk = data
+    stream.chunk_start = position
+    stream.chunk_end = end
+    if stream.session_states:
+        stream.session_states = []
+    if stream.unnamed:
+        stream.unnamed = []
+    if stream.told:
+        stream.told = []
