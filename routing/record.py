@@ -33,9 +33,9 @@ Fields that a kind of record does not speak of are empty, 0, false or null.
 
 Rendering is the hot path of the routing log: it happens once per statement on the event loop. What
 is constant per session, per statement text and per server is rendered once into fragments by the
-functions below; a record is then one f-string. Only fragments hold text that needs escaping; all
-other texts are GTID sets, server names and names of enums, which hold no quote, backslash or
-control character.
+functions below; a record is then a tuple of texts, most of which it shares with others. They are
+joined by the thread that writes them. Only fragments hold text that needs escaping; all other texts
+are GTID sets, server names and names of enums, which hold no quote, backslash or control character.
 """
 
 import json
@@ -118,12 +118,28 @@ LAG: Final[dict[str, tuple[tuple[str, type, bool], ...]]] = {
 NO_SERVER: Final = '"server":null,"server_uuid":null,"incarnation":null,"role":null'
 """The server fragment of a statement that no server answered."""
 
-# What is in most records.
 _MANY: Final = 1000
 _NUMBERS: Final = [str(number) for number in range(_MANY)]
 _OK: Final = "ok"
-_PLAIN_COURSE: Final = f'"wait_us":0,"fallbacks":"","outcome":"{_OK}","error_code":0'
-_NO_GTIDS: Final = '"own_gtids":"","own_known":true,"observed":""'
+
+# What stands between the values of a record. A set that is null has no quotes.
+_ORDINAL: Final = ',"dropped":0,"ordinal":'
+_SESSION: Final = ","
+_STATEMENT: Final = ","
+_ARRIVED: Final = ',"arrived_us":'
+_DISPATCHED: Final = ',"dispatched_us":'
+_ENDED: Final = ',"ended_us":'
+_REQUIRED: Final = ',"required":"', '",'
+_REQUIRED_NULL: Final = ',"required":null', ","
+_PROOF_SET: Final = ',"proof_set":"', '",'
+_PROOF_SET_NULL: Final = ',"proof_set":null', ","
+_PLAIN_COURSE: Final = f'"wait_us":0,"fallbacks":"","outcome":"{_OK}","error_code":0,'
+_NO_GTIDS: Final = '"own_gtids":"","own_known":true,"observed":"","bytes":'
+_ROWS: Final = ',"rows":'
+_END: Final = "}\n"
+_AROUND: Final = sum(
+    map(len, (_ORDINAL, _SESSION, _STATEMENT, _ARRIVED, _DISPATCHED, _ENDED, _ROWS, _END))
+)
 
 
 def session_fragment(
@@ -223,7 +239,7 @@ class RecordStream:
         self._statement_head = _head("statement", proxy, worker, run)
         self._proof_head = _head("proof", proxy, worker, run)
         self._gap_head = _head("gap", proxy, worker, run)
-        self._lines: deque[str] = deque()
+        self._records: deque[tuple[str, ...]] = deque()
         self._max_pending_bytes = max_pending_bytes
         # Two counters, each changed by one thread only, so that no lock is needed.
         self._bytes_in = 0
@@ -265,40 +281,75 @@ class RecordStream:
             return
         if self._gap_dropped:
             self._add_gap()
-        self.seq = seq = self.seq + 1
-        # mypyc formats a number that is a whole f-string by a call, and one among others by itself.
+        self.seq += 1
+        seq = _number(self.seq)
+        place = _number(ordinal)
+        # By `str`, since an f-string of one number alone is formatted by a call.
         arrived = str(arrived_us)
         dispatched = arrived if dispatched_us == arrived_us else str(dispatched_us)
-        quote = proof_quote = '"'
+        ended = str(ended_us)
+        before_required, behind_required = _REQUIRED
         if required is None:
-            required, quote = "null", ""
+            before_required, behind_required = _REQUIRED_NULL
+            required = ""
+        before_proof_set, behind_proof_set = _PROOF_SET
         if proof_set is None:
-            proof_set, proof_quote = "null", ""
+            before_proof_set, behind_proof_set = _PROOF_SET_NULL
+            proof_set = ""
         course = _PLAIN_COURSE
         if outcome != _OK or wait_us or error_code or fallbacks:
             course = (
                 f'"wait_us":{wait_us},"fallbacks":"{fallbacks}","outcome":"{outcome}",'
-                f'"error_code":{error_code}'
+                f'"error_code":{error_code},'
             )
         gtids = _NO_GTIDS
         if own_gtids or observed or not own_known:
             known = "true" if own_known else "false"
-            gtids = f'"own_gtids":"{own_gtids}","own_known":{known},"observed":"{observed}"'
-        counted = "null"
-        if rows is not None:
-            counted = _NUMBERS[rows] if rows < _MANY else str(rows)
-        size = _NUMBERS[bytes] if bytes < _MANY else str(bytes)
+            gtids = (
+                f'"own_gtids":"{own_gtids}","own_known":{known},"observed":"{observed}","bytes":'
+            )
+        size = _number(bytes)
+        counted = "null" if rows is None else _number(rows)
         if snapshot_us:
             counted = f'{counted},"snapshot_us":{snapshot_us}'
-        line = (
-            f'{self._statement_head}{seq},"dropped":0,"ordinal":{ordinal},{session_fragment},'
-            f'{statement_fragment},"arrived_us":{arrived},"dispatched_us":{dispatched},'
-            f'"ended_us":{ended_us},"required":{quote}{required}{quote},{route_fragment},'
-            f'"proof_set":{proof_quote}{proof_set}{proof_quote},{course},{gtids},"bytes":{size},'
-            f'"rows":{counted}}}\n'
+        self._bytes_in += (
+            (_AROUND + len(self._statement_head) + len(seq) + len(place) + len(session_fragment))
+            + (len(statement_fragment) + len(arrived) + len(dispatched) + len(ended))
+            + (len(before_required) + len(required) + len(behind_required) + len(route_fragment))
+            + (len(before_proof_set) + len(proof_set) + len(behind_proof_set) + len(course))
+            + (len(gtids) + len(size) + len(counted))
         )
-        self._bytes_in += len(line)
-        self._lines.append(line)
+        self._records.append(
+            (
+                self._statement_head,
+                seq,
+                _ORDINAL,
+                place,
+                _SESSION,
+                session_fragment,
+                _STATEMENT,
+                statement_fragment,
+                _ARRIVED,
+                arrived,
+                _DISPATCHED,
+                dispatched,
+                _ENDED,
+                ended,
+                before_required,
+                required,
+                behind_required,
+                route_fragment,
+                before_proof_set,
+                proof_set,
+                behind_proof_set,
+                course,
+                gtids,
+                size,
+                _ROWS,
+                counted,
+                _END,
+            )
+        )
 
     def proof(
         self,
@@ -327,12 +378,15 @@ class RecordStream:
             f'"own_gtids":"","own_known":false,"observed":"","bytes":0,"rows":null{lag}}}\n'
         )
         self._bytes_in += len(line)
-        self._lines.append(line)
+        self._records.append((line,))
 
     def take(self, max_lines: int) -> str:
         """Remove and join the oldest lines, at most `max_lines`; "" when there is none."""
-        lines = self._lines
-        text = "".join([lines.popleft() for _ in range(min(max_lines, len(lines)))])
+        records = self._records
+        parts: list[str] = []
+        for _ in range(min(max_lines, len(records))):
+            parts += records.popleft()
+        text = "".join(parts)
         self._bytes_out += len(text)
         return text
 
@@ -360,7 +414,11 @@ class RecordStream:
         )
         self._gap_dropped = 0
         self._bytes_in += len(line)
-        self._lines.append(line)
+        self._records.append((line,))
+
+
+def _number(number: int) -> str:
+    return _NUMBERS[number] if number < _MANY else str(number)
 
 
 def _quoted(text: str) -> str:

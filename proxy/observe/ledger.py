@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from proxy.observe.metrics import took
+from protocol.gtid import EMPTY
 from proxy.wall_clock import utc_us
 from routing.consistency.decision import Level, Outcome, Proof, Scope
 from routing.record import (
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from protocol.constants import Command as Code
     from protocol.gtid import GtidSet
+    from proxy.observe.histogram import Histogram
     from proxy.observe.metrics import Metrics
     from proxy.server.identity import Identity
     from routing.consistency.decision import Reason
@@ -76,7 +77,7 @@ class _Course:
         proof: Proof | None,
         outcome: Outcome,
         level: Level | None,
-        count: list[int],
+        times: Histogram,
         fragment: str,
     ) -> None:
         self.server: Final = server
@@ -86,7 +87,7 @@ class _Course:
         self.proof: Final = proof
         self.outcome: Final = outcome
         self.level: Final = level
-        self.count: Final = count
+        self.times: Final = times
         self.fragment: Final = fragment
 
     def fits(self, command: Command, trail: Trail, server: Server | None, outcome: Outcome) -> bool:
@@ -274,27 +275,26 @@ class Account:
         course = self._read_course if command.is_read else self._other_course
         if course is None or not course.fits(command, trail, server, outcome):
             course = self._new_course(command, trail, server, outcome)
-        took(course.count, ended_us - command.arrived_us)
+        course.times.add(ended_us - command.arrived_us)
         if error and server is not None:
             self._metrics.error("server", error)
         records = self._records
         if records is None:
             return
-        ledger = self._ledger
-        state = self._state
         self._ordinal += 1
         decision = trail.decision
         required = trail.required
         proof_set = None if decision is None else decision.proof_set
-        own = trail.own
-        observed = trail.observed
+        own = "" if trail.own is EMPTY else trail.own.text
+        observed = "" if trail.observed is EMPTY else trail.observed.text
         # A doubt is told of once: with the statement that raised it, or the first behind it.
-        unnamed = state.own_scope.unnamed
-        doubted = state.unknown and unnamed != self._unnamed
+        scope = self._state.own_scope
+        unnamed = scope.unnamed
+        doubted = scope.unknown and unnamed != self._unnamed
         self._unnamed = unnamed
         records.statement(
             self._session(command.rules if command.adjusted else None),
-            ledger.statement(command, trail.may_write),
+            self._ledger.statement(command, trail.may_write),
             command.arrived_us,
             trail.dispatched_us,
             ended_us,
@@ -305,10 +305,10 @@ class Account:
             trail.fallbacks,
             outcome,
             error,
-            own.text if own else "",
+            own,
             # Under ALL_GTIDS a server does not tell which of them are the session's own.
-            not (doubted or (trail.may_write and bool(observed))),
-            observed.text if observed else "",
+            not (doubted or (trail.may_write and observed != "")),
+            observed,
             trail.received,
             rows,
             self._ordinal,

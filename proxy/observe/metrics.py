@@ -11,6 +11,7 @@ import os
 import resource
 import sys
 from collections.abc import Callable, Sequence
+from operator import add
 from pathlib import Path
 from typing import Final, Literal, TypedDict
 
@@ -21,6 +22,7 @@ from proxy.observe.families import (
     WAIT_BUCKETS_US,
     Definition,
 )
+from proxy.observe.histogram import Histogram
 from routing.sql.holds import PinReason
 
 Side = Literal["client", "server", "proxy"]
@@ -64,8 +66,6 @@ _MADE_BY_SNAPSHOT: Final = (
 )
 
 # Looked up once.
-_BOUNDS: Final = LATENCY_BUCKETS_US
-_WAIT_BOUNDS: Final = WAIT_BUCKETS_US
 _GTIDS_TRACKED: Final = families.GTIDS_TRACKED.name
 
 
@@ -93,11 +93,9 @@ class Metrics:
         """`tell` is called with each new `trouble`."""
         self.trouble = ""
         self._tell = tell
-        # One cell per label set: a count per bucket, the last one for what is above all bounds,
-        # and behind it the sum of the times.
-        self._statements: dict[tuple[str, str, str, str, str, str], list[int]] = {}
-        self._waits: dict[tuple[str, str], list[int]] = {}
-        self._transaction_lag: dict[tuple[str, str, str], list[int]] = {}
+        self._statements: dict[tuple[str, str, str, str, str, str], Histogram] = {}
+        self._waits: dict[tuple[str, str], Histogram] = {}
+        self._transaction_lag: dict[tuple[str, str, str], Histogram] = {}
         self._values: dict[str, dict[tuple[str, ...], float]] = {
             definition.name: {} if definition.labels else {(): 0}
             for definition in families.DEFINITIONS
@@ -106,25 +104,24 @@ class Metrics:
 
     def course(
         self, role: str, server: str, reason: str, proof: str, outcome: str, level: str
-    ) -> list[int]:
-        """Where statements are counted (`took`) that took the same course.
+    ) -> Histogram:
+        """Where statements are counted that took the same course, by how long they took, us.
 
         `role` and `server` are "" where no server answered, `level` for what is no read.
         """
         key = (role, server, reason, proof, outcome, level)
-        cell = self._statements.get(key)
-        if cell is None:
-            cell = self._statements[key] = [0] * (len(LATENCY_BUCKETS_US) + 2)
-        return cell
+        course = self._statements.get(key)
+        if course is None:
+            course = self._statements[key] = Histogram(LATENCY_BUCKETS_US)
+        return course
 
     def wait(self, server: str, result: WaitResult, wait_us: int) -> None:
         """Count one WAIT_FOR_EXECUTED_GTID_SET and the time to its answer."""
         key = (server, result)
-        cell = self._waits.get(key)
-        if cell is None:
-            cell = self._waits[key] = [0] * (len(WAIT_BUCKETS_US) + 2)
-        cell[_bucket(_WAIT_BOUNDS, wait_us)] += 1
-        cell[-1] += wait_us
+        waits = self._waits.get(key)
+        if waits is None:
+            waits = self._waits[key] = Histogram(WAIT_BUCKETS_US)
+        waits.add(wait_us)
 
     def fallback(self, server: str, reason: str) -> None:
         """Count a read that left `server` (a replica) since `reason`."""
@@ -409,13 +406,12 @@ class Metrics:
     def transaction_lag(self, server: str, source: str, part: Part, lag_us: int) -> None:
         """Count what a transaction took."""
         key = (server, source, part)
-        cell = self._transaction_lag.get(key)
-        if cell is None:
+        lags = self._transaction_lag.get(key)
+        if lags is None:
             if len(self._transaction_lag) >= MAX_LAG_SERIES:
                 key = (server, "other", part)
-            cell = self._transaction_lag.setdefault(key, [0] * (len(LAG_BUCKETS_US) + 2))
-        cell[_bucket(LAG_BUCKETS_US, lag_us)] += 1
-        cell[-1] += lag_us
+            lags = self._transaction_lag.setdefault(key, Histogram(LAG_BUCKETS_US))
+        lags.add(lag_us)
 
     def clock_offset(self, server: str, seconds: float | None) -> None:
         """Say what a server's clock is ahead of the primary's; None while that is unknown."""
@@ -477,24 +473,24 @@ class Metrics:
         }
         statements = list(self._statements.items())
         counts: dict[tuple[str, ...], float] = {}
-        for key, cell in statements:
-            counts[key[:-1]] = counts.get(key[:-1], 0) + sum(cell[:-1])
+        for key, course in statements:
+            counts[key[:-1]] = counts.get(key[:-1], 0) + sum(course.counts)
         values[families.STATEMENTS.name] = [(list(key), count) for key, count in counts.items()]
         usage = resource.getrusage(resource.RUSAGE_SELF)
         values[families.CPU.name] = [([], usage.ru_utime + usage.ru_stime)]
         values[families.MEMORY.name] = [([], _resident_bytes(usage.ru_maxrss))]
 
-        latency: dict[tuple[str, str], list[int]] = {}
-        reads: dict[tuple[str, str], list[int]] = {}
-        for (role, server, _, proof, _, level), cell in statements:
-            _add_cell(latency, (role, server), cell)
+        latency: list[tuple[tuple[str, ...], Histogram]] = []
+        reads: list[tuple[tuple[str, ...], Histogram]] = []
+        for (role, server, _, proof, _, level), course in statements:
+            latency.append(((role, server), course))
             if level:
-                _add_cell(reads, (level, proof), cell)
+                reads.append(((level, proof), course))
         return {
             "values": values,
             "histograms": {
-                families.LATENCY.name: _series(list(latency.items())),
-                families.READS.name: _series(list(reads.items())),
+                families.LATENCY.name: _series(latency),
+                families.READS.name: _series(reads),
                 families.WAITS.name: _series(list(self._waits.items())),
                 families.TRANSACTION_LAG.name: _series(list(self._transaction_lag.items())),
             },
@@ -514,36 +510,18 @@ class Metrics:
         series[key] = series.get(key, 0) + 1
 
 
-def took(course: list[int], latency_us: int) -> None:
-    """Count a statement of this `Metrics.course`."""
-    course[_bucket(_BOUNDS, latency_us)] += 1
-    course[-1] += latency_us
-
-
-def _bucket(bounds: tuple[int, ...], value: int) -> int:
-    """The index of the first bound that is not below the value."""
-    low, high = 0, len(bounds)
-    while low < high:
-        middle = (low + high) // 2
-        if bounds[middle] < value:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-def _add_cell(
-    totals: dict[tuple[str, str], list[int]], labels: tuple[str, str], cell: list[int]
-) -> None:
-    total = totals.setdefault(labels, [0] * len(cell))
-    for index, count in enumerate(cell):
-        total[index] += count
-
-
 def _series(
-    cells: Sequence[tuple[tuple[str, ...], list[int]]],
+    histograms: Sequence[tuple[tuple[str, ...], Histogram]],
 ) -> list[tuple[list[str], list[int], float]]:
-    return [(list(labels), cell[:-1], cell[-1] / 1e6) for labels, cell in cells]
+    """Labels, counts and seconds; histograms with the same labels are one."""
+    counts: dict[tuple[str, ...], list[int]] = {}
+    totals: dict[tuple[str, ...], int] = {}
+    for labels, histogram in histograms:
+        found = list(histogram.counts)
+        known = counts.get(labels)
+        counts[labels] = found if known is None else list(map(add, known, found))
+        totals[labels] = totals.get(labels, 0) + histogram.total
+    return [(list(labels), found, totals[labels] / 1e6) for labels, found in counts.items()]
 
 
 def _resident_bytes(peak_kib: int) -> int:

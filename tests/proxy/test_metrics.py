@@ -20,7 +20,7 @@ from proxy.observe.families import (
     SUPERVISOR_DEFINITIONS,
     WAIT_BUCKETS_US,
 )
-from proxy.observe.metrics import MAX_CAUSES, MAX_LAG_SERIES, Metrics, Snapshot, took
+from proxy.observe.metrics import MAX_CAUSES, MAX_LAG_SERIES, Metrics, Snapshot
 from proxy.observe.metrics_server import MetricsServer, WorkersCollector
 from routing.consistency.decision import Outcome, Proof, Reason, Role
 from routing.sql.holds import PinReason
@@ -72,7 +72,7 @@ def through_json(metrics: Metrics) -> Snapshot:
 def exercise(metrics: Metrics) -> None:
     """Touch every metric."""
     read = (Role.REPLICA, "db2:1", Reason.READ, Proof.KNOWN, Outcome.OK, "STRONG")
-    took(metrics.course(*read), 120)
+    metrics.course(*read).add(120)
     metrics.wait("db2:1", "reached", 900)
     metrics.fallback("db2:1", Reason.WAIT_TIMEOUT)
     metrics.confirmed("db2:1", "held")
@@ -184,9 +184,9 @@ def test_names_follow_the_conventions() -> None:
 def test_counts_reach_the_scrape(scraped: Scraped) -> None:
     metrics = Metrics()
     for _ in range(3):
-        took(metrics.course("replica", "db2:1", "read", "known", "ok", ""), 120)
-    took(metrics.course("replica", "db2:1", "read", "waited", "error", ""), 60_000_000)
-    took(metrics.course("primary", "db1:1", "write", "primary", "ok", ""), 50)
+        metrics.course("replica", "db2:1", "read", "known", "ok", "").add(120)
+    metrics.course("replica", "db2:1", "read", "waited", "error", "").add(60_000_000)
+    metrics.course("primary", "db1:1", "write", "primary", "ok", "").add(50)
     scraped.snapshots = {0: through_json(metrics)}
     samples = scraped.samples()
     total = "tidegate_statements_total"
@@ -237,7 +237,7 @@ def test_sources_are_bounded() -> None:
 @given(st.integers(0, 2 * LATENCY_BUCKETS_US[-1]), st.integers(0, 2 * WAIT_BUCKETS_US[-1]))
 def test_a_time_is_in_the_first_bucket_that_bounds_it(latency: int, wait: int) -> None:
     metrics = Metrics()
-    took(metrics.course("r", "s", "x", "y", "z", "STRONG"), latency)
+    metrics.course("r", "s", "x", "y", "z", "STRONG").add(latency)
     metrics.wait("s", "reached", wait)
     metrics.transaction_lag("s", "u", "end_to_end", wait)
     for series, bounds, time in zip(
@@ -325,7 +325,7 @@ def test_snapshots_while_counting() -> None:
     thread = threading.Thread(target=scrape)
     thread.start()
     for number in range(20_000):
-        took(metrics.course("replica", f"db{number % 5000}", "read", "known", "ok", ""), number)
+        metrics.course("replica", f"db{number % 5000}", "read", "known", "ok", "").add(number)
         metrics.fallback(f"db{number % 5000}", "x")
     done.set()
     thread.join()

@@ -314,6 +314,25 @@ def test_numbers_have_no_holes(steps: list[str]) -> None:
     assert sum(record["dropped"] for record in found) == stream.dropped
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"required": None, "proof_set": None, "rows": None},
+        {"wait_us": 0, "fallbacks": "", "own_gtids": "", "rows": 12_345, "bytes": 54_321},
+        {"dispatched_us": 1_700_000_000_000_001, "ordinal": 1_000_000, "snapshot_us": 17},
+    ],
+)
+def test_what_was_taken_makes_room_for_as_much(changes: dict[str, Any]) -> None:
+    stream = RecordStream("edge", 0, "ab", 0)
+    for _ in range(2000):
+        add(stream, **changes)
+        assert len(records(stream)) == 1
+    add(stream)
+    add(stream)
+    assert stream.dropped == 1
+
+
 def test_take_is_in_order_and_bounded() -> None:
     stream = RecordStream("edge", 0, "ab", NO_BOUND)
     for _ in range(5):
