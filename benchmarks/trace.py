@@ -33,12 +33,12 @@ class Trace:
 
     Attributes:
         calls: of functions, by file and name.
-        changes: calls of a function in another file than the caller's.
+        entries: calls of a function in another file than the caller's, by file.
     """
 
     def __init__(self) -> None:
         self.calls: Counter[tuple[str, str]] = Counter()
-        self.changes = 0
+        self.entries: Counter[str] = Counter()
         self._files: list[str] = []  # of the frames from the entry on
 
     @property
@@ -68,13 +68,17 @@ class Trace:
             return
         if not files and (file not in _ENTRY or frame.f_code.co_name != "data_received"):
             return
-        if files and files[-1] != file:
-            self.changes += 1
+        if not files or files[-1] != file:
+            self.entries[file] += 1
         files.append(file)
         self.calls[file, frame.f_code.co_name] += 1
 
     def __str__(self) -> str:
-        return f"{self.calls.total()} calls, {len(self.files)} files, {self.changes} file changes"
+        again = sorted(file for file, count in self.entries.items() if count > 1)
+        return (
+            f"{self.calls.total()} calls, {len(self.files)} files, entered {self.entries.total()}"
+            f" times; more than once: {', '.join(again) or 'none'}"
+        )
 
 
 async def _traced(client: "Client", sql: str) -> Trace:

@@ -20,12 +20,13 @@ from protocol.errors import MalformedGtidSetError
 from protocol.gtid_intervals import END_OF_NUMBERS, FIRST_NUMBER, Boundaries, normalise
 
 UUID_LENGTH: Final = 36
+LONGEST_GTID: Final = UUID_LENGTH + 1 + 18
+"""Of one without a tag; its number has one digit less than the last one there may be."""
 
 _NUMBERS: Final = b"0123456789:-"
 _WHITE_SPACE: Final = " \t\n\v\f\r"
 _DIGITS_OF_LAST_NUMBER: Final = 19
 _MOST_UUIDS: Final = 1024
-_LONGEST_GTID: Final = UUID_LENGTH + 1 + 18  # one digit less than the last number has
 _COLON: Final = 0x3A
 _ZERO: Final = 0x30
 _SHOWN: Final = 60  # characters of a bad text that an error's sentence repeats
@@ -70,7 +71,7 @@ def one_gtid(data: bytes) -> tuple[str, int]:
     That is what a server tells of most writes.
     """
     size = len(data)
-    if size <= UUID_LENGTH + 1 or size > _LONGEST_GTID or data[UUID_LENGTH] != _COLON:
+    if size <= UUID_LENGTH + 1 or size > LONGEST_GTID or data[UUID_LENGTH] != _COLON:
         return "", 0
     number = 0
     for place in range(UUID_LENGTH + 1, size):

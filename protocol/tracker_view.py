@@ -14,6 +14,12 @@ from protocol.response_stream import ResponseStream
 from protocol.session_track import retain
 from protocol.wire import lenenc_bytes
 
+_GTIDS: Final = int(SessionTrackType.SESSION_TRACK_GTIDS)
+_LONGER: Final = 0xFB  # a length-encoded integer that begins below this is that one byte
+_LENGTHS: Final = [bytes((length, 0, 0)) for length in range(256)]
+_UNCHANGED: Final = [bytes((high & ~(SESSION_STATE_CHANGED >> 8),)) for high in range(256)]
+"""A payload's length, below 256, and the higher byte of a status behind which no tracker stands."""
+
 ALL_TRACKERS: Final = frozenset([int(kind) for kind in SessionTrackType])
 """Of a client that is to see whatever the server tells it."""
 
@@ -43,6 +49,7 @@ class TrackerView:
         self.trackers = trackers
         names = frozenset([name.strip().encode() for name in variables.split(",")])
         self._variables = None if b"*" in names else names
+        self._shows_gtids = _GTIDS in trackers
 
     def seen(self, stream: ResponseStream) -> bytes:
         """What the client is to get of what the stream's last `feed` walked.
@@ -68,6 +75,25 @@ class TrackerView:
             position = end
         out.append(chunk[position : stream.chunk_end])
         return b"".join(out)
+
+    def seen_of_write(self, stream: ResponseStream) -> bytes:
+        """As `seen`, of an OK packet that tells of GTIDs alone (`protocol.whole_answer`)."""
+        chunk, begin = stream.chunk, stream.chunk_start
+        affected, last_id = chunk[begin + 5], chunk[begin + 6]
+        if self._shows_gtids or affected >= _LONGER or last_id >= _LONGER:
+            return self.seen(stream)
+        place = begin + 7  # of the status; warnings and a text follow, then the one block
+        end = stream.chunk_end - 1 - len(stream.session_states[0])
+        if end == place + 5:
+            end = place + 4  # without the length of a text that is empty
+        length = end - begin - 4
+        if length > 255:
+            return self.seen(stream)
+        # An OK packet that is rewritten is cut off behind its text.
+        status = _UNCHANGED[chunk[place + 1]]
+        return b"".join(
+            (_LENGTHS[length], chunk[begin + 3 : place + 1], status, chunk[place + 2 : end])
+        )
 
     def _rewritten(self, payload: bytes) -> bytes:
         """The OK packet as the client is to see it (fact 1.1)."""

@@ -15,7 +15,9 @@ A stream into which an answer was taken tells of it what it would tell if it had
 (tests/protocol/test_whole_answer.py holds the two against each other).
 """
 
-from typing import Final
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
 
 from protocol.constants import (
     CURSOR_EXISTS,
@@ -24,7 +26,11 @@ from protocol.constants import (
     OUT_PARAMETERS,
     SESSION_STATE_CHANGED,
 )
-from protocol.response_stream import ResponseStream
+
+if TYPE_CHECKING:
+    from mypy_extensions import i64  # an int in Python; compiled, a number without a box
+
+    from protocol.response_stream import ResponseStream
 
 _UNUSUAL: Final = MORE_RESULTS | CURSOR_EXISTS | OUT_PARAMETERS
 _LONGER: Final = 0xFB  # a length-encoded integer that begins below this is that one byte
@@ -33,7 +39,7 @@ _EOF_FRAME: Final = 9  # bytes of an EOF packet, with its header
 _OK_FRAME: Final = 11  # of an OK packet that tells of nothing
 
 
-def take(stream: ResponseStream, data: bytes, position: int, keep_row: bool) -> int:
+def take(stream: ResponseStream, data: bytes, position: i64, keep_row: bool) -> i64:
     """Take a response to COM_QUERY or COM_STMT_EXECUTE (shape RESULTS).
 
     Args:
@@ -52,11 +58,11 @@ def take(stream: ResponseStream, data: bytes, position: int, keep_row: bool) -> 
     return _take_rows(stream, data, position, keep_row)
 
 
-def _take_rows(stream: ResponseStream, data: bytes, position: int, keep_row: bool) -> int:
+def _take_rows(stream: ResponseStream, data: bytes, position: i64, keep_row: bool) -> i64:
     """Column count, definitions, an EOF if one is due, rows, and the OK or EOF behind them."""
-    size = len(data)
+    size: i64 = len(data)
     deprecates_eof = stream.deprecates_eof
-    columns = data[position + 4]
+    columns: i64 = data[position + 4]
     if data[position] != 1 or data[position + 1] or data[position + 2] or columns >= _LONGER:
         return 0
     if stream.optional_metadata or data[size - (7 if deprecates_eof else 5)] != 0xFE:
@@ -65,21 +71,21 @@ def _take_rows(stream: ResponseStream, data: bytes, position: int, keep_row: boo
     while columns:
         if size - at < _EOF_FRAME:
             return 0
-        length = data[at] | data[at + 1] << 8 | data[at + 2] << 16
+        length = _length(data, at)
         if length == 0 or length == MAX_PACKET_PAYLOAD or data[at + 4] >= 0xFE:
             return 0
         at += 4 + length
         columns -= 1
     if not deprecates_eof:
-        if not _is_eof(data, at) or (data[at + 7] | data[at + 8] << 8) & _UNUSUAL:
+        if not _is_eof(data, at) or _u16(data, at + 7) & _UNUSUAL:
             return 0
         at += _EOF_FRAME
-    rows = 0
+    rows: i64 = 0
     first = at
     while True:
         if size - at < _EOF_FRAME:
             return 0
-        length = data[at] | data[at + 1] << 8 | data[at + 2] << 16
+        length = _length(data, at)
         if data[at + 4] >= 0xFE:
             break
         if length == 0 or length == MAX_PACKET_PAYLOAD:
@@ -91,14 +97,14 @@ def _take_rows(stream: ResponseStream, data: bytes, position: int, keep_row: boo
         end = at + _OK_FRAME
         if end > size or length != 7 or data[at + 4] != 0xFE or data[at + 5] or data[at + 6]:
             return 0
-        status = data[at + 7] | data[at + 8] << 8
-        warnings = data[at + 9] | data[at + 10] << 8
+        status = _u16(data, at + 7)
+        warnings = _u16(data, at + 9)
     else:
         end = at + _EOF_FRAME
         if not _is_eof(data, at):
             return 0
-        warnings = data[at + 5] | data[at + 6] << 8
-        status = data[at + 7] | data[at + 8] << 8
+        warnings = _u16(data, at + 5)
+        status = _u16(data, at + 7)
     if status & _UNUSUAL:
         return 0
     _took(stream, data, position, end, status, warnings)
@@ -106,12 +112,25 @@ def _take_rows(stream: ResponseStream, data: bytes, position: int, keep_row: boo
     stream.sequence_id = data[at + 3]
     stream.rows = rows
     if keep_row and rows:
-        length = data[first] | data[first + 1] << 8 | data[first + 2] << 16
-        stream.row = data[first + 4 : first + 4 + length]
+        stream.row = data[first + 4 : first + 4 + _length(data, first)]
     return end
 
 
-def _is_eof(data: bytes, at: int) -> bool:
+def _length(data: bytes, at: i64) -> i64:
+    """Of the payload behind the frame header that begins there."""
+    low: i64 = data[at]
+    middle: i64 = data[at + 1]
+    high: i64 = data[at + 2]
+    return low | middle << 8 | high << 16
+
+
+def _u16(data: bytes, at: i64) -> i64:
+    low: i64 = data[at]
+    high: i64 = data[at + 1]
+    return low | high << 8
+
+
+def _is_eof(data: bytes, at: i64) -> bool:
     """Whether an EOF packet begins there, and is whole."""
     return (
         len(data) - at >= _EOF_FRAME
@@ -122,16 +141,16 @@ def _is_eof(data: bytes, at: int) -> bool:
     )
 
 
-def _take_ok(stream: ResponseStream, data: bytes, position: int) -> int:
+def _take_ok(stream: ResponseStream, data: bytes, position: i64) -> i64:
     """One OK packet, which tells of one GTID tracker, or of no row and no tracker."""
-    length = data[position] | data[position + 1] << 8 | data[position + 2] << 16
+    length = _length(data, position)
     end = position + 4 + length
     if length == MAX_PACKET_PAYLOAD or end > len(data):
         return 0
     place = _behind_integer(data, _behind_integer(data, position + 5))  # rows, insert id
     if place == 0 or place + 4 > end:
         return 0
-    status = data[place] | data[place + 1] << 8
+    status = _u16(data, place)
     if status & _UNUSUAL:
         return 0
     at = place + 4
@@ -144,18 +163,18 @@ def _take_ok(stream: ResponseStream, data: bytes, position: int) -> int:
             return 0
         if data[at + 1] != _GTIDS or at + 3 + data[at + 2] != end:
             return 0
-        _took(stream, data, position, end, status, data[place + 2] | data[place + 3] << 8)
+        _took(stream, data, position, end, status, _u16(data, place + 2))
         stream.session_states = [data[at + 1 : end]]
         stream.told = [(position, end)]
     else:
         if data[position + 5]:
             return 0  # rows, and no GTID
-        _took(stream, data, position, end, status, data[place + 2] | data[place + 3] << 8)
+        _took(stream, data, position, end, status, _u16(data, place + 2))
     stream.sequence_id = data[position + 3]
     return end
 
 
-def _behind_integer(data: bytes, at: int) -> int:
+def _behind_integer(data: bytes, at: i64) -> i64:
     """Where a length-encoded integer ends; 0 if there is none."""
     if at == 0 or at >= len(data):
         return 0
@@ -170,7 +189,7 @@ def _behind_integer(data: bytes, at: int) -> int:
 
 
 def _took(
-    stream: ResponseStream, data: bytes, position: int, end: int, status: int, warnings: int
+    stream: ResponseStream, data: bytes, position: i64, end: i64, status: i64, warnings: i64
 ) -> None:
     """Let the stream tell of a response that has ended, as far as most are alike."""
     stream.done = True

@@ -3,9 +3,10 @@
 import time
 from typing import Final
 
-_TIME_NS: Final = time.time_ns  # looked up once
+utc_ns: Final = time.time_ns
+"""Nanoseconds since the epoch, UTC."""
 
 
 def utc_us() -> int:
     """Microseconds since the epoch, UTC."""
-    return _TIME_NS() // 1000
+    return utc_ns() // 1000

@@ -110,8 +110,7 @@ class Aftermath:
             self._now(),
             of_primary and self._settings.untracked,
         )
-        if tracked:
-            metrics.gtids_tracked(tracked)
+        metrics.tracked += tracked
         for _ in range(unread):
             metrics.unknown_gtid_encoding()
         stream.session_states.clear()
@@ -201,6 +200,7 @@ class Aftermath:
         ended_well = stream.error is None
         trail.error = 0 if stream.error is None else _code(stream.error)
         trail.rows = stream.rows
+        trail.warnings = stream.warnings
         trail.unnamed = stream.unnamed
         if of_primary:
             logged = state.logs
@@ -340,7 +340,7 @@ class Aftermath:
         ):
             state.last = connection.server
             if connection is not self._servers.primary:
-                previous.ended(command, stream)
+                previous.command, previous.trail = command, trail
 
     def _did_nothing(self, command: Command, trail: Trail) -> bool:
         """Whether the primary's error says that the statement has changed nothing."""

@@ -69,6 +69,14 @@ class Commands(Protocol):
         """The client is gone."""
 
 
+class FastPath:
+    """Who is offered each whole command before it is served."""
+
+    def serve(self, packet: bytes) -> bool:
+        """Serve it, header and payload; False, and nothing was done, if the session has to."""
+        raise NotImplementedError
+
+
 class ClientConnection:
     """An `asyncio.Protocol` for the command phase.
 
@@ -77,6 +85,7 @@ class ClientConnection:
         numbers: what numbers the packets of answers, where servers may not do so.
         compressed: the transport compresses.
         closed: nothing more can be sent.
+        fast: is offered commands first; None if nobody is.
     """
 
     def __init__(self, capabilities: Capability, max_allowed_packet: int) -> None:
@@ -84,6 +93,7 @@ class ClientConnection:
         self.numbers: FrameNumbers | None = None
         self.compressed = False
         self.closed = False
+        self.fast: FastPath | None = None
         self._own_limit = self._max_allowed_packet = max_allowed_packet
         self._most_at_once = min(STREAM_ABOVE, max_allowed_packet)
         self._transport: asyncio.Transport | None = None
@@ -107,7 +117,7 @@ class ClientConnection:
 
     def detach(self) -> None:
         """The session has ended."""
-        self._session = None
+        self._session = self.fast = None
 
     def server_allows(self, max_allowed_packet: int) -> None:
         """Refuse what the primary would, which hangs up while the rest is still being sent."""
@@ -125,6 +135,11 @@ class ClientConnection:
             if self.numbers is not None and self._busy:
                 data = self.numbers.renumber(data)
             self._transport.write(data)
+
+    def answer(self, data: bytes) -> None:
+        """Send the whole answer to the command, and take the next one."""
+        self.write(data)
+        self.ready()
 
     def send_error(self, error: ErrPacket, sequence_id: int = 1) -> None:
         """Answer the command with an ERR packet."""
@@ -212,8 +227,12 @@ class ClientConnection:
             if size > 4:
                 length = data[0] | data[1] << 8 | data[2] << 16
                 if length + 4 == size and length <= self._most_at_once and data[3] == 0:
-                    self._begin_command()
-                    session.serve(data)
+                    if self.numbers is None and not self.compressed:
+                        self._busy = True
+                    else:
+                        self._begin_command()
+                    if self.fast is None or not self.fast.serve(data):
+                        session.serve(data)
                     return
         self._buffer += data
         self._pump()
@@ -239,7 +258,7 @@ class ClientConnection:
         if self._linger is not None:
             self._linger.cancel()
         session = self._session
-        self._session = None
+        self._session = self.fast = None
         if session is not None:
             session.client_lost()
 
@@ -308,7 +327,8 @@ class ClientConnection:
             self._begin_command()
             packet = bytes(buffer[: length + 4])
             del buffer[: length + 4]
-            session.serve(packet)
+            if self.fast is None or not self.fast.serve(packet):
+                session.serve(packet)
         else:
             self._streaming = True
             self._begin_command()

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from proxy.client.turn import Turn
     from proxy.client.untold import Untold
     from proxy.client.views import Views
-    from proxy.server.connection import ServerConnection
+    from proxy.server.connection import ServerConnection, Taker
     from proxy.shared import Shared
     from routing.request.read import Read
     from routing.request.step import Step
@@ -64,6 +64,7 @@ class Dispatch:
         borrowing: Borrowing | None,
         long: LongCommand,
         own_answers: OwnAnswers,
+        taker: Taker,
         query_attributes: bool,
         silent: Callable[[ServerConnection], None],
     ) -> None:
@@ -85,6 +86,7 @@ class Dispatch:
             borrowing: it borrows its connections; None if they are its own.
             long: the command that comes in parts.
             own_answers: what a command is told that may not go.
+            taker: takes the answers to a plain session's reads.
             query_attributes: its client's statements begin with attributes.
             silent: is called when a replica does not answer in time.
         """
@@ -106,6 +108,7 @@ class Dispatch:
         self._borrowing = borrowing
         self._long = long
         self._own_answers = own_answers
+        self._taker = taker
         self._query_attributes = query_attributes
         self._silent: Callable[[ServerConnection], None] | None = silent
 
@@ -273,6 +276,8 @@ class Dispatch:
             limit = read.budget + self._connect_timeout
             self._pending.limit(limit, lambda: self._is_silent(replica))
         replica.write(data + self.own_packet(replica))
+        if self._state.plain:
+            replica.give_to(self._taker)
 
     def _is_silent(self, replica: ServerConnection) -> None:
         if self._silent is not None:

@@ -19,9 +19,9 @@ from proxy.client.preparation import PING, statement_packet
 from proxy.server.connection import IMITATE
 
 if TYPE_CHECKING:
-    from protocol.response_stream import ResponseStream
     from proxy.server.connection import ServerConnection
     from routing.request.command import Command
+    from routing.request.trail import Trail
 
 _MOST_ROWS: Final = 100_000
 """More rows are not made up: the statement itself is run again."""
@@ -35,19 +35,14 @@ class Previous:
     Attributes:
         zeroed: a command behind it has set ROW_COUNT() to 0, and was answered by the proxy, or by
             another server than the statement.
+        command: it; None if there was none on a replica yet.
+        trail: what became of it.
     """
 
     def __init__(self) -> None:
         self.zeroed = False
-        self._command: Command | None = None
-        self._rows = 0
-        self._quiet = False  # no error, and no warning
-
-    def ended(self, command: Command, stream: ResponseStream) -> None:
-        """A read ended on a replica."""
-        self._command = command
-        self._rows = stream.rows
-        self._quiet = stream.error is None and not stream.warnings
+        self.command: Command | None = None
+        self.trail: Trail | None = None
 
     def zero_on(self, connection: ServerConnection) -> bytes:
         """What sets ROW_COUNT() to 0 there, if a command has; registers the answer."""
@@ -60,8 +55,10 @@ class Previous:
     @property
     def is_plain(self) -> bool:
         """Whether a query of as many rows leaves the same behind."""
-        command = self._command
-        if command is None or not self._quiet or self._rows > _MOST_ROWS:
+        command, trail = self.command, self.trail
+        if command is None or trail is None or trail.rows > _MOST_ROWS:
+            return False
+        if trail.error or trail.warnings:
             return False
         text = command.text.upper()
         counted = b"SQL_CALC_FOUND_ROWS" in text or b"LIMIT" in text
@@ -69,12 +66,12 @@ class Previous:
 
     def imitated_on(self, primary: ServerConnection) -> bytes:
         """What to send to the primary first; registers the answer."""
-        command = self._command
-        if command is None:
+        command, trail = self.command, self.trail
+        if command is None or trail is None:
             return b""
         if self.is_plain:
             primary.expect(IMITATE)
-            return statement_packet(primary, rows(self._rows))
+            return statement_packet(primary, rows(trail.rows))
         if command.prepared is not None or not command.packet:
             return b""
         primary.expect(IMITATE)

@@ -295,6 +295,7 @@ class Servers:
         except ServerRefusedError as error:
             shared.pool.lending.refused(login.username, error.error.code)
             self._state.avoided |= {server}
+            self._state.plain = False
             shared.metrics.server_connect_failed(server.name, "refused")
             _log.warning("replica %s refused user %r: %s", server.name, login.username, error)
             return Reason.REPLICA_REFUSED

@@ -17,6 +17,9 @@ the command changed, before the client is told of its end.
 
 The parts are given what they need; none of them has the session. What they share of the command
 that is being served is its `Turn`.
+
+Most statements do not come here at all: `proxy.client.fast_path` sends what is plain, and takes its
+answer, as long as the session is (`Session.plain`). Whatever comes here may change that.
 """
 
 from __future__ import annotations
@@ -63,6 +66,8 @@ from proxy.client.commands.order import (
 )
 from proxy.client.commands.query import kill as kill_command
 from proxy.client.dispatch import Dispatch
+from proxy.client.fast_path.answer import FastAnswers
+from proxy.client.fast_path.request import FastRequests
 from proxy.client.long_command import LongCommand
 from proxy.client.own_answers import OwnAnswers
 from proxy.client.own_statements import OwnStatements, WrongOwnError
@@ -185,10 +190,18 @@ class ClientSession:
         self._own_answers = OwnAnswers(
             turn, read, client, servers, state, self._account, shared.metrics
         )
+        taker = FastAnswers(
+            *(shared, turn, read, state, servers, self._previous, self._account, client)
+        )
+        if self._borrowing is None:
+            client.fast = FastRequests(
+                *(shared, turn, read.standing, state, servers, self._settings, self._views),
+                *(self._untold, taker, attributes),
+            )
         self._dispatch = Dispatch(
             *(shared, turn, read, pending, state, servers, self._prepared, self._previous),
             *(self._settings, self._views, self._untold, self._splits, self._borrowing),
-            *(self._long, self._own_answers, attributes, self._silent),
+            *(self._long, self._own_answers, taker, attributes, self._silent),
         )
         self._task: asyncio.Task[None] | None = None  # what the client has to wait for
         self._closed = False
@@ -424,6 +437,8 @@ class ClientSession:
         self._take(understood(self._desk, packet))
 
     def _take(self, asked: Command | Order) -> None:
+        state = self._state
+        state.plain = state.plain and isinstance(asked, Command) and asked.is_plain
         if isinstance(asked, Command):
             self._turn.begin(asked)
             self._route()
@@ -714,6 +729,7 @@ class ClientSession:
 
     def answer(self, connection: ServerConnection, data: bytes, received: int) -> None:
         """Pass on bytes of the answer; what a replica says too late goes nowhere."""
+        self._state.plain = False  # else it would have been taken
         servers = self._servers
         if connection is not servers.active:
             connection.drained += received

@@ -47,7 +47,12 @@ _WITHOUT_TRACKERS: Final = (Touch.DATA, Touch.LOCKING_READ)
 
 
 class Untold:
-    """That of one session."""
+    """That of one session.
+
+    Attributes:
+        pinged: a COM_PING went out with the command.
+        counts: ROW_COUNT() tells of a COM_PING.
+    """
 
     def __init__(
         self,
@@ -63,13 +68,13 @@ class Untold:
         self._settings = settings
         self._aftermath = aftermath
         self._metrics = metrics
-        self._along = False  # a COM_PING went out with the command
-        self._counts = False  # ROW_COUNT() tells of a COM_PING
+        self.pinged = False
+        self.counts = False
 
     def before(self, primary: ServerConnection, command: Command) -> bytes:
         """What goes in front of a command: for what its OK would hide, or what it asks for."""
         statement = command.statement
-        counts, self._counts = self._counts, False
+        counts, self.counts = self.counts, False
         if statement is not None:
             if statement.asks_previous:
                 if not counts:
@@ -89,13 +94,13 @@ class Untold:
 
         The connection is a silent one.
         """
-        self._along = (
+        self.pinged = (
             command.is_read
             and command.prepared is None
             and not self._servers.status & _IN_TRANSACTION
             and _may_have_run_programs(command, trail)
         )
-        return self._ask(primary) if self._along else b""
+        return self._ask(primary) if self.pinged else b""
 
     def behind(
         self, connection: ServerConnection, command: Command, trail: Trail, *, going: bool
@@ -107,7 +112,7 @@ class Untold:
         """
         if connection is not self._servers.primary:
             return False
-        if self._along:
+        if self.pinged:
             return True
         stream = connection.stream
         if stream.error is not None:
@@ -144,7 +149,7 @@ class Untold:
             MalformedPacketError: its trackers contradict themselves.
         """
         state, stream = self._state, connection.stream
-        self._counts = behind
+        self.counts = behind
         if stream.error is not None:
             self._doubt(connection, command, trail)
             return

@@ -63,6 +63,8 @@ class Account:
         asked_in: the `Catalogues.era` in which it was asked.
         retry_at: when it may be asked again, monotonic s.
         names_only: its definitions are too long to be sent.
+        plain_in: the `Catalogues.era` in which each statement is known to be what it looks like,
+            whatever views it names.
     """
 
     def __init__(self) -> None:
@@ -74,6 +76,7 @@ class Account:
         self.asked_in: object | None = None
         self.retry_at = 0.0
         self.names_only = False
+        self.plain_in: object | None = None
 
     @property
     def asking(self) -> bool:
@@ -92,6 +95,12 @@ class Account:
         self.digest = reading.digest
         self.era = reading.era
         self.aged = False
+        self.plain_in = None if catalogue.names else reading.era
+
+    def grew_old(self) -> None:
+        """The primary is to be asked again; what it said counts for a while."""
+        self.aged = True
+        self.plain_in = None
 
 
 class Reading:
@@ -228,7 +237,7 @@ class Catalogues:
 
         def renew() -> None:
             if account.era is era and account.catalogue is catalogue:
-                account.aged = True
+                account.grew_old()
                 self._call_later(age, end)
 
         self._call_later(age, renew)
@@ -266,7 +275,7 @@ class Views:
         """The statement as the views make it that it names."""
         state = self._state
         same = (state.role or "") == self._role and state.user == self._user
-        account = self._account if same else self._present()
+        account = self._account if same else self.present()
         if account.era is self._catalogues.era and not account.aged:
             catalogue = account.catalogue
             names = catalogue.names
@@ -275,8 +284,8 @@ class Views:
             return through(statement, catalogue.touched(statement))
         return self._unsettled(account, statement)
 
-    def _present(self) -> Account:
-        """That of the user and role of now."""
+    def present(self) -> Account:
+        """The account of the user and role of now."""
         state = self._state
         role = state.role or ""
         if role != self._role or state.user != self._user:
@@ -302,7 +311,7 @@ class Views:
         statement = command.statement
         if statement is None or not statement.identifiers:
             return b""  # some of these keep FOUND_ROWS() as it was
-        account = self._present()
+        account = self.present()
         if self._catalogues.off or (account.era is self._catalogues.era and not account.aged):
             return b""
         if command.shape != RESULTS or traits.may_ask_previous(command):
@@ -343,7 +352,7 @@ class Views:
     @property
     def text(self) -> str:
         """What is known, for people."""
-        account = self._present()
+        account = self.present()
         if self._catalogues.off:
             return "not looked at"
         if account.era is self._catalogues.era:

@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from protocol.gtid import EMPTY
-from proxy.wall_clock import utc_us
+from proxy.wall_clock import utc_ns
 from routing.consistency.decision import Level, Outcome, Proof, Scope
 from routing.record import (
     NO_SERVER,
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+_KNOWN: Final = Proof.KNOWN  # looked up once
 _FRAGMENTS: Final = 4096
 """Rendered statement parts that are kept; digests are as many as an application has statements."""
 
@@ -245,7 +246,8 @@ class Account:
         self._state = state
         self._ordinal = 0
         self._unnamed = 0  # `ScopeState.unnamed` at the last record
-        self._read_course: _Course | None = None  # of the last read
+        self._known_course: _Course | None = None  # of the last read whose proof was known,
+        self._read_course: _Course | None = None  # of the last other read,
         self._other_course: _Course | None = None  # and of the last command that was none
         self._fragment = ""
         self._user = ""  # that the fragment was made for, as schema and rules
@@ -271,8 +273,10 @@ class Account:
             error: the error code, or 0.
             rows: of the answer, if they were counted.
         """
-        ended_us = utc_us()
-        course = self._read_course if command.is_read else self._other_course
+        ended_us = utc_ns() // 1000
+        course = self._other_course
+        if command.is_read:
+            course = self._known_course if trail.proof is _KNOWN else self._read_course
         if course is None or not course.fits(command, trail, server, outcome):
             course = self._new_course(command, trail, server, outcome)
         course.times.add(ended_us - command.arrived_us)
@@ -345,10 +349,12 @@ class Account:
             ),
             route_fragment(answered, reason, proof),
         )
-        if command.is_read:
-            self._read_course = course
-        else:
+        if not command.is_read:
             self._other_course = course
+        elif trail.proof is _KNOWN:
+            self._known_course = course
+        else:
+            self._read_course = course
         return course
 
     def _session(self, rules: Rules | None) -> str:

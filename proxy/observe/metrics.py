@@ -61,12 +61,10 @@ _MADE_BY_SNAPSHOT: Final = (
     families.READS,
     families.WAITS,
     families.TRANSACTION_LAG,
+    families.GTIDS_TRACKED,
     families.CPU,
     families.MEMORY,
 )
-
-# Looked up once.
-_GTIDS_TRACKED: Final = families.GTIDS_TRACKED.name
 
 
 class Snapshot(TypedDict):
@@ -87,11 +85,13 @@ class Metrics:
 
     Attributes:
         trouble: why clients' writes cannot be served now; empty if they can, as far as is known.
+        tracked: GTIDs that servers reported for clients' own writes.
     """
 
     def __init__(self, tell: Callable[[str], None] | None = None) -> None:
         """`tell` is called with each new `trouble`."""
         self.trouble = ""
+        self.tracked = 0
         self._tell = tell
         self._statements: dict[tuple[str, str, str, str, str, str], Histogram] = {}
         self._waits: dict[tuple[str, str], Histogram] = {}
@@ -223,10 +223,6 @@ class Metrics:
     def kill_unanswered(self) -> None:
         """Count a KILL whose target another worker may have, who does not say so."""
         self._add(families.KILLS_UNANSWERED, ())
-
-    def gtids_tracked(self, count: int) -> None:
-        """Count GTIDs that a server reported for a client's own write."""
-        self._values[_GTIDS_TRACKED][()] += count
 
     def required_unknown(self, cause: str) -> None:
         """Count a session whose required set became unknown."""
@@ -477,6 +473,7 @@ class Metrics:
             counts[key[:-1]] = counts.get(key[:-1], 0) + sum(course.counts)
         values[families.STATEMENTS.name] = [(list(key), count) for key, count in counts.items()]
         usage = resource.getrusage(resource.RUSAGE_SELF)
+        values[families.GTIDS_TRACKED.name] = [([], self.tracked)]
         values[families.CPU.name] = [([], usage.ru_utime + usage.ru_stime)]
         values[families.MEMORY.name] = [([], _resident_bytes(usage.ru_maxrss))]
 

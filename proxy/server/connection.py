@@ -9,7 +9,8 @@ an `Exchange` in a queue, and `data_received` gives every response to the exchan
 answer that the client is to get goes to the owner chunk by chunk as it comes, the others are
 reported when they are complete.
 
-This is the fast path: no task, no future, no exception in the ordinary case.
+This is the fast path: no task, no future, no exception in the ordinary case. Where even less is to
+be done, a `Taker` is given the whole answer at once, if that is an ordinary one.
 """
 
 from __future__ import annotations
@@ -146,6 +147,26 @@ class Owner(Protocol):
         """Take note that it can be written to again."""
 
 
+class Taker:
+    """Who can take the whole answer to a FORWARD in one step, in the owner's place."""
+
+    def answered(self, connection: ServerConnection, data: bytes) -> bool:
+        """Take an answer that has come whole, and that `protocol.whole_answer` knows.
+
+        Args:
+            connection: awaits nothing more; its stream tells of the answer.
+            data: as the server sent it.
+
+        Returns:
+            False, and nothing was done, if the owner has to take it.
+        """
+        raise NotImplementedError
+
+    def declined(self, connection: ServerConnection) -> None:
+        """Take note that the owner will be given the answer, or hear that there is none."""
+        raise NotImplementedError
+
+
 class ServerConnection:
     """A connection that was logged in (`proxy.server.login`).
 
@@ -200,6 +221,7 @@ class ServerConnection:
         self._transport: asyncio.Transport | None = None
         self._current: Exchange | None = None
         self._begun = False  # the stream reads its answer
+        self._taker: Taker | None = None  # of the client's answer that is awaited
         self._queue: deque[Exchange] = deque()
         self._preface: tuple[bytes, ...] = ()  # goes in front of whatever is sent first
         self._preface_answer = PREPARE
@@ -219,6 +241,11 @@ class ServerConnection:
     def busy(self) -> bool:
         """Whether an answer is awaited."""
         return self._current is not None
+
+    @property
+    def is_free(self) -> bool:
+        """Whether it awaits no answer, and nothing has to go in front of what is sent now."""
+        return self._current is None and not self._preface and not self.lost
 
     @property
     def is_late(self) -> bool:
@@ -274,6 +301,18 @@ class ServerConnection:
             self._begun = False
         else:
             self._queue.append(exchange)
+
+    def ask(self, taker: Taker, command: bytes) -> None:
+        """Send a command of the client's, of shape RESULTS; the connection `is_free`."""
+        self._current = FORWARD[RESULTS]
+        self._begun = False
+        self._taker = taker
+        if self._transport is not None:
+            self._transport.write(command)
+
+    def give_to(self, taker: Taker) -> None:
+        """Let the answer to the client's command be taken; the command was registered."""
+        self._taker = taker
 
     def write(self, data: bytes) -> None:
         """Send bytes of registered commands."""
@@ -360,7 +399,7 @@ class ServerConnection:
 
     def close(self) -> None:
         """Say goodbye; the owner hears nothing more."""
-        self._owner = None
+        self._owner = self._taker = None
         transport = self._transport
         if transport is not None and not self.lost:
             if self._current is None:
@@ -419,6 +458,15 @@ class ServerConnection:
                 if end == 0:
                     end = stream.feed(data, position)
                 if current.forwarded:
+                    taker = self._taker
+                    if taker is not None:
+                        self._taker = None
+                        if not self._begun and end == size and not self._queue:
+                            self._current = None
+                            if taker.answered(self, data[position:] if position else data):
+                                return
+                            self._current = current
+                        taker.declined(self)
                     if self.view is not None:
                         owner.answer(self, self.view.seen(stream), end - position)
                     else:
@@ -497,5 +545,8 @@ class ServerConnection:
         self._owner = None
         if self._transport is not None:
             self._transport.abort()
+        taker, self._taker = self._taker, None
+        if taker is not None:
+            taker.declined(self)
         if owner is not None:
             owner.server_lost(self, cause, error)

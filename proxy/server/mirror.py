@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from routing.session.prepared import PreparedHandle
+    from routing.session.session import Session
     from routing.session.snapshot import Snapshot
     from routing.session.split import Split
 
@@ -42,6 +43,16 @@ class Mirror:
         self.preparing: list[int] = []  # hardly ever two; an empty deque takes 600 bytes
         self.snapshot: Snapshot | Split | None = None
         self.tracks_all = False
+
+    def has(self, state: Session) -> bool:
+        """Whether the server was told all that it must know to read for the session."""
+        return (
+            self.variables_version == state.variables_version
+            and self.role_version == state.role_version
+            and (not state.schema or self.schema_version == state.schema_version)
+            and not self.needs_reset
+            and self.snapshot is None
+        )
 
     def reset(self) -> None:
         """The server forgets what COM_RESET_CONNECTION makes it forget."""

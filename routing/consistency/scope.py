@@ -182,6 +182,10 @@ class ScopeState:
         own = self.own | gtids
         if own.interval_count > COMPACT_ABOVE:
             own = own.compact(primary_applied)
+        self.wrote_next(own, now)
+
+    def wrote_next(self, own: GtidSet, now: float) -> None:
+        """The same, where it is told already what all of its own are with these."""
         if own is not self.own:
             self.own = own
             self._grew()

@@ -5,7 +5,7 @@ from typing import Final
 from protocol.constants import Command as Code
 from routing.consistency.rules import Rules
 from routing.session.prepared import PreparedStatement
-from routing.sql.statement import Statement, StatementClass
+from routing.sql.statement import NOT_PLAIN, Statement, StatementClass
 
 _QUERY: Final = Code.COM_QUERY
 _READ: Final = StatementClass.READ
@@ -28,6 +28,7 @@ class Command:
         arrived_us: when it was there, UTC us.
         is_query: it is a COM_QUERY.
         is_read: consistency is about it.
+        is_plain: it is a plain statement (`Statement.plain`), in one packet.
         text: bytes that hold the statement's text, if it is known.
     """
 
@@ -58,4 +59,11 @@ class Command:
         self.arrived_us: Final = arrived_us
         self.is_query: Final = code is _QUERY
         self.is_read: Final = statement is not None and statement.kind is _READ
+        self.is_plain: Final = (
+            statement is not None
+            and statement.plain != NOT_PLAIN
+            and code is _QUERY
+            and names is None
+            and not adjusted
+        )
         self.text: Final = packet if prepared is None else prepared.sql

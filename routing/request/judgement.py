@@ -24,7 +24,7 @@ def waited(
     sent_at: float,
     seconds: float,
     now: float,
-) -> None:
+) -> bool:
     """Let a replica be known by how a WAIT on it ended.
 
     Args:
@@ -37,15 +37,19 @@ def waited(
         sent_at: when the WAIT was sent, monotonic s.
         seconds: how long it took.
         now: monotonic, s.
+
+    Returns:
+        Whether the replica is known to have the set by that.
     """
     changed_at = asked_at = now - seconds
     if scope is not None and level not in _AS_OF_NOW:
         changed_at = scope.changed_at or asked_at  # nothing was acknowledged since it is known
     if result == "reached" and gtids is not None:
-        server.proved(gtids, epoch, sent_at)
         server.applied_after(now - changed_at, seconds, now)
-    elif result == "timeout":
+        return server.proved(gtids, epoch, sent_at)
+    if result == "timeout":
         server.timed_out(now, now - changed_at)
+    return False
 
 
 def doubt(

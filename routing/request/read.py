@@ -59,6 +59,7 @@ from routing.request.stage import (
     Event,
     Stage,
 )
+from routing.request.standing import Standing
 from routing.request.step import (
     Ask,
     Delay,
@@ -117,6 +118,7 @@ class Read:
         sent_at: when its server was chosen, monotonic s.
         joined_at: when it joined another read's WAIT, monotonic s.
         note: what is to be counted of the last event; whoever counts it takes it away.
+        standing: the last decision, while it need not be made again.
     """
 
     def __init__(
@@ -138,6 +140,7 @@ class Read:
         self._topology = topology
         self._waits = waits
         self._on_lost_writes = on_lost_writes
+        self.standing: Final = Standing(session, topology)
         self.stage: Stage = DONE
         self.rules: Rules = session.rules
         self.decision: Decision | None = None
@@ -190,6 +193,22 @@ class Read:
         self._take("bind")
         self._reset(None, rules)
         self.bound = True
+        self._send(decision, now)
+
+    def take_up(
+        self, statement: Statement, decision: Decision, required: GtidSet | None, now: float
+    ) -> None:
+        """A statement was sent by a decision that stood: it goes on as if it had begun here.
+
+        Args:
+            statement: it.
+            decision: where it was sent.
+            required: what it must see.
+            now: when that was, monotonic, s.
+        """
+        self._take("take_up")
+        self._reset(statement, None)
+        self.required = required
         self._send(decision, now)
 
     def ask(self, now: float) -> Step:
@@ -245,6 +264,7 @@ class Read:
             wait = self._waits.find(decision.server, gtids, now)
             if wait is not None:
                 return self._join(wait, decision, now)
+        self.standing.decided(decision, scope, rules.level)
         return self._send(decision, now)
 
     def _choose_again(self, now: float) -> Step:
@@ -406,8 +426,9 @@ class Read:
         self._take("wait_answered")
         decision = self._decided()
         server, gtids = decision.server, decision.proof_set
-        level, sent_at = self.rules.level, self.sent_at
-        judgement.waited(server, gtids, result, level, self.scope, epoch, sent_at, waited, now)
+        level, scope, sent_at = self.rules.level, self.scope, self.sent_at
+        if judgement.waited(server, gtids, result, level, scope, epoch, sent_at, waited, now):
+            self.standing.waited(decision, scope, level)
         doubt: Reason | None = None
         if result != "failed" and (decision.confirm or self.asks_order):
             doubt = self._doubt(still, ordered, epoch, now)

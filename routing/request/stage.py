@@ -22,6 +22,7 @@ DELAYED: Final = "delayed"
 Event = Literal[
     "begin",
     "bind",
+    "take_up",
     "ask",
     "probe_answered",
     "released",
@@ -51,6 +52,7 @@ _LEFT: Final = (SENT, DELAYED, DONE)
 TABLE: Final[dict[tuple[Stage, Event], tuple[Stage, ...]]] = {
     (DONE, "begin"): _CHOSEN,
     (DONE, "bind"): (SENT,),
+    (DONE, "take_up"): (SENT,),
     (DONE, "ask"): (ASKING,),
     (ASKING, "probe_answered"): _CHOSEN,
     (JOINED, "released"): _CHOSEN,

@@ -27,6 +27,7 @@ class Trail:
         received: bytes of the answer, as the server sent it.
         rows: of the answer.
         error: the code that the answer ended with, or 0.
+        warnings: of the answer.
         own: GTIDs that the server reported as its own.
         observed: the server's whole set at its end, where that is tracked.
         unnamed: OK packets of the answer that told of rows and of no GTID (`ResponseStream`).
@@ -38,11 +39,15 @@ class Trail:
         unlogged: it may have written what no GTID stands for.
     """
 
-    def __init__(self, command: Command) -> None:
+    def __init__(self, command: Command, decision: Decision | None = None) -> None:
+        """Of a command that has come, and of which this was decided already."""
         self.may_write = command.may_write
-        self.decision: Decision | None = None
+        self.decision = decision
         self.reason: Reason | None = None
         self.proof: Proof | None = None
+        if decision is not None:
+            self.reason = decision.reason
+            self.proof = decision.proof
         self.required: GtidSet | None = EMPTY
         self.dispatched_us = command.arrived_us
         self.sent_at = 0.0
@@ -52,6 +57,7 @@ class Trail:
         self.received = 0
         self.rows = 0
         self.error = 0
+        self.warnings = 0
         self.own = EMPTY
         self.observed = EMPTY
         self.unnamed = _NONE

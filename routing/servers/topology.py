@@ -149,7 +149,7 @@ class Server:
             self._pending.clear()
         return self._applied
 
-    def proved(self, gtids: GtidSet, epoch: int, asked_at: float = inf) -> None:
+    def proved(self, gtids: GtidSet, epoch: int, asked_at: float = inf) -> bool:
         """Add what a connection of `epoch` proved: a WAIT that ended well, or a tracker.
 
         Args:
@@ -158,12 +158,17 @@ class Server:
             asked_at: when the question was sent, monotonic s. What was sent before the last
                 question for all that is proved (`asks`) is left out: the answer to that one does
                 not speak of it.
+
+        Returns:
+            Whether it was added.
         """
-        if epoch == self.epoch and asked_at >= self._question_at:
-            self._pending.append(gtids)
-            if len(self._pending) >= _PENDING_LIMIT:
-                _ = self.applied  # bounds what is pending
-            self.caught_up()
+        if epoch != self.epoch or asked_at < self._question_at:
+            return False
+        self._pending.append(gtids)
+        if len(self._pending) >= _PENDING_LIMIT:
+            _ = self.applied  # bounds what is pending
+        self.caught_up()
+        return True
 
     @property
     def vouches(self) -> bool:
@@ -419,6 +424,26 @@ class Topology:
     def term(self) -> int:
         """Names the primary and its incarnation: what one term acknowledged, another may lack."""
         return self._before_term + self.primary.epoch
+
+    def stands(self, replica: Server, epoch: int, term: int, now: float, relies: bool) -> bool:
+        """Whether a replica may still be given what it was given before, with no question asked.
+
+        Args:
+            replica: it.
+            epoch: of its incarnation then.
+            term: the one in which that was.
+            now: monotonic, s.
+            relies: what it had proved matters.
+        """
+        return (
+            replica.epoch == epoch
+            and self._before_term + self.primary.epoch == term
+            and now >= replica.down_until
+            and not self.refusals.until
+            and self.primary.gtids
+            and replica.vouches
+            and not (relies and replica.is_doubtful(now))
+        )
 
     @property
     def strayed(self) -> dict[str, GtidSet]:

@@ -19,28 +19,34 @@ _NO_ROW: Final = b"  Changed: 0  "
 
 
 class Commits:
-    """Those of one session."""
+    """Those of one session.
+
+    Attributes:
+        sure: no program has run since GTID tracking was turned on.
+        open: the open transaction may have something to commit.
+        unwatched: rows without GTIDs could be written; what was doubtful meanwhile is so now.
+    """
 
     def __init__(self) -> None:
-        self._sure = True  # no program has run since GTID tracking was turned on
+        self.sure = True
         self._cautious = False  # programs of this session have raised doubts
-        self._open = False  # the open transaction may have something to commit
-        self._unwatched = False
+        self.open = False
+        self.unwatched = False
 
     def tracked(self) -> None:
         """GTID tracking was turned on, in case it was off."""
-        self._sure = True
+        self.sure = True
 
     def wants_tracking(self, statement: Statement | None) -> bool:
         """Whether tracking is to be turned on before a statement, for its answer to raise no doubt.
 
         Programs that write tell of GTIDs anyway; so this waits for one that tells of none.
         """
-        return self._cautious and not self._sure and (statement is None or statement.calls_programs)
+        return self._cautious and not self.sure and (statement is None or statement.calls_programs)
 
     def rolled_back(self) -> None:
         """The open transaction was, by the proxy."""
-        self._open = False
+        self.open = False
 
     def ended(
         self,
@@ -70,31 +76,31 @@ class Commits:
             if text.startswith(_UPDATED) and _NO_ROW in text:
                 continue
             if status & IN_TRANS:
-                self._open = True
+                self.open = True
             elif several or not named:
                 unnamed = True
-        if program and not self._sure:
+        if program and not self.sure:
             if in_transaction:
-                self._open = True
+                self.open = True
             elif not named:
                 unnamed = self._cautious = True
         if not in_transaction or _ends_transaction(statement):
-            if self._open and not named and not _rolls_back(statement):
+            if self.open and not named and not _rolls_back(statement):
                 unnamed = True
-            self._open = False
+            self.open = False
         if statement is not None and statement.reason in _DEFINITIONS and not named:
             unnamed = True
         if statement is None or statement.may_run_programs:
-            self._sure = False
+            self.sure = False
         return self._watched(unnamed, statement, temporary)
 
     def _watched(self, unnamed: bool, statement: Statement | None, temporary: bool) -> bool:
         """Let nothing of this count while there are temporary tables, and once behind them."""
         if temporary:
-            self._unwatched = True
+            self.unwatched = True
             return False
-        if self._unwatched:
-            self._unwatched = False
+        if self.unwatched:
+            self.unwatched = False
             return True
         # SELECT … INTO OUTFILE counts rows, too.
         return unnamed and not (statement is not None and statement.reason is Touch.FILE)

@@ -109,6 +109,7 @@ class Session:
         last: the server that ran the previous statement.
         found_on: the one that ran the last statement with rows, of which FOUND_ROWS() tells.
         preferred: index of the replica that the session asks first.
+        plain: it is so (`routing.session.plain`); False also where that is not known.
     """
 
     def __init__(
@@ -161,6 +162,7 @@ class Session:
         self.last: Server | None = None
         self.found_on: Server | None = None
         self.preferred = preferred
+        self.plain = False
         self._initial_modes = 0
 
     # What it must see

@@ -18,11 +18,15 @@ class UserVariables:
 
     A value is the literal that SET assigned: executed on another server in the same character set
     and sql_mode, it makes the same value with the same type.
+
+    Attributes:
+        forgotten: none is known.
     """
 
     def __init__(self) -> None:
         self._values: dict[str, str | None] = {}  # None is a value that is not known
         self._rest: str | None = ""  # of those that are not named
+        self.forgotten = False
 
     def value(self, name: str) -> str | None:
         """A variable's value as a literal; "" if it was never assigned, None if not known.
@@ -50,11 +54,13 @@ class UserVariables:
             if known and literal is not None and literal.upper() == "NULL":
                 known = self.value(name) in ("", literal)  # else it keeps the type that it had
             self._values[name] = literal if known else None
+            self.forgotten = False
 
     def forget(self) -> None:
         """Any of them may have been assigned anything."""
         self._values.clear()
         self._rest = None
+        self.forgotten = True
 
     def forget_strings(self) -> None:
         """Strings are read and made in another way from now on."""
@@ -66,3 +72,4 @@ class UserVariables:
         """The session was reset: none is assigned."""
         self._values.clear()
         self._rest = ""
+        self.forgotten = False

@@ -94,6 +94,26 @@ class Classifier:
             return statement
         return self._look_further(sql, mode_flags)
 
+    def known(self, packet: bytes, begin: int, mode_flags: int) -> Statement | None:
+        """What a text that was classified lately is, or one that differs in its last number alone.
+
+        Args:
+            packet: what holds the text.
+            begin: where the text begins; it goes on to the end.
+            mode_flags: as of `classify`.
+
+        Returns:
+            None if it has to be classified.
+        """
+        end = len(packet)
+        while end > begin and _ZERO <= packet[end - 1] <= _NINE:
+            end -= 1
+        if end - begin > MAX_KEY:
+            return None
+        if end < len(packet):
+            return self._numbered[mode_flags].young.get(packet[begin:end])
+        return self._texts[mode_flags].young.get(packet[begin:])
+
     def _look_further(self, sql: bytes, mode_flags: int) -> Statement:
         if len(sql) > MAX_KEY:
             return self._by_skeleton(sql, mode_flags)

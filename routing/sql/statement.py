@@ -5,7 +5,7 @@ refuse may get any class, for it executes nothing. The rules are told in docs/cl
 """
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Final
 
@@ -35,6 +35,11 @@ from routing.sql.token_patterns import BLANK
 from routing.sql.verdict import Assignment, StatementClass, Touch, Verdict
 
 __all__ = ["Assignment", "Statement", "StatementClass", "Touch", "classify", "classify_text"]
+
+NOT_PLAIN: Final = 0
+PLAIN_READ: Final = 1
+PLAIN_WRITE: Final = 2
+"""Of `Statement.plain`: numbers, which compiled code compares in one step."""
 
 MAX_TEXT: Final = 1 << 16
 """Longer texts, in bytes, are writes: to look at them all would take longer than a millisecond."""
@@ -67,6 +72,8 @@ class Statement:
         text_prepared: what it does with statements that are prepared by text.
         own: what it asks of Tidegate itself, if it does; its class is then PROXY.
         directive: what the comment to Tidegate asks for that the text begins with.
+        plain: PLAIN_READ or PLAIN_WRITE if all that there is to know of it is that it reads
+            replicated data, or changes data; else NOT_PLAIN.
     """
 
     kind: StatementClass
@@ -87,6 +94,26 @@ class Statement:
     text_prepared: TextPrepared | None = None
     own: OwnStatement | None = None
     directive: Adjustment | WrongOwn | None = None
+    plain: int = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """See whether it is plain."""
+        object.__setattr__(self, "plain", self._found_plain())
+
+    def _found_plain(self) -> int:
+        more = (
+            *(self.assignments, self.holds, self.multi, self.touches_tracking),
+            *(self.kill_target is not None, self.user_variables, self.asks_previous),
+            *(self.shows_tracking, self.changes_views, self.text_prepared, self.own),
+            self.directive,
+        )
+        if any(more):
+            return NOT_PLAIN
+        if self.kind is StatementClass.READ and self.reason is Touch.NOTHING:
+            return PLAIN_READ
+        if self.kind is StatementClass.WRITE and self.reason is Touch.DATA:
+            return NOT_PLAIN if self.identifiers else PLAIN_WRITE
+        return NOT_PLAIN
 
     @property
     def pins(self) -> bool:

@@ -467,6 +467,63 @@ def test_intervals_may_come_in_any_order_and_overlap(items: list[tuple[str, int,
     assert to_model(GtidSet.parse(text)) == model
 
 
+# One transaction after the other.
+
+
+@given(
+    small_models,
+    st.lists(
+        st.one_of(
+            st.builds("{}:{}".format, st.sampled_from([*TSIDS, U.upper()]), st.integers(0, 40)),
+            st.integers(1, 3).map(lambda more: f"+{more}"),
+            st.sampled_from(
+                ["", U, f"{U}:", f"{U}:07", f"{U}:7-9", f"{U}:7:9", f"{U}:1 ", f"x{U}:7"]
+            ),
+        ),
+        max_size=9,
+    ),
+    st.integers(1, 5),
+    st.booleans(),
+)
+def test_what_follows_is_told_as_by_parse_and_union(
+    model: Model, texts: list[str], most: int, asked: bool
+) -> None:
+    gtids = from_model(model)
+    highest = max([number for _, number in model], default=0)
+    for text in texts:
+        if text.startswith("+"):
+            highest += int(text)
+            text = f"{U}:{highest}"
+        if asked:
+            assert gtids.text == gtids.text
+        one, both = gtids.followed_by(text.encode(), most)
+        if one is EMPTY:
+            assert both is EMPTY
+            with contextlib.suppress(MalformedGtidSetError):
+                gtids |= GtidSet.parse(text)
+            continue
+        assert one == GtidSet.parse(text)
+        assert both == gtids | one
+        assert (one.text, both.text) == (GtidSet.parse(text).text, (gtids | one).text)
+        assert both.interval_count <= most
+        gtids = both
+
+
+def test_what_follows_is_told_where_that_is_simple() -> None:
+    gtids = GtidSet.parse(f"{U}:5")
+    for number, expected in ((6, "5-6"), (7, "5-7"), (9, "5-7:9"), (10, "5-7:9-10"), (12, "")):
+        one, both = gtids.followed_by(f"{U}:{number}".encode(), 2)
+        assert (one.text, both.text) == (
+            (f"{U}:{number}", f"{U}:{expected}") if expected else ("", "")
+        )
+        gtids = both or gtids
+    for text in (f"{U}:10", f"{U}:1", f"{V}:20", f"{U}:tag:20", f"{U}:20-21", f"{U}:{LAST + 1}"):
+        assert gtids.followed_by(text.encode(), 9) == (EMPTY, EMPTY)
+    assert GtidSet.parse(f"{U}:1:3:5").followed_by(f"{U}:6".encode(), 2) == (EMPTY, EMPTY)
+    for text in (f"{U}:5,{V}:5", f"{U}:tag:5", ""):
+        assert GtidSet.parse(text).followed_by(f"{U}:6".encode(), 9) == (EMPTY, EMPTY)
+
+
 # Anything else gives MalformedGtidSetError.
 
 

@@ -12,6 +12,7 @@ from protocol.response import EofPacket, OkPacket
 from protocol.response_stream import PREPARED, RESULTS, ResponseStream
 from protocol.resultset import ColumnDefinition41, text_row
 from protocol.tracker_view import ALL_TRACKERS, TrackerView
+from protocol.whole_answer import take
 
 SERVER = (
     Capability.CLIENT_PROTOCOL_41
@@ -198,3 +199,29 @@ def test_nothing_else_is_taken_for_a_status() -> None:
         stream.feed(answer)
         assert stream.done
         assert view.seen(stream) == answer
+
+
+@given(
+    st.sampled_from(CLIENTS),
+    st.sampled_from([frozenset(), frozenset({0, 1, 4, 5}), frozenset({3}), ALL_TRACKERS]),
+    st.sampled_from((1, 250, 251, 70_000)),
+    st.sampled_from((0, 250, 251, 1 << 40)),
+    st.sampled_from((0x4002, 0x4022, 0x4202)),
+    st.sampled_from((b"", b"a", b"x" * 200, b"x" * 247, b"x" * 248, b"x" * 250)),
+    st.binary(max_size=3),
+)
+def test_a_write_is_seen_in_one_step_as_in_several(
+    client: Capability,
+    trackers: frozenset[int],
+    affected: int,
+    last_id: int,
+    status: int,
+    text: bytes,
+    before: bytes,
+) -> None:
+    stream = ResponseStream(deprecate_eof=True, session_track=True)
+    payload = OkPacket(affected, last_id, status, 7, text, GTIDS).serialise(SERVER)
+    data = before + frame(payload, 1)
+    assert take(stream, data, len(before), False) == len(data)
+    view = TrackerView(client, trackers)
+    assert view.seen_of_write(stream) == view.seen(stream)

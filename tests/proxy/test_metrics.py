@@ -97,7 +97,7 @@ def exercise(metrics: Metrics) -> None:
     metrics.kill_unanswered()
     metrics.waits_for_connection("db:3306", 2)
     metrics.waited_for_connection("db:3306", "connected")
-    metrics.gtids_tracked(2)
+    metrics.tracked += 2
     metrics.required_unknown("error")
     metrics.unknown_gtid_encoding()
     metrics.pins(frozenset(), frozenset({PinReason.HANDLER}))
@@ -277,8 +277,8 @@ def test_gauges_go_down_and_away(scraped: Scraped) -> None:
 
 def test_workers_are_told_apart(scraped: Scraped) -> None:
     first, second = Metrics(), Metrics()
-    first.gtids_tracked(1)
-    second.gtids_tracked(20)
+    first.tracked += 1
+    second.tracked += 20
     scraped.snapshots = {0: through_json(first), 1: None, 2: through_json(second)}
     samples = scraped.samples()
     tracked = [value(samples, "tidegate_gtids_tracked_total", worker=str(n)) for n in range(3)]

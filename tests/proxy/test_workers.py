@@ -33,7 +33,7 @@ async def serve(config, materials, metrics, routing_log, worker, stop, ready):
         os._exit(7)
 
     async def answer(reader, writer):
-        metrics.gtids_tracked(1)
+        metrics.tracked += 1
         about = {"pid": os.getpid(), "worker": worker, "run": routing_log and routing_log.run}
         about["key"] = hashlib.sha256(materials.rsa_key.public_pem()).hexdigest()
         writer.write(json.dumps(about).encode())

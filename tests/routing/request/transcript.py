@@ -16,8 +16,10 @@ import pytest
 
 from protocol.gtid import EMPTY, GtidSet
 from routing.consistency.decision import (
+    Decision,
     Level,
     LostPolicy,
+    Proof,
     Reason,
     Scope,
     TimeoutPolicy,
@@ -115,6 +117,14 @@ class Play:
             return read.begin(Statement(kind, Touch.NOTHING, False, "0" * 16), None, now)
         if event == "bind":
             read.bind(on_primary(self.topology, Reason(words[0])), None, now)
+            return None
+        if event == "take_up":
+            decision = on_primary(self.topology, Reason.WRITE)
+            if words:
+                decision = Decision(self._server(words[0]), Reason.READ, Proof.KNOWN, EMPTY)
+            kind = StatementClass.READ if words else StatementClass.WRITE
+            statement = Statement(kind, Touch.NOTHING, False, "0" * 16)
+            read.take_up(statement, decision, self.session.own_scope.own, now)
             return None
         if event == "probe_answered":
             executed = None if words == ["nothing"] else gtids(words[0])

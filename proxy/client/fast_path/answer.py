@@ -1,0 +1,167 @@
+"""Takes the whole ordinary answers to plain statements of a plain session, in one step each.
+
+What such an answer changes is little: that somebody showed something, or that one more transaction
+is the session's own. It is taken over here by the same functions as that of any other answer
+(`proxy.client.aftermath`), but for what is known to change nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from protocol.constants import AUTOCOMMIT, IN_TRANS, IN_TRANS_READONLY
+from protocol.errors import ProtocolError
+from protocol.gtid import EMPTY
+from protocol.session_track import TEXT_ENCODING, decode_gtids
+from proxy.client.answer import DONE
+from proxy.server.connection import Taker
+from routing.consistency.decision import Outcome
+from routing.consistency.scope import COMPACT_ABOVE
+from routing.request.stage import DONE as READ_DONE
+
+if TYPE_CHECKING:
+    from proxy.client.connection import ClientConnection
+    from proxy.client.previous import Previous
+    from proxy.client.servers import Servers
+    from proxy.client.turn import Turn
+    from proxy.observe.ledger import Account
+    from proxy.server.connection import ServerConnection
+    from proxy.shared import Shared
+    from routing.request.command import Command
+    from routing.request.read import Read
+    from routing.request.trail import Trail
+    from routing.session.session import Session
+
+_OK: Final = Outcome.OK
+_OF_TRANSACTIONS: Final = IN_TRANS | IN_TRANS_READONLY | AUTOCOMMIT
+_ENTITY: Final = 2
+_TEXT: Final = 4
+"""Where the entity begins in a list of trackers with one entry, and in that the text of a GTID:
+behind the encoding and a length of one byte."""
+
+
+class FastAnswers(Taker):
+    """Those of one session."""
+
+    def __init__(
+        self,
+        shared: Shared,
+        turn: Turn,
+        read: Read,
+        state: Session,
+        servers: Servers,
+        previous: Previous,
+        account: Account,
+        client: ClientConnection,
+    ) -> None:
+        """What the session consists of.
+
+        Args:
+            shared: what sessions share.
+            turn: the command that it serves.
+            read: the machine of its reads.
+            state: what routing knows of it.
+            servers: its connections.
+            previous: how its last statement ended.
+            account: its records go there.
+            client: the connection to its client.
+        """
+        self._metrics = shared.metrics
+        self._now = shared.now
+        self._turn = turn
+        self._read = read
+        self._state = state
+        self._servers = servers
+        self._previous = previous
+        self._account = account
+        self._client = client
+
+    def answered(self, connection: ServerConnection, data: bytes) -> bool:
+        """Take over what an answer changed, and give it to the client."""
+        turn, servers, stream = self._turn, self._servers, connection.stream
+        if connection is not servers.active:
+            return False  # it says that too late
+        command, trail = turn.command, turn.trail
+        shown = data
+        if command.may_write:
+            if not self._wrote(connection, command, trail):
+                return False
+            if connection.view is not None:
+                shown = connection.view.seen_of_write(stream)
+        elif data[4] == 0x00:
+            return False  # it has no rows
+        else:
+            self._showed(connection, command, trail)
+        trail.received = len(data)
+        trail.rows = stream.rows
+        trail.warnings = stream.warnings
+        turn.answer.stage = DONE
+        servers.active = None
+        if self._read.stage != READ_DONE:
+            self._read.ended()
+        self._account.enter(command, trail, connection.server, _OK, 0, stream.rows)
+        self._client.answer(shown)
+        return True
+
+    def _showed(self, replica: ServerConnection, command: Command, trail: Trail) -> None:
+        """A replica answered a read."""
+        state, server, previous = self._state, replica.server, self._previous
+        scope = state.own_scope
+        # That it did is news only once: while the session reads, nobody is asked what it has seen.
+        known = scope.seen_on is server and scope.seen_epoch == replica.epoch
+        if not (known or scope.unseen) or state.scopes.in_use:
+            state.showed(server, replica.epoch, command.rules)
+        state.last = state.found_on = server
+        previous.zeroed = False
+        previous.command, previous.trail = command, trail
+
+    def _wrote(self, primary: ServerConnection, command: Command, trail: Trail) -> bool:
+        """The primary answered a write; False, and nothing was taken over, if not as usual."""
+        state, stream, statement = self._state, primary.stream, command.statement
+        blocks = stream.session_states
+        if not blocks or statement is None or stream.status & _OF_TRANSACTIONS != AUTOCOMMIT:
+            return False
+        block = blocks[0]
+        server, scope, now = primary.server, state.own_scope, self._now()
+        if not server.gtids:
+            return False  # what it wrote may have no name
+        one = own = EMPTY
+        if (
+            len(block) > _TEXT
+            and block[2] == TEXT_ENCODING
+            and block[3] == len(block) - _TEXT
+            and not state.scopes.in_use
+        ):
+            one, own = scope.own.followed_by(block[_TEXT:], COMPACT_ABOVE)
+        if one is EMPTY:
+            try:
+                gtids = decode_gtids(block[_ENTITY:], None)
+            except ProtocolError:
+                return False  # the owner will say so
+            if isinstance(gtids, int) or not gtids:
+                return False
+            one = gtids
+            state.wrote(one, server, now, command.rules)
+        else:
+            scope.wrote_next(own, now)
+        server.proved(one, primary.epoch)
+        trail.own = one
+        self._metrics.tracked += 1
+        self._servers.status = stream.status
+        if not state.user_variables.forgotten and statement.may_run_programs:
+            state.user_variables.forget()
+        commits = state.commits
+        if commits.sure or commits.open:
+            commits.ended(statement, True, stream.unnamed, False, False)
+        state.last = server
+        self._previous.zeroed = False
+        return True
+
+    def declined(self, connection: ServerConnection) -> None:
+        """Let the session go on with the command as if it had sent it."""
+        turn, read = self._turn, self._read
+        command, trail = turn.command, turn.trail
+        if connection is not self._servers.active:
+            return
+        if read.stage == READ_DONE and command.statement is not None and trail.decision is not None:
+            read.take_up(command.statement, trail.decision, trail.required, trail.sent_at)

@@ -1,0 +1,203 @@
+"""Sends the plain statements of a plain session to their server in one step.
+
+Theory of operation
+===================
+
+Most statements are like the one before: a read or a write of data, in no transaction, with nothing
+to be told to its server first. For these the session need not be asked. A read goes where the last
+one went, while that decision stands (`routing.request.standing`), a write goes to the primary, and
+the whole answer is taken in one step, too (`proxy.client.fast_path.answer`).
+
+Whatever else comes is served by the session (`proxy.client.session`), which knows the same things
+of the last statement whichever way it went: its `Turn`. So does an answer that is not as most are:
+the read's machine takes the statement up then, as if it had begun there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from protocol.constants import Command as Code
+from protocol.response_stream import RESULTS
+from proxy.client.answer import HOLDING, Answer
+from proxy.client.connection import FastPath
+from proxy.wall_clock import utc_ns
+from routing.consistency.decision import Reason
+from routing.policy import on_primary
+from routing.request.command import Command
+from routing.request.trail import Trail
+from routing.session.plain import is_plain
+from routing.sql.statement import PLAIN_READ, PLAIN_WRITE
+
+if TYPE_CHECKING:
+    from proxy.client.primary_settings import PrimarySettings
+    from proxy.client.servers import Servers
+    from proxy.client.turn import Turn
+    from proxy.client.untold import Untold
+    from proxy.client.views import Views
+    from proxy.server.connection import ServerConnection, Taker
+    from proxy.shared import Shared
+    from routing.consistency.decision import Decision
+    from routing.request.standing import Standing
+    from routing.servers.topology import Server
+    from routing.session.session import Session
+    from routing.sql.statement import Statement
+
+_QUERY: Final = Code.COM_QUERY
+_COM_QUERY: Final = int(Code.COM_QUERY)
+
+
+class FastRequests(FastPath):
+    """Those of one session."""
+
+    def __init__(
+        self,
+        shared: Shared,
+        turn: Turn,
+        standing: Standing,
+        state: Session,
+        servers: Servers,
+        settings: PrimarySettings,
+        views: Views,
+        untold: Untold,
+        taker: Taker,
+        query_attributes: bool,
+    ) -> None:
+        """What the session consists of.
+
+        Args:
+            shared: what sessions share.
+            turn: the command that it serves.
+            standing: the last decision about a read.
+            state: what routing knows of it.
+            servers: its connections.
+            settings: what the primary was told for consistency's sake.
+            views: what it knows of views.
+            untold: what trackers do not tell.
+            taker: takes the answers.
+            query_attributes: its client's statements begin with attributes.
+        """
+        self._topology = shared.topology
+        self._classifier = shared.classifier
+        self._catalogues = shared.catalogues
+        self._audits = shared.audits
+        self._now = shared.now
+        self._turn = turn
+        self._standing = standing
+        self._state = state
+        self._servers = servers
+        self._settings = settings
+        self._views = views
+        self._untold = untold
+        self._taker = taker
+        self._query_attributes = query_attributes
+        self._writes = on_primary(shared.topology, Reason.WRITE)
+        # What was found when the session was found plain.
+        self._account = views.present()
+        self._replica: ServerConnection | None = None
+
+    def serve(self, packet: bytes) -> bool:
+        """Send a command to its server, if that is a plain statement."""
+        state = self._state
+        if packet[4] != _COM_QUERY or not (state.plain or self._become_plain()):
+            return False
+        begin = 5
+        if self._query_attributes:
+            begin = 7  # if there are none
+            if len(packet) < 7 or packet[5] != 0 or packet[6] != 1:
+                return False
+        statement = self._classifier.known(packet, begin, state.mode_flags)
+        if statement is None:
+            return False
+        if statement.plain == PLAIN_READ:
+            return self._read(packet, statement)
+        return statement.plain == PLAIN_WRITE and self._write(packet, statement)
+
+    def _become_plain(self) -> bool:
+        """See whether the session is plain; it stays so while plain statements come."""
+        state, settings = self._state, self._settings
+        state.plain = is_plain(state) and not (settings.undone or settings.untracked)
+        if state.plain:
+            self._replica = None
+            self._account = self._views.present()
+            self._untold.pinged = False
+            self._turn.answer = Answer()
+        return state.plain
+
+    def _read(self, packet: bytes, statement: Statement) -> bool:
+        """Send a read where the last one went."""
+        if (
+            statement.identifiers
+            and self._account.plain_in is not self._catalogues.era
+            and self._views.seen(statement) is not statement
+        ):
+            return False
+        arrived_us, now = utc_ns() // 1000, self._now()
+        decision = self._standing.of(now)
+        if decision is None:
+            return False
+        replica, server = self._replica, decision.server
+        if (
+            replica is None
+            or replica.server is not server
+            or replica.epoch != server.epoch
+            or not replica.is_free
+        ):
+            replica = self._connection_to(server)
+            if replica is None or not replica.is_free:
+                return False
+        audits = self._audits
+        if audits.on and self._standing.relies:
+            credit = audits.credit + audits.share
+            if credit >= 1:
+                return False  # it is audited
+            audits.credit = credit
+        trail = self._begin(packet, statement, decision, arrived_us)
+        trail.required = self._standing.required
+        trail.sent_at = now
+        self._servers.active = replica
+        replica.ask(self._taker, packet)
+        return True
+
+    def _connection_to(self, server: Server) -> ServerConnection | None:
+        """The connection to a replica, if there is nothing to tell it first."""
+        replica = self._servers.replica(server)
+        if replica is not None and not replica.mirror.has(self._state):
+            replica = None
+        self._replica = replica
+        return replica
+
+    def _write(self, packet: bytes, statement: Statement) -> bool:
+        """Send a write to the primary."""
+        primary, topology = self._servers.primary, self._topology
+        if primary is None or primary.server is not topology.primary or not primary.is_free:
+            return False
+        if topology.rivals or not primary.server.gtids:
+            return False
+        decision = self._writes
+        if decision.server is not primary.server:
+            decision = self._writes = on_primary(topology, Reason.WRITE)
+        self._begin(packet, statement, decision, utc_ns() // 1000)
+        self._untold.counts = False
+        self._servers.active = primary
+        primary.ask(self._taker, packet)
+        return True
+
+    def _begin(
+        self, packet: bytes, statement: Statement, decision: Decision, arrived_us: int
+    ) -> Trail:
+        """Let the session serve this command now."""
+        turn = self._turn
+        command = Command(
+            _QUERY,
+            RESULTS,
+            self._state.rules,
+            packet,
+            statement,
+            statement.may_write,
+            arrived_us=arrived_us,
+        )
+        turn.command = command
+        turn.trail = trail = Trail(command, decision)
+        turn.answer.stage = HOLDING
+        return trail

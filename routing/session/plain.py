@@ -1,0 +1,51 @@
+"""Whether a session is plain: nothing but its own writes bears on where its next read may go.
+
+A plain session reads at READ_OWN_WRITES, and has no transaction, open or about to be; nothing pins
+it to the primary; no replica is left out for its sake; all that changed its session on the primary
+is known. Then a plain read (`Statement.plain`) goes where the last one went for as long as that has
+what must be seen (`routing.request.standing`), a plain write to the primary, and nothing needs to
+be told to either server first. All that is looked at here is the session's own. What other sessions
+or the servers change is looked at anew with each statement.
+
+Three things can change any of this, and each sets `Session.plain` to False, so that it is found out
+anew when the next statement comes: a command that is no plain statement (`ClientSession.serve`); an
+answer that is not an ordinary one, which comes in chunks to the session (`ClientSession.answer`);
+and a replica that does not let the session's user in while another one can answer
+(`Servers.open`). All else that may go wrong with a plain statement ends in such an answer of the
+primary. Beside this the primary must have the settings that the proxy needs (`PrimarySettings`).
+"""
+
+from typing import Final
+
+from routing.consistency.decision import Level, Scope
+from routing.session.session import Session
+from routing.sql.query import SERVER_SCHEMAS
+
+# Looked up once.
+_OWN_WRITES: Final = Level.READ_OWN_WRITES
+_APPLICATION: Final = Scope.APPLICATION
+_SERVER_SCHEMAS: Final = SERVER_SCHEMAS
+
+
+def is_plain(session: Session) -> bool:
+    """Whether a session is plain, as far as routing knows it."""
+    rules = session.rules
+    if rules.level is not _OWN_WRITES:
+        return False  # others ask, remember what was seen, or promise nothing
+    if rules.scope is _APPLICATION and not rules.application:
+        return False  # reads are refused
+    if session.in_transaction or session.unsure or not session.autocommit:
+        return False
+    if not session.status_tells:
+        return False  # of autocommit, which may be off
+    if session.snapshot is not None or session.split is not None or session.modes.waiting:
+        return False
+    if session.suspect or session.noted:
+        return False  # the next OK packet tells of the statement before
+    if session.tracking != "OWN_GTID":
+        return False  # what a tracker tells is more than its own
+    if session.pins.reasons or session.commits.unwatched:
+        return False  # there are, or were, rows that have no GTIDs
+    if session.avoided or session.objections.last:
+        return False
+    return session.schema not in _SERVER_SCHEMAS

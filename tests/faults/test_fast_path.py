@@ -1,0 +1,533 @@
+"""The same statements on the fast path and without: same packets, servers, records and counts."""
+
+import asyncio
+import json
+import random
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import pytest
+
+from mysql_mocker.error import MySQLError
+from mysql_mocker.state.faults import Fault
+from protocol.command import com_query
+from protocol.constants import Capability, Command
+from protocol.packet import frame
+from protocol.response import OkPacket
+from protocol.response_stream import RESULTS, SIMPLE
+from proxy.server.succession import promote
+from routing.consistency.decision import Scope
+from routing.record import RecordStream
+from routing.session.plain import is_plain
+from tests.faults.client import BASE, MODERN, Client, attributed, query
+from tests.faults.peers import err, rows
+from tests.faults.stage import Stage, asked, eventually, stage
+from tests.faults.table import CLIENTS
+
+_VARIABLE: Final = {
+    *("v", "proxy", "run", "seq", "session", "scope_key"),
+    *("arrived_us", "dispatched_us", "ended_us", "wait_us", "snapshot_us"),
+    # Of what a replica is known to have, a decision that stands tells what was enough for it.
+    "proof_set",
+}
+"""What records differ in."""
+_COUNTED: Final = (
+    *("tidegate_statements_total", "tidegate_gtids_tracked_total", "tidegate_errors_total"),
+    *("tidegate_required_unknown_total", "tidegate_fallbacks_total", "tidegate_stale_reads_total"),
+    *("tidegate_unlogged_writes_total", "tidegate_pins_total", "tidegate_audited_reads_total"),
+)
+WIDE: Final = "INSERT INTO wide VALUES (1, '" + "x" * 300_000 + "')"
+_NUMBERS: Final = re.compile(rb"\b\d+(\.\d+)? ?(ms|us|s)\b")
+
+
+@dataclass
+class Lane:
+    """What came of a scenario, on one way or the other.
+
+    Attributes:
+        on: the proxy.
+        fast: the fast path is open.
+        seen: packets of answers, as the clients got them.
+        went_fast: statements that took it.
+    """
+
+    on: Stage
+    fast: bool
+    log: RecordStream
+    seen: list[Any] = field(default_factory=list)
+    went_fast: int = 0
+    _sessions: dict[Client, Any] = field(default_factory=dict)
+
+    async def client(self, capabilities: Capability = MODERN, **options: Any) -> Client:
+        """A client whose session takes the fast path, or does not."""
+        before = set(self.on.proxy.sessions)
+        client = await self.on.session(capabilities=capabilities, **options)
+        (session,) = set(self.on.proxy.sessions) - before
+        self._sessions[client] = session
+        if not self.fast:
+            session.client.fast = None
+        return client
+
+    async def does(self, client: Client, sql: str | bytes, shape: int = RESULTS) -> list[bytes]:
+        """Send a statement, or any command, and see what comes."""
+        if isinstance(sql, str):
+            answer = await client.query(sql)
+        else:
+            client.send(sql)
+            answer = await client.answer(shape, text=False)
+        self._look(client)
+        packets = [self._plain(packet) for packet in answer.packets]
+        if isinstance(sql, str) and "TIDEGATE" in sql:
+            packets = [_NUMBERS.sub(b"_", packet) for packet in packets]
+        self.seen.append((sql, packets))
+        return answer.packets
+
+    def _look(self, client: Client) -> None:
+        """See that a session which thinks that it is plain is."""
+        session = self._sessions[client]
+        state, settings = session.state, session._settings
+        self.went_fast += state.plain  # else it did not stay so
+        if state.plain:
+            assert is_plain(state)
+            assert not settings.undone
+            assert not settings.untracked
+
+    def _plain(self, data: bytes) -> bytes:
+        """Without what differs from cluster to cluster."""
+        for number, server in enumerate(self.on.cluster.servers):
+            data = data.replace(server.gtids.server_uuid.encode(), b"<uuid %d>" % number)
+            data = data.replace(server.address.encode(), b"<server %d>" % number)
+        return data
+
+    def _text(self, text: str) -> str:
+        return self._plain(text.encode()).decode()
+
+    @property
+    def outcome(self) -> dict[str, Any]:
+        """All that the two ways must have in common."""
+        self.log.finish()
+        records = []
+        for line in self._text(self.log.take(1 << 30)).splitlines():
+            found = json.loads(line)
+            if found["kind"] == "statement":
+                found["proof_set"] = None
+                found["scope_key"] = found["scope_key"].partition("/")[2]
+                records.append({name: found[name] for name in found if name not in _VARIABLE})
+        snapshot = self.on.proxy.metrics.snapshot()["values"]
+        counts = {
+            name: sorted((self._text(" ".join(labels)), value) for labels, value in snapshot[name])
+            for name in _COUNTED
+        }
+        ran = [[self._text(text) for text in asked(one)] for one in self.on.cluster.servers]
+        return {"seen": self.seen, "ran": ran, "records": records, "counts": counts}
+
+
+@asynccontextmanager
+async def lane(fast: bool, **options: Any) -> AsyncIterator[Lane]:
+    log = RecordStream("gate", 0, "a1", 1 << 26)
+    async with stage(log=log, **options) as on:  # of two replicas, times would tell which is asked
+        door = await on.door()
+        for sql in (
+            "CREATE TABLE t (id INT PRIMARY KEY, n INT, s TEXT)",
+            "INSERT INTO t VALUES (1, 10, 'one'), (2, 20, NULL), (3, 30, '')",
+            "CREATE TABLE wide (id INT PRIMARY KEY, s TEXT)",
+            "CREATE PROCEDURE adds() INSERT INTO t VALUES (77, 7, 'seven')",
+        ):
+            assert (await door.query(sql)).ok
+        assert (await door.query(WIDE)).ok
+        await on.caught_up()
+        yield Lane(on, fast, log)
+
+
+Scenario = Callable[[Lane], Awaitable[None]]
+
+
+async def both(scenario: Scenario, **options: Any) -> int:
+    """Play it on either way; how many statements took the fast path."""
+    outcomes = []
+    for fast in (False, True):
+        async with lane(fast, **options) as one:
+            await scenario(one)
+            outcomes.append(one.outcome)
+            assert fast or one.went_fast == 0
+            taken = one.went_fast
+    slow, quick = outcomes
+    for part, found in slow.items():
+        assert quick[part] == found, part
+    return taken
+
+
+PLAIN: Final = (
+    *("SELECT n FROM t WHERE id = 1", "SELECT n FROM t WHERE id = 2", "SELECT * FROM t"),
+    *("SELECT 1", "SELECT COUNT(*) FROM t", "SELECT n FROM t WHERE id = 99"),
+    *("UPDATE t SET n = n + 1 WHERE id = 1", "UPDATE t SET n = 5 WHERE id = 99"),
+    *("INSERT INTO t (id, n) VALUES (1, 1)", "REPLACE INTO t (id, n) VALUES (9, 9)"),
+    *(
+        "DELETE FROM t WHERE id = 9",
+        "INSERT INTO t VALUES (500, 1, 'x') ON DUPLICATE KEY UPDATE n = 2",
+    ),
+)
+OTHER: Final = (
+    *("SELECT n FROM missing", "SELECT s FROM wide", "UPDATE missing SET n = 1", "SELECT (", "x"),
+    *("BEGIN", "START TRANSACTION READ ONLY", "COMMIT", "ROLLBACK", "SET autocommit = 0"),
+    *("SET autocommit = 1", "SAVEPOINT s", "SET TRANSACTION READ ONLY", "SET @a = 5"),
+    *("SELECT @a", "SELECT n FROM t WHERE id = 1 FOR UPDATE", "SELECT FOUND_ROWS()"),
+    *("SELECT ROW_COUNT()", "SHOW WARNINGS", "SELECT LAST_INSERT_ID()", "SELECT DATABASE()"),
+    *("CREATE TEMPORARY TABLE tt (id INT)", "DROP TEMPORARY TABLE IF EXISTS tt"),
+    *("LOCK TABLES t READ", "UNLOCK TABLES", "SELECT GET_LOCK('l', 0)", "DO RELEASE_LOCK('l')"),
+    *("USE second", "USE test", "SET sql_mode = 'ANSI_QUOTES'", "SET sql_mode = DEFAULT"),
+    *("SET NAMES latin1", "SET NAMES utf8mb4", "SET time_zone = '+01:00'"),
+    *("SET SESSION session_track_gtids = ALL_GTIDS", "SET SESSION session_track_gtids = OFF"),
+    *("SET SESSION session_track_transaction_info = 'STATE'", "CALL adds()"),
+    *("SET SESSION session_track_transaction_info = 'OFF'", "SELECT 1; SELECT 2"),
+    *("SET tidegate_consistency = STRONG", "SET tidegate_consistency = READ_OWN_WRITES"),
+    *("SET tidegate_consistency = MONOTONIC_READS", "SET tidegate_consistency = BEST_EFFORT"),
+    *("SET tidegate_scope = 'user'", "SET tidegate_scope = 'connection'", "SHOW TIDEGATE LAST"),
+    *("/* tidegate consistency=STRONG */ SELECT n FROM t WHERE id = 1", "SHOW TIDEGATE SESSION"),
+    *("CREATE TABLE IF NOT EXISTS u (id INT)", "DROP TABLE IF EXISTS u", "TRUNCATE TABLE u"),
+    *("CREATE OR REPLACE VIEW v AS SELECT n FROM t", "SELECT n FROM v WHERE n > 0"),
+    *("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", "SET sql_log_bin = 0"),
+    *("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ", "SET sql_log_bin = 1"),
+    *("PREPARE p FROM 'SELECT n FROM t WHERE id = 1'", "EXECUTE p", "DEALLOCATE PREPARE p"),
+)
+PACKETS: Final = (
+    (bytes((Command.COM_PING,)), SIMPLE),
+    (bytes((Command.COM_INIT_DB,)) + b"second", SIMPLE),
+    (bytes((Command.COM_INIT_DB,)) + b"test", SIMPLE),
+    (bytes((Command.COM_RESET_CONNECTION,)), SIMPLE),
+)
+
+
+RESET: Final = (bytes((Command.COM_RESET_CONNECTION,)), SIMPLE)
+
+
+@pytest.mark.parametrize("capabilities", CLIENTS.values(), ids=CLIENTS)
+@pytest.mark.parametrize("seed", range(8))
+async def test_any_statements(seed: int, capabilities: Capability) -> None:
+    async def scenario(one: Lane) -> None:
+        chance = random.Random(seed)
+        client = await one.client(capabilities)
+        door = await one.on.door()
+
+        async def plain(most: int) -> None:
+            for _ in range(chance.randint(0, most)):
+                await one.does(client, chance.choice(PLAIN))
+
+        for _ in range(10):
+            await plain(5)
+            for _ in range(chance.randint(1, 2)):
+                if chance.random() < 0.9:
+                    await one.does(client, chance.choice(OTHER))
+                else:
+                    await one.does(client, *chance.choice(PACKETS))
+                await plain(3)
+            if chance.random() < 0.3:
+                assert (await door.query("REPLACE INTO t (id, n) VALUES (1000, 1)")).ok
+                await one.on.caught_up()
+            if chance.random() < 0.7:
+                await one.does(client, *RESET)
+
+    assert await both(scenario) > 0
+
+
+@pytest.mark.parametrize("scope", [Scope.CONNECTION, Scope.USER, Scope.PROXY])
+async def test_sessions_beside_each_other(scope: Scope) -> None:
+    async def scenario(one: Lane) -> None:
+        chance = random.Random(scope)
+        clients = [await one.client(), await one.client(BASE)]
+        for _ in range(80):
+            await one.does(chance.choice(clients), chance.choice(PLAIN))
+
+    assert await both(scenario, scope=scope) > 20
+
+
+READ: Final = "SELECT n FROM t WHERE id = 1"
+WRITE: Final = "UPDATE t SET n = n + 1 WHERE id = 1"
+STATUS: Final = OkPacket(status=2).serialise(Capability.CLIENT_PROTOCOL_41)
+ANSWERS: Final = {
+    "an error": err(1064, "no"),
+    "an error behind the definitions": rows()[:-11] + err(1317, "interrupted", 3),
+    "that it may not": err(1290, "read only"),
+    "that it may not yet": err(1142, "denied"),
+    "that it goes away": err(1053, "shutdown"),
+    "two results": rows([b"1"])[:-4] + b"\x0a\x00\x00\x00" + rows([b"2"], sequence_id=5),
+    "no row": rows(),
+    "an OK": frame(STATUS, 1),
+    "an OK that began a transaction": frame(b"\0\0\0\3\0\0\0", 1),
+    "rows that began a transaction": rows([b"1"])[:-4] + b"\x03\x00\x00\x00",
+    "rows that were slow": rows([b"1"])[:-4] + b"\x22\x08\x07\x00",
+    "an OK with a text": frame(b"\0\1\0\2\0\0\0\4text", 1),
+    "nothing sensible": frame(b"\x05\x00", 1),
+    "a file": frame(b"\xfb/etc/passwd", 1),
+    "a name that is none": frame(b"\0\1\0\2\x40\0\0\0\x0e\3\x0c\0\x0anot a name", 1),
+    "no name": frame(b"\0\1\0\2\x40\0\0\0\4\3\2\0\0", 1),
+    "another schema": frame(b"\0\0\0\2\x40\0\0\0\x09\1\7\6second", 1),
+    "another tracker": frame(b"\0\1\0\2\x40\0\0\0\3\2\1\x31", 1),
+}
+
+
+CUT_OFF: Final = (0, 3, 4, 5, 20)
+"""Bytes of an answer behind which the connection breaks."""
+
+
+@pytest.mark.parametrize("capabilities", [MODERN, BASE], ids=["modern", "old"])
+@pytest.mark.parametrize("sql", [READ, WRITE])
+@pytest.mark.parametrize("answer", [*ANSWERS, *CUT_OFF])
+async def test_any_answer(answer: str | int, sql: str, capabilities: Capability) -> None:
+    async def scenario(one: Lane) -> None:
+        primary, replica = one.on.cluster.servers
+        client = await one.client(capabilities)
+        for before in (READ, READ, WRITE, READ, READ):
+            await one.does(client, before)
+        at = primary if sql == WRITE else replica
+        if isinstance(answer, int):
+            at.faults.drop_connection_after(answer, matching=b" t ")
+        else:
+            at.faults.raw_reply(ANSWERS[answer], matching=b" t ")
+        try:
+            for behind in (
+                sql,
+                READ,
+                WRITE,
+                READ,
+                READ,
+                "SHOW TIDEGATE LAST",
+                "SELECT FOUND_ROWS()",
+            ):
+                await one.does(client, behind)
+        except (ConnectionError, EOFError):
+            one.seen.append("the end")
+        if at is replica:
+            await one.on.caught_up()
+
+    assert await both(scenario) > 0
+
+
+async def test_a_result_that_comes_in_parts() -> None:
+    async def scenario(one: Lane) -> None:
+        client = await one.client()
+        for sql in (READ, READ, "SELECT s FROM wide WHERE id = 1", READ, WRITE, READ):
+            packets = await one.does(client, sql)
+            assert packets[-1][0] != 0xFF
+
+    assert await both(scenario) >= 3
+
+
+async def test_commands_that_come_in_one_piece() -> None:
+    async def scenario(one: Lane) -> None:
+        client = await one.client()
+        await one.does(client, READ)
+        for _ in range(3):
+            client.send_bytes(b"".join(frame(query(sql), 0) for sql in (READ, READ, WRITE, READ)))
+            for _ in range(4):
+                one.seen.append([one._plain(it) for it in (await client.answer()).packets])
+
+    await both(scenario)
+
+
+@pytest.mark.parametrize("share", [0.3, 1.0])
+async def test_reads_that_are_audited(share: float) -> None:
+    async def scenario(one: Lane) -> None:
+        client = await one.client()
+        for _ in range(4):
+            for sql in (WRITE, READ, READ, READ, READ):
+                await one.does(client, sql)
+
+    assert await both(scenario, self_audit=share) > 0
+
+
+async def test_a_client_that_leaves_in_between() -> None:
+    async def scenario(one: Lane) -> None:
+        replica = one.on.cluster.replicas[0]
+        client = await one.client()
+        for sql in (READ, READ, READ):
+            await one.does(client, sql)
+        replica.faults.delay_reply(0.2, matching=b" t ")
+        client.send(query(READ))
+        await eventually(lambda: asked(replica).count(READ) == 4)
+        client.abort()
+        await eventually(lambda: not one.on.proxy.sessions)
+
+    await both(scenario)
+
+
+async def test_a_primary_that_is_lost_during_a_read() -> None:
+    async def scenario(one: Lane) -> None:
+        replica = one.on.cluster.replicas[0]
+        client = await one.client()
+        for sql in (READ, READ, READ):
+            await one.does(client, sql)
+        replica.faults.delay_reply(0.2, matching=b" t ")
+        client.send(query(READ))
+        await eventually(lambda: asked(replica).count(READ) == 4)
+        (session,) = (it for it in one.on.proxy.sessions if it.client.fast or not one.fast)
+        session._servers.primary.give_up("test")
+        one.seen.append(await client.rest())
+
+    await both(scenario)
+
+
+class Splitter(asyncio.Protocol):
+    """Lets what comes for another arrive in two chunks."""
+
+    def __init__(self, other: Any, at: int) -> None:
+        self._other = other
+        self._at = at
+
+    def data_received(self, data: bytes) -> None:
+        for part in (data[: self._at], data[self._at :]):
+            if part:
+                self._other.data_received(part)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._other, name)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._other.connection_lost(error)
+
+
+@pytest.mark.parametrize("capabilities", [MODERN, BASE], ids=["modern", "old"])
+async def test_packets_that_are_split_anywhere(capabilities: Capability) -> None:
+    async def scenario(one: Lane) -> None:
+        client = await one.client(capabilities)
+        servers = one._sessions[client]._servers
+        for sql in (READ, WRITE, READ, READ):
+            await one.does(client, sql)
+        connections = [servers.primary, *servers.replicas]
+        packet = frame(query(READ), 0)
+        for at in range(1, len(packet) + 1):
+            for connection in connections:
+                connection._transport.set_protocol(Splitter(connection, at))
+            for sql in (READ, WRITE, READ):
+                await one.does(client, sql)
+            client.send_bytes(packet[:at])
+            await one.on.caught_up()
+            client.send_bytes(packet[at:])
+            one.seen.append([one._plain(it) for it in (await client.answer()).packets])
+        for connection in connections:
+            connection._transport.set_protocol(connection)
+
+    assert await both(scenario) > 0
+
+
+LOAD: Final = "LOAD DATA LOCAL INFILE '/x' INTO TABLE t"
+HOSTILE: Final = {
+    "no text": frame(b"\x03", 0),
+    "an empty packet": frame(b"", 0),
+    "no command": frame(b"\xfe" + READ.encode(), 0),
+    "out of order": frame(query(READ), 1),
+    "more than it may be": b"\xff\xff\xff\0\x03",
+    "less than it says": b"\x40\0\0\0" + query(READ),
+    "a local file": frame(query(LOAD), 0),
+    "zero behind the text": frame(query(READ + "\0"), 0),
+    "several statements": frame(query("SELECT 1; SET sql_mode = 'ANSI_QUOTES'; " + READ), 0),
+    "several writes": frame(query(WRITE + "; " + WRITE), 0),
+    "a transaction behind a read": frame(query(READ + "; BEGIN"), 0),
+    "another schema": frame(query("SELECT 1; USE second"), 0),
+    "bytes that are no text": frame(b"\x03SELECT '\xff\xfe' FROM t WHERE id = 1", 0),
+    "as if it had attributes": frame(b"\x03\0\1" + READ.encode(), 0),
+    "an attribute that is none": frame(b"\x03\1\1\0\1" + READ.encode(), 0),
+    "a lie about attributes": frame(b"\x03\xfe\xff\xff\xff\xff\xff\xff\xff\x7f\1", 0),
+    "an attribute": frame(attributed(READ, tidegate_consistency="STRONG"), 0),
+}
+
+
+@pytest.mark.parametrize("capabilities", CLIENTS.values(), ids=CLIENTS)
+@pytest.mark.parametrize("data", HOSTILE.values(), ids=HOSTILE)
+async def test_whatever_a_client_sends(data: bytes, capabilities: Capability) -> None:
+    """Between plain statements, all in one piece; then it says no more."""
+
+    async def scenario(one: Lane) -> None:
+        client = await one.client(capabilities)
+        attributes = bool(capabilities & Capability.CLIENT_QUERY_ATTRIBUTES)
+        for sql in (READ, WRITE, READ, READ):
+            await one.does(client, sql)
+        read, write = (frame(com_query(sql.encode(), attributes), 0) for sql in (READ, WRITE))
+        client.send_bytes(read + data + write + read + read)
+        client.writer.write_eof()
+        one.seen.append(one._plain(await client.reader.read()))
+        await eventually(lambda: not one.on.proxy.sessions)
+
+    assert await both(scenario) > 0
+
+
+async def test_a_failover_between_two_statements() -> None:
+    async def scenario(one: Lane) -> None:
+        client, other = await one.client(), await one.client()
+        for sql in (READ, WRITE, READ, READ):
+            await one.does(client, sql)
+        await one.on.caught_up()
+        promote(one.on.proxy, one.on.proxy.topology.replicas[0])
+        one.seen.append((await client.rest())[:9])
+        one.seen.append((await other.rest())[:9])
+
+    assert await both(scenario) > 0
+
+
+@pytest.mark.parametrize("what", ["epoch", "term", "strayed", "down", "gtids", "doubt", "refused"])
+async def test_servers_that_change_between_two_statements(what: str) -> None:
+    async def scenario(one: Lane) -> None:
+        topology = one.on.proxy.topology
+        primary, replica = topology.primary, topology.replicas[0]
+        client = await one.client()
+        for sql in (READ, WRITE, READ, READ, WRITE, READ):
+            await one.does(client, sql)
+        await one.on.caught_up()
+        if what == "epoch":
+            replica.distrust(replica.epoch)
+        elif what == "term":
+            primary.distrust(primary.epoch)
+        elif what == "strayed":
+            replica.strayed = replica.applied
+        elif what == "down":
+            replica.silent(one.on.proxy.now() + 3600)
+        elif what == "gtids":
+            primary.gtids = False
+        elif what == "doubt":
+            replica.proof_max_age = 0.0
+        else:
+            topology.refusals.add(one._sessions[client]._turn.command.statement.digest, 1e9)
+        for sql in (READ, WRITE, READ, READ):
+            await one.does(client, sql)
+
+    assert await both(scenario) > 0
+
+
+@pytest.mark.parametrize("sql", [READ, WRITE])
+async def test_a_statement_that_is_killed(sql: str) -> None:
+    async def scenario(one: Lane) -> None:
+        primary, replica = one.on.cluster.servers
+        client, killer = await one.client(), await one.client()
+        for before in (READ, WRITE, READ, READ):
+            await one.does(client, before)
+        await one.on.caught_up()
+        at = primary if sql == WRITE else replica
+        gate = at.faults.hold_reply(matching=b" t ", raw=err(1317, "interrupted"))
+        client.send(query(sql))
+        await eventually(lambda: gate.held == 1)
+        number = one._sessions[client].connection_id
+        assert (await killer.query(f"KILL QUERY {number}")).ok
+        gate.open()
+        one.seen.append((await client.answer()).packets)
+        for behind in (READ, WRITE, READ, READ):
+            await one.does(client, behind)
+
+    assert await both(scenario) > 0
+
+
+async def test_a_user_whom_a_replica_does_not_let_in() -> None:
+    async def scenario(one: Lane) -> None:
+        client = await one.client()
+        one._sessions[client].state.preferred = 0
+        for sql in (READ, READ):
+            await one.does(client, sql)
+        replica = one.on.cluster.replicas[0]
+        replica.faults.arm(Fault(b"", None, login=True, error=MySQLError(1045, "28000", "no")))
+        replica.disconnect()
+        for sql in (READ, READ, READ):
+            await one.does(client, sql)
+
+    assert await both(scenario, replicas=2) > 0

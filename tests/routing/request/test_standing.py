@@ -1,0 +1,301 @@
+"""A decision stands as long as the policy would decide the same."""
+
+from collections.abc import Callable
+from itertools import product
+from typing import Any, Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from protocol.gtid import EMPTY, GtidSet
+from routing.consistency.decision import Decision, Level, LostPolicy, Proof, Scope, TimeoutPolicy
+from routing.consistency.rules import Rules
+from routing.policy import choose
+from routing.request.read import Read
+from routing.request.step import Ask, Send
+from routing.servers.topology import Topology
+from routing.servers.waits import Waits
+from routing.session.plain import is_plain
+from routing.session.session import Session
+from routing.sql.statement import Statement, StatementClass, Touch
+
+U: Final = "11111111-1111-1111-1111-111111111111"
+READ: Final = Statement(StatementClass.READ, Touch.NOTHING, False, "0" * 16)
+AGE: Final = 60.0
+
+
+def gtids(text: str) -> GtidSet:
+    return GtidSet.parse(",".join(f"{U}:{part}" for part in text.split(",") if part))
+
+
+class World:
+    """A session, and servers; each method is something that may happen."""
+
+    def __init__(self, scope: Scope, preferred: int) -> None:
+        self.now = 1000.0
+        self.topology = Topology("p", ["r1", "r2"], proof_max_age=AGE)
+        self.committed = 5
+        self.topology.primary.observed("uuid-p", (0, 0), gtids("1-5"), EMPTY)
+        for replica in self.topology.replicas:
+            replica.observed(f"uuid-{replica.name}", (0, 0), gtids("1-3"), EMPTY, sent_at=self.now)
+        rules = Rules(Level.READ_OWN_WRITES, scope, 0.25, TimeoutPolicy.PRIMARY)
+        self.session = Session(rules, preferred, user="app", term=self.topology.term)
+        self.waits = Waits()
+        self.read = Read(self.session, self.topology, self.waits, LostPolicy.ERROR)
+
+    @property
+    def scope(self) -> Any:
+        return self.session.reading(self.session.rules, self.topology.term, self.now)
+
+    @property
+    def stands(self) -> Decision | None:
+        """What stands, for a session that is plain."""
+        return self.read.standing.of(self.now) if is_plain(self.session) else None
+
+    def reads(self, which: int) -> None:
+        """By the decision that stands if there is one, else as the policy says.
+
+        The connection may be to an earlier incarnation of the replica, by `which`.
+        """
+        if self.stands is None:
+            self._decide(None, lambda: None, which)
+
+    def reads_as_it_asks(self, which: int) -> None:
+        """By rules of the read's own."""
+        level = (Level.BOUNDED_STALENESS, Level.MONOTONIC_READS)[which]
+        scope = self.session.rules.scope
+        self._decide(Rules(level, scope, 0.25, TimeoutPolicy.PRIMARY, 100.0), lambda: None, 0)
+
+    def reads_while_others_write(self, which: int) -> None:
+        self._decide(None, lambda: self.another_writes(0), 0)
+
+    def _decide(self, rules: Rules | None, meanwhile: Callable[[], None], late: int) -> None:
+        step = self.read.begin(READ, rules, self.now)
+        if isinstance(step, Ask):
+            executed = gtids(f"1-{self.committed}")
+            self.topology.observations.add(self.now, executed)
+            step = self.read.probe_answered(executed, EMPTY, self.now)
+        meanwhile()
+        if isinstance(step, Send):
+            decision = step.decision
+            epoch = decision.server.epoch - late
+            if decision.proof is Proof.WAITED:
+                self.read.wait_answered("reached", True, True, epoch, 0.1, self.now)
+            elif decision.confirm:
+                self.read.confirm_answered(True, True, epoch, self.now)
+            self.read.ended()
+
+    def writes(self, which: int) -> None:
+        self.committed += 1
+        one = gtids(str(self.committed))
+        self.session.wrote(one, self.topology.primary, self.now)
+        self.topology.primary.proved(one, self.topology.primary.epoch)
+
+    def another_writes(self, which: int) -> None:
+        self.committed += 1
+        for scope in self.session.scopes.states():
+            scope.wrote(gtids(str(self.committed)), EMPTY, self.now)
+
+    def applies(self, which: int) -> None:
+        server = self.topology.replicas[which]
+        server.proved(gtids(f"1-{self.committed}"), server.epoch)
+
+    def is_down(self, which: int) -> None:
+        self.topology.replicas[which].unreachable(self.now)
+
+    def is_up(self, which: int) -> None:
+        self.topology.replicas[which].reached()
+
+    def lacks_what_it_had(self, which: int) -> None:
+        server = self.topology.replicas[which]
+        server.distrust(server.epoch)
+
+    def is_made_anew(self, which: int) -> None:
+        server = self.topology.replicas[which]
+        server.observed(f"new-{server.epoch}", (self.now, self.now), gtids("1-3"), EMPTY)
+
+    def is_confirmed(self, which: int) -> None:
+        server = self.topology.replicas[which]
+        server.asks(self.now)
+        server.confirmed(server.epoch, self.now)
+
+    def is_asked(self, which: int) -> None:
+        self.topology.replicas[which].asks(self.now + which)
+
+    def has_strayed(self, which: int) -> None:
+        server = self.topology.replicas[which]
+        server.strayed = EMPTY if server.strayed else gtids("4")
+
+    def is_filtered(self, which: int) -> None:
+        filters = self.topology.replicas[which].filters
+        filters.lacking = not filters.lacking
+
+    def names_nothing(self, which: int) -> None:
+        server = self.topology.servers[which]
+        server.gtids = not server.gtids
+
+    def is_refused(self, which: int) -> None:
+        self.topology.refusals.add(READ.digest, self.now - 599.5)
+
+    def time_passes(self, which: int) -> None:
+        self.now += AGE / 2 + which
+
+    def is_doubted(self, which: int) -> None:
+        self.scope.doubt()
+
+    def is_verified(self, which: int) -> None:
+        self.scope.verified(gtids("1-3" if which else "1-99"), self.scope.own, self.topology.term)
+
+    def others_lost_writes(self, which: int) -> None:
+        self.scope.lost_elsewhere(gtids("4"), tell=which == 1)
+
+    def primary_begins_anew(self, which: int) -> None:
+        primary = self.topology.primary
+        primary.observed(f"new-{primary.epoch}", (self.now, self.now), gtids("1-99"), EMPTY)
+
+    def is_promoted(self, which: int) -> None:
+        self.topology.promote(self.topology.replicas[which])
+
+    def may_have_written(self, which: int) -> None:
+        for scope in (self.session.own_scope, *self.session.scopes.states()):
+            scope.may_have_written()
+
+    def is_probed(self, which: int) -> None:
+        self.scope.probed(gtids(f"1-{self.committed}"), self.scope.doubts)
+
+    def writes_unlogged(self, which: int) -> None:
+        if which:
+            self.session.wrote_unlogged()
+
+    def chooses_rules(self, which: int) -> None:
+        level = (Level.READ_OWN_WRITES, Level.STRONG)[which]
+        scope = (self.session.rules.scope, Scope.USER)[which]
+        self.session.adjust(Rules(level, scope, 0.25, TimeoutPolicy.PRIMARY))
+
+    def begins(self, which: int) -> None:
+        self.session.in_transaction = not self.session.in_transaction
+
+    def is_behind(self, which: int) -> None:
+        self.topology.replicas[which].timed_out(self.now, 1.0)
+
+    def is_left_out(self, which: int) -> None:
+        self.session.avoided ^= {self.topology.replicas[which]}
+
+
+HAPPENINGS: Final[list[Callable[[World, int], None]]] = [
+    *(World.reads, World.writes, World.another_writes, World.applies, World.is_down, World.is_up),
+    *(World.lacks_what_it_had, World.is_made_anew, World.is_confirmed, World.is_asked),
+    *(World.has_strayed, World.is_filtered, World.names_nothing, World.is_refused),
+    *(World.time_passes, World.is_doubted, World.is_verified, World.others_lost_writes),
+    *(
+        World.primary_begins_anew,
+        World.is_promoted,
+        World.may_have_written,
+        World.is_probed,
+        World.writes_unlogged,
+    ),
+    *(World.chooses_rules, World.begins, World.is_left_out, World.is_behind),
+    *(World.reads_as_it_asks, World.reads_while_others_write),
+]
+happenings = st.tuples(
+    st.one_of(
+        st.sampled_from(HAPPENINGS), st.sampled_from([World.reads, World.applies, World.writes])
+    ),
+    st.integers(0, 1),
+)
+
+
+def check(world: World) -> None:
+    """See that what stands is what the policy decides, but for how much of its set is told."""
+    stands = world.stands
+    if stands is None:
+        return
+    session, topology = world.session, world.topology
+    assert not world.scope.lost_untold  # it would be refused
+    chosen = choose(session, READ, topology, world.now)
+    assert stands.server is chosen.server
+    assert (stands.reason, stands.proof, stands.confirm) == (
+        *(chosen.reason, chosen.proof, chosen.confirm),
+    )
+    assert stands.proof_set is not None
+    assert chosen.proof_set is not None
+    assert world.scope.own <= stands.proof_set <= chosen.proof_set
+    assert world.read.standing.required is world.scope.own
+
+
+Step = tuple[Callable[[World, int], None], int]
+
+
+@given(
+    st.sampled_from([Scope.CONNECTION, Scope.USER]),
+    st.integers(0, 3),
+    st.lists(happenings, max_size=25),
+)
+def test_what_stands_is_what_the_policy_decides(
+    scope: Scope, preferred: int, steps: list[Step]
+) -> None:
+    world = World(scope, preferred)
+    for happens, which in steps:
+        happens(world, which)
+        check(world)
+
+
+BEFORE: Final[list[list[Step]]] = [
+    [(World.reads, 0)],
+    [(World.writes, 0)],
+    [(World.reads, 0), (World.writes, 0)],
+    [(World.writes, 0), (World.reads, 0)],
+    [(World.is_down, 0), (World.reads, 0)],
+]
+EACH: Final[list[Step]] = [(happens, which) for happens in HAPPENINGS for which in (0, 1)]
+
+
+@pytest.mark.parametrize("scope", [Scope.CONNECTION, Scope.USER])
+@pytest.mark.parametrize("before", BEFORE)
+def test_whatever_two_things_happen(scope: Scope, before: list[Step]) -> None:
+    for first, second in product(EACH, EACH):
+        world = World(scope, 0)
+        for happens, which in (*before, first, second, (World.reads, 0)):
+            happens(world, which)
+            check(world)
+
+
+@pytest.mark.parametrize("scope", [Scope.CONNECTION, Scope.USER])
+def test_a_read_that_is_known_stands(scope: Scope) -> None:
+    world = World(scope, 0)
+    world.reads(0)
+    assert world.stands is not None
+    world.writes(0)
+    assert world.stands is None
+    world.applies(0)
+    world.reads(0)
+    assert world.stands is not None
+
+
+def test_what_a_wait_has_proved_stands() -> None:
+    world = World(Scope.CONNECTION, 0)
+    world.writes(0)
+    world.reads(0)
+    stands = world.stands
+    assert stands is not None
+    assert stands.proof_set == gtids("6")
+    world.time_passes(0)
+    world.time_passes(0)
+    assert world.stands is None
+
+
+def test_a_read_that_relies_on_nothing_stands_for_ever() -> None:
+    world = World(Scope.CONNECTION, 0)
+    world.reads(0)
+    for _ in range(5):
+        world.time_passes(1)
+    assert world.stands is not None
+
+
+def test_what_another_replica_than_the_first_has_does_not_stand() -> None:
+    world = World(Scope.CONNECTION, 0)
+    world.is_down(0)
+    world.reads(0)
+    assert world.stands is None
+    assert choose(world.session, READ, world.topology, world.now).proof is Proof.KNOWN
