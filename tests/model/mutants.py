@@ -10,6 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+import pytest
+
 from protocol.gtid import EMPTY, GtidSet
 from proxy.state.state_file import PrimaryTerm, StateFile
 from routing import policy
@@ -17,11 +19,13 @@ from routing.consistency.decision import Decision, Level, Proof, Reason, Scope
 from routing.consistency.scope import KeptScope, Scopes, ScopeState
 from routing.request import read
 from routing.request.read import Read
+from routing.request.standing import Standing
 from routing.servers.failover import Election
 from routing.servers.gathering import Gathering
 from routing.servers.observations import Observations
 from routing.servers.topology import Server, Topology
 from routing.session.session import Session
+from tests.model import session
 from tests.model.keeper import Keeper
 from tests.model.links import Link
 from tests.model.options import WEIGHTS, Options
@@ -32,8 +36,6 @@ from tests.model.succession import Worker
 from tests.model.terms import Terms
 
 if TYPE_CHECKING:
-    import pytest
-
     from routing.request.step import Step
     from tests.model.wires import Command
 
@@ -636,6 +638,70 @@ def compare_no_scope_that_was_found(patch: pytest.MonkeyPatch) -> None:
 )
 def forget_with_a_restart_who_has_diverged(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Keeper, "judged", lambda self, strayed: None)
+
+
+# The last decision stands.
+
+
+@_mutant(levels=(Level.READ_OWN_WRITES, Level.STRONG), clients=3)
+def think_a_session_plain_that_was_changed(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ProxySession, "changed", lambda self: None)
+
+
+@_mutant(levels=(Level.READ_OWN_WRITES, Level.STRONG), clients=3)
+def think_any_session_plain(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(session, "is_plain", lambda state: True)
+
+
+@_mutant(clients=2)
+def let_a_decision_stand_whatever_was_written(patch: pytest.MonkeyPatch) -> None:
+    of = Standing.of
+
+    def forgetful(self: Standing, now: float) -> Decision | None:
+        self.required = self._session.own_scope.own
+        return of(self, now)
+
+    patch.setattr(Standing, "of", forgetful)
+
+
+@_mutant(errors=6, clients=2)
+def let_a_decision_stand_while_writes_are_unknown(patch: pytest.MonkeyPatch) -> None:
+    of = Standing.of
+
+    def sure(self: Standing, now: float) -> Decision | None:
+        scope = self._session.own_scope
+        before, scope.unknown = scope.unknown, False
+        try:
+            return of(self, now)
+        finally:
+            scope.unknown = before
+
+    patch.setattr(Standing, "of", sure)
+
+
+@_mutant(often=("restart_replica",), clients=2)
+def let_a_decision_stand_for_another_incarnation(patch: pytest.MonkeyPatch) -> None:
+    stands = Topology.stands
+
+    def any_epoch(
+        self: Topology, replica: Server, epoch: int, term: int, now: float, relies: bool
+    ) -> bool:
+        return stands(self, replica, replica.epoch, term, now, relies)
+
+    patch.setattr(Topology, "stands", any_epoch)
+
+
+@_mutant(scopes=(Scope.USER, Scope.PROXY), clients=4)
+def let_a_decision_stand_in_the_scope_of_the_connection(patch: pytest.MonkeyPatch) -> None:
+    of = Standing.of
+
+    def alone(self: Standing, now: float) -> Decision | None:
+        session = self._session
+        with pytest.MonkeyPatch.context() as scopes:
+            scopes.setattr(session, "reading", lambda rules, term, now: session.own_scope)
+            return of(self, now)
+
+    patch.setattr(Standing, "of", alone)
 
 
 # Who the primary is (`tests.model.succession`).

@@ -51,13 +51,19 @@ class Reads:
         """A read came."""
         self._perform(self._tell("begin", _READ, self._session.rules, self._proxy.now()))
 
+    def take_up(self, decision: Decision) -> None:
+        """A read was sent by a decision that stands."""
+        session, read, now = self._session, self.read, self._proxy.now()
+        self._tell("take_up", _READ, decision, read.standing.required, now)
+        session.request.scope = session.state.reading(session.rules, self._proxy.topology.term, now)
+
     # Steps
 
     def _perform(self, step: Step) -> None:
         proxy, session, read = self._proxy, self._session, self.read
         request = session.request
         if session.rules.level not in (Level.BEST_EFFORT, Level.BOUNDED_STALENESS):
-            request.scope = read.scope
+            request.scope = read.scope or request.scope
         if read.note is not None and read.note.stale:
             request.stale = True
         read.note = None
