@@ -97,19 +97,22 @@ class _Bench:
         lines = self._spark.read.schema(RECORD).json(str(self._folder / "json"))
         lines.select(fn.bit_xor(fn.xxhash64(*RECORD.names))).collect()
 
-    def audit(
-        self, parsed: "DataFrame", *, by_judge: bool = False, period: "Hours | None" = None
-    ) -> None:
+    def audit(self, parsed: "DataFrame", *, period: "Hours | None" = None) -> None:
         """All that an audit does, but its report."""
         from spark_jobs import audit
+        from spark_jobs.ingest import Kept
+        from spark_jobs.log import Log
 
-        many, audit.MANY = audit.MANY, 2**31 - 1 if by_judge else 1
         out = self._folder / "audit"
-        log = audit.Log(name="benchmark", parsed=parsed, complete=1, live=0, period=period)
-        try:
-            findings = audit.judge(self._spark, log, out)
-        finally:
-            audit.MANY = many
+        log = Log(
+            name="benchmark",
+            lines=Kept(parsed, sorted(map(str, (self._folder / "records").glob("*.parquet")))),
+            scratch=self._folder,
+            complete=1,
+            live=0,
+            period=period,
+        )
+        findings = audit.judge(self._spark, log, out)
         shutil.rmtree(out)
         if findings.exit_code:
             raise AssertionError(f"the log is clean, and the audit says {findings.explanation}")
@@ -122,7 +125,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--shape", choices=SHAPES, nargs="+", default=["mixed", "connection", "one scope"]
     )
-    parser.add_argument("--judge", action="store_true", help="also without columns, which is slow")
     parser.add_argument(
         "--warm-up", action="store_true", help="also with as many records before those judged"
     )
@@ -163,10 +165,6 @@ def _one(bench: _Bench, shape: str, count: int, options: argparse.Namespace) -> 
         both, period = bench.make(2 * count, shape, json=False), later_half(2 * count)
         bench.measure(
             f"audit behind a warm-up, {shape}", count, lambda: bench.audit(both, period=period)
-        )
-    if options.judge:
-        bench.measure(
-            f"audit by the judge, {shape}", count, lambda: bench.audit(log, by_judge=True)
         )
 
 

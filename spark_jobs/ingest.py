@@ -1,7 +1,8 @@
 """The routing log: from files to numbered records, without losing sight of what is not there."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from operator import or_
 from pathlib import Path
@@ -91,7 +92,20 @@ def parse(lines: DataFrame, *others: str) -> DataFrame:
     )
 
 
-def keep(parsed: DataFrame, folder: Path) -> DataFrame:
+@dataclass(frozen=True)
+class Kept:
+    """Lines that were read, as Parquet.
+
+    Attributes:
+        parsed: as `parse` gives them.
+        files: those that hold them, and perhaps others.
+    """
+
+    parsed: DataFrame
+    files: Sequence[str]
+
+
+def keep(parsed: DataFrame, folder: Path) -> Kept:
     """Write lines that were read as Parquet, so that none is read as JSON again.
 
     Args:
@@ -105,23 +119,29 @@ def keep(parsed: DataFrame, folder: Path) -> DataFrame:
     kept = parsed.withColumn("line", fn.when(more, fn.col("line")))
     kept.write.parquet(str(folder))
     # Only what Spark itself has written is there, so nothing need be looked for.
-    return parsed.sparkSession.read.schema(parsed.schema).parquet(names([folder])[0])
+    again = parsed.sparkSession.read.schema(parsed.schema).parquet(names([folder])[0])
+    return Kept(again, sorted(map(str, folder.glob("*.parquet"))))
 
 
-def number(records: DataFrame, kept: list[DataFrame] | None = None) -> DataFrame:
+def number(
+    records: DataFrame, kept: list[DataFrame] | None = None, strange: DataFrame | None = None
+) -> DataFrame:
     """Put to each record what its numbers tell. This runs jobs.
 
     Args:
         records: RECORD, ``file``, ``fingerprint``; they are read several times.
         kept: takes what is persisted meanwhile, for the caller to unpersist.
+        strange: `numbering.strange` of the same records, if it is known, or None.
 
     Returns:
         NUMBERED.
     """
     narrow = records.select(*RECORD.names, "file", "fingerprint")
-    strange = numbering.strange(narrow).persist()
-    if kept is not None:
-        kept.append(strange)
+    if strange is None:
+        strange = numbering.strange(narrow).persist()
+        if kept is not None:
+            kept.append(strange)
+    strange = strange.select(*numbering.KEY, "repeated", "missing", "hole", "since_us")
     found, repeated = strange.agg(fn.count("*"), fn.count_if("repeated")).collect()[0]
     told = narrow.select("*", numbering.run_of().alias(numbering.KEY[0]))
     if found:

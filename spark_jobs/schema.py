@@ -12,6 +12,7 @@ from pyspark.sql.types import (
     BooleanType,
     DataType,
     DoubleType,
+    IntegerType,
     LongType,
     StringType,
     StructField,
@@ -122,6 +123,36 @@ PAST: Final = _table(
     ("writes", ArrayType(MISSED)),  # lost: whose they were, the first few
 )
 """What the primary's whole sets tell of the time before; see `primary_history`."""
+
+TELLING: Final = _table(
+    *((name, RECORD[name].dataType) for name in (*RUN, "session", "seq", "kind", "role")),
+    *((name, RECORD[name].dataType) for name in ("server_uuid", "incarnation", "digest")),
+    *((name, RECORD[name].dataType) for name in ("arrived_us", "dispatched_us", "ended_us")),
+    ("own_gtids", _TEXT),
+    *((name, NUMBERED[name].dataType) for name in ("missing", "hole", "since_us", "is_unnamed")),
+    *((name, NUMBERED[name].dataType) for name in ("named", "whole")),
+)
+"""What of NUMBERED tells something of primaries; see `primary_history`."""
+
+EVENTS: Final = _table(
+    ("cluster", _TEXT),
+    *((name, RECORD[name].dataType) for name in (*RUN, "session", "seq")),
+    ("at_us", _LONG),
+    ("what", IntegerType()),
+    *((name, RECORD[name].dataType) for name in ("server_uuid", "incarnation", "ended_us")),
+    ("since_us", _LONG),
+    ("digest", _TEXT),
+    ("is_whole", _FLAG),
+    ("gtids", _TEXT),
+)
+"""What happened in a cluster: `tides.Event`."""
+
+REIGNS: Final = _table(
+    *((name, RECORD[name].dataType) for name in (*RUN, "server_uuid", "incarnation")),
+    ("from_us", _LONG),
+    ("to_us", _LONG),
+)
+"""What primaries answered runs: `primary_history.Reign`."""
 
 BACKING: Final = _table(
     *((name, RECORD[name].dataType) for name in (*RUN, "seq")),

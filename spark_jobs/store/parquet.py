@@ -3,7 +3,7 @@
 import shutil
 import tempfile
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +13,7 @@ from pyspark.sql.types import DateType, IntegerType, LongType, StringType, Struc
 
 from spark_jobs import ingest
 from spark_jobs.day import DAY_US, HOUR_US
+from spark_jobs.ingest import Kept
 from spark_jobs.schema import RECORD
 from spark_jobs.segments import Segments
 from spark_jobs.store.store import Counts, Span, Store
@@ -113,7 +114,7 @@ def quarantine(spark: SparkSession, paths: Sequence[Path]) -> DataFrame:
 
 def read(
     spark: SparkSession, store: Store, span: Span, live: Sequence[Path], scratch: Path
-) -> DataFrame:
+) -> Kept:
     """Read the hours of a log that an audit looks at.
 
     Args:
@@ -123,28 +124,39 @@ def read(
         live: segments that are not taken, since they are still written. They are read now, and
             what comes meanwhile is not seen.
         scratch: directory for what was read of them, as long as the result is looked at.
-
-    Returns:
-        PARSED.
     """
     records, others = store.folders(span)
     dated = fn.substring("file", len("date=") + 1, len("YYYY-MM-DD")).between(*span.dates)
     parsed = spark.createDataFrame([], PARSED)
+    files: list[Path] = []
     if records:
         # Of partitions: what is not wanted is not opened.
         hour = fn.unix_date("date") * 24 + fn.col("hour")
         within = hour.between(span.begin_us // HOUR_US, (span.end_us - 1) // HOUR_US)
         placed = _placed(spark, store.records, records).where(within)
         parsed = parsed.unionByName(placed.select(PARSED.names))
+        files += (it for folder in records for it in _files(Path(folder), span))
     if others:
         faults = spark.read.schema(PARSED).parquet(*ingest.names(others))
         parsed = parsed.unionByName(faults.where(dated))
+        files += (it for folder in others for it in Path(folder).glob("*.parquet"))
     if live:
         folder = Path(tempfile.mkdtemp(prefix="live-", dir=scratch)) / "parsed"
-        parsed = parsed.unionByName(ingest.keep(_parsed(spark, live), folder))
+        kept = ingest.keep(_parsed(spark, live), folder)
+        parsed = parsed.unionByName(kept.parsed)
+        files += map(Path, kept.files)
     during = (fn.col("arrived_us") >= span.begin_us) & (fn.col("arrived_us") < span.end_us)
     whole = fn.col("fault").isNull()
-    return parsed.where((whole & during) | (~whole & dated))
+    within_span = parsed.where((whole & during) | (~whole & dated))
+    return Kept(within_span, sorted(map(str, files)))
+
+
+def _files(folder: Path, span: Span) -> Iterator[Path]:
+    """What a take has of the hours of a span."""
+    for path in folder.glob("date=*/hour=*/*.parquet"):
+        date, hour = (path.parents[up].name.partition("=")[2] for up in (1, 0))
+        if span.has(f"{date}T{int(hour):02}"):
+            yield path
 
 
 def _placed(spark: SparkSession, base: Path, folders: Sequence[str]) -> DataFrame:
