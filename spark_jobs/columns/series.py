@@ -251,7 +251,8 @@ def plan(parts: Sequence[Part], folder: Path) -> list[Place]:
     folder.mkdir(parents=True, exist_ok=True)
     for name in ("key", "falls", *_VALUES, *(f"most_{it}" for it in _VALUES)):
         _room(folder / name, row)
-    _room(folder / "series", rank + 1)
+    for name in ("series", "first"):
+        _room(folder / name, rank + 1)
     (folder / "clock").write_text(f"{base} {bits}", "ascii")
     return places
 
@@ -279,9 +280,12 @@ def lay(place: Place) -> None:
             most[head] = np.maximum(most[head], place.carried[number_])
         _write(folder / name, rows, its)
         _write(folder / f"most_{name}", rows, most)
-    begins = np.flatnonzero(first)
-    ranks = slice(place.rank, place.rank + len(begins))
+    # Where the first one goes on from a part before, that has told of it.
+    begins = np.flatnonzero(first)[int(place.carried is not None) :]
+    rank = place.rank + int(place.carried is not None)
+    ranks = slice(rank, rank + len(begins))
     _write(folder / "series", ranks, series[begins])
+    _write(folder / "first", ranks, place.row + begins)
 
 
 def _write(path: Path, rows: slice, values: Numbers) -> None:
@@ -312,11 +316,16 @@ class Series:
         path = self._folder / name
         if not path.stat().st_size:
             return np.zeros(0, np.int64)
-        return np.memmap(path, np.int64, "r")
+        return np.asarray(np.memmap(path, np.int64, "r"))
 
     @cached_property
     def _series(self) -> Numbers:
         return self._array("series")
+
+    @cached_property
+    def _first(self) -> Numbers:
+        """Of each series, the place of its first telling."""
+        return self._array("first")
 
     @cached_property
     def _key(self) -> Numbers:
@@ -369,18 +378,23 @@ class Series:
             The place of the first telling at each moment or behind it, and of the last of the same
             series, which is before that if there is none.
         """
-        rank, there = self._ranks(about, series)
-        begin = rank << self._bits
-        first = np.searchsorted(self._key, begin | self._moment(at, until=False))
-        last = np.searchsorted(self._key, (rank + 1) << self._bits) - 1
-        return np.where(there, first, 0), np.where(there, last, -1)
+        first, last = np.zeros(len(series), np.int64), np.full(len(series), -1)
+        its, rank = self._known(about, series)
+        if len(its):
+            begin = rank << self._bits
+            moment = self._moment(at[its], until=False)
+            first[its] = np.searchsorted(self._key, begin | moment)
+            last[its] = np.searchsorted(self._key, (rank + 1) << self._bits) - 1
+        return first, last
 
-    def _ranks(self, about: int, series: Numbers) -> tuple[Numbers, Flags]:
+    def _known(self, about: int, series: Numbers) -> tuple[Numbers, Numbers]:
+        """Which of some series there are, and their numbers here."""
         wanted = number(about, series)
         rank = np.searchsorted(self._series, wanted)
         there = rank < len(self._series)
         there[there] = self._series[rank[there]] == wanted[there]
-        return rank, there
+        its = np.flatnonzero(there)
+        return its, rank[its]
 
     def _moment(self, at: Numbers, *, until: Flags | bool) -> Numbers:
         return np.clip(at - self._base + 1 + np.asarray(until, np.int64), 0, (1 << self._bits) - 1)
@@ -400,12 +414,20 @@ class Series:
             The place of the last telling before each, -1 if there is none; and of the first of the
             same series.
         """
-        rank, there = self._ranks(about, series)
-        begin = rank << self._bits
-        end = np.searchsorted(self._key, begin | self._moment(at, until=until)) - 1
-        first = np.searchsorted(self._key, begin)
-        there &= end >= first
-        return np.where(there, end, -1), np.where(there, first, 0)
+        end, first = np.full(len(series), -1), np.zeros(len(series), np.int64)
+        its, rank = self._known(about, series)
+        if len(its):
+            its_until = until if isinstance(until, bool) else until[its]
+            moment = self._moment(at[its], until=its_until)
+            key = (rank << self._bits) | moment
+            # Neighbours are looked up one after the other: then they are in the processor's cache.
+            order = np.argsort(key)
+            found = np.empty(len(its), np.int64)
+            found[order] = np.searchsorted(self._key, key[order]) - 1
+            begin = self._first[rank]
+            before = found >= begin
+            end[its[before]], first[its[before]] = found[before], begin[before]
+        return end, first
 
 
 _OPEN: Final[dict[str, Series]] = {}

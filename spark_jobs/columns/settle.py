@@ -295,8 +295,13 @@ class _Owing:
                 continue
             self._nothing[its] = False
             self._wrote_us[its] = np.maximum(self._wrote_us[its], self._series.most_z[end])
-            for sets, held in ((self._claim, self._held), (self._required, self._said)):
-                held[its] &= self._covers_writes(sets[its], source, end, first)
+            claim, required = self._claim[its], self._required[its]
+            said = self._covers_writes(required, source, end, first)
+            self._said[its] &= said
+            # A WAIT's claim is what was required.
+            other = np.flatnonzero(claim != required)
+            said[other] = self._covers_writes(claim[other], source, end[other], first[other])
+            self._held[its] &= said
 
     def _covers_writes(self, which: Numbers, source: str, end: Numbers, first: Numbers) -> Flags:
         """Whether sets hold all writes of a source from the first to the last."""
