@@ -1,6 +1,7 @@
 """One audit: from the lines of a log to findings and tables."""
 
 import shutil
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -74,7 +75,9 @@ def judge(
             return table
         return table.where(f"{column} >= {log.period.begin_us} and {column} < {log.period.end_us}")
 
-    scratch, persisted = log.scratch / "columns", list["DataFrame"]()
+    # Workers remember what they have opened, so no directory's name is used again.
+    scratch = Path(tempfile.mkdtemp(prefix="columns-", dir=log.scratch))
+    persisted: list[DataFrame] = []
     try:
         stage("reading records")
         once = unrepeated.look(spark, log, scratch, persisted)

@@ -13,6 +13,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as fn
 
+from spark_jobs import concern as concern_
 from spark_jobs import evidence, groups
 from spark_jobs.judge import Judge
 from spark_jobs.ordered_pass import ordered_pass
@@ -71,9 +72,13 @@ def transform(
     Returns:
         JUDGED: one row per read.
     """
-    backing = evidence.transform(records, history)
-    events = groups.transform(records, backing, history, clock_error_us)
-    if only is not None:
+    if only is None:
+        backing = evidence.transform(records, history)
+        events = groups.transform(records, backing, history, clock_error_us)
+    else:
+        concern = concern_.find(records, only, history)
+        backing = evidence.transform(records, history, concern.claims)
+        events = groups.transform(concern.records, backing, history, clock_error_us)
         events = _of(events, only)
     known = {
         "terms": history.terms,

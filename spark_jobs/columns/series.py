@@ -273,17 +273,17 @@ def lay(place: Place) -> None:
     _write(folder / "key", rows, (rank << place.bits) | (at - place.base + 1))
     falls = np.cumsum(_falls(first, values[0], values[1]))
     _write(folder / "falls", rows, place.falls + falls)
-    for number_, (name, its) in enumerate(zip(_VALUES, values, strict=True)):
+    for place_of, (name, its) in enumerate(zip(_VALUES, values, strict=True)):
         most = _most(its, first)
         if place.carried is not None:
             head = slice(0, place.part.first[1])
-            most[head] = np.maximum(most[head], place.carried[number_])
+            most[head] = np.maximum(most[head], place.carried[place_of])
         _write(folder / name, rows, its)
         _write(folder / f"most_{name}", rows, most)
     # Where the first one goes on from a part before, that has told of it.
     begins = np.flatnonzero(first)[int(place.carried is not None) :]
-    rank = place.rank + int(place.carried is not None)
-    ranks = slice(rank, rank + len(begins))
+    earliest = place.rank + int(place.carried is not None)
+    ranks = slice(earliest, earliest + len(begins))
     _write(folder / "series", ranks, series[begins])
     _write(folder / "first", ranks, place.row + begins)
 
@@ -305,7 +305,7 @@ class Series:
 
     @classmethod
     def open(cls, folder: str) -> Self:
-        """Those in a directory; a worker opens each once."""
+        """Those in a directory, which held no others before; a worker opens each once."""
         found = _OPEN.get(folder)
         if found is None:
             _OPEN.clear()  # of an audit before this one

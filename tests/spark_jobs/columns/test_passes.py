@@ -1,0 +1,54 @@
+"""One audit after the other, in one Spark session and one directory."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_jobs.log import Log
+from spark_jobs.segments import find_segments
+from spark_jobs.verdict import Verdict
+from tests.spark_jobs.routing_log import UUID, Run, save
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+
+P = UUID["primary"]
+
+
+def log_with_write(number: int, claim: str) -> Run:
+    """A session that reads behind a write, on a claim."""
+    run = Run(f"a{number}", proxy=f"gate{number}")
+    run.probe("r1", f"{P}:1-99")
+    run.write(7, f"{P}:{number}")
+    run.known(7, "r1", f"{P}:{claim}", required=f"{P}:{claim}")
+    return run
+
+
+def test_nothing_is_known_of_the_log_before(spark: "SparkSession", tmp_path: Path) -> None:
+    from spark_jobs import audit, ingest
+
+    (tmp_path / "scratch").mkdir()
+    verdicts = []
+    for number, claim in ((5, "1-9"), (20, "1-9"), (9, "1-9")):
+        place = tmp_path / str(number)
+        save(place, log_with_write(number, claim))
+        (place / "unpacked").mkdir()
+        lines = ingest.parse(ingest.read(spark, find_segments(place, place / "unpacked")))
+        log = Log(
+            name="log",
+            lines=ingest.keep(lines, place / "parsed"),
+            scratch=tmp_path / "scratch",
+            complete=1,
+            live=0,
+        )
+        found = audit.judge(spark, log, place / "out")
+        verdicts += [(row.text("verdict"), row.text("finding")) for row in found.verdicts]
+    assert verdicts == [
+        (Verdict.OK, "known"),
+        (Verdict.VIOLATION, "known set too small"),
+        (Verdict.OK, "known"),
+    ]
+    assert list((tmp_path / "scratch").iterdir()) == []
