@@ -17,6 +17,7 @@ from spark_jobs import (
 )
 from spark_jobs.clocks import Clocks
 from spark_jobs.columns.passes import Passes
+from spark_jobs.columns.series import SeriesError
 from spark_jobs.columns.settle import Settled
 from spark_jobs.columns.tally import Tally
 from spark_jobs.columns.tellings import Told
@@ -78,7 +79,7 @@ def reach(
     # Where clocks may differ, a read may also be owed what counts only by some of them.
     plainly = not (found.found or error_us)
     told = passes.tell(known, plainly=plainly)
-    laid = passes.lay() if plainly else None
+    laid = _laid(passes) if plainly else None
     learned = None if laid is None else passes.known(timed, known, unplaced, told, laid)
     history = primary_history.learn(timed, error_us, learned)
     persisted.append(history.past)
@@ -112,6 +113,14 @@ def reach(
         lapses=lapses,
         tables={**survey.tables, **passes.of_reads(folder)},
     )
+
+
+def _laid(passes: Passes) -> str | None:
+    """Put in order what was told; None where a time is so wrong that there is no room for it."""
+    try:
+        return passes.lay()
+    except SeriesError:
+        return None
 
 
 def _rest(

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 Numbers = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
@@ -36,6 +37,27 @@ def ragged(begins: Numbers, which: Numbers) -> Iterator[tuple[Numbers, Numbers]]
             return
         yield rows, at
         at = at + 1
+
+
+def alike(*columns: npt.NDArray[Any]) -> tuple[Numbers, int]:
+    """Number the rows so that those have one number that agree in some columns.
+
+    Returns:
+        Of each row its number, from 0 on, and how many numbers there are.
+    """
+    codes, count = np.zeros(len(columns[0]), np.int64), 1
+    for column in columns:
+        its = pa.array(column).dictionary_encode()
+        mixed = codes * len(its.dictionary) + its.indices.to_numpy()
+        found = pa.array(mixed).dictionary_encode()
+        codes, count = found.indices.to_numpy().astype(np.int64), len(found.dictionary)
+    return codes, count
+
+
+def in_order(codes: Numbers, count: int) -> Numbers:
+    """The rows by their numbers, as `alike` gives them; those of one number as they come."""
+    # Of short numbers the sort is one by digits.
+    return np.argsort(codes.astype(np.int16) if count < 1 << 15 else codes, kind="stable")
 
 
 def starts(keys: npt.NDArray[Any]) -> Flags:

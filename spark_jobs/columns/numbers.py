@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.columns.arrays import Flags, Numbers, starts
+from spark_jobs.columns.arrays import Flags, Numbers, alike, in_order, starts
 from spark_jobs.columns.chunk import Chunk
 from spark_jobs.columns.text import Text
 from spark_jobs.schema import RUN
@@ -46,13 +46,8 @@ class Runs:
     """
 
     def __init__(self, chunk: Chunk) -> None:
-        proxy, run = chunk.text("proxy"), chunk.text("run")
-        worker = chunk.number("worker")
-        low = int(worker.min())
-        width = int(worker.max()) - low + 1
-        mixed = (proxy.codes * (len(run.held) + 1) + run.codes) * width + worker - low
-        encoded = pa.array(mixed).dictionary_encode()
-        self.each: Numbers = encoded.indices.to_numpy().astype(np.int64)
+        codes = (chunk.text("proxy").codes, chunk.number("worker"), chunk.text("run").codes)
+        self.each, _ = alike(*codes)
         self.first: Numbers = np.unique(self.each, return_index=True)[1]
         self._chunk = chunk
 
@@ -90,7 +85,7 @@ class Numbering:
         seq, run = chunk.number("seq"), runs.each
         order = np.arange(len(chunk))
         if len(runs) > 1:
-            order = np.argsort(run.astype(np.int16) if len(runs) < 2**15 else run, kind="stable")
+            order = in_order(run, len(runs))
         same = run[order][1:] == run[order][:-1]
         if (same & (seq[order][1:] < seq[order][:-1])).any():
             order = np.lexsort((seq, run))

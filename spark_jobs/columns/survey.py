@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Final, NamedTuple, Self
 
 import numpy as np
-import pyarrow as pa
 
 from spark_jobs.columns import traffic
-from spark_jobs.columns.arrays import NEVER, Flags, Numbers
+from spark_jobs.columns.arrays import NEVER, Flags, Numbers, alike, in_order
 from spark_jobs.columns.chunk import Chunk, Rules
 from spark_jobs.columns.numbers import Numbering, Runs
 from spark_jobs.columns.piece import Piece, batches, read, write
@@ -245,22 +244,37 @@ def _tells_lag(chunk: Chunk) -> bool:
 def _look_at_runs(chunk: Chunk, runs: Runs, keys: Sequence[Run], found: Survey) -> None:
     ended, arrived, seq = (chunk.number(it) for it in ("ended_us", "arrived_us", "seq"))
     fallen = ended < np.maximum(arrived, chunk.number("dispatched_us"))
-    kinds, told = chunk.text("kind"), chunk.is_told
-    for number, key in enumerate(keys):
-        its = runs.each == number
-        here = its & told
-        one = RunSurvey(
-            records=int(its.sum()),
-            from_us=int(ended[its].min()),
-            to_us=int(ended[its].max()),
-            fallen=int(fallen[its].sum()),
-        )
-        if here.any():
-            counts = np.bincount(kinds.codes[here], minlength=len(kinds.held))
-            one.kinds = Counter(dict(zip(kinds.values, map(int, counts), strict=True)))
-            one.first_seq, one.last_seq = int(seq[here].min()), int(seq[here].max())
-            one.arrived_us, one.ended_us = int(arrived[here].min()), int(ended[here].max())
+    its, count, told = runs.each, len(runs), chunk.is_told
+    here, kinds = its[told], chunk.text("kind")
+    kind_counts = np.zeros((count, len(kinds.held)), np.int64)
+    np.add.at(kind_counts, (here, kinds.codes[told]), 1)
+    columns = (
+        np.bincount(its, minlength=count),
+        _least(its, ended, count),
+        _most(its, ended, count),
+        np.bincount(its[fallen], minlength=count),
+        _least(here, seq[told], count),
+        _most(here, seq[told], count),
+        _least(here, arrived[told], count),
+        _most(here, ended[told], count),
+    )
+    for key, of_kinds, row in zip(keys, kind_counts, zip(*columns, strict=True), strict=True):
+        records, from_us, to_us, fell, *others = map(int, row)
+        counted = Counter(dict(zip(kinds.values, map(int, of_kinds), strict=True)))
+        one = RunSurvey(records, from_us, to_us, fell, counted, *others)
         found.runs.setdefault(key, RunSurvey()).add(one)
+
+
+def _least(groups: Numbers, values: Numbers, count: int) -> Numbers:
+    least = np.full(count, NEVER)
+    np.minimum.at(least, groups, values)
+    return least
+
+
+def _most(groups: Numbers, values: Numbers, count: int) -> Numbers:
+    most = np.full(count, -NEVER)
+    np.maximum.at(most, groups, values)
+    return most
 
 
 def _look_at_servers(chunk: Chunk, runs: Runs, keys: Sequence[Run], found: Survey) -> None:
@@ -306,18 +320,9 @@ def _whole(chunk: Chunk, row: int) -> str:
 
 def _alike(*columns: Numbers | Flags) -> Iterator[Numbers]:
     """Rows that agree in some columns of few values."""
-    mixed = np.zeros(len(columns[0]), np.int64)
-    for column in columns:
-        encoded = pa.array(column).dictionary_encode()
-        codes = encoded.indices.to_numpy().astype(np.int64)
-        mixed = mixed * len(encoded.dictionary) + codes
-    encoded = pa.array(mixed).dictionary_encode()
-    codes = encoded.indices.to_numpy()
-    order = np.argsort(
-        codes.astype(np.int16) if len(encoded.dictionary) < 2**15 else codes, kind="stable"
-    )
-    ends = np.cumsum(np.bincount(codes, minlength=len(encoded.dictionary)))
-    yield from np.split(order, ends[:-1])
+    codes, count = alike(*columns)
+    ends = np.cumsum(np.bincount(codes, minlength=count))
+    yield from np.split(in_order(codes, count), ends[:-1])
 
 
 def _look_at_reads(chunk: Chunk, found: Survey) -> None:

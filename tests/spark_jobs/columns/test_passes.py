@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from spark_jobs.findings import Findings
 from spark_jobs.log import Log
 from spark_jobs.segments import find_segments
 from spark_jobs.verdict import Verdict
@@ -27,24 +28,41 @@ def log_with_write(number: int, claim: str) -> Run:
     return run
 
 
-def test_nothing_is_known_of_the_log_before(spark: "SparkSession", tmp_path: Path) -> None:
+def test_a_time_that_cannot_be_is_no_error(spark: "SparkSession", tmp_path: Path) -> None:
+    run = log_with_write(5, "1-9")
+    run.clock.now = 250_000_000_000_000_000
+    for session in range(20):
+        run.write(session, f"{P}:{100 + session}")
+    run.known(3, "r1", f"{P}:1-9", required=f"{P}:1-9")
+    found = judged(spark, tmp_path, run)
+    assert [(row.text("finding"), row.number("reads")) for row in found.verdicts] == [
+        ("known", 1),
+        ("known set too small", 1),
+    ]
+
+
+def judged(spark: "SparkSession", place: Path, run: Run, scratch: Path | None = None) -> Findings:
     from spark_jobs import audit, ingest
 
+    save(place, run)
+    (place / "unpacked").mkdir()
+    lines = ingest.parse(ingest.read(spark, find_segments(place, place / "unpacked")))
+    log = Log(
+        name="log",
+        lines=ingest.keep(lines, place / "parsed"),
+        scratch=scratch or place / "unpacked",
+        complete=1,
+        live=0,
+    )
+    return audit.judge(spark, log, place / "out")
+
+
+def test_nothing_is_known_of_the_log_before(spark: "SparkSession", tmp_path: Path) -> None:
     (tmp_path / "scratch").mkdir()
     verdicts = []
     for number, claim in ((5, "1-9"), (20, "1-9"), (9, "1-9")):
-        place = tmp_path / str(number)
-        save(place, log_with_write(number, claim))
-        (place / "unpacked").mkdir()
-        lines = ingest.parse(ingest.read(spark, find_segments(place, place / "unpacked")))
-        log = Log(
-            name="log",
-            lines=ingest.keep(lines, place / "parsed"),
-            scratch=tmp_path / "scratch",
-            complete=1,
-            live=0,
-        )
-        found = audit.judge(spark, log, place / "out")
+        run = log_with_write(number, claim)
+        found = judged(spark, tmp_path / str(number), run, tmp_path / "scratch")
         verdicts += [(row.text("verdict"), row.text("finding")) for row in found.verdicts]
     assert verdicts == [
         (Verdict.OK, "known"),
