@@ -59,7 +59,7 @@ def test_what_is_written_as_no_server_would(tmp_path: Path) -> None:
 def test_what_is_seen_as_no_server_would_say(tmp_path: Path) -> None:
     its = Session(tmp_path)
     its.run.write(1, f"{P}:4")
-    before = its.read(**REMEMBERS)
+    before = its.read(f"{P}:1-5", **REMEMBERS)
     its.run.read(1, "r1", "waited", f"{P}:1-20".upper(), wait_us=1, required=ALL, **REMEMBERS)
     its.read(f"{P}:1-9", "r2", **REMEMBERS)
     # Who owes only what was written is not concerned.
