@@ -53,7 +53,7 @@ class _Bench:
         return time.process_time() + cpu_seconds(self._java)
 
     def make(self, count: int, shape: str, *, json: bool) -> "DataFrame":
-        """Make a log as Parquet, of `ingest.parse`'s columns; and as JSON if wanted."""
+        """Make a log as Parquet, as PARSED; and as JSON if wanted."""
         from pyspark.sql import functions as fn
 
         made = records(self._spark, count, shape)
@@ -64,7 +64,6 @@ class _Bench:
         made.withColumns(
             {
                 "file": fn.lit("date=2026-11-30/gate.jsonl"),
-                "fingerprint": fn.xxhash64("run", "seq"),
                 "fault": nothing,
                 "line": nothing,
             }
@@ -72,14 +71,11 @@ class _Bench:
         return self._spark.read.parquet(path)
 
     def take_json(self) -> None:
-        """Read every line as JSON and write it as Parquet, as the audit does with a long log."""
-        from spark_jobs import ingest
+        """Read every line as JSON and write it as Parquet by hours, as the audit does once."""
+        from spark_jobs import take
 
-        lines = self._spark.read.text(str(self._folder / "json"), lineSep="\n").selectExpr(
-            "'date=2026-11-30/gate.jsonl' as file", "value as line"
-        )
         taken = self._folder / "taken"
-        ingest.keep(ingest.parse(lines), taken)
+        take.by_hour(self._spark, sorted((self._folder / "json").glob("*.json")), taken)
         shutil.rmtree(taken)
 
     def hash_parquet(self, log: "DataFrame") -> None:
@@ -100,8 +96,8 @@ class _Bench:
     def audit(self, parsed: "DataFrame", *, period: "Hours | None" = None) -> None:
         """All that an audit does, but its report."""
         from spark_jobs import audit
-        from spark_jobs.ingest import Kept
         from spark_jobs.log import Log
+        from spark_jobs.take import Kept
 
         out = self._folder / "audit"
         log = Log(

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from spark_jobs.day import Period
-    from spark_jobs.ingest import Kept
     from spark_jobs.store.store import Span
+    from spark_jobs.take import Kept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

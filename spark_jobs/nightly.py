@@ -203,15 +203,14 @@ def _judge(
     spark: "SparkSession", listing: "Listing", scratch: Path, chosen: Options, progress: Progress
 ) -> Findings:
     """Judge all that the log holds."""
-    from spark_jobs import ingest
     from spark_jobs import segments as files
+    from spark_jobs import take
 
     segments = files.make_readable(listing, scratch)
     progress.stage("reading lines")
-    parsed = ingest.parse(ingest.read(spark, segments))
     log = Log(
         name=chosen.name,
-        lines=ingest.keep(parsed, scratch / "parsed"),
+        lines=take.all_in(spark, segments.paths, scratch / "parsed"),
         scratch=scratch,
         complete=len(segments.complete),
         live=len(segments.live),

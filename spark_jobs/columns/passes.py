@@ -50,7 +50,7 @@ class Source:
     """Where records are.
 
     Attributes:
-        files: Parquet of `ingest.parse`'s columns, in any order.
+        files: Parquet of `schema.PARSED`, in any order.
         rules: which of their rows are read, and which reads judged.
         dates: lines that are no record count in segments of these days and those between; None
             for all.

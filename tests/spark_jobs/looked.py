@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from spark_jobs.day import Period
-    from spark_jobs.ingest import Kept
+    from spark_jobs.take import Kept
     from spark_jobs.unrepeated import Unrepeated
 
 

@@ -1,5 +1,6 @@
 """Waits, lag and where statements went."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,9 +21,7 @@ HOUR_US = 3_600_000_000
 
 
 @pytest.fixture(scope="module")
-def lines(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> "DataFrame":
-    from spark_jobs import ingest
-
+def paths(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ...]:
     run = Run()
     write = run.write(7, f"{P}:10")
     for wait in range(1, 101):
@@ -63,21 +62,25 @@ def lines(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> "D
     run.probe("other", f"{P}:1-9", lag={"applied": [later], "waits": []})
     log = tmp_path_factory.mktemp("log")
     save(log, run)
-    segments = find_segments(log, tmp_path_factory.mktemp("scratch"))
-    return ingest.read(spark, segments).persist()
+    return find_segments(log, tmp_path_factory.mktemp("scratch")).paths
 
 
 @pytest.fixture(scope="module")
 def parsed(
-    lines: "DataFrame", tmp_path_factory: pytest.TempPathFactory
+    spark: "SparkSession", paths: tuple[Path, ...], tmp_path_factory: pytest.TempPathFactory
 ) -> "tuple[DataFrame, list[Piece]]":
-    from spark_jobs import ingest
+    from spark_jobs import take
     from spark_jobs.columns.piece import pieces
 
     folder = tmp_path_factory.mktemp("parsed") / "records"
-    kept = ingest.keep(ingest.parse(lines), folder)
+    kept = take.all_in(spark, paths, folder)
     assert kept.parsed.where("fault is not null").count() == 0
     return kept.parsed, list(pieces(kept.files, 1))
+
+
+@pytest.fixture(scope="module")
+def lines(parsed: "tuple[DataFrame, list[Piece]]") -> "DataFrame":
+    return parsed[0]
 
 
 @pytest.fixture(scope="module")

@@ -349,11 +349,13 @@ def test_without_a_log(
 def test_a_spark_that_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from spark_jobs import segments
+    from spark_jobs import take
+
+    def fail(spark: "SparkSession", *_: object) -> None:
+        spark.sql("select raise_error('no room')").collect()
 
     save(tmp_path, clean())
-    gone = segments.Segment("date=2026-11-30/a.jsonl", *(tmp_path / "gone.jsonl",) * 2, 0, 0)
-    monkeypatch.setattr(segments, "list_segments", lambda *_: segments.Listing((gone,), ()))
+    monkeypatch.setattr(take, "all_in", fail)
     reports = [tmp_path / "_audit" / name for name in ("report.html", "report.md")]
     reports[0].parent.mkdir()
     for report in reports:
@@ -361,5 +363,21 @@ def test_a_spark_that_fails(
     assert nightly.run(tmp_path, None) == 2
     told = capsys.readouterr()
     assert "Spark failed, see" in told.err
+    assert "no room" in told.err
     assert not told.out
     assert not any(report.exists() for report in reports)
+
+
+@spark_test
+@timeout
+@pytest.mark.usefixtures("shared")
+def test_a_segment_that_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from spark_jobs import segments
+
+    save(tmp_path, clean())
+    gone = segments.Segment("date=2026-11-30/a.jsonl", *(tmp_path / "gone.jsonl",) * 2, 0, 0)
+    monkeypatch.setattr(segments, "list_segments", lambda *_: segments.Listing((gone,), ()))
+    assert nightly.run(tmp_path, None) == 2
+    assert "gone.jsonl" in capsys.readouterr().err

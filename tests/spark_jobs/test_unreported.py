@@ -38,7 +38,7 @@ def test_it_is_told_only_if_there_is_something() -> None:
 def test_what_no_record_names_is_counted(spark: "SparkSession", tmp_path: Path) -> None:
     import numpy as np
 
-    from spark_jobs import clusters, ingest
+    from spark_jobs import clusters, take
     from spark_jobs.columns.chunk import EVERYTHING
     from spark_jobs.columns.piece import pieces
     from spark_jobs.columns.survey import Survey, survey
@@ -56,8 +56,8 @@ def test_what_no_record_names_is_counted(spark: "SparkSession", tmp_path: Path) 
     other.probe("primary", f"{P}:1-13:blue:1-2")
     save(tmp_path / "log", run, other)
     (tmp_path / "scratch").mkdir()
-    lines = ingest.read(spark, find_segments(tmp_path / "log", tmp_path / "scratch"))
-    files = ingest.keep(ingest.parse(lines), tmp_path / "parsed").files
+    segments = find_segments(tmp_path / "log", tmp_path / "scratch")
+    files = take.all_in(spark, segments.paths, tmp_path / "parsed").files
     found, told = Survey(), Told()
     for piece in pieces(files, 1):
         found.add(survey(piece, EVERYTHING, None, tmp_path / "made"))

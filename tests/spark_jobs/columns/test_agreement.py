@@ -30,13 +30,13 @@ class Compared:
     """A log, judged by columns and record by record."""
 
     def __init__(self, spark: "SparkSession", folder: Path, *runs: Run) -> None:
-        from spark_jobs import ingest
+        from spark_jobs import take
 
         self._spark, self._folder = spark, folder
         save(folder / "log", *runs)
         (folder / "scratch").mkdir()
-        lines = ingest.read(spark, find_segments(folder / "log", folder / "scratch"))
-        self._lines = ingest.keep(ingest.parse(lines), folder / "parsed")
+        segments = find_segments(folder / "log", folder / "scratch")
+        self._lines = take.all_in(spark, segments.paths, folder / "parsed")
 
     def look(self, period: Hours | None = None) -> "Unrepeated":
         """The first pass, and all records."""

@@ -42,14 +42,14 @@ def test_a_time_that_cannot_be_is_no_error(spark: "SparkSession", tmp_path: Path
 
 
 def judged(spark: "SparkSession", place: Path, run: Run, scratch: Path | None = None) -> Findings:
-    from spark_jobs import audit, ingest
+    from spark_jobs import audit, take
 
     save(place, run)
     (place / "unpacked").mkdir()
-    lines = ingest.parse(ingest.read(spark, find_segments(place, place / "unpacked")))
+    segments = find_segments(place, place / "unpacked")
     log = Log(
         name="log",
-        lines=ingest.keep(lines, place / "parsed"),
+        lines=take.all_in(spark, segments.paths, place / "parsed"),
         scratch=scratch or place / "unpacked",
         complete=1,
         live=0,

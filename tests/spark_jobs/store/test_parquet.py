@@ -25,7 +25,7 @@ assert DAY.begin_us == routing_log.DAY_US
 
 
 def rows(table: "DataFrame") -> list[tuple[object, ...]]:
-    from spark_jobs.store.parquet import PARSED
+    from spark_jobs.schema import PARSED
 
     names = [name for name in PARSED.names if name != "line"]
     return sorted((tuple(row) for row in table.select(names).collect()), key=repr)
