@@ -121,6 +121,15 @@ class Clocks:
     steps: Sequence[tuple[_Run, Sequence[Step]]] = ()
     unsteady: frozenset[str] = frozenset()
 
+    @property
+    def ahead(self) -> "tuple[tuple[_Run, int], ...] | None":
+        """Of runs, what their clocks are ahead; None where one was set back."""
+        if self.steps:
+            return None
+        return tuple(
+            ((it.proxy, it.worker, it.run), it.ahead_us) for it in self.found if it.ahead_us
+        )
+
     def rows(self) -> list[dict[str, object]]:
         """CLOCKS."""
         return [{**it._asdict(), "error_us": self.error_us} for it in self.found]
@@ -163,6 +172,11 @@ class Clocks:
         }
         rest = {name: fn.col(name) - here for name in ("ended_us", "since_us")}
         return records.withColumns(begun | rest).select(NUMBERED.names)
+
+
+def ahead_us(runs: Iterable[tuple[_Run, int]]) -> Column:
+    """What a record's clock is ahead, of what is known of runs."""
+    return _by_run({run: [its] for run, its in runs}, {})
 
 
 def _told(it: Clock) -> str:

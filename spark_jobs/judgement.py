@@ -76,8 +76,10 @@ def reach(
     survey = passes.found
     known, unplaced = clusters.group(survey.named)
     timed = found.corrected(records)
-    # Where clocks may differ, a read may also be owed what counts only by some of them.
-    plainly = not (found.found or error_us)
+    ahead = found.ahead
+    plainly = ahead is not None
+    if ahead is not None:
+        passes.correct(ahead, error_us)
     told = passes.tell(known, plainly=plainly)
     laid = _laid(passes) if plainly else None
     learned = None if laid is None else passes.known(timed, known, unplaced, told, laid)
@@ -93,7 +95,14 @@ def reach(
     else:
         settled = passes.settle(told, laid, history, folder)
         suspects = _suspects(passes, settled)
-        reads = _rest(passes, settled, timed, history, folder)
+        if settled.left:
+            reads = consistency_audit.write(
+                timed, history, folder, error_us, found.unsteady, passes.left
+            )
+        else:
+            if not settled.reads:
+                small_table.write([], JUDGED, folder)
+            reads = consistency_audit.kept(timed.sparkSession, folder)
     lapsed, lapses = timed.sparkSession.createDataFrame([], PROCEDURE), 0
     if suspects is None or suspects:
         lapsed = procedure.transform(timed, error_us, found.unsteady, suspects, persisted)
@@ -121,17 +130,6 @@ def _laid(passes: Passes) -> str | None:
         return passes.lay()
     except SeriesError:
         return None
-
-
-def _rest(
-    passes: Passes, settled: Settled, timed: "DataFrame", history: History, folder: Path
-) -> "DataFrame":
-    """Leave the judge what was not settled: JUDGED of all."""
-    if settled.left:
-        return consistency_audit.write(timed, history, folder, left=passes.left)
-    if not settled.reads:
-        small_table.write([], JUDGED, folder)
-    return consistency_audit.kept(timed.sparkSession, folder)
 
 
 def _suspects(passes: Passes, settled: Settled) -> Suspects:

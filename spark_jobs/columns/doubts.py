@@ -84,6 +84,7 @@ def tell(
     wanted: Mapping[str, Wanted],
     known: Mapping[str, Marks],
     since_us: int,
+    error_us: int,
     folder: Path,
 ) -> Doubted:
     """Tell of what was left open.
@@ -94,6 +95,7 @@ def tell(
         wanted: kinds of groups.
         known: the marks of clusters.
         since_us: times in series are counted from then.
+        error_us: by how much clocks may differ.
         folder: takes the tellings.
     """
     doubted = Doubted()
@@ -112,6 +114,8 @@ def tell(
                 at, where = seq - hole, unnamed | hole
             elif kind == "application":
                 where = unnamed & chunk.text("application").filled
+            elif kind == "cluster":
+                at = ended - error_us
             for telling in bounds.tellings(group, at, np.flatnonzero(where)):
                 tables += (it.table() for it in thinned(telling))
         for cluster, marks_ in known.items():

@@ -77,11 +77,27 @@ class Passes:
             folder: takes what is made meanwhile; all workers see it.
         """
         self._spark, self._source, self._folder = spark, source, folder
+        self._rules = source.rules
         self._slices = max(2, spark.sparkContext.defaultParallelism * 2)
         self._pieces = list(pieces(source.files, _ROWS))
         work = partial(survey.survey, rules=source.rules, dates=source.dates, folder=folder)
         self.found = self._total(self._pieces, work) or Survey()
         self.found.tables = {**traffic.of_no_records(), **self.found.tables}
+
+    def correct(self, ahead: tuple[tuple[Run, int], ...], error_us: int) -> None:
+        """From now on, take times as they are by clocks that agree.
+
+        Args:
+            ahead: of runs whose clocks are not as the others', by how much.
+            error_us: by how much clocks may still differ.
+        """
+        self._rules = self._rules._replace(ahead=ahead, error_us=error_us)
+
+    @property
+    def _since_us(self) -> int:
+        """Before all times."""
+        ahead = (its for _, its in self._rules.ahead)
+        return self.found.from_us - max(ahead, default=0) - self._rules.error_us
 
     def _total(self, items: Sequence[Piece], work: Callable[[Piece], Total]) -> Total | None:
         return tasks.total(self._spark, items, work, self._slices)
@@ -161,11 +177,11 @@ class Passes:
             plainly: for verdicts, too, and not only what has a name.
         """
         wants = tellings.Plan(
-            rules=self._source.rules,
+            rules=self._rules,
             clusters=clusters,
             wanted=self.found.wanted if plainly else {},
             holes=self._holes if plainly else np.zeros(0, np.int64),
-            since_us=self.found.from_us,
+            since_us=self._since_us,
         )
         return (
             self._total(self._pieces, partial(tellings.tell, plan=wants, folder=self._folder))
@@ -211,15 +227,16 @@ class Passes:
             calm.rough,
             clusters=clusters,
             sources={name: frozenset(its) for name, its in told.wrote.items()},
-            since_us=self.found.from_us,
+            since_us=self._since_us,
             folder=laid,
         )
         lacking = self._total(self._made("tides"), work) if told.tides else None
         rough = told.rough | (lacking.clusters if lacking is not None else set())
         quiet = {name for name, its in primaries.items() if len(its) == 1} - rough
         loud = set(primaries) - quiet
+        ahead = dict(self._rules.ahead)
         reigns = [
-            Reign(*run, *server, it.from_us, it.to_us)
+            Reign(*run, *server, it.from_us - ahead.get(run, 0), it.to_us - ahead.get(run, 0))
             for (run, server), it in sorted(self.found.reigns.items(), key=repr)
             if it.from_us <= it.to_us
         ]
@@ -244,11 +261,14 @@ class Passes:
         from pyspark.sql import DataFrame
         from pyspark.sql import functions as fn
 
+        from spark_jobs.clocks import ahead_us
         from spark_jobs.clusters import column
 
         parts: list[DataFrame] = []
         if self._strange.count_rows(filter=pads.field("missing") > 0):
-            gaps = self.strange.where("missing > 0")
+            ahead = ahead_us(self._rules.ahead)
+            times = {name: fn.col(name) - ahead for name in ("since_us", "ended_us")}
+            gaps = self.strange.where("missing > 0").withColumns(times)
             parts.append(gaps.select(*RUN, "seq", "missing", "since_us", "ended_us"))
         if told.opened:
             holes = self.strange.where("hole").select(*RUN, "seq", "hole")
@@ -291,7 +311,8 @@ class Passes:
             self.found,
             told,
             history,
-            rules=self._source.rules,
+            rules=self._rules,
+            since_us=self._since_us,
             marks=marks,
             doubted=doubted,
             series=laid,
@@ -367,7 +388,8 @@ class Passes:
             clusters=history.clusters,
             wanted=self.found.wanted,
             known=marks,
-            since_us=self.found.from_us,
+            since_us=self._since_us,
+            error_us=self._rules.error_us,
             folder=self._folder / "doubts.told",
         )
         doubted = self._total(self._made("doubtful"), work) or Doubted()

@@ -115,6 +115,7 @@ def make(
     history: Learned,
     *,
     rules: Rules,
+    since_us: int,
     marks: Mapping[str, Marks],
     doubted: Doubted,
     series: str,
@@ -127,6 +128,7 @@ def make(
         told: by the second.
         history: the primary's.
         rules: which records are read, and which reads judged.
+        since_us: times in series are counted from then.
         marks: tide marks of clusters.
         doubted: what was left open.
         series: the directory of `series`.
@@ -156,7 +158,7 @@ def make(
         doubted=_frozen(doubted.sources),
         gaps={key: _gaps(key, its, history, marks) for key, its in history.gaps.items()},
         forms=told.forms,
-        since_us=found.from_us,
+        since_us=since_us,
         series=series,
         doubts=doubts,
     )

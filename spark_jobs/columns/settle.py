@@ -1,8 +1,8 @@
 """The third look: reads whose claim covers whatever they were owed get their verdict here.
 
 Everything else is left to the judge, which gives the same verdicts one record at a time. So nothing
-here ever says "violation", and where something is unclear nothing is said. All of this holds where
-clocks agree: where they may differ, the judge is asked alone.
+here ever says "violation", and where something is unclear nothing is said. Where clocks may differ,
+a read of a whole cluster is held to all that may have ended before it arrived.
 
 What a read was owed is looked up in `series`: what its group knew of each source when it arrived.
 A claim that holds the whole span from the least number to the greatest is enough; where it has
@@ -221,6 +221,7 @@ class _Owing:
         self._moment = chunk.moment_us[rows] - bound
         self._kinds = chunk.owed_in.codes[rows]
         self._in_session = self._kinds == 0
+        self._in_cluster = self._kinds == chunk.owed_in.values.index("cluster")
         relative = self._moment - plan.since_us
         self._at = np.where(self._in_session, chunk.number("seq")[rows], relative)
         self._group = np.zeros(len(rows), np.int64)
@@ -294,7 +295,7 @@ class _Owing:
             if not len(its):
                 continue
             self._nothing[its] = False
-            self._wrote_us[its] = np.maximum(self._wrote_us[its], self._series.most_z[end])
+            self._note_writes(OWN, source, its, end)
             claim, required = self._claim[its], self._required[its]
             said = self._covers_writes(required, source, end, first)
             self._said[its] &= said
@@ -302,6 +303,22 @@ class _Owing:
             other = np.flatnonzero(claim != required)
             said[other] = self._covers_writes(claim[other], source, end[other], first[other])
             self._held[its] &= said
+
+    def _note_writes(self, about: int, source: str, its: Numbers, end: Numbers) -> None:
+        """Note when the newest was acknowledged of what is told up to there.
+
+        Where clocks may differ, what only may have been told in a cluster does not count.
+        """
+        error_us = self._plan.rules.error_us
+        unsure = np.flatnonzero(self._in_cluster[its]) if error_us else its[:0]
+        if len(unsure):
+            at = self._at[its[unsure]] - 2 * error_us
+            of_source = places.series(self._group[its[unsure]], source)
+            end = end.copy()
+            end[unsure], _ = self._series.find(about, of_source, at, until=True)
+        wrote = np.where(end >= 0, self._series.most_z[end], 0)
+        newest = np.maximum(self._wrote_us[its], wrote)
+        self._wrote_us[its] = np.where(wrote > 0, newest, self._wrote_us[its])
 
     def _covers_writes(self, which: Numbers, source: str, end: Numbers, first: Numbers) -> Flags:
         """Whether sets hold all writes of a source from the first to the last."""
@@ -360,9 +377,7 @@ class _Owing:
                 continue
             self._nothing[its] = False
             self._sure[its] |= self._series.most_y[end] > 0
-            wrote = self._series.most_z[end]
-            newest = np.maximum(self._wrote_us[its], wrote)
-            self._wrote_us[its] = np.where(wrote > 0, newest, self._wrote_us[its])
+            self._note_writes(SEEN, source, its, end)
             top = self._series.most_x[end]
             prefix = _prefixes(sets, source)
             self._held[its] &= prefix[self._claim[its]] >= top
@@ -397,14 +412,13 @@ class _Owing:
         """Whether no gap before the read concerns it, or its server had reached what bounds it."""
         unhurt = np.ones(len(self._rows), bool)
         proxy = self._chunk.text("proxy")
-        in_cluster = self._kinds == self._chunk.owed_in.values.index("cluster")
         for (whose, name), gaps in self._plan.gaps.items():
             if whose == "cluster":
                 of = np.array([*(it == name for it in self._clusters), False])[self._cluster]
-                its = np.flatnonzero(in_cluster & of)
+                its = np.flatnonzero(self._in_cluster & of)
             else:
                 of = proxy.isin(name)[self._rows]
-                its = np.flatnonzero(~in_cluster & ~self._in_session & of)
+                its = np.flatnonzero(~self._in_cluster & ~self._in_session & of)
             if not len(its):
                 continue
             times = np.array([gap.from_us for gap in gaps])
@@ -439,8 +453,7 @@ class _Owing:
         if not self._plan.unplaced:
             return known
         nobodys = [it in self._plan.unplaced for it in self._clusters]
-        in_cluster = self._kinds == self._chunk.owed_in.values.index("cluster")
-        judgeable: Flags = known & ~(in_cluster & np.array([*nobodys, True])[self._cluster])
+        judgeable: Flags = known & ~(self._in_cluster & np.array([*nobodys, True])[self._cluster])
         return judgeable
 
     # What is not backed

@@ -220,6 +220,8 @@ class _Teller:
         group, there = self._places.group(kind), places.counts(chunk, kind)
         own = kind == "connection"
         at = chunk.number("seq") if own else chunk.number("ended_us") - self._plan.since_us
+        if kind == "cluster":
+            at = at - self._plan.rules.error_us  # by clocks that differ as much as they may
         writes = there & chunk.is_named
         odd = np.flatnonzero(writes & sets.odd[chunk.named])
         self._add(OWN, odd, places.series(group[odd], BLOCKED), at[odd], 0, 1, 0)
@@ -307,7 +309,7 @@ class _Teller:
         for code in np.unique(self._places.cluster_codes[rough]):
             self._told.rough.add(self._places.clusters[code])
         rows = np.flatnonzero(wrote)
-        at = chunk.number("ended_us") - self._plan.since_us
+        at = chunk.number("ended_us") - self._plan.since_us + self._plan.rules.error_us
         cluster = self._places.cluster
         for number, name in enumerate(sets.sources):
             top = sets.tops(number)[chunk.named[rows]]

@@ -20,6 +20,7 @@ from spark_jobs.columns.piece import Piece, pieces
 from spark_jobs.columns.steps import Liar
 from spark_jobs.primary_history import Confirmation, Gaps, Term
 from spark_jobs.schema import RECORD
+from tests.spark_jobs import without_spark
 from tests.spark_jobs.oracle import Record
 from tests.spark_jobs.without_spark import Key, _history, _number, _past
 
@@ -45,6 +46,7 @@ class Settled:
 
     Attributes:
         reads: the finding of each that is settled.
+        since_write: of each, the time since what it saw was written, or None.
         left: the others.
         suspects: reads that may not have kept the procedure.
         liars: servers that may be contradicted.
@@ -52,30 +54,43 @@ class Settled:
     """
 
     reads: dict[Key, str]
+    since_write: dict[Key, object]
     left: set[Key]
     suspects: set[Key]
     liars: set[Liar]
     rough: set[str]
 
 
-def settled(records: Iterable[Record], folder: Path, files: int = 2) -> Settled:
-    """Settle what can be settled; records may come in any order, and are stored in it."""
+def settled(
+    records: Iterable[Record], folder: Path, files: int = 2, clock_error_us: int = 0
+) -> Settled | None:
+    """Settle what can be settled; records may come in any order, and are stored in it.
+
+    None where clocks are such that all is left to the judge.
+    """
     log = list(records)
+    found_clocks = without_spark.clocks_of(log)
+    ahead, error_us = found_clocks.ahead, max(found_clocks.error_us, clock_error_us)
+    if ahead is None:
+        return None
+    rules = EVERYTHING._replace(ahead=ahead, error_us=error_us)
     its = _store(log, folder, files)
     found = survey.Survey()
     for one in its:
         found.add(survey.survey(one, EVERYTHING, None, folder))
     known, unplaced = clusters.group(found.named)
-    numbered = [it | {"cluster": known[str(it["proxy"])]} for it in _number(log)]
-    past = list(_past(numbered, known, unplaced, 0))
+    timed = without_spark._corrected(list(_number(log)), found_clocks)
+    numbered = [it | {"cluster": known[str(it["proxy"])]} for it in timed]
+    since_us = found.from_us - max((its for _, its in ahead), default=0) - error_us
+    past = list(_past(numbered, known, unplaced, error_us))
     history = _history(past, known)
     learned = Learned(known, unplaced, history.terms, history.confirmations, history.gaps)
     wants = tellings.Plan(
-        rules=EVERYTHING,
+        rules=rules,
         clusters=known,
         wanted=found.wanted,
         holes=_holes(numbered),
-        since_us=found.from_us,
+        since_us=since_us,
     )
     told = tellings.Told()
     for one in its:
@@ -84,19 +99,22 @@ def settled(records: Iterable[Record], folder: Path, files: int = 2) -> Settled:
     sources = {name: frozenset(names) for name, names in told.wrote.items()}
     rough = set(told.rough)
     for one in _made(folder / "tides"):
-        rough |= calm.rough(one, known, sources, found.from_us, laid).clusters
+        rough |= calm.rough(one, known, sources, since_us, laid).clusters
     marks = doubts.marks(
         (it.cluster, it.mark or 0, it.at_us or 0, it.gtids or "")
         for it in past
         if it.what == "mark"
     )
     bounds = {(it.proxy, it.worker, it.run, it.seq): it.mark for it in past if it.what == "bound"}
-    doubted, doubts_ = _doubted(folder, learned, found, marks, bounds, numbered)
+    doubted, doubts_ = _doubted(
+        folder, learned, found, marks, bounds, numbered, since_us=since_us, error_us=error_us
+    )
     ready = plan.make(
         found,
         told,
         learned,
-        rules=EVERYTHING,
+        rules=rules,
+        since_us=since_us,
         marks=marks,
         doubted=doubted,
         series=laid,
@@ -106,11 +124,12 @@ def settled(records: Iterable[Record], folder: Path, files: int = 2) -> Settled:
     for one in its:
         result.add(settle.settle(one, ready, folder, folder / "reads"))
     reads = {_key(row): str(row["finding"]) for row in _rows(folder / "reads")}
+    since_write = {_key(row): row["since_write_us"] for row in _rows(folder / "reads")}
     left = {_key(row) for row in _rows(folder / "left")}
     suspects = {_key(row) for row in _rows(folder / "suspects")}
     assert (len(reads) + len(left), len(left)) == (result.reads, result.left)
     assert len(suspects) == result.suspects
-    return Settled(reads, left, suspects, result.liars, rough)
+    return Settled(reads, since_write, left, suspects, result.liars, rough)
 
 
 def lay(tellings_: Path, folder: Path, parts: int = 3) -> str:
@@ -160,6 +179,9 @@ def _doubted(
     marks: Mapping[str, doubts.Marks],
     bounds: Mapping[tuple[object, ...], int | None],
     numbered: Iterable[Record],
+    *,
+    since_us: int,
+    error_us: int,
 ) -> tuple[doubts.Doubted, str | None]:
     holes = {_key(it): bool(it["hole"]) for it in numbered}
     rows = [
@@ -176,11 +198,11 @@ def _doubted(
     columns["application"] = pa.array(columns["application"], pa.string())  # type: ignore[assignment]  # likewise
     pq.write_table(pa.table(columns), place / "doubtful.parquet")
     for one in _made(place):
-        doubted.add(
-            doubts.tell(
-                one, learned.clusters, found.wanted, marks, found.from_us, folder / "doubts.told"
-            )
+        told = doubts.tell(
+            *(one, learned.clusters, found.wanted, marks, since_us, error_us),
+            folder=folder / "doubts.told",
         )
+        doubted.add(told)
     return doubted, lay(folder / "doubts.told", folder / "doubts") if doubted.tellings else None
 
 

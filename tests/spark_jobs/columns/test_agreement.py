@@ -42,30 +42,43 @@ class Compared:
         """The first pass, and all records."""
         return look(self._spark, self._lines, self._folder / "scratch", period)
 
-    def agree(self, period: Hours | None = None) -> dict[tuple[str, int], str | None]:
+    def agree(
+        self, period: Hours | None = None, clock_error_us: int = 0
+    ) -> dict[tuple[str, int], str | None]:
         """Judge twice and compare; of each read, what columns found, or None."""
-        from spark_jobs import consistency_audit, ingest, judgement, primary_history, procedure
-        from spark_jobs.clocks import Clocks
+        from spark_jobs import (
+            clocks,
+            consistency_audit,
+            ingest,
+            judgement,
+            primary_history,
+            procedure,
+        )
         from spark_jobs.statement import judged_in
 
         once = self.look(period)
         out = self._folder / "out"
-        plain = judgement.reach(once.passes, once.records, Clocks(), 0, out, print, [])
+        found = clocks.learn(once.records)
+        self.clocks = [it.ahead_us for it in found.found]
+        error_us = max(found.error_us, clock_error_us)
+        plain = judgement.reach(once.passes, once.records, found, error_us, out, print, [])
         records = ingest.number(self._lines.parsed).where("repeat is null")
         if period is not None:
             records = records.withColumn("is_judged", judged_in(period))
         records = records.persist()
         assert same(once.records, records)
-        slow = primary_history.learn(records)
+        timed = found.corrected(records)
+        slow = primary_history.learn(timed, error_us)
         assert told(plain.history) == told(slow)
-        oracle = consistency_audit.transform(records, slow).collect()
+        oracle = consistency_audit.transform(timed, slow, error_us, found.unsteady).collect()
         key = ("run", "seq")
         rows = plain.reads.collect()
         assert {tuple(row[it] for it in key): row for row in rows} == {
             tuple(row[it] for it in key): row for row in oracle
         }
         assert len(rows) == len(oracle)
-        lapsed = once.passes.during(procedure.transform(records), "arrived_us")
+        lapsed = procedure.transform(timed, error_us, found.unsteady)
+        lapsed = once.passes.during(lapsed, "arrived_us")
         assert same(plain.lapsed, lapsed)
         assert plain.lapses == lapsed.count()
         left = {(row.run, row.seq) for row in once.passes.left.collect()}
@@ -146,16 +159,18 @@ def test_where_steps_were_left_out(spark: "SparkSession", tmp_path: Path) -> Non
 
 
 @pytest.mark.deep
-def test_where_clocks_may_differ_the_judge_says_it_all(
-    spark: "SparkSession", tmp_path: Path
-) -> None:
-    from spark_jobs import consistency_audit, judgement, primary_history
-    from spark_jobs.clocks import Clocks
-
-    once = Compared(spark, tmp_path, *simulated(8, steps=200)).look()
-    found = judgement.reach(once.passes, once.records, Clocks(), 500, tmp_path / "out", print, [])
-    history = primary_history.learn(once.records, 500)
-    assert same(found.reads, consistency_audit.transform(once.records, history, 500))
+@pytest.mark.parametrize("seed", [8, 9])
+def test_where_clocks_differ(spark: "SparkSession", tmp_path: Path, seed: int) -> None:
+    simulation = Simulation(seed, proxies=2, sessions=30)
+    simulation.run(600, failover=seed % 2 == 1)
+    runs = list(simulation.finish())
+    simulation.spoil(2)
+    simulation.skew(1, 7_000)
+    thin(runs, 300)
+    compared = Compared(spark, tmp_path, *runs)
+    found = compared.agree(clock_error_us=500)
+    assert compared.clocks
+    assert {"known", "waited"} <= set(found.values())
 
 
 @pytest.mark.deep
