@@ -53,7 +53,7 @@ class _Bench:
         return time.process_time() + cpu_seconds(self._java)
 
     def make(self, count: int, shape: str, *, json: bool) -> "DataFrame":
-        """Make a log as Parquet, of `ingest.parse`'s columns; and as JSON if wanted."""
+        """Make a log as Parquet, as PARSED; and as JSON if wanted."""
         from pyspark.sql import functions as fn
 
         made = records(self._spark, count, shape)
@@ -64,7 +64,6 @@ class _Bench:
         made.withColumns(
             {
                 "file": fn.lit("date=2026-11-30/gate.jsonl"),
-                "fingerprint": fn.xxhash64("run", "seq"),
                 "fault": nothing,
                 "line": nothing,
             }
@@ -72,14 +71,11 @@ class _Bench:
         return self._spark.read.parquet(path)
 
     def take_json(self) -> None:
-        """Read every line as JSON and write it as Parquet, as the audit does with a long log."""
-        from spark_jobs import ingest
+        """Read every line as JSON and write it as Parquet by hours, as the audit does once."""
+        from spark_jobs import take
 
-        lines = self._spark.read.text(str(self._folder / "json"), lineSep="\n").selectExpr(
-            "'date=2026-11-30/gate.jsonl' as file", "value as line"
-        )
         taken = self._folder / "taken"
-        ingest.keep(ingest.parse(lines), taken)
+        take.by_hour(self._spark, sorted((self._folder / "json").glob("*.json")), taken)
         shutil.rmtree(taken)
 
     def hash_parquet(self, log: "DataFrame") -> None:
@@ -97,19 +93,22 @@ class _Bench:
         lines = self._spark.read.schema(RECORD).json(str(self._folder / "json"))
         lines.select(fn.bit_xor(fn.xxhash64(*RECORD.names))).collect()
 
-    def audit(
-        self, parsed: "DataFrame", *, by_judge: bool = False, period: "Hours | None" = None
-    ) -> None:
+    def audit(self, parsed: "DataFrame", *, period: "Hours | None" = None) -> None:
         """All that an audit does, but its report."""
         from spark_jobs import audit
+        from spark_jobs.log import Log
+        from spark_jobs.take import Kept
 
-        many, audit.MANY = audit.MANY, 2**31 - 1 if by_judge else 1
         out = self._folder / "audit"
-        log = audit.Log(name="benchmark", parsed=parsed, complete=1, live=0, period=period)
-        try:
-            findings = audit.judge(self._spark, log, out)
-        finally:
-            audit.MANY = many
+        log = Log(
+            name="benchmark",
+            lines=Kept(parsed, sorted(map(str, (self._folder / "records").glob("*.parquet")))),
+            scratch=self._folder,
+            complete=1,
+            live=0,
+            period=period,
+        )
+        findings = audit.judge(self._spark, log, out)
         shutil.rmtree(out)
         if findings.exit_code:
             raise AssertionError(f"the log is clean, and the audit says {findings.explanation}")
@@ -122,7 +121,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--shape", choices=SHAPES, nargs="+", default=["mixed", "connection", "one scope"]
     )
-    parser.add_argument("--judge", action="store_true", help="also without columns, which is slow")
     parser.add_argument(
         "--warm-up", action="store_true", help="also with as many records before those judged"
     )
@@ -163,10 +161,6 @@ def _one(bench: _Bench, shape: str, count: int, options: argparse.Namespace) -> 
         both, period = bench.make(2 * count, shape, json=False), later_half(2 * count)
         bench.measure(
             f"audit behind a warm-up, {shape}", count, lambda: bench.audit(both, period=period)
-        )
-    if options.judge:
-        bench.measure(
-            f"audit by the judge, {shape}", count, lambda: bench.audit(log, by_judge=True)
         )
 
 

@@ -130,7 +130,7 @@ def _statements(base: DataFrame, shape: str) -> DataFrame:
         f"if({closed} = writes, null, array_join(transform(sequence({closed} + 1, writes), "
         f"x -> {number}), ':'))))"
     )
-    all_before = fn.concat(fn.lit(f"{_UUID}1:1-"), fn.expr(_written("i")))
+    all_before = fn.expr(f"if({_written('i')} = 0, '', concat('{_UUID}1:1-', {_written('i')}))")
     block = f"(i div {_LOOK_EVERY * _WORKERS} * {_LOOK_EVERY * _WORKERS})"
     seen = fn.concat(fn.lit(f"{_UUID}1:1-"), fn.expr(f"greatest(1, {_written(block)})"))
     level, scope = fn.lit("READ_OWN_WRITES"), fn.lit("connection")

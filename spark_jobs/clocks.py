@@ -21,13 +21,13 @@ from dataclasses import dataclass
 from itertools import chain, pairwise
 from typing import Final, NamedTuple
 
-from pyspark.sql import Column, DataFrame, Row, SparkSession, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as fn
 
 from spark_jobs import clock_evidence
 from spark_jobs.clock_offsets import Offsets, solve
 from spark_jobs.markdown import span
-from spark_jobs.schema import CLOCKS, NUMBERED, RUN
+from spark_jobs.schema import NUMBERED, RUN
 
 _STEPS: Final = 16
 """Falls of one run's times beyond which its records are taken to be in another order."""
@@ -44,6 +44,20 @@ _TOLD: Final = 6
 _BEGUN: Final = ("arrived_us", "dispatched_us")
 
 _Run = tuple[str, int, str]
+
+
+class Span(NamedTuple):
+    """How long a run was.
+
+    Attributes:
+        from_us: the earliest end of a record.
+        to_us: the latest.
+        records: how many it has.
+    """
+
+    from_us: int
+    to_us: int
+    records: int
 
 
 class Step(NamedTuple):
@@ -107,9 +121,18 @@ class Clocks:
     steps: Sequence[tuple[_Run, Sequence[Step]]] = ()
     unsteady: frozenset[str] = frozenset()
 
-    def table(self, spark: SparkSession) -> DataFrame:
+    @property
+    def ahead(self) -> "tuple[tuple[_Run, int], ...] | None":
+        """Of runs, what their clocks are ahead; None where one was set back."""
+        if self.steps:
+            return None
+        return tuple(
+            ((it.proxy, it.worker, it.run), it.ahead_us) for it in self.found if it.ahead_us
+        )
+
+    def rows(self) -> list[dict[str, object]]:
         """CLOCKS."""
-        return spark.createDataFrame([(*it, self.error_us) for it in self.found], CLOCKS)
+        return [{**it._asdict(), "error_us": self.error_us} for it in self.found]
 
     @property
     def told(self) -> list[str]:
@@ -151,6 +174,11 @@ class Clocks:
         return records.withColumns(begun | rest).select(NUMBERED.names)
 
 
+def ahead_us(runs: Iterable[tuple[_Run, int]]) -> Column:
+    """What a record's clock is ahead, of what is known of runs."""
+    return _by_run({run: [its] for run, its in runs}, {})
+
+
 def _told(it: Clock) -> str:
     whose = f"{it.proxy}, worker {it.worker}, run {it.run}"
     back = "" if it.back_us is None else f" was set back by {span(it.back_us)} at seq {it.from_seq}"
@@ -160,24 +188,19 @@ def _told(it: Clock) -> str:
     return f"{whose}{back}{' and' if back else ''} is {span(abs(it.ahead_us))} {way}"
 
 
-def learn(records: DataFrame) -> Clocks:
+def learn(
+    records: DataFrame, spans: Mapping[_Run, Span] | None = None, *, is_steady: bool = False
+) -> Clocks:
     """Find out about the clocks; this runs jobs.
 
     Args:
         records: NUMBERED without repeats.
+        spans: of all runs; None to find them.
+        is_steady: no record ended before it began, or before a statement that is before it.
     """
-    spans = {
-        (row.proxy, row.worker, row.run): row
-        for row in records.groupBy(*RUN)
-        .agg(
-            fn.min("ended_us").alias("from_us"),
-            fn.max("ended_us").alias("to_us"),
-            fn.count_if(fn.col("ended_us") < fn.greatest("since_us", *_BEGUN)).alias("falls"),
-            fn.count("*").alias("records"),
-        )
-        .collect()
-    }
-    steps = _steps(records) if any(row.falls for row in spans.values()) else {}
+    if spans is None:
+        spans = _spans(records)
+    steps = {} if is_steady else _steps(records)
     numbers = _number(spans, steps)
     names = {number for its in numbers.values() for number in its}
     if len(names) < 2:
@@ -196,6 +219,13 @@ def learn(records: DataFrame) -> Clocks:
     found = list(_found(numbers, steps, offsets))
     error_us = offsets.error_us + _unseen_us(spans, numbers, offsets)
     return Clocks(found, error_us, list(steps.items()), unsteady)
+
+
+def _spans(records: DataFrame) -> dict[_Run, Span]:
+    found = records.groupBy(*RUN).agg(
+        fn.min("ended_us"), fn.max("ended_us"), fn.count("*").alias("records")
+    )
+    return {(it.proxy, it.worker, it.run): Span(*tuple(it)[3:]) for it in found.collect()}
 
 
 def _found(
@@ -282,7 +312,7 @@ def stepped(falls: Iterable[Fall]) -> list[Step]:
     return found
 
 
-def _number(spans: dict[_Run, Row], steps: dict[_Run, list[Step]]) -> dict[_Run, list[int]]:
+def _number(spans: Mapping[_Run, Span], steps: dict[_Run, list[Step]]) -> dict[_Run, list[int]]:
     """Number the clocks: of each run one, and one more behind each step."""
     count = 0
     numbers: dict[_Run, list[int]] = {}
@@ -299,7 +329,7 @@ def _number(spans: dict[_Run, Row], steps: dict[_Run, list[Step]]) -> dict[_Run,
     return numbers
 
 
-def _at_one_time(spans: Mapping[_Run, Row]) -> Iterable[list[_Run]]:
+def _at_one_time(spans: Mapping[_Run, Span]) -> Iterable[list[_Run]]:
     """Runs of one proxy that overlap."""
     together: list[_Run] = []
     until_us = 0
@@ -314,7 +344,7 @@ def _at_one_time(spans: Mapping[_Run, Row]) -> Iterable[list[_Run]]:
 
 
 def _unseen_us(
-    spans: Mapping[_Run, Row], numbers: Mapping[_Run, Sequence[int]], offsets: Offsets
+    spans: Mapping[_Run, Span], numbers: Mapping[_Run, Sequence[int]], offsets: Offsets
 ) -> int:
     """How far a clock was set back that the records of one run show, and those beside it do not."""
     ahead = offsets.ahead_us

@@ -8,19 +8,17 @@ reported, that ``own_known`` is true only of commands that leave nothing unnamed
 which acknowledged a write shows it.
 """
 
-import shutil
-from dataclasses import replace
 from pathlib import Path
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as fn
 
+from spark_jobs import concern as concern_
 from spark_jobs import evidence, groups
-from spark_jobs.columns import settle
 from spark_jobs.judge import Judge
 from spark_jobs.ordered_pass import ordered_pass
 from spark_jobs.primary_history import History
-from spark_jobs.schema import JUDGED, RUN, VERDICTS
+from spark_jobs.schema import JUDGED, RUN
 from spark_jobs.verdict import Verdict
 
 
@@ -30,38 +28,29 @@ def write(
     folder: Path,
     clock_error_us: int = 0,
     unsteady: frozenset[str] = frozenset(),
+    left: DataFrame | None = None,
 ) -> DataFrame:
-    """Judge every read that is to be judged: by columns if the history was learned for that.
+    """Judge reads record by record, and keep what comes of it.
 
     Args:
         records: NUMBERED without repeats.
         history: the primary's, of the same records.
-        folder: where what is judged is written as Parquet; what is there is replaced.
+        folder: takes what is judged, as Parquet, beside what is there.
         clock_error_us: by how much the clocks of proxies may differ, µs.
         unsteady: proxies whose own records may be out of order by the clocks' error.
+        left: the reads to be judged (`columns.settle.LEFT`); None for all.
 
     Returns:
-        JUDGED: one row per read.
+        JUDGED: one row per read, those that were there among them.
     """
-    if history.facts is None or clock_error_us:
-        return _kept(transform(records, history, clock_error_us, unsteady), folder)
-    settled = settle.transform(records, history, history.facts)
-    aside = folder.with_name(f"{folder.name}.settled")
-    settled = replace(settled, told=_kept(settled.told, aside))
-    left = settled.left
-    if left.isEmpty():
-        # Nothing is written twice.
-        shutil.rmtree(folder, ignore_errors=True)
-        aside.rename(folder)
-        return records.sparkSession.read.schema(JUDGED).parquet(str(folder))
-    judged = _kept(settled.reads.unionByName(transform(records, history, only=left)), folder)
-    shutil.rmtree(aside)
-    return judged
+    judged = transform(records, history, clock_error_us, unsteady, left)
+    judged.write.mode("append").parquet(str(folder))
+    return kept(records.sparkSession, folder)
 
 
-def _kept(table: DataFrame, folder: Path) -> DataFrame:
-    table.write.mode("overwrite").parquet(str(folder))
-    return table.sparkSession.read.schema(table.schema).parquet(str(folder))
+def kept(spark: SparkSession, folder: Path) -> DataFrame:
+    """What was judged: JUDGED."""
+    return spark.read.schema(JUDGED).parquet(str(folder))
 
 
 def transform(
@@ -78,14 +67,18 @@ def transform(
         history: the primary's, of the same records.
         clock_error_us: by how much the clocks of proxies may differ, µs.
         unsteady: proxies whose own records may be out of order by the clocks' error.
-        only: the reads to be judged (`columns.settle.Settled.left`); None for all.
+        only: the reads to be judged (`columns.settle.LEFT`); None for all.
 
     Returns:
         JUDGED: one row per read.
     """
-    backing = evidence.transform(records, history)
-    events = groups.transform(records, backing, history, clock_error_us)
-    if only is not None:
+    if only is None:
+        backing = evidence.transform(records, history)
+        events = groups.transform(records, backing, history, clock_error_us)
+    else:
+        concern = concern_.find(records, only, history)
+        backing = evidence.transform(records, history, concern.claims)
+        events = groups.transform(concern.records, backing, history, clock_error_us)
         events = _of(events, only)
     known = {
         "terms": history.terms,
@@ -102,8 +95,13 @@ def transform(
 
 def _of(events: DataFrame, reads: DataFrame) -> DataFrame:
     """The groups of some reads, and only those reads to be judged."""
-    whose = reads.select("group").distinct()
-    which = reads.select(*RUN, "seq", "group").withColumn("wanted", fn.lit(True))
+    hashed = groups.hashed(groups.key()).alias("group")
+    which = (
+        reads.withColumn("kind", fn.col("owed_in"))
+        .select(*RUN, "seq", hashed)
+        .withColumn("wanted", fn.lit(True))
+    )
+    whose = which.select("group").distinct()
     return (
         events.withColumn("group", groups.hashed(fn.col("key")))
         .join(whose, "group", "left_semi")
@@ -111,24 +109,6 @@ def _of(events: DataFrame, reads: DataFrame) -> DataFrame:
         .withColumn("judges", fn.col("judges") & fn.coalesce("wanted", fn.lit(False)))
         .where(fn.col("judges") | fn.col("learns"))
         .select(*groups.COLUMNS)
-    )
-
-
-def count(judged: DataFrame) -> DataFrame:
-    """Count the verdicts.
-
-    Args:
-        judged: JUDGED.
-
-    Returns:
-        VERDICTS.
-    """
-    return (
-        judged.select("level", "scope", "verdict", "finding")
-        .groupBy("level", "scope", "verdict", "finding")
-        .agg(fn.count("*").alias("reads"))
-        .orderBy(fn.desc("reads"), *VERDICTS.names[:4])
-        .select(VERDICTS.names)
     )
 
 

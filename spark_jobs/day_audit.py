@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from spark_jobs import audit
 from spark_jobs.day import Day
 from spark_jobs.findings import Findings
+from spark_jobs.log import Log
 from spark_jobs.markdown import code, moment, named
 from spark_jobs.options import Options
 from spark_jobs.report import written
@@ -104,9 +105,12 @@ def _judge(
     told = [*others]
     if late:
         told.append(f"Came after {day} was judged: {named(late)}.")
-    log = audit.Log(
+    span = Span(day)
+    log = Log(
         name=chosen.name,
-        parsed=parquet.read(spark, store, Span(day), listing.live, scratch),
+        lines=parquet.read(spark, store, span, listing.live, scratch),
+        scratch=scratch,
+        span=span,
         complete=store.segments(day),
         live=len(listing.live),
         unread=listing.unread,

@@ -13,6 +13,8 @@ replica has reached it once its evidence covers it, and then it lacks none of wh
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
+from operator import and_
 from typing import ClassVar, Final, NamedTuple
 
 from pyspark.sql import DataFrame, Row
@@ -33,17 +35,22 @@ _MARK, _SHOWN, _READ = range(3)
 _Backing = tuple[str, int, str, int, str | None, int | None, None]
 
 
-def transform(records: DataFrame, history: History) -> DataFrame:
+def transform(records: DataFrame, history: History, reads: DataFrame | None = None) -> DataFrame:
     """Weigh the evidence.
 
     Args:
         records: NUMBERED without repeats.
         history: the primary's, of the same records.
+        reads: NUMBERED, those of the records whose claims are to be weighed; None for all. With a
+            read that shares a snapshot come all others of its session.
 
     Returns:
-        BACKING: one row per read that a replica answered and per record that left something open.
+        BACKING: one row per such read that a replica answered, and per record that left something
+        open.
     """
     events = _events(records.select(NUMBERED.names), history)
+    if reads is not None:
+        events = _of(events, reads)
     handler = type("_RunWithTerms", (_Run,), {"terms": dict(history.terms)})
     weighed = ordered_pass(events, RUN, ("at_us", "what", "seq"), handler, BACKING)
     bounds = history.past.where(fn.col("what") == "bound").select(
@@ -56,6 +63,27 @@ def transform(records: DataFrame, history: History) -> DataFrame:
     key = (*RUN, "seq")
     rest = [fn.max(name).alias(name) for name in BACKING.names if name not in key]
     return weighed.unionAll(bounds).groupBy(*key).agg(*rest).select(BACKING.names)
+
+
+def _of(events: DataFrame, reads: DataFrame) -> DataFrame:
+    """The events of some reads, and of the servers that answered them."""
+    its = fn.broadcast(reads.select(*RUN, "seq"))
+    servers = ("server_uuid", "incarnation")
+    named = reads.where("server_uuid is not null").select(*RUN, *servers).distinct()
+    same = reduce(
+        and_, (fn.col(f"one.{it}").eqNullSafe(fn.col(f"its.{it}")) for it in (*RUN, *servers))
+    )
+    what = fn.col("what")
+    shown = events.where(what == _SHOWN).alias("one")
+    return (
+        events.where(what == _MARK)
+        .unionAll(
+            events.where(what == _READ)
+            .join(its, [*RUN, "seq"], "left_semi")
+            .select(*_Event._fields)
+        )
+        .unionAll(shown.join(fn.broadcast(named).alias("its"), same, "left_semi").select("one.*"))
+    )
 
 
 def _events(records: DataFrame, history: History) -> DataFrame:

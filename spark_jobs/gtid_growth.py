@@ -7,70 +7,97 @@ server without a binary log also keeps one row of `mysql.gtid_executed` per inte
 
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as fn
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from spark_jobs.lag_analysis import HOUR_US, begin_of
-from spark_jobs.report_schema import GROWTH
-from spark_jobs.schema import RECORD
+from spark_jobs.columns.arrays import Flags, Numbers
+from spark_jobs.columns.chunk import Chunk
+from spark_jobs.columns.tally import COUNT, Key, Tally, tally, together
+from spark_jobs.columns.text import Text
+from spark_jobs.day import HOUR_US
+from spark_jobs.lag_analysis import begin_of
+
+COLUMNS: Final = (
+    *("kind", "server", "role", "proof", "proof_set", "outcome", "observed", "required"),
+    *("arrived_us", "ended_us"),
+)
+"""Of the records."""
 
 _SIZES: Final = ("sources", "tags", "intervals", "bytes")
 
 
-def transform(records: DataFrame) -> DataFrame:
-    """Measure the largest sets of each hour.
+def tallies(chunk: Chunk) -> dict[str, Tally]:
+    """Measure the sets of some records."""
+    statement, told = chunk.is_statement, chunk.is_told
+    executed = np.where(chunk.is_probed, chunk.set("proof_set"), chunk.set("observed"))
+    sizes = _sizes(chunk.set_texts)
+    nothing = Text(np.zeros(len(chunk), np.int64), pa.array([""]))
+    server, role = _or_empty(chunk.text("server")), _or_empty(chunk.text("role"))
+    parts = (
+        ("executed", server, role, executed, chunk.is_probed | (statement & chunk.is_ok)),
+        ("required", nothing, nothing, chunk.set("required"), statement),
+    )
+    return {
+        "growth": together(
+            _measured(chunk, what, its_server, its_role, of, told & where, sizes)
+            for what, its_server, its_role, of, where in parts
+        )
+    }
+
+
+def _measured(
+    chunk: Chunk,
+    what: str,
+    server: Text,
+    role: Text,
+    of: Numbers,
+    where: Flags,
+    sizes: dict[str, Numbers],
+) -> Tally:
+    what_of = Text(np.zeros(len(chunk), np.int64), pa.array([what]))
+    hour = begin_of(HOUR_US, chunk.number("ended_us"))
+    keys: dict[str, Key] = {"hour_us": hour, "what": what_of, "server": server, "role": role}
+    most = {name: its[of] for name, its in sizes.items()}
+    return tally(keys, where & (sizes["bytes"][of] > 0), most=most)
+
+
+def _sizes(texts: pa.Array) -> dict[str, Numbers]:
+    """Of canonical sets: `uuid:1-5:7:tag:1-3,uuid:…`, so every part follows a colon."""
+
+    def count(pattern: str, *, literal: bool = True) -> Numbers:
+        how = pc.count_substring if literal else pc.count_substring_regex
+        numbers: Numbers = how(texts, pattern).to_numpy(zero_copy_only=False).astype(np.int64)
+        return numbers
+
+    # Only a tag begins with a letter behind a colon.
+    tags = count(":[a-zA-Z_]", literal=False)
+    size = pc.utf8_length(texts).to_numpy(zero_copy_only=False).astype(np.int64)
+    found = (1 + count(","), tags, count(":") - tags, size)
+    return dict(zip(_SIZES, found, strict=True))
+
+
+def _or_empty(text: Text) -> Text:
+    codes = np.where(text.codes < 0, len(text.held), text.codes)
+    return Text(codes, pa.concat_arrays([text.held.cast(pa.string()), pa.array([""])]))
+
+
+def growth(found: Tally) -> list[dict[str, object]]:
+    """Tell the largest sets of each hour.
 
     Args:
-        records: RECORD.
+        found: "growth".
 
     Returns:
         GROWTH.
     """
-    executed = fn.when(
-        (fn.col("kind") == "proof") & (fn.col("proof") == "probed"), fn.col("proof_set")
-    ).when((fn.col("kind") == "statement") & (fn.col("outcome") == "ok"), fn.col("observed"))
-    required = fn.when(fn.col("kind") == "statement", fn.col("required"))
-    empty = fn.lit("")
-    told = fn.array(
-        fn.struct(
-            fn.lit("executed").alias("what"),
-            fn.coalesce("server", empty).alias("server"),
-            fn.coalesce("role", empty).alias("role"),
-            executed.alias("gtids"),
-        ),
-        fn.struct(
-            fn.lit("required").alias("what"),
-            empty.alias("server"),
-            empty.alias("role"),
-            required.alias("gtids"),
-        ),
-    )
-    return (
-        records.select(RECORD.names)
-        .select(begin_of(HOUR_US, "ended_us").alias("hour_us"), fn.explode(told).alias("one"))
-        .select("hour_us", "one.*")
-        .where("gtids != ''")
-        .withColumns(_sizes())
-        .groupBy("hour_us", "what", "server", "role")
-        .agg(fn.count("*").alias("sets"), *(fn.max(name).alias(name) for name in _SIZES))
-        .orderBy("what", "server", "role", "hour_us")
-        .select(GROWTH.names)
-    )
-
-
-def _sizes() -> dict[str, Column]:
-    """Of a canonical set: `uuid:1-5:7:tag:1-3,uuid:…`, so every part follows a colon."""
-    gtids = fn.col("gtids")
-
-    def count(mark: str) -> Column:
-        return fn.length(gtids) - fn.length(fn.replace(gtids, fn.lit(mark), fn.lit("")))
-
-    parts = count(":")
-    # Only a tag begins with a letter behind a colon.
-    tags = fn.regexp_count(gtids, fn.lit(":[a-zA-Z_]"))
-    return {
-        "sources": (1 + count(",")).cast("long"),
-        "tags": tags.cast("long"),
-        "intervals": (parts - tags).cast("long"),
-        "bytes": fn.length(gtids).cast("long"),
-    }
+    order = ("what", "server", "role", "hour_us")
+    rows = sorted(found.rows(), key=lambda row: tuple(row[name] for name in order))
+    return [
+        {
+            **{name: row[name] for name in ("hour_us", *order[:3])},
+            "sets": row[COUNT],
+            **{name: row[name] for name in _SIZES},
+        }
+        for row in rows
+    ]

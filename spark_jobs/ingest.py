@@ -7,24 +7,16 @@ from operator import or_
 from pathlib import Path
 from typing import Final
 
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as fn
-from pyspark.sql.types import LongType, StringType, StructField, StructType
+from pyspark.sql.types import StringType, StructField, StructType
 
 from spark_jobs import numbering, statement
-from spark_jobs.schema import NUMBERED, RECORD, RECORD_VERSION
+from spark_jobs.schema import KINDS, LIMITS, NUMBERED, RECORD, RECORD_VERSION
 from spark_jobs.segments import Segments
 
 _FEW: Final = 500_000
 """Numbers with something to tell that are handed to everybody, rather than that all are sorted."""
-
-
-_TIMES: Final = ("arrived_us", "dispatched_us", "ended_us", "snapshot_us")
-_TIME_ENDS_US: Final = 253_402_300_800_000_000
-"""The year 10000, which no report can name."""
-
-_MOST: Final = 2**48
-"""Of any other number: so no sum of a few of them is beyond 64 bits."""
 
 
 def read(spark: SparkSession, segments: Segments) -> DataFrame:
@@ -40,6 +32,12 @@ def names(paths: Iterable[Path | str]) -> list[str]:
     return [re.sub(r"([\\{}\[\]*?])", r"\\\1", str(path)) for path in paths]
 
 
+def _fingerprint() -> Column:
+    """A number for all that a record says: two have the same once in 2**64."""
+    nothing = (fn.isnull(it.name) for it in RECORD if it.nullable)
+    return fn.xxhash64(*RECORD.names, *nothing)  # of null alone it would not tell where
+
+
 def parse(lines: DataFrame, *others: str) -> DataFrame:
     """Read each line as a record.
 
@@ -48,9 +46,7 @@ def parse(lines: DataFrame, *others: str) -> DataFrame:
         others: columns that are kept as they are.
 
     Returns:
-        RECORD, ``file``, ``fingerprint`` (of the line), ``fault``: null for a record, else "torn"
-        (a line cut short), "damaged" (also a number that cannot be) or "foreign" (a version or kind
-        that is not known), ``line`` and the others.
+        PARSED and the others.
     """
     loose = StructType([StructField(field.name, field.dataType) for field in RECORD])
     loose.add(StructField("_unread", StringType()))
@@ -60,68 +56,45 @@ def parse(lines: DataFrame, *others: str) -> DataFrame:
     incomplete = reduce(
         or_, (fn.col(field.name).isNull() for field in RECORD if not field.nullable)
     )
-    counts = (it.name for it in RECORD if it.dataType == LongType() and it.name not in _TIMES)
-    impossible = reduce(
-        or_,
-        (
-            *((fn.col(it) < 0) | (fn.col(it) >= _TIME_ENDS_US) for it in _TIMES),
-            # A clock that is set back makes a wait negative.
-            *((fn.col(it) < -_MOST) | (fn.col(it) > _MOST) for it in counts),
-        ),
-    )
+    impossible = reduce(or_, (~fn.col(name).between(*its) for name, its in LIMITS.items()))
     fault = (
         fn.when(fn.col("_unread").isNotNull() & ~fn.col("line").endswith("}"), "torn")
         .when(fn.col("_unread").isNotNull(), "damaged")
         .when(fn.col("v").isNotNull() & (fn.col("v") != RECORD_VERSION), "foreign")
         .when(incomplete, "damaged")
-        .when(~fn.col("kind").isin("statement", "proof", "gap"), "foreign")
+        .when(~fn.col("kind").isin(*KINDS), "foreign")
         .when(impossible, "damaged")
     )
+    more = fn.isnotnull("fault") | ((fn.col("kind") == "proof") & fn.col("line").contains('"lag"'))
     return (
         lines.select("file", "line", *others)
         .where(fn.trim("line") != "")
         .select("file", "line", *others, read.alias("record"))
         .select("file", "line", *others, "record.*")
-        .select(
-            *(*RECORD.names, "file"),
-            fn.xxhash64("line").alias("fingerprint"),
-            fault.alias("fault"),
-            *("line", *others),
-        )
+        .select(*(*RECORD.names, "file"), fault.alias("fault"), *("line", *others))
+        .withColumn("line", fn.when(more, fn.col("line")))
     )
 
 
-def keep(parsed: DataFrame, folder: Path) -> DataFrame:
-    """Write lines that were read as Parquet, so that none is read as JSON again.
-
-    Args:
-        parsed: as `parse` gives them.
-        folder: where to; it must not exist.
-
-    Returns:
-        The same, but that ``line`` is null where RECORD holds all of it.
-    """
-    more = fn.isnotnull("fault") | ((fn.col("kind") == "proof") & fn.col("line").contains('"lag"'))
-    kept = parsed.withColumn("line", fn.when(more, fn.col("line")))
-    kept.write.parquet(str(folder))
-    # Only what Spark itself has written is there, so nothing need be looked for.
-    return parsed.sparkSession.read.schema(parsed.schema).parquet(names([folder])[0])
-
-
-def number(records: DataFrame, kept: list[DataFrame] | None = None) -> DataFrame:
+def number(
+    records: DataFrame, kept: list[DataFrame] | None = None, strange: DataFrame | None = None
+) -> DataFrame:
     """Put to each record what its numbers tell. This runs jobs.
 
     Args:
-        records: RECORD, ``file``, ``fingerprint``; they are read several times.
+        records: RECORD, ``file``; they are read several times.
         kept: takes what is persisted meanwhile, for the caller to unpersist.
+        strange: `numbering.strange` of the same records, if it is known, or None.
 
     Returns:
         NUMBERED.
     """
-    narrow = records.select(*RECORD.names, "file", "fingerprint")
-    strange = numbering.strange(narrow).persist()
-    if kept is not None:
-        kept.append(strange)
+    narrow = records.select(*RECORD.names, "file", _fingerprint().alias("fingerprint"))
+    if strange is None:
+        strange = numbering.strange(narrow).persist()
+        if kept is not None:
+            kept.append(strange)
+    strange = strange.select(*numbering.KEY, "repeated", "missing", "hole", "since_us")
     found, repeated = strange.agg(fn.count("*"), fn.count_if("repeated")).collect()[0]
     told = narrow.select("*", numbering.run_of().alias(numbering.KEY[0]))
     if found:

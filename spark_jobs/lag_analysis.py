@@ -1,20 +1,109 @@
 """How long reads waited for the tide, when, and what that saved them from."""
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as fn
+from collections import Counter
+from collections.abc import Collection, Mapping
+from typing import Final
 
+import numpy as np
+import pyarrow.compute as pc
+
+from spark_jobs.columns.arrays import Flags, Numbers
+from spark_jobs.columns.chunk import Chunk
+from spark_jobs.columns.tally import COUNT, NONE, Key, Tally, rounded, spread, tally
+from spark_jobs.day import HOUR_US
 from spark_jobs.promise import PROMISES
-from spark_jobs.report_schema import FOREGONE, HOURS, MINUTES, WAITS
-from spark_jobs.schema import JUDGED, LAG, RECORD
+from spark_jobs.routing_mix import attempts
 
-HOUR_US = 3_600_000_000
-MINUTE_US = 60_000_000
+MINUTE_US: Final = 60_000_000
 
-_WORST = 10
-_WRITTEN = 3
+COLUMNS: Final = (
+    *("kind", "class", "level", "role", "proof", "wait_us", "fallbacks", "outcome"),
+    *("arrived_us", "dispatched_us", "ended_us"),
+)
+"""Of the records."""
+
+READ_COLUMNS: Final = (
+    *("level", "server", "role", "proof", "wait_us", "arrived_us", "since_write_us"),
+)
+"""Of the reads."""
+
+WRITTEN_COLUMNS: Final = ("kind", "class", "outcome", "arrived_us", "digest", "schema", "user")
+"""Of the records, for `written`."""
+
+_WORST: Final = 10
+_WRITTEN: Final = 3
+
+Rows = list[dict[str, object]]
 
 
-def transform(judged: DataFrame) -> DataFrame:
+def tallies(chunk: Chunk) -> dict[str, Tally]:
+    """What some records tell of it."""
+    reads = chunk.is_statement & chunk.text("class").isin("read") & chunk.is_told
+    waits, waited = chunk.number("wait_us"), _waited(chunk)
+    fell_back = chunk.text("fallbacks").filled
+    sent, arrived = chunk.number("dispatched_us"), chunk.number("arrived_us")
+    lost = np.maximum(0, sent - arrived)
+    lasted = chunk.number("ended_us") - sent
+    sums = {
+        "waited": waited.astype(np.int64),
+        "wait_total_us": np.where(waited, waits, 0),
+        "fell_back": fell_back.astype(np.int64),
+        "fallback_total_us": np.where(fell_back, lost, 0),
+    }
+    most = {
+        "wait_max_us": np.where(waited, waits, NONE),
+        "fallback_max_us": np.where(fell_back, lost, NONE),
+    }
+    asked = chunk.is_probed & chunk.of_primary & chunk.is_told
+    return {
+        "waits": tally(
+            {
+                "level": chunk.text("level"),
+                "waited_us": np.where(waited, rounded(waits), NONE),
+                "fallback_us": np.where(fell_back, rounded(lost), NONE),
+            },
+            reads,
+            sums=sums,
+            most=most,
+        ),
+        "minutes": tally({"minute_us": begin_of(MINUTE_US, arrived)}, reads, sums=sums, most=most),
+        "probes": tally({"probe_us": rounded(lasted)}, asked, most={"longest_us": lasted}),
+    }
+
+
+def tallies_of_reads(reads: Chunk) -> dict[str, Tally]:
+    """What some reads tell of it, once they are judged.
+
+    Args:
+        reads: JUDGED.
+    """
+    waits, waited = reads.number("wait_us"), _waited(reads)
+    since, after_write = reads.number("since_write_us"), reads.known("since_write_us")
+    server, proof, role = reads.text("server"), reads.text("proof"), reads.text("role")
+    most = {
+        "wait_max_us": np.where(waited, waits, NONE),
+        "since_write_max_us": np.where(after_write, since, NONE),
+    }
+    its: dict[str, Key] = {
+        "wait_us": np.where(waited, rounded(waits), NONE),
+        "since_write_us": np.where(after_write, rounded(since), NONE),
+    }
+    promised = role.isin("replica") & reads.text("level").isin(*set(PROMISES) - {"STRONG"})
+    exposed = proof.isin("waited") & after_write
+    age = np.maximum(0, since - waits)
+    hour = begin_of(HOUR_US, reads.number("arrived_us"))
+    return {
+        "lag": tally({"server": server, "proof": proof, **its}, waited, most=most),
+        "hours": tally({"hour_us": hour, "server": server, **its}, server.known, most=most),
+        "foregone": tally(
+            {"server": server, "age_us": np.where(exposed, rounded(age), NONE)},
+            promised,
+            most={"age_max_us": np.where(exposed, age, NONE)},
+        ),
+    }
+
+
+def lag(found: Tally) -> Rows:
     """Sum up the waits by server and proof.
 
     ``since_write`` runs from the session's newest acknowledged write to the WAIT's answer, so it is
@@ -22,125 +111,143 @@ def transform(judged: DataFrame) -> DataFrame:
     server that answered in the end.
 
     Args:
-        judged: JUDGED.
+        found: "lag".
 
     Returns:
         LAG: servers whose reads waited.
     """
-    return (
-        judged.select(JUDGED.names)
-        .where(_waited())
-        .groupBy(fn.coalesce("server", fn.lit("none")).alias("server"), "proof")
-        .agg(
-            fn.count("*").alias("reads"),
-            *quantiles("wait_us", "wait_{}_us"),
-            fn.count("since_write_us").alias("after_write"),
-            *quantiles("since_write_us", "since_write_{}_us"),
+    rows: Rows = []
+    for key, its in _by(found, "server", "proof"):
+        rows.append(
+            {
+                "server": key["server"] or "none",
+                "proof": key["proof"],
+                "reads": _count(its),
+                **_spread(its, "wait_us", "wait_{}_us"),
+                "after_write": _count(its, "since_write_us"),
+                **_spread(its, "since_write_us", "since_write_{}_us"),
+            }
         )
-        .orderBy("server", "proof")
-        .select(LAG.names)
-    )
+    return sorted(rows, key=lambda row: (str(row["server"]), str(row["proof"])))
 
 
-def waits(records: DataFrame) -> DataFrame:
-    """Sum up by level what reads waited, and what they lost by going to another server.
-
-    Args:
-        records: RECORD.
-
-    Returns:
-        WAITS.
-    """
-    return (
-        _reads(records)
-        .groupBy("level")
-        .agg(
-            *_losses(),
-            *quantiles("waited_us", "wait_{}_us"),
-            *quantiles("fallback_us", "fallback_{}_us"),
-        )
-        .orderBy(fn.desc("wait_total_us"), "level")
-        .select(WAITS.names)
-    )
-
-
-def hours(judged: DataFrame) -> DataFrame:
+def hours(found: Tally) -> Rows:
     """Sum up the waits by hour and server.
 
     Args:
-        judged: JUDGED.
+        found: "hours".
 
     Returns:
         HOURS.
     """
-    return (
-        judged.select(JUDGED.names)
-        .where("server is not null")
-        .withColumn("waited_us", fn.when(_waited(), fn.col("wait_us")))
-        .groupBy(begin_of(HOUR_US, "arrived_us").alias("hour_us"), "server")
-        .agg(
-            fn.count("*").alias("reads"),
-            fn.count("waited_us").alias("waited"),
-            *quantiles("waited_us", "wait_{}_us"),
-            *quantiles("since_write_us", "since_write_{}_us"),
+    rows: Rows = []
+    for key, its in _by(found, "hour_us", "server"):
+        rows.append(
+            {
+                **key,
+                "reads": _count(its),
+                "waited": _count(its, "wait_us"),
+                **_spread(its, "wait_us", "wait_{}_us"),
+                **_spread(its, "since_write_us", "since_write_{}_us"),
+            }
         )
-        .orderBy("hour_us", "server")
-        .select(HOURS.names)
-    )
+    return sorted(rows, key=lambda row: (_whole(row["hour_us"]), str(row["server"])))
 
 
-def minutes(records: DataFrame) -> DataFrame:
-    """Find the minutes in which reads lost most time, and what was written then.
+def waits(found: Tally) -> Rows:
+    """Sum up by level what reads waited, and what they lost by going to another server.
 
     Args:
-        records: RECORD.
+        found: "waits".
 
     Returns:
-        MINUTES: ten at most.
+        WAITS.
     """
-    minute = begin_of(MINUTE_US, "arrived_us").alias("minute_us")
-    worst = (
-        _reads(records)
-        .groupBy(minute)
-        .agg(*_losses(), fn.max("waited_us").alias("wait_max_us"))
-        .where("wait_total_us + fallback_total_us > 0")
-        .orderBy(fn.desc(fn.expr("wait_total_us + fallback_total_us")), "minute_us")
-        .limit(_WORST)
-    )
-    # Negative, so that the most frequent come first.
-    many = fn.struct(-fn.count("*"), *(fn.col(name) for name in ("digest", "schema", "user")))
-    written = (
-        records.select(RECORD.names)
-        .where("kind = 'statement' and class = 'write' and outcome = 'ok'")
-        .select(minute, fn.coalesce("digest", fn.lit("")).alias("digest"), "schema", "user")
-        .join(fn.broadcast(worst.select("minute_us")), "minute_us")
-        .groupBy("minute_us", "digest", "schema", "user")
-        .agg(many.alias("one"))
-        .groupBy("minute_us")
-        .agg(
-            fn.sum(-fn.col("one.col1")).alias("writes"),
-            fn.slice(fn.sort_array(fn.collect_list("one")), 1, _WRITTEN).alias("first"),
+    rows: Rows = []
+    for key, its in _by(found, "level"):
+        rows.append(
+            {
+                **key,
+                "reads": _count(its),
+                **_sums(its),
+                **_spread(its, "waited_us", "wait_{}_us"),
+                **_spread(its, "fallback_us", "fallback_{}_us"),
+            }
         )
-        .withColumn(
-            "written",
-            fn.transform(
-                "first",
-                lambda one: fn.struct(
-                    (-one["col1"]).alias("writes"), one["digest"], one["schema"], one["user"]
-                ),
-            ),
-        )
-    )
-    return (
-        worst.join(fn.broadcast(written), "minute_us", "left")
-        .withColumn("writes", fn.coalesce("writes", fn.lit(0).cast("long")))
-        .withColumn("written", fn.coalesce("written", fn.array().cast(MINUTES["written"].dataType)))
-        .orderBy(fn.desc(fn.expr("wait_total_us + fallback_total_us")), "minute_us")
-        .select(MINUTES.names)
-    )
+    return sorted(rows, key=lambda row: (-_whole(row["wait_total_us"]), str(row["level"])))
 
 
-def foregone(judged: DataFrame, records: DataFrame, replication: DataFrame) -> DataFrame:
+def minutes(found: Tally) -> Rows:
+    """Find the minutes in which reads lost most time.
+
+    Args:
+        found: "minutes".
+
+    Returns:
+        MINUTES without what was written in them: ten at most.
+    """
+    rows: Rows = []
+    for row in found.rows():
+        lost = _whole(row["wait_total_us"]) + _whole(row["fallback_total_us"])
+        if lost > 0:
+            longest = _whole(row["wait_max_us"])
+            its = {"reads": row[COUNT], "wait_max_us": None if longest == NONE else longest}
+            rows.append({"lost": lost, **row, **its})
+    rows.sort(key=lambda row: (-_whole(row["lost"]), _whole(row["minute_us"])))
+    names = ("minute_us", "reads", "waited", "wait_total_us", "wait_max_us", "fell_back")
+    return [{name: row[name] for name in (*names, "fallback_total_us")} for row in rows[:_WORST]]
+
+
+def written_in(chunk: Chunk, worst: Collection[int]) -> dict[str, Tally]:
+    """What was written in some minutes.
+
+    Args:
+        chunk: records.
+        worst: the minutes, by their begins.
+    """
+    minute = begin_of(MINUTE_US, chunk.number("arrived_us"))
+    its = chunk.is_statement & chunk.text("class").isin("write") & chunk.is_ok & chunk.is_told
+    its &= np.isin(minute, list(worst))
+    texts = {name: chunk.text(name) for name in ("digest", "schema", "user")}
+    return {"written": tally({"minute_us": minute, **texts}, its)}
+
+
+def with_written(worst: Rows, found: Tally | None) -> Rows:
+    """Put to minutes what was written in them, the most frequent first.
+
+    Args:
+        worst: as `minutes` gives them.
+        found: "written"; None if nothing was looked for.
+
+    Returns:
+        MINUTES.
+    """
+    its: dict[object, list[tuple[int, tuple[str, str, str], dict[str, object]]]] = {}
+    for row in [] if found is None else found.rows():
+        one = {
+            "writes": row[COUNT],
+            "digest": row["digest"] or "",
+            "schema": row["schema"],
+            "user": row["user"],
+        }
+        order = (str(one["digest"]), str(row["schema"] or ""), str(row["user"]))
+        its.setdefault(row["minute_us"], []).append((-_whole(row[COUNT]), order, one))
+    rows: Rows = []
+    for row in worst:
+        mine = sorted(its.get(row["minute_us"], []), key=lambda it: it[:2])
+        rows.append(
+            {
+                **row,
+                "writes": sum(-count for count, *_ in mine),
+                "written": [one for *_, one in mine[:_WRITTEN]],
+            }
+        )
+    return rows
+
+
+def foregone(
+    shown: Tally, fallbacks: Tally, probes: Tally, replication: Collection[Mapping[str, object]]
+) -> Rows:
     """Estimate what BEST_EFFORT would have shown, and what STRONG would have cost.
 
     At BEST_EFFORT a read would not have waited. One that did may have been sent before its server
@@ -149,103 +256,89 @@ def foregone(judged: DataFrame, records: DataFrame, replication: DataFrame) -> D
     then, while something is being written, until its server has that.
 
     Args:
-        judged: JUDGED.
-        records: RECORD.
-        replication: `schema.REPLICATION`.
+        shown: "foregone".
+        fallbacks: as `routing_mix` counts them.
+        probes: "probes".
+        replication: rows of `schema.REPLICATION`.
 
     Returns:
         FOREGONE.
     """
-    exposed = (fn.col("proof") == "waited") & fn.col("since_write_us").isNotNull()
-    age = fn.when(exposed, fn.greatest(fn.lit(0), fn.col("since_write_us") - fn.col("wait_us")))
-    shown = (
-        judged.select(JUDGED.names)
-        .where((fn.col("role") == "replica") & fn.col("level").isin(*PROMISES))
-        .where("level != 'STRONG'")
-        .withColumn("age_us", age)
-        .groupBy("server")
-        .agg(
-            fn.count("*").alias("reads"),
-            fn.count("age_us").alias("exposed"),
-            *quantiles("age_us", "age_{}_us"),
-        )
-    )
-    late = (
-        _reads(records)
-        .select(fn.explode(fn.split("fallbacks", ",")).alias("attempt"))
-        .where(fn.col("attempt").endswith(":wait_timeout"))
-        .groupBy(fn.regexp_replace("attempt", ":[^:]*$", "").alias("server"))
-        .agg(fn.count("*").alias("late"))
-    )
-    probes = (
-        records.select(RECORD.names)
-        .where("kind = 'proof' and proof = 'probed' and role = 'primary'")
-        .withColumn("probe_us", fn.col("ended_us") - fn.col("dispatched_us"))
-        .agg(*quantiles("probe_us", "probe_{}_us"))
-        .select("probe_p50_us", "probe_p99_us")
-    )
-    lags = replication.groupBy("server").agg(
-        fn.max("end_to_end_p50_us").alias("lag_p50_us"),
-        fn.max("end_to_end_p99_us").alias("lag_p99_us"),
-    )
-    zero = fn.lit(0).cast("long")
-    return (
-        shown.join(late, "server", "full")
-        .join(lags, "server", "left")
-        .crossJoin(fn.broadcast(probes))
-        .withColumns(
-            {name: fn.coalesce(name, zero) for name in ("reads", "exposed", "late")}
-            | {
-                f"strong_{which}_us": fn.col(f"probe_{which}_us")
-                + fn.coalesce(f"lag_{which}_us", zero)
-                for which in ("p50", "p99")
+    late: Counter[str] = Counter()
+    for attempt, count in attempts(fallbacks, {"read"}):
+        server, _, reason = attempt.rpartition(":")
+        if reason == "wait_timeout":
+            late[server] += count
+    by_server = {str(key["server"]): its for key, its in _by(shown, "server")}
+    longest = probes.numbers("longest_us")
+    probe = spread(probes, "probe_us", "{}", int(longest.max()) if len(longest) else None)
+    rows: Rows = []
+    for server in sorted({*by_server, *late}):
+        its = by_server.get(server)
+        lags = {which: _greatest(replication, server, which) for which in ("p50", "p99")}
+        nothing = dict.fromkeys(f"age_{which}_us" for which in ("p50", "p95", "p99", "max"))
+        rows.append(
+            {
+                "server": server,
+                "reads": 0 if its is None else _count(its),
+                "exposed": 0 if its is None else _count(its, "age_us"),
+                **(nothing if its is None else _spread(its, "age_us", "age_{}_us")),
+                "late": late[server],
+                **{f"probe_{which}_us": probe[which] for which in lags},
+                **{f"lag_{which}_us": value for which, value in lags.items()},
+                **{
+                    f"strong_{which}_us": None if probe[which] is None
+                    else _whole(probe[which]) + (value or 0)
+                    for which, value in lags.items()
+                },
             }
-        )
-        .orderBy("server")
-        .select(FOREGONE.names)
-    )
+        )  # fmt: skip
+    return rows
 
 
-def quantiles(column: str, name: str) -> list[Column]:
-    """p50, p95, p99 and max of a column of microseconds; `name` has a place for which."""
-    shares = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
-    # One digest for all of them: Spark makes it once, as the expression is the same.
-    found = fn.percentile_approx(column, list(shares.values()))
-    return [
-        *(
-            found[place].cast("long").alias(name.format(which))
-            for place, which in enumerate(shares)
-        ),
-        fn.max(column).alias(name.format("max")),
-    ]
+def _greatest(replication: Collection[Mapping[str, object]], server: str, which: str) -> int | None:
+    its = (row[f"end_to_end_{which}_us"] for row in replication if row["server"] == server)
+    return max((_whole(it) for it in its if it is not None), default=None)
 
 
-def begin_of(span_us: int, column: str) -> Column:
-    """The begin of the hour, minute, … that a time is in."""
-    return fn.col(column) - fn.pmod(fn.col(column), fn.lit(span_us))
+def begin_of(span_us: int, times: Numbers) -> Numbers:
+    """The begin of the hour, minute, … that each time is in."""
+    return times - times % span_us
 
 
-def _waited() -> Column:
-    return (fn.col("proof") == "waited") | (fn.col("wait_us") > 0)
+def _waited(chunk: Chunk) -> Flags:
+    return chunk.text("proof").isin("waited") | (chunk.number("wait_us") > 0)
 
 
-def _reads(records: DataFrame) -> DataFrame:
-    """Reads, with what each waited and lost by fallbacks; null if it did not."""
-    lost = fn.greatest(fn.lit(0), fn.col("dispatched_us") - fn.col("arrived_us"))
-    return (
-        records.select(RECORD.names)
-        .where("kind = 'statement' and class = 'read'")
-        .withColumn("waited_us", fn.when(_waited(), fn.col("wait_us")))
-        .withColumn("fallback_us", fn.when(fn.col("fallbacks") != "", lost))
-    )
+def _by(found: Tally, *keys: str) -> list[tuple[dict[str, object], Tally]]:
+    """Parts of a tally that agree in some keys."""
+    table = found.table
+    parts = []
+    for row in table.group_by(list(keys), use_threads=False).aggregate([]).to_pylist():
+        flags = None
+        for name, value in row.items():
+            column = table.column(name)
+            same = pc.is_null(column) if value is None else pc.equal(column, value)
+            same = pc.fill_null(same, False)
+            flags = same if flags is None else pc.and_(flags, same)
+        parts.append((row, found.where(flags)))
+    return parts
 
 
-def _losses() -> list[Column]:
-    zero = fn.lit(0).cast("long")
-    return [
-        fn.count("*").alias("reads"),
-        fn.count("waited_us").alias("waited"),
-        fn.coalesce(fn.sum("waited_us"), zero).alias("wait_total_us"),
-        fn.count("fallback_us").alias("fell_back"),
-        fn.coalesce(fn.sum("fallback_us"), zero).alias("fallback_total_us"),
-    ]
+def _count(its: Tally, filled: str | None = None) -> int:
+    counts = its.numbers(COUNT)
+    return int(counts.sum() if filled is None else counts[its.numbers(filled) != NONE].sum())
+
+
+def _sums(its: Tally) -> dict[str, object]:
+    return {name: int(its.numbers(name).sum()) for name in its.sums}
+
+
+def _spread(its: Tally, value: str, name: str) -> dict[str, int | None]:
+    return spread(its, value, name, int(its.numbers(name.format("max")).max()))
+
+
+def _whole(value: object) -> int:
+    if not isinstance(value, int):
+        raise TypeError(f"{value!r} is no whole number")
+    return value

@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, Final
 from spark_jobs import audit
 from spark_jobs.day import DAY_US, HOUR_US, Day, Hours, hour_us
 from spark_jobs.findings import Findings
+from spark_jobs.log import Log
 from spark_jobs.markdown import counted, moment
 from spark_jobs.options import Options
 from spark_jobs.progress import Progress
@@ -130,9 +131,11 @@ class Live:
             end_us = max(come) + HOUR_US
             span = Span(Hours(end_us - window_us, end_us), window_us)
             late = _late(store, span, before) if self._has_looked else ()
-            log = audit.Log(
+            log = Log(
                 name=chosen.name,
-                parsed=parquet.read(self._spark, store, span, listing.live, scratch),
+                lines=parquet.read(self._spark, store, span, listing.live, scratch),
+                scratch=scratch,
+                span=span,
                 complete=store.segments(span.judged),
                 live=len(listing.live),
                 unread=listing.unread,

@@ -1,60 +1,77 @@
 """What of the log can be relied on: torn and damaged lines, gaps, repeats."""
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as fn
+from collections import Counter
+from collections.abc import Mapping
 
-from spark_jobs.schema import FAULTS, NUMBERED, RUN, RUNS
+from pyspark.sql import DataFrame
+
+from spark_jobs.columns.survey import Run, Survey
+from spark_jobs.schema import NUMBERED, RUN
+
+_KINDS = ("statement", "proof", "gap")
 
 
-def faults(parsed: DataFrame) -> DataFrame:
+def faults(found: Survey) -> list[dict[str, object]]:
     """Count the lines that are no record, by file.
-
-    Args:
-        parsed: `ingest.parse`'s.
 
     Returns:
         FAULTS.
     """
-    return (
-        parsed.select("file", "fault")
-        .where(fn.col("fault").isNotNull())
-        .groupBy("file", "fault")
-        .agg(fn.count("*").alias("lines"))
-        .orderBy("file", "fault")
-        .select(FAULTS.names)
-    )
+    return [
+        {"file": file, "fault": fault, "lines": lines}
+        for (file, fault), lines in sorted(found.faults.items())
+    ]
 
 
-def runs(numbered: DataFrame) -> DataFrame:
-    """Sum up each run.
+def runs(
+    found: Survey, missing: Mapping[Run, tuple[int, int]], repeats: Mapping[Run, Counter[str]]
+) -> list[dict[str, object]]:
+    """Sum up each run, as far as it is in the period that is judged.
 
     Args:
-        numbered: NUMBERED.
+        found: without repeats.
+        missing: of each how many numbers no record has, and how many of these it owns up to.
+        repeats: as `repeats` gives it.
 
     Returns:
         RUNS.
     """
-    kept = fn.col("repeat").isNull()
-
-    def count(kind: str) -> Column:
-        return fn.count_if(kept & (fn.col("kind") == kind)).alias(f"{kind}s")
-
-    return (
-        numbered.select(NUMBERED.names)
-        .groupBy(*RUN)
-        .agg(
-            count("statement"),
-            count("proof"),
-            count("gap"),
-            fn.min("seq").alias("first_seq"),
-            fn.max("seq").alias("last_seq"),
-            fn.sum("missing").alias("missing"),
-            fn.sum("declared").alias("declared"),
-            fn.count_if(fn.col("repeat") == "same").alias("repeated"),
-            fn.count_if(fn.col("repeat") == "other").alias("conflicting"),
-            fn.min("arrived_us").alias("from_us"),
-            fn.max("ended_us").alias("to_us"),
+    rows = []
+    for run, its in found.runs.items():
+        if not its.kinds.total():
+            continue
+        lacks, declared = missing.get(run, (0, 0))
+        again = repeats.get(run, Counter())
+        rows.append(
+            _named(run)
+            | {f"{kind}s": its.kinds[kind] for kind in _KINDS}
+            | {
+                "first_seq": its.first_seq,
+                "last_seq": its.last_seq,
+                "missing": lacks,
+                "declared": declared,
+                "repeated": again["same"],
+                "conflicting": again["other"],
+                "from_us": its.arrived_us,
+                "to_us": its.ended_us,
+            }
         )
-        .orderBy("from_us", *RUN)
-        .select(RUNS.names)
-    )
+    return sorted(rows, key=lambda row: (row["from_us"], *(row[name] for name in RUN)))
+
+
+def _named(run: Run) -> dict[str, object]:
+    return dict(zip(RUN, run, strict=True))
+
+
+def repeats(numbered: DataFrame) -> dict[Run, Counter[str]]:
+    """Of each run, how many records are there again: the "same", or an "other" of that number.
+
+    Args:
+        numbered: NUMBERED, of the period that is judged.
+    """
+    found: dict[Run, Counter[str]] = {}
+    told = numbered.select(NUMBERED.names).where("repeat is not null")
+    for row in told.groupBy(*RUN, "repeat").count().collect():
+        its = found.setdefault((row.proxy, row.worker, row.run), Counter())
+        its[row.repeat] += row["count"]
+    return found

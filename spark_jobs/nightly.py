@@ -11,13 +11,13 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from spark_jobs import archive, audit, day_audit, live, mirror, options
 from spark_jobs.counter_example import contradiction, counter_example, lost_writes
 from spark_jobs.findings import CLEAN, UNDECIDED, VIOLATED, Findings
+from spark_jobs.log import Log
 from spark_jobs.options import Options, UsageError
 from spark_jobs.progress import Progress
 from spark_jobs.report import page, textfile, written
@@ -27,12 +27,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from spark_jobs.segments import Listing
-
-_LARGE: Final = 8 << 20
-"""Bytes of segments from which on their lines are kept as Parquet meanwhile."""
-
-_GZIPPED: Final = 16
-"""A byte of a compressed segment stands for so many, at most."""
 
 _LOST: Final = 5
 """Answers of primaries that lacked something that are printed."""
@@ -90,8 +84,6 @@ def _checked(chosen: Options, spark: "SparkSession | None", judged: list[Finding
     missing = what_is_missing() or page.what_is_missing()
     if missing:
         return _undecided(missing)
-    if chosen.binlogs is not None and find_spec("pyarrow") is None:
-        return _undecided("--binlogs needs PyArrow: pip install 'tidegate[audit]'")
     if not chosen.remote and not chosen.log.is_dir():
         return _undecided(f"There is no directory {chosen.log}.")
     try:
@@ -211,18 +203,15 @@ def _judge(
     spark: "SparkSession", listing: "Listing", scratch: Path, chosen: Options, progress: Progress
 ) -> Findings:
     """Judge all that the log holds."""
-    from spark_jobs import ingest
     from spark_jobs import segments as files
+    from spark_jobs import take
 
     segments = files.make_readable(listing, scratch)
-    parsed = ingest.parse(ingest.read(spark, segments))
-    sizes = {path: path.stat().st_size for path in segments.paths}
-    if sum(_GZIPPED * it if path.suffix == ".gz" else it for path, it in sizes.items()) > _LARGE:
-        progress.stage("reading lines")
-        parsed = ingest.keep(parsed, scratch / "parsed")
-    log = audit.Log(
+    progress.stage("reading lines")
+    log = Log(
         name=chosen.name,
-        parsed=parsed,
+        lines=take.all_in(spark, segments.paths, scratch / "parsed"),
+        scratch=scratch,
         complete=len(segments.complete),
         live=len(segments.live),
         unread=segments.unread,

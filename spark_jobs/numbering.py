@@ -66,3 +66,57 @@ def strange(records: DataFrame) -> DataFrame:
             fn.coalesce(fn.max(fn.when(gap | fell, fn.col("since_us"))), zero).alias("since_us"),
         )
     )
+
+
+def of_stretches(stretches: DataFrame, session_stretches: DataFrame) -> DataFrame:
+    """Find the same where records that follow each other were put together (`columns.numbers`).
+
+    Args:
+        stretches: `columns.numbers.STRETCH`.
+        session_stretches: `columns.numbers.SESSION_STRETCH`.
+
+    Returns:
+        As `strange`, but that ``repeated`` only says that some number around this one is there
+        again; and RUN, ``fell`` (it ended before the record before it), ``unsteady`` (it begins
+        with a statement that ended before something did that is before it), and the record's
+        ``arrived_us``, ``ended_us`` and ``dropped``, null for holes alone.
+    """
+    in_run = Window.partitionBy(*RUN).orderBy("seq", "last_seq")
+    so_far = in_run.rowsBetween(Window.unboundedPreceding, -1)
+    in_session = Window.partitionBy(*RUN, "session").orderBy("seq")
+    zero, no = fn.lit(0), fn.lit(False)
+    before, since = fn.coalesce("before", zero), fn.coalesce("ended_before_us", zero)
+    missing, again = fn.col("seq") - 1 - before, fn.col("seq") <= before
+    fell = fn.col("ended_us") < since
+    unsteady = fn.coalesce(fn.col("statement_us") < fn.col("newest_us"), no)
+    gaps = (
+        stretches.withColumns(
+            {
+                "before": fn.max("last_seq").over(so_far),
+                "ended_before_us": fn.lag("last_ended_us").over(in_run),
+                "newest_us": fn.max("last_ended_us").over(so_far),
+            }
+        )
+        .where(again | (missing > 0) | fell | unsteady)
+        .select(
+            *(*RUN, "seq", "arrived_us", "ended_us", "dropped"),
+            *(again.alias("repeated"), fell.alias("fell"), unsteady.alias("unsteady")),
+            fn.when(again, 0).otherwise(missing).alias("missing"),
+            fn.when((missing > 0) | fell, since).otherwise(0).alias("since_us"),
+        )
+    )
+    ordinal_before = fn.coalesce(fn.lag("last_ordinal").over(in_session), zero)
+    holes = (
+        session_stretches.withColumn("ordinal_before", ordinal_before)
+        .where(fn.col("ordinal") != fn.col("ordinal_before") + 1)
+        .select(*RUN, "seq")
+        .withColumn("hole", fn.lit(True))
+    )
+    flags = ("repeated", "fell", "unsteady", "hole")
+    numbers = ("missing", "since_us")
+    return (
+        gaps.join(holes, [*RUN, "seq"], "full")
+        .withColumns({name: fn.coalesce(name, no) for name in flags})
+        .withColumns({name: fn.coalesce(name, zero) for name in numbers})
+        .withColumn(KEY[0], run_of())
+    )

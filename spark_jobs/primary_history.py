@@ -15,20 +15,18 @@ tells what it has: nobody can be shown more than that any more.
 """
 
 from bisect import bisect_right
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
-from spark_jobs import clusters
-from spark_jobs.columns import calm, evidence, facts
-from spark_jobs.columns.facts import Facts
+from spark_jobs import clusters, tide_thinning
 from spark_jobs.ordered_pass import ordered_pass
-from spark_jobs.schema import LOST, PAST, RUN
-from spark_jobs.tides import GAP, OPEN, REIGN, TIDE, WROTE, Event, Tides
+from spark_jobs.schema import EVENTS, LOST, PAST, REIGNS, RUN
+from spark_jobs.tides import GAP, OPEN, REIGN, TIDE, WROTE, Tides
 
 
 class Term(NamedTuple):
@@ -103,9 +101,6 @@ class History:
         successions: when a run first sent a statement to a primary that was not its first, by
             RUN and server_uuid.
         past: PAST.
-        facts: what columns need; None if the judge is to say it all.
-        weighed: `columns.evidence.weighed` of the same records; None if `facts` is.
-        kept: what is kept for this history's sake, until `release`.
     """
 
     clusters: Mapping[str, str]
@@ -115,30 +110,62 @@ class History:
     gaps: Mapping[tuple[str, str], Gaps]
     successions: Mapping[tuple[object, ...], int]
     past: DataFrame = field(repr=False)
-    facts: Facts | None = None
-    weighed: DataFrame | None = field(default=None, repr=False)
-    kept: list[DataFrame] = field(default_factory=list, repr=False)
 
     def release(self) -> None:
         """Forget what was kept: nothing that was derived from it can be looked at any more."""
-        for table in (self.past, *self.kept):
-            table.unpersist()
-        self.kept.clear()
+        self.past.unpersist()
 
 
-def learn(records: DataFrame, clock_error_us: int = 0, *, plainly: bool = False) -> History:
+class Reign(NamedTuple):
+    """What a primary answered a run: REIGN, as `tides` has it, of any cluster."""
+
+    proxy: str
+    worker: int
+    run: str
+    server_uuid: str | None
+    incarnation: int | None
+    from_us: int
+    to_us: int
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of a log already, so that not all of its records need be gone through.
+
+    Attributes:
+        clusters: cluster of each proxy.
+        unplaced: clusters that name no primary.
+        reigns: of all runs.
+        quiet: clusters whose primary never changed, and never lacked what had been acknowledged.
+            There nothing follows from writes, and of the primary's sets only from those that bound
+            something left open.
+        telling: TELLING of the records that may tell something: primaries'
+            whole sets, what left something open, and the writes of clusters that are not quiet.
+            None if there are none.
+    """
+
+    clusters: Mapping[str, str]
+    unplaced: frozenset[str]
+    reigns: Sequence[Reign]
+    quiet: frozenset[str]
+    telling: DataFrame | None = field(repr=False)
+
+
+def learn(records: DataFrame, clock_error_us: int = 0, known: Known | None = None) -> History:
     """Go through the records; this runs jobs, and keeps what they find until `release`.
 
     Args:
         records: NUMBERED without repeats.
         clock_error_us: by how much the clocks of proxies may differ, µs.
-        plainly: let columns do what they can, which comes to the same. Where clocks may differ
-            they do nothing: then a read may also be owed what counts only by some clocks.
+        known: of the same records; None if nothing is. Then all of them are gone through.
     """
-    known, unplaced = clusters.find(records)
-    told = facts.learn(records, known) if plainly and not clock_error_us else None
-    past = transform(records, known, unplaced, clock_error_us, told).persist()
-    weighed = None if told is None else evidence.weighed(records, known, told).persist()
+    if known is None:
+        found, unplaced = clusters.find(records)
+        clusters_: Mapping[str, str] = found
+        past = transform(records, clusters_, unplaced, clock_error_us).persist()
+    else:
+        clusters_, unplaced = known.clusters, known.unplaced
+        past = _of_known(records.sparkSession, known, clock_error_us).persist()
     terms: defaultdict[str, list[Term]] = defaultdict(list)
     confirmations: defaultdict[tuple[str, str | None], list[Confirmation]] = defaultdict(list)
     gaps: defaultdict[tuple[str, str], list[tuple[int, int | None]]] = defaultdict(list)
@@ -155,20 +182,17 @@ def learn(records: DataFrame, clock_error_us: int = 0, *, plainly: bool = False)
             confirmation = Confirmation(row.until_us, row.answered_us)
             confirmations[row.cluster, row.server_uuid].append(confirmation)
         else:
-            if row.cluster == known[row.proxy]:
+            if row.cluster == clusters_[row.proxy]:
                 gaps["proxy", row.proxy].append((row.at_us, row.mark))
             gaps["cluster", row.cluster].append((row.at_us, row.mark))
     return History(
-        clusters=known,
+        clusters=clusters_,
         unplaced=unplaced,
         terms={name: sorted(its, key=lambda it: it[:3]) for name, its in terms.items()},
         confirmations={key: sorted(its) for key, its in confirmations.items()},
         gaps={key: Gaps(its) for key, its in gaps.items()},
         successions=successions,
         past=past,
-        facts=told,
-        weighed=weighed,
-        kept=[] if weighed is None else [weighed],
     )
 
 
@@ -190,11 +214,7 @@ def lost(past: DataFrame) -> DataFrame:
 
 
 def transform(
-    records: DataFrame,
-    known: Mapping[str, str],
-    unplaced: frozenset[str],
-    clock_error_us: int,
-    told: Facts | None = None,
+    records: DataFrame, known: Mapping[str, str], unplaced: frozenset[str], clock_error_us: int
 ) -> DataFrame:
     """Go through each cluster's records in the order of their times.
 
@@ -203,11 +223,36 @@ def transform(
         known: cluster of each proxy.
         unplaced: those that may be any; what their proxies leave open is open in all.
         clock_error_us: by how much the clocks of proxies may differ, µs.
-        told: of the same records, if what tells nothing is to be left out; this then runs jobs.
 
     Returns:
         PAST.
     """
+    events = _events(records, known, unplaced, clock_error_us)
+    reigns = (
+        records.where((fn.col("role") == "primary") & (fn.col("outcome") != "lost"))
+        .groupBy(*Reign._fields[:-2])
+        .agg(fn.min("dispatched_us").alias("from_us"), fn.max("dispatched_us").alias("to_us"))
+    )
+    return _in_order(events, reigns, known)
+
+
+def _of_known(spark: SparkSession, known: Known, clock_error_us: int) -> DataFrame:
+    """PAST."""
+    servers = Counter({(it.proxy, it.worker, it.run, it.server_uuid) for it in known.reigns})
+    alone = max(Counter(key[:3] for key in servers).values(), default=0) < 2
+    if known.telling is None and alone:
+        return spark.createDataFrame([], PAST)
+    reigns = spark.createDataFrame(list(known.reigns), REIGNS)
+    if known.telling is None:
+        return _in_order(spark.createDataFrame([], EVENTS), reigns, known.clusters)
+    events = _events(known.telling, known.clusters, known.unplaced, clock_error_us)
+    return _in_order(tide_thinning.thin(events, known.quiet), reigns, known.clusters)
+
+
+def _events(
+    records: DataFrame, known: Mapping[str, str], unplaced: frozenset[str], clock_error_us: int
+) -> DataFrame:
+    """What records tell of primaries: `tides.Event`."""
     statement, what = fn.col("kind") == "statement", fn.col("what")
     unnamed, ended = fn.col("is_unnamed"), fn.col("ended_us")
     wrote = statement & (fn.col("named") != "") & fn.col("role").eqNullSafe("primary")
@@ -229,34 +274,32 @@ def transform(
         .when((what == OPEN) & ~unnamed, fn.col("arrived_us"))
         .otherwise(ended)
     )
-    found = (
+    return (
         records.withColumn("what", fn.explode(fn.array_compact(fn.array(*happened))))
         .withColumn("cluster", fn.explode(clusters.concerned(known, unplaced, doubtful)))
         .withColumns({"at_us": at, "is_whole": fn.col("own_gtids") == ""})
         .withColumn("server_uuid", fn.when(~nobodys & ~abroad, fn.col("server_uuid")))
         .withColumn("what", fn.when(abroad, GAP).otherwise(what))
         .withColumn("gtids", fn.when(what == TIDE, fn.col("whole")).otherwise(fn.col("named")))
-        .select(*Event._fields)
+        .select(EVENTS.names)
     )
-    if told is not None:
-        found = calm.thin(found, calm.find(found, told))
+
+
+def _in_order(events: DataFrame, reigns: DataFrame, known: Mapping[str, str]) -> DataFrame:
+    """PAST, of `tides.Event` and Reign."""
     zero, none = fn.lit(0), fn.lit(None)
-    reigns = (
-        records.where((fn.col("role") == "primary") & (fn.col("outcome") != "lost"))
-        .groupBy(cluster.alias("cluster"), *RUN, "server_uuid", "incarnation")
-        .agg(fn.min("dispatched_us").alias("at_us"), fn.max("dispatched_us").alias("ended_us"))
-        .withColumns(
-            {
-                "session": zero,
-                "seq": zero,
-                "what": fn.lit(REIGN),
-                "since_us": zero,
-                "digest": none,
-                "is_whole": fn.lit(False),
-                "gtids": none,
-            }
-        )
-        .select(*Event._fields)
+    begun = reigns.withColumnsRenamed({"from_us": "at_us", "to_us": "ended_us"}).withColumns(
+        {
+            "cluster": clusters.column(known),
+            "session": zero,
+            "seq": zero,
+            "what": fn.lit(REIGN),
+            "since_us": zero,
+            "digest": none,
+            "is_whole": fn.lit(False),
+            "gtids": none,
+        }
     )
     order = ("at_us", "what", *RUN, "seq")
-    return ordered_pass(found.unionAll(reigns), ("cluster",), order, Tides, PAST)
+    every = events.unionAll(begun.select(EVENTS.names))
+    return ordered_pass(every, ("cluster",), order, Tides, PAST)

@@ -7,15 +7,15 @@ rules are `run_procedure.Procedure`'s, who goes through each proxy's records in 
 """
 
 from collections.abc import Collection
+from dataclasses import dataclass
 from typing import Final
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as fn
 
 from spark_jobs import procedure_events, reliance
-from spark_jobs.columns import steps
+from spark_jobs.columns.steps import Liar
 from spark_jobs.ordered_pass import ordered_pass
-from spark_jobs.primary_history import History
 from spark_jobs.reliance import Reliance
 from spark_jobs.run_procedure import Procedure
 from spark_jobs.schema import LAPSED, NUMBERED, PROCEDURE, RUN
@@ -24,11 +24,31 @@ from spark_jobs.verdict import Lapse
 _ORDER: Final = ("at_us", "what", "worker", "run", "seq")
 
 
+@dataclass(frozen=True)
+class Suspects:
+    """The records that may tell of a lapse, where columns have looked first.
+
+    Attributes:
+        reads: RUN and `seq` of reads; None if there are none.
+        liars: servers that may be contradicted.
+        changed: servers of which a run counts OFTEN incarnations or more (`reliance.SERVER`).
+    """
+
+    reads: DataFrame | None
+    liars: Collection[Liar]
+    changed: Collection[tuple[str, int, str, str]]
+
+    def __bool__(self) -> bool:
+        """Whether there is anything."""
+        return self.reads is not None or bool(self.liars) or bool(self.changed)
+
+
 def transform(
     records: DataFrame,
     clock_error_us: int = 0,
     unsteady: Collection[str] = (),
-    history: History | None = None,
+    suspects: Suspects | None = None,
+    kept: list[DataFrame] | None = None,
 ) -> DataFrame:
     """Look for what was left out. This runs jobs.
 
@@ -36,26 +56,33 @@ def transform(
         records: NUMBERED without repeats.
         clock_error_us: by how much records may be out of order, µs.
         unsteady: the proxies of which they may.
-        history: the primary's, of the same records. It keeps what is kept in memory. If columns may
-            be used, they look first.
+        suspects: those that are to be looked at; None for all.
+        kept: takes what is persisted meanwhile, for the caller to unpersist.
 
     Returns:
         PROCEDURE.
     """
-    numbered = records.select(NUMBERED.names)
+    spark, numbered = records.sparkSession, records.select(NUMBERED.names)
     error_us = fn.when(fn.col("proxy").isin(*unsteady), clock_error_us).otherwise(0)
-    if history is not None and history.facts is not None and not clock_error_us:
-        told = steps.suspect(records, history, history.facts)
-    else:
+    if suspects is None:
         told = procedure_events.happened(numbered, error_us)
-    if told is None:
-        lapsed = records.sparkSession.createDataFrame([], LAPSED)
+    elif suspects.reads is not None or suspects.liars:
+        told = procedure_events.of_suspects(numbered, suspects.reads, suspects.liars)
     else:
+        told = None
+    lapsed = spark.createDataFrame([], LAPSED)
+    if told is not None:
         events = procedure_events.needed(told, numbered)
         lapsed = ordered_pass(events, ("proxy",), _ORDER, Procedure, LAPSED).persist()
-        if history is not None:
-            history.kept.append(lapsed)
-    doubtful = _doubtful(numbered, lapsed)
+        if kept is not None:
+            kept.append(lapsed)
+    if suspects is None:
+        doubtful = _doubtful(numbered, lapsed)
+    else:
+        doubtful = _contradicted(numbered, lapsed)
+        if suspects.changed:
+            changed = spark.createDataFrame(list(suspects.changed), doubtful.schema)
+            doubtful = doubtful.unionAll(changed).distinct()
     if not doubtful.isEmpty():
         its = reliance.events(numbered.join(fn.broadcast(doubtful), [*reliance.SERVER]), error_us)
         relied = ordered_pass(its, reliance.SERVER, reliance.ORDER, Reliance, LAPSED)
@@ -64,20 +91,26 @@ def transform(
     return fn.broadcast(lapsed).join(numbered, [*RUN, "seq"]).select(PROCEDURE.names)
 
 
+def _contradicted(records: DataFrame, lapsed: DataFrame) -> DataFrame:
+    """`reliance.SERVER`: who contradicted a claim."""
+    replicas = records.where((fn.col("role") == "replica") & fn.col("server_uuid").isNotNull())
+    claims = fn.broadcast(lapsed.where(fn.col("finding") == Lapse.CONTRADICTED.value))
+    return (
+        replicas.join(claims.select(*RUN, "seq"), [*RUN, "seq"], "left_semi")
+        .select(*reliance.SERVER)
+        .distinct()
+    )
+
+
 def _doubtful(records: DataFrame, lapsed: DataFrame) -> DataFrame:
     """`reliance.SERVER`: who contradicted a claim, or is said to have begun anew time and again."""
     replicas = records.where((fn.col("role") == "replica") & fn.col("server_uuid").isNotNull())
-    claims = fn.broadcast(lapsed.where(fn.col("finding") == Lapse.CONTRADICTED.value))
     incarnation = fn.col("incarnation")
     often = replicas.groupBy(*reliance.SERVER).agg(
         (fn.max(incarnation) - fn.min(incarnation)).alias("changes")
     )
-    return (
-        replicas.join(claims.select(*RUN, "seq"), [*RUN, "seq"], "left_semi")
-        .select(*reliance.SERVER)
-        .unionAll(often.where(fn.col("changes") >= reliance.OFTEN).select(*reliance.SERVER))
-        .distinct()
-    )
+    changed = often.where(fn.col("changes") >= reliance.OFTEN).select(*reliance.SERVER)
+    return _contradicted(records, lapsed).unionAll(changed).distinct()
 
 
 def examples(found: DataFrame, most: int) -> DataFrame:

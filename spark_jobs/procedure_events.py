@@ -2,14 +2,16 @@
 
 from collections.abc import Collection
 from functools import reduce
-from operator import or_
+from operator import and_, or_
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
+from pyspark.sql.types import StructType
 
-from spark_jobs.promise import CLUSTER_LEVELS, SEEN_LEVELS
+from spark_jobs.columns.steps import Liar
+from spark_jobs.promise import CLUSTER_LEVELS, SCOPES, SEEN_LEVELS
 from spark_jobs.run_procedure import ANSWERED, ASKED, CLAIMED, LOST, READ, TAIL_US, TOLD, Event
-from spark_jobs.schema import RUN
+from spark_jobs.schema import NUMBERED, RUN
 
 EVERY = (LOST, TOLD, CLAIMED, ANSWERED, ASKED, READ)
 
@@ -63,6 +65,62 @@ def happened(
         .select("*", "event.*")
         .select(*Event._fields, *more)
     )
+
+
+def of_suspects(records: DataFrame, reads: DataFrame | None, liars: Collection[Liar]) -> DataFrame:
+    """What happened to some reads and servers, and all that this is judged by; clocks agree.
+
+    Args:
+        records: NUMBERED.
+        reads: RUN and `seq` of some reads; None for none.
+        liars: servers.
+
+    Returns:
+        The columns of `run_procedure.Event`: of these reads, of what primaries told their proxies,
+        and of the answers in the places where they are judged; and what these servers said.
+    """
+    left: list[DataFrame] = []
+    no_error = fn.lit(0)
+    if reads is not None:
+        proxies = reads.select("proxy").distinct()
+        its = records.join(fn.broadcast(proxies), "proxy", "left_semi")
+        left.append(happened(its, no_error, (LOST, TOLD)))
+        judged = happened(its, no_error, (READ,), "owed_in")
+        judged = judged.join(fn.broadcast(reads), [*RUN, "seq"], "left_semi")
+        left.append(judged.drop("owed_in"))
+        seen = judged.where(fn.col("level").isin(*SEEN_LEVELS))
+        places = seen.select(_place(fn.col("owed_in")).alias("place")).distinct()
+        kinds = fn.explode(fn.array(*(fn.lit(kind) for kind in SCOPES)))
+        answers = happened(its, no_error, (ANSWERED,)).withColumn("kind", kinds)
+        answers = answers.withColumn("place", _place(fn.col("kind")))
+        answers = answers.join(fn.broadcast(places), "place", "left_semi")
+        left.append(answers.drop("place", "kind").distinct())
+    if liars:
+        names = (*RUN, "server_uuid", "incarnation")
+        types = StructType([NUMBERED[name] for name in names])
+        servers = records.sparkSession.createDataFrame(list(liars), types)
+        same = reduce(and_, (fn.col(f"its.{it}").eqNullSafe(fn.col(f"of.{it}")) for it in names))
+        said = happened(records, no_error, (CLAIMED, ASKED)).alias("its")
+        said = said.join(fn.broadcast(servers.alias("of")), same, "left_semi")
+        left.append(said.select("its.*"))
+    return reduce(DataFrame.unionByName, (it.select(*Event._fields) for it in left))
+
+
+def _place(kind: Column) -> Column:
+    """A number for the group of a kind that an event belongs to; null if there is none."""
+    keys = {
+        "connection": (*RUN, "session"),
+        "user": ("proxy", "user"),
+        "application": ("proxy", "application"),
+        "proxy": ("proxy",),
+    }
+    place = fn.lit(None).cast("bigint")
+    for name, key in keys.items():
+        there = kind == name
+        if name == "application":
+            there &= fn.coalesce(fn.col("application") != "", fn.lit(False))
+        place = fn.when(there, fn.xxhash64(fn.lit(name), *key)).otherwise(place)
+    return place
 
 
 def needed(events: DataFrame, records: DataFrame) -> DataFrame:

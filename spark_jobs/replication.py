@@ -4,7 +4,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
 from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
 
-from spark_jobs.lag_analysis import HOUR_US, begin_of, quantiles
+from spark_jobs.day import HOUR_US
 from spark_jobs.report_schema import REPLICATION_HOURS
 from spark_jobs.schema import RECORD_VERSION, REPLICATED, REPLICATION, WAITING
 
@@ -76,7 +76,7 @@ def by_hour(records: DataFrame) -> DataFrame:
     """
     return (
         _applied(records)
-        .groupBy(begin_of(HOUR_US, "ended_us").alias("hour_us"), *_KEY)
+        .groupBy(_begin_of(HOUR_US, "ended_us").alias("hour_us"), *_KEY)
         .agg(fn.count("*").alias("transactions"), *_lags())
         .where("hour_us is not null")
         .orderBy("hour_us", *_KEY)
@@ -115,4 +115,23 @@ def _applied(records: DataFrame) -> DataFrame:
 
 def _lags() -> list[Column]:
     names = ("end_to_end", "last_hop", "upstream", "apply")
-    return [column for name in names for column in quantiles(f"{name}_us", f"{name}_{{}}_us")]
+    return [column for name in names for column in _quantiles(f"{name}_us", f"{name}_{{}}_us")]
+
+
+def _begin_of(span_us: int, column: str) -> Column:
+    """The begin of the hour, minute, … that a time is in."""
+    return fn.col(column) - fn.pmod(fn.col(column), fn.lit(span_us))
+
+
+def _quantiles(column: str, name: str) -> list[Column]:
+    """p50, p95, p99 and max of a column of microseconds; `name` has a place for which."""
+    shares = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
+    # One digest for all of them: Spark makes it once, as the expression is the same.
+    found = fn.percentile_approx(column, list(shares.values()))
+    return [
+        *(
+            found[place].cast("long").alias(name.format(which))
+            for place, which in enumerate(shares)
+        ),
+        fn.max(column).alias(name.format("max")),
+    ]

@@ -1,145 +1,215 @@
 """Where statements went, and why."""
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as fn
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from typing import Final
 
-from spark_jobs.lag_analysis import quantiles
-from spark_jobs.report_schema import PINNED
-from spark_jobs.schema import ERRORS, FALLBACKS, MIX, RECORD
+import numpy as np
+import pyarrow.compute as pc
 
-DIMENSIONS = ("level", "class", "role", "server", "reason", "proof")
+from spark_jobs.columns.chunk import Chunk
+from spark_jobs.columns.tally import COUNT, Tally, rounded, spread, tally
 
-KEPT = ("session", "transaction", "prepared", "cursor", "pinned", "unknown_required")
+COLUMNS: Final = (
+    *("kind", "level", "class", "role", "server", "reason", "proof", "outcome", "error_code"),
+    *("arrived_us", "ended_us", "digest", "user", "fallbacks"),
+)
+"""Of the records."""
+
+DIMENSIONS: Final = ("level", "class", "role", "server", "reason", "proof")
+
+KEPT: Final = ("session", "transaction", "prepared", "cursor", "pinned", "unknown_required")
 """Reasons for which a read goes to the primary whatever its replicas have."""
 
-_WORST = 20
+_WORST: Final = 20
 
 
-def transform(records: DataFrame) -> DataFrame:
+def tallies(chunk: Chunk) -> dict[str, Tally]:
+    """What a chunk tells of it."""
+    statement, told = chunk.is_statement, chunk.is_told
+    latency = chunk.number("ended_us") - chunk.number("arrived_us")
+    outcome, role = chunk.text("outcome"), chunk.text("role")
+    its = statement & told
+    return {
+        "mix": tally(
+            {
+                **{name: chunk.text(name) for name in (*DIMENSIONS, "outcome")},
+                "latency_us": rounded(latency),
+            },
+            its,
+            most={"longest_us": latency},
+        ),
+        "errors": tally(
+            {"outcome": outcome, "error_code": chunk.number("error_code"), "role": role},
+            its & ~chunk.is_ok,
+        ),
+        "fallbacks": tally(
+            {"fallbacks": chunk.text("fallbacks"), "class": chunk.text("class")},
+            its & chunk.text("fallbacks").filled,
+        ),
+        "pinned": tally(
+            {
+                **{name: chunk.text(name) for name in ("digest", "user", "role", "reason")},
+                "fell_back": chunk.text("fallbacks").filled.astype(np.int64),
+            },
+            its & chunk.text("class").isin("read"),
+            sums={"total_us": latency},
+        ),
+    }
+
+
+def mix(found: Tally) -> list[dict[str, object]]:
     """Count statements along each dimension.
 
     Args:
-        records: RECORD.
+        found: "mix".
 
     Returns:
         MIX.
     """
-    statements = _statements(records)
-    values = fn.array(
-        *(
-            fn.struct(
-                fn.lit(place).alias("place"),
-                fn.lit(name).alias("dimension"),
-                fn.coalesce(name, fn.lit("none")).alias("value"),
-            )
-            for place, name in enumerate(DIMENSIONS)
-        )
-    )
-    total = statements.agg(fn.count("*").alias("total"))
-    return (
-        statements.withColumn("along", fn.explode(values))
-        .withColumn("latency_us", fn.col("ended_us") - fn.col("arrived_us"))
-        .groupBy("along")
-        .agg(
-            fn.count("*").alias("statements"),
-            fn.count_if(fn.col("outcome") == "error").alias("errors"),
-            fn.count_if(fn.col("outcome") == "lost").alias("lost"),
-            *quantiles("latency_us", "{}_us"),
-        )
-        .crossJoin(fn.broadcast(total))
-        .withColumn("share", fn.col("statements") / fn.col("total"))
-        .orderBy("along.place", fn.desc("statements"), "along.value")
-        .select("along.dimension", "along.value", *MIX.names[2:])
-    )
+    total = int(found.numbers(COUNT).sum())
+    rows = []
+    for dimension in DIMENSIONS:
+        along = [
+            {
+                "dimension": dimension,
+                "value": value or "none",
+                "statements": its[COUNT],
+                "share": its[COUNT] / total,
+                "errors": its["error"],
+                "lost": its["lost"],
+                **spread(of, "latency_us", "{}_us", its["longest_us"]),
+            }
+            for value, of, its in _along(found, dimension)
+        ]
+        rows += sorted(along, key=lambda row: (-_whole(row["statements"]), str(row["value"])))
+    return rows
 
 
-def fallbacks(records: DataFrame) -> DataFrame:
+def _along(found: Tally, dimension: str) -> Iterator[tuple[object, Tally, Counter[str]]]:
+    by_value = found.by(dimension, "latency_us")
+    sums: dict[object, Counter[str]] = {}
+    for row in found.by(dimension, "outcome").rows():
+        its = sums.setdefault(row[dimension], Counter())
+        count, longest = _whole(row[COUNT]), _whole(row["longest_us"])
+        its[COUNT] += count
+        its[str(row["outcome"])] += count
+        its["longest_us"] = max(longest, its.get("longest_us", longest))
+    for value, its in sums.items():
+        column = by_value.table.column(dimension)
+        same = pc.is_null(column) if value is None else pc.equal(column, value)
+        yield value, by_value.where(same), its
+
+
+def fallbacks(found: Tally) -> list[dict[str, object]]:
     """Count attempts that ended elsewhere.
 
     Args:
-        records: RECORD.
+        found: "fallbacks".
 
     Returns:
         FALLBACKS.
     """
-    attempt = fn.explode(fn.split("fallbacks", ",")).alias("attempt")
-    return (
-        _statements(records)
-        .where(fn.col("fallbacks") != "")
-        .select(attempt)
+    counts: Counter[tuple[str, str]] = Counter()
+    for attempt, count in attempts(found):
         # The server's name has a colon of its own.
-        .select(
-            fn.regexp_replace("attempt", ":[^:]*$", "").alias("server"),
-            fn.substring_index("attempt", ":", -1).alias("reason"),
-        )
-        .groupBy("server", "reason")
-        .agg(fn.count("*").alias("statements"))
-        .orderBy(fn.desc("statements"), "server", "reason")
-        .select(FALLBACKS.names)
-    )
+        server, _, reason = attempt.rpartition(":")
+        counts[server, reason] += count
+    ranked = sorted(counts.items(), key=lambda it: (-it[1], it[0]))
+    return [
+        {"server": server, "reason": reason, "statements": count}
+        for (server, reason), count in ranked
+    ]
 
 
-def errors(records: DataFrame) -> DataFrame:
+def attempts(found: Tally, classes: Collection[object] | None = None) -> Iterator[tuple[str, int]]:
+    """What was tried before, ``server:reason``, and by how many statements.
+
+    Args:
+        found: "fallbacks".
+        classes: of statements; None for all.
+    """
+    for row in found.rows():
+        if classes is None or row["class"] in classes:
+            for attempt in str(row["fallbacks"]).split(","):
+                yield attempt, _whole(row[COUNT])
+
+
+def errors(found: Tally) -> list[dict[str, object]]:
     """Count statements that did not end well.
 
     Args:
-        records: RECORD.
+        found: "errors".
 
     Returns:
         ERRORS.
     """
-    return (
-        _statements(records)
-        .where(fn.col("outcome") != "ok")
-        .groupBy("outcome", "error_code", fn.coalesce("role", fn.lit("none")).alias("role"))
-        .agg(fn.count("*").alias("statements"))
-        .orderBy(fn.desc("statements"), *ERRORS.names[:3])
-        .select(ERRORS.names)
-    )
+    counts = [
+        (-_whole(row[COUNT]), str(row["outcome"]), _whole(row["error_code"]), row["role"] or "none")
+        for row in found.rows()
+    ]
+    return [
+        {"outcome": outcome, "error_code": code, "role": role, "statements": -count}
+        for count, outcome, code, role in sorted(counts, key=lambda it: (*it[:3], str(it[3])))
+    ]
 
 
-def pinned(records: DataFrame) -> DataFrame:
+def pinned(found: Tally) -> list[dict[str, object]]:
     """Find the reads, by digest and user, that are most often kept on the primary or fall back.
 
     Args:
-        records: RECORD.
+        found: "pinned".
 
     Returns:
         PINNED: twenty at most.
     """
-    return _pinned(records, "digest", "user")
+    return _pinned(found, "digest", "user")
 
 
-def pinned_users(records: DataFrame) -> DataFrame:
+def pinned_users(found: Tally) -> list[dict[str, object]]:
     """As `pinned`, by user alone."""
-    return (
-        _pinned(records, "user")
-        .withColumn("digest", fn.lit(None).cast("string"))
-        .select(PINNED.names)
-    )
+    return [{"digest": None, **row} for row in _pinned(found, "user")]
 
 
-def _pinned(records: DataFrame, *by: str) -> DataFrame:
-    primary = fn.col("role").eqNullSafe("primary")
-    kept, fell_back = primary & fn.col("reason").isin(*KEPT), fn.col("fallbacks") != ""
-    return (
-        _statements(records)
-        .where(fn.col("class") == "read")
-        .groupBy(*by)
-        .agg(
-            fn.count("*").alias("reads"),
-            fn.count_if(primary).alias("on_primary"),
-            fn.count_if(kept).alias("kept"),
-            fn.count_if(fell_back).alias("fell_back"),
-            fn.mode(fn.when(primary, fn.col("reason")), deterministic=True).alias("reason"),
-            fn.sum(fn.col("ended_us") - fn.col("arrived_us")).alias("total_us"),
+def _pinned(found: Tally, *by: str) -> list[dict[str, object]]:
+    sums: dict[tuple[object, ...], Counter[str]] = {}
+    reasons: dict[tuple[object, ...], Counter[str]] = {}
+    for row in found.by(*by, "role", "reason", "fell_back").rows():
+        key = tuple(row[name] for name in by)
+        its, count = sums.setdefault(key, Counter()), _whole(row[COUNT])
+        its["reads"] += count
+        its["total_us"] += _whole(row["total_us"])
+        its["fell_back"] += count * _whole(row["fell_back"])
+        if row["role"] == "primary":
+            its["on_primary"] += count
+            its["kept"] += count * (row["reason"] in KEPT)
+            reasons.setdefault(key, Counter())[str(row["reason"])] += count
+    rows = [
+        {
+            **dict(zip(by, key, strict=True)),
+            **{name: its[name] for name in ("reads", "on_primary", "kept", "fell_back")},
+            "reason": _most_frequent(reasons.get(key, {})),
+            "total_us": its["total_us"],
+        }
+        for key, its in sums.items()
+        if its["kept"] + its["fell_back"]
+    ]
+
+    def rank(row: Mapping[str, object]) -> tuple[object, ...]:
+        return (
+            -_whole(row["kept"]) - _whole(row["fell_back"]),
+            *((row[name] is not None, row[name]) for name in by),
         )
-        .where("kept + fell_back > 0")
-        .orderBy(fn.desc(fn.expr("kept + fell_back")), *by)
-        .limit(_WORST)
-        .select(*(name for name in PINNED.names if name != "digest" or name in by))
-    )
+
+    return sorted(rows, key=rank)[:_WORST]
 
 
-def _statements(records: DataFrame) -> DataFrame:
-    return records.select(RECORD.names).where(fn.col("kind") == "statement")
+def _most_frequent(counts: Mapping[str, int]) -> str | None:
+    """Of several, the first by its name."""
+    return min(counts, key=lambda it: (-counts[it], it), default=None)
+
+
+def _whole(value: object) -> int:
+    if not isinstance(value, int):
+        raise TypeError(f"{value!r} is no whole number")
+    return value

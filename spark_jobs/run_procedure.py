@@ -205,10 +205,14 @@ class _Claims:
 
 
 def _gaps(shown: str) -> GtidSet:
-    """What a set lacks between its intervals of one source."""
+    """What a set lacks between its intervals of one source; nothing if it is none."""
     gaps = GtidSet()
+    try:
+        its = parse(shown)
+    except MalformedGtidSetError:
+        return gaps
     last, since = "", 0
-    for tsid, start, end in parse(shown):
+    for tsid, start, end in its:
         if tsid == last:
             gaps.add(tsid, since, start)
         last, since = tsid, end

@@ -12,6 +12,7 @@ from pyspark.sql.types import (
     BooleanType,
     DataType,
     DoubleType,
+    IntegerType,
     LongType,
     StringType,
     StructField,
@@ -74,6 +75,32 @@ RECORD: Final = _table(
     ("snapshot_us", _LONG, True),
 )
 
+KINDS: Final = ("statement", "proof", "gap")
+
+_TIMES: Final = ("arrived_us", "dispatched_us", "ended_us", "snapshot_us")
+_TIME_ENDS_US: Final = 253_402_300_800_000_000
+"""The year 10000, which no report can name."""
+
+_MOST: Final = 2**48
+"""Of any other number: so no sum of a few of them is beyond 64 bits. A clock that is set back makes
+a wait negative."""
+
+LIMITS: Final = {
+    it.name: (0, _TIME_ENDS_US - 1) if it.name in _TIMES else (-_MOST, _MOST)
+    for it in RECORD
+    if it.dataType == _LONG
+}
+"""The least and the most that the numbers of a record can be."""
+
+PARSED: Final = _table(
+    *((field.name, field.dataType) for field in RECORD),
+    ("file", _TEXT),  # where it was read: its last two path components
+    ("fault", _TEXT),  # null for a record; see below
+    ("line", _TEXT),  # where RECORD does not hold all of it, else null
+)
+"""Lines of the log. One that is no record is "torn" (cut short), "damaged" (also a number that
+cannot be) or "foreign" (a version or kind that is not known)."""
+
 RUN: Final = ("proxy", "worker", "run")
 """One start of one worker: its records share a clock and a numbering."""
 
@@ -122,6 +149,36 @@ PAST: Final = _table(
     ("writes", ArrayType(MISSED)),  # lost: whose they were, the first few
 )
 """What the primary's whole sets tell of the time before; see `primary_history`."""
+
+TELLING: Final = _table(
+    *((name, RECORD[name].dataType) for name in (*RUN, "session", "seq", "kind", "role")),
+    *((name, RECORD[name].dataType) for name in ("server_uuid", "incarnation", "digest")),
+    *((name, RECORD[name].dataType) for name in ("arrived_us", "dispatched_us", "ended_us")),
+    ("own_gtids", _TEXT),
+    *((name, NUMBERED[name].dataType) for name in ("missing", "hole", "since_us", "is_unnamed")),
+    *((name, NUMBERED[name].dataType) for name in ("named", "whole")),
+)
+"""What of NUMBERED tells something of primaries; see `primary_history`."""
+
+EVENTS: Final = _table(
+    ("cluster", _TEXT),
+    *((name, RECORD[name].dataType) for name in (*RUN, "session", "seq")),
+    ("at_us", _LONG),
+    ("what", IntegerType()),
+    *((name, RECORD[name].dataType) for name in ("server_uuid", "incarnation", "ended_us")),
+    ("since_us", _LONG),
+    ("digest", _TEXT),
+    ("is_whole", _FLAG),
+    ("gtids", _TEXT),
+)
+"""What happened in a cluster: `tides.Event`."""
+
+REIGNS: Final = _table(
+    *((name, RECORD[name].dataType) for name in (*RUN, "server_uuid", "incarnation")),
+    ("from_us", _LONG),
+    ("to_us", _LONG),
+)
+"""What primaries answered runs: `primary_history.Reign`."""
 
 BACKING: Final = _table(
     *((name, RECORD[name].dataType) for name in (*RUN, "seq")),

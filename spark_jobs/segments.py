@@ -7,9 +7,10 @@ import shutil
 import time
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 import zstandard
 
@@ -163,20 +164,30 @@ def content(path: Path) -> Iterator[bytes]:
     Raises:
         OSError: it cannot be read, or is not what its name says; the message names it.
     """
-    match path.suffix:
-        case ".zst":
-            yield from _unpacked(path)
-        case ".gz":
-            try:
-                with gzip.open(path) as packed:
-                    while data := packed.read(_CHUNK):
-                        yield data
-            except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-                raise OSError(f"{path} is cut short or damaged: {error}") from error
-        case _:
-            with path.open("rb") as plain:
-                while data := plain.read(_CHUNK):
-                    yield data
+    if path.suffix == ".zst":
+        yield from _unpacked(path)
+        return
+    with opened(path) as file:
+        while data := file.read(_CHUNK):
+            yield data
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """Open what `readable` gives: a plain file, or one that is packed as ``.gz``.
+
+    Raises:
+        OSError: it cannot be read, or is not what its name says; the message names it.
+    """
+    if path.suffix != ".gz":
+        with path.open("rb") as plain:
+            yield plain
+        return
+    try:
+        with gzip.open(path) as packed:
+            yield packed  # type: ignore[misc]  # all of BinaryIO that is wanted
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise OSError(f"{path} is cut short or damaged: {error}") from error
 
 
 def _closed(log: Path, file: str, name: str, scratch: Path) -> Segment:

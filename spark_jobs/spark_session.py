@@ -37,6 +37,10 @@ _JAVA_HINT: Final = (
     "openjdk@17 (Homebrew), or take one from https://adoptium.net, and put java on the PATH or "
     "set JAVA_HOME."
 )
+_ARROW_HINT: Final = (
+    "The audit goes through the log with PyArrow and NumPy: install them with  "
+    "pip install 'tidegate[audit]'."
+)
 _PYSPARK_HINT: Final = (
     "The audit runs on Spark: install PySpark 4 with  pip install 'tidegate[audit]'  (or "
     "pip install 'pyspark>=4,<5')."
@@ -51,6 +55,9 @@ def what_is_missing() -> str | None:
 
     if int(pyspark.__version__.partition(".")[0]) < 4:
         return f"PySpark {pyspark.__version__} is too old. {_PYSPARK_HINT}"
+    for name, package in (("pyarrow", "PyArrow"), ("numpy", "NumPy")):
+        if find_spec(name) is None:
+            return f"{package} is not installed. {_ARROW_HINT}"
     return _what_is_wrong_with_java()
 
 

@@ -10,23 +10,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as fn
-from pyspark.sql.types import LongType, StringType, StructField, StructType
+import numpy as np
 
-from spark_jobs import clusters
-from spark_jobs.clock_evidence import items, parts
+from spark_jobs.columns.survey import Survey
+from spark_jobs.columns.tellings import Told
 from spark_jobs.gtid import GtidSet, MalformedGtidSetError, parse
-from spark_jobs.schema import RUN
 
-_GREW: Final = StructType(
-    [
-        StructField("cluster", StringType()),
-        StructField("tsid", StringType()),
-        StructField("start", LongType()),
-        StructField("end", LongType()),
-    ]
-)
+_NOTHING: Final = np.zeros(0, np.int64), np.zeros(0, np.int64)
 
 
 class Unreported(NamedTuple):
@@ -52,73 +42,28 @@ class Unreported(NamedTuple):
         ]
 
 
-def count(records: DataFrame, known: Mapping[str, str]) -> Unreported:
-    """Compare the growth of primaries' whole sets with what records name; this runs jobs.
+def count(found: Survey, told: Told, clusters: Mapping[str, str]) -> Unreported:
+    """Compare the growth of primaries' whole sets with what records name.
 
     Args:
-        records: NUMBERED without repeats.
-        known: cluster of each proxy.
+        found: of some records.
+        told: of the same.
+        clusters: cluster of each proxy.
     """
-    told = records.withColumn("cluster", clusters.column(known))
-    primary = fn.col("role").eqNullSafe("primary")
-    seat = ("cluster", *RUN, "server_uuid", "incarnation")
-    bounds = (
-        told.where(primary & fn.col("whole").isNotNull())
-        .groupBy(*seat)
-        .agg(
-            fn.min("dispatched_us").alias("from_us"),
-            fn.min_by("whole", "dispatched_us").alias("first"),
-            fn.max_by("whole", "ended_us").alias("last"),
-        )
-        .orderBy("from_us", *seat)
-        .collect()
+    bounds = sorted(
+        (reign.first[0], clusters[run[0]], reign.first[1], reign.last[1])
+        for (run, _), reign in found.reigns.items()
+        if reign.first is not None and reign.last is not None
     )
-    unnamed = fn.col("is_unnamed") | ((fn.col("own_gtids") == "") & (fn.col("named") != ""))
-    grown = growth((row.cluster, row.first, row.last) for row in bounds)
-    rows = [(cluster, *it) for cluster, gtids in grown.items() for it in gtids]
-    if not rows:
-        return Unreported(0, 0)
-    spark = records.sparkSession
-    part, interval = fn.col("part"), fn.col("interval")
-    tag = fn.substring_index(part, ":", 1)
-    names = (
-        told.where("own_gtids != ''")
-        .select("cluster", fn.explode(items(fn.col("own_gtids"))).alias("item"))
-        .select(
-            *("cluster", fn.explode(parts(fn.col("item"))).alias("part")),
-            fn.substring_index("item", ":", 1).alias("uuid"),
-        )
-        .select(
-            *("cluster", "uuid", tag.alias("tag")),
-            fn.explode(
-                fn.regexp_extract_all(part, fn.lit(":([0-9]+(?:-[0-9]+)?)"), fn.lit(1))
-            ).alias("interval"),
-        )
-        .select(
-            "cluster",
-            fn.when(fn.col("tag") == "", fn.col("uuid"))
-            .otherwise(fn.concat_ws(":", "uuid", "tag"))
-            .alias("tsid"),
-            fn.substring_index(interval, "-", 1).try_cast("long").alias("low"),
-            fn.substring_index(interval, "-", -1).try_cast("long").alias("high"),
-        )
-    )
-    inside = (
-        names.join(fn.broadcast(spark.createDataFrame(rows, _GREW)), ["cluster", "tsid"])
-        .select(
-            *("cluster", "tsid"),
-            fn.greatest("low", "start").alias("low"),
-            fn.least(fn.col("high") + 1, "end").alias("end"),
-        )
-        .where("low < end")
-        .distinct()
-        .agg(fn.coalesce(fn.sum(fn.col("end") - fn.col("low")), fn.lit(0)).alias("named"))
-        .collect()[0]
-        .named
-    )
-    statements = told.where((fn.col("kind") == "statement") & primary & unnamed).count()
+    grown = growth(bound[1:] for bound in bounds)
+    named = 0
+    for cluster, gtids in grown.items():
+        for tsid, start, end in gtids:
+            low, high = told.named.get((cluster, tsid), _NOTHING)
+            inside = np.minimum(high + 1, end) - np.maximum(low, start)
+            named += int(inside[inside > 0].sum())
     grew = sum(gtids.count() for gtids in grown.values())
-    return Unreported(max(0, grew - inside), statements)
+    return Unreported(max(0, grew - named), found.nameless if grew else 0)
 
 
 def growth(sets: Iterable[tuple[str, str, str]]) -> dict[str, GtidSet]:

@@ -1,79 +1,60 @@
-"""Which events tell something of a cluster whose primary never changed and never lost anything.
+"""Whether a primary's whole sets had all that had been acknowledged when it was asked."""
 
-There every whole set of the primary holds what had been acknowledged before it was asked for. So
-nothing follows from the writes, and of the sets only from those that bound something left open.
-"""
+from collections.abc import Mapping
+from dataclasses import dataclass
 
-from collections.abc import Collection
-from functools import reduce
-from operator import or_
+import numpy as np
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as fn
-
-from spark_jobs.columns import gtid_columns, running
-from spark_jobs.columns.facts import Facts
-from spark_jobs.tides import GAP, OPEN, TIDE, WROTE
+from spark_jobs.columns import places
+from spark_jobs.columns.chunk import EVERYTHING, Chunk
+from spark_jobs.columns.piece import Piece, batches
+from spark_jobs.columns.places import Places
+from spark_jobs.columns.series import WROTE, Series
+from spark_jobs.schema import RUN
 
 
-def find(events: DataFrame, facts: Facts) -> frozenset[str]:
-    """Name the clusters that were calm; this runs a job.
+@dataclass(slots=True)
+class Rough:
+    """Clusters in which one had not.
+
+    Attributes:
+        clusters: their names.
+    """
+
+    clusters: set[str]
+
+    def add(self, other: "Rough") -> None:
+        """Take another piece's."""
+        self.clusters |= other.clusters
+
+
+def rough(
+    piece: Piece,
+    clusters: Mapping[str, str],
+    sources: Mapping[str, frozenset[str]],
+    since_us: int,
+    folder: str,
+) -> Rough:
+    """Look through some whole sets.
 
     Args:
-        events: of `tides.Tides`, but for those of reigns.
-        facts: of the same records.
+        piece: of ``tides``, as `tellings.tell` writes them.
+        clusters: of each proxy.
+        sources: of what was written, by cluster.
+        since_us: times in series are counted from then.
+        folder: of the series.
     """
-    one = [name for name, its in facts.primaries.items() if len(its) == 1]
-    slots = range(facts.slots)
-    what = fn.col("what")
-    told = events.where(fn.col("cluster").isin(one) & what.isin(WROTE, TIDE)).select(
-        "cluster", "at_us", "what", "gtids"
-    )
-    told = gtid_columns.split(told, "gtids", facts.sources, facts.slots)
-    wrote = {f"wrote{slot}": fn.when(what == WROTE, fn.col(f"gtids_top{slot}")) for slot in slots}
-    told = told.select(
-        *("cluster", "at_us", "what", "gtids_odd"),
-        *(it.alias(name) for name, it in wrote.items()),
-        *(gtid_columns.prefix("gtids", slot).alias(f"whole{slot}") for slot in slots),
-    )
-    lacks = reduce(or_, (fn.col(f"wrote{slot}") > fn.col(f"whole{slot}") for slot in slots))
-    rough = (
-        running.before(told, "cluster", list(wrote))
-        .where(fn.col("gtids_odd") | ((what == TIDE) & lacks))
-        .select("cluster")
-        .distinct()
-        .collect()
-    )
-    return frozenset(one) - {row.cluster for row in rough}
-
-
-def thin(events: DataFrame, calm: Collection[str]) -> DataFrame:
-    """Leave out what tells nothing.
-
-    Args:
-        events: of `tides.Tides`, but for those of reigns.
-        calm: clusters.
-
-    Returns:
-        Of these clusters what was left open, the first set that was asked for after it, and others
-        asked for before that one was there.
-    """
-    what, quiet = fn.col("what"), fn.col("cluster").isin(*calm, "")
-    is_open = what.isin(OPEN, GAP)
-    opened = events.where(quiet & is_open)
-    if opened.isEmpty():
-        return events.where(~quiet)
-    told = events.where(quiet & (is_open | (what == TIDE))).withColumns(
-        {
-            "open_us": fn.when(is_open, fn.col("at_us")),
-            "tide_us": fn.when(what == TIDE, fn.col("at_us")),
-        }
-    )
-    asked = running.before(told, "cluster", ["open_us", "tide_us"]).where(what == TIDE)
-    first = fn.col("open_us") >= fn.coalesce("tide_us", fn.lit(0))
-    bounding = running.before(
-        asked.withColumns({"first": first, "until_us": fn.when(first, fn.col("ended_us"))}),
-        "cluster",
-        ["until_us"],
-    ).where(fn.col("first") | (fn.col("at_us") <= fn.col("until_us")))
-    return events.where(~quiet).unionAll(opened).unionAll(bounding.select(events.columns))
+    found, series = Rough(set()), Series.open(folder)
+    for batch in batches(piece, [*RUN, "dispatched_us", "whole"]):
+        chunk = Chunk(batch, EVERYTHING)
+        its, sets, of = Places(chunk, clusters), chunk.sets, chunk.set("whole")
+        at = chunk.number("dispatched_us") - since_us
+        for source in sorted({it for names in sources.values() for it in names}):
+            end, _ = series.find(WROTE, places.series(its.cluster, source), at, until=True)
+            prefix = np.zeros(len(sets.odd), np.int64)
+            if source in sets.sources:
+                prefix = sets.prefixes(sets.sources.index(source))
+            lacks = (end >= 0) & (np.where(end >= 0, series.most_x[end], 0) > prefix[of])
+            for code in np.unique(its.cluster_codes[lacks]):
+                found.clusters.add(its.clusters[code])
+    return found

@@ -1,256 +1,520 @@
-"""The plain verdicts: reads whose claim covers whatever they can have been owed.
+"""The third look: reads whose claim covers whatever they were owed get their verdict here.
 
 Everything else is left to the judge, which gives the same verdicts one record at a time. So nothing
-here ever says "violation", and where something is unclear nothing is said. All of this holds where
-clocks agree: where they may differ, the judge is asked alone.
+here ever says "violation", and where something is unclear nothing is said. Where clocks may differ,
+a read of a whole cluster is held to all that may have ended before it arrived.
+
+What a read was owed is looked up in `series`: what its group knew of each source when it arrived.
+A claim that holds the whole span from the least number to the greatest is enough; where it has
+gaps, as a session's own set has where others wrote, writes are counted that lie in its intervals.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from functools import reduce
-from operator import and_
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as fn
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
-from spark_jobs import clusters, groups, statement
-from spark_jobs.columns import evidence, gtid_columns, owed
-from spark_jobs.columns.facts import Facts
-from spark_jobs.primary_history import History
+from spark_jobs.columns import hashes, places, steps
+from spark_jobs.columns.arrays import NEVER, Flags, Numbers, ragged
+from spark_jobs.columns.chunk import NO_SET, Chunk
+from spark_jobs.columns.piece import Piece, read, write
+from spark_jobs.columns.places import BLIND, BLOCKED, DOUBTED, Places
+from spark_jobs.columns.plan import Gap, Plan
+from spark_jobs.columns.series import DOUBT, OWN, SEEN, SHOWN, Series
+from spark_jobs.columns.sets import Sets, covered_by
 from spark_jobs.promise import OWN_LEVELS, PROMISES, SCOPES
-from spark_jobs.schema import JUDGED, READ, RUN
+from spark_jobs.schema import JUDGED, READ
+from spark_jobs.small_table import to_arrow_type
 from spark_jobs.verdict import Finding, Verdict
 
-_STEPS: Final = 32
-"""Steps of a history of gaps that a read is held against."""
+LAST: Final = 8
+"""Writes before a read that are looked at one by one, where they do not rise: a required set has
+hardly more intervals."""
+
+COLUMNS: Final = tuple(
+    dict.fromkeys(
+        (
+            *(*READ, "kind", "class", "may_write", "incarnation", "snapshot_us", "own_known"),
+            *("required", "proof_set", "own_gtids", "observed"),
+        )
+    )
+)
+
+LEFT: Final = (*READ, "owed_in", "cluster")
+"""What is kept of a read that is left to the judge."""
 
 
-_FEW: Final = 1_000_000
-"""Claims without evidence that are handed to everybody, rather than that all reads are sorted."""
-
-
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Settled:
-    """What columns could say.
+    """What some pieces came to.
 
     Attributes:
-        told: JUDGED of all reads to be judged. Of those left to the judge, `finding` is null.
-        clusters: of each proxy.
+        reads: that were to be judged.
+        left: of them, those that are left to the judge.
+        suspects: reads that may not have kept the procedure.
+        liars: servers that may be contradicted: RUN, server_uuid, incarnation.
     """
 
-    told: DataFrame
-    clusters: Mapping[str, str]
+    reads: int = 0
+    left: int = 0
+    suspects: int = 0
+    liars: set[steps.Liar] = field(default_factory=set)
 
-    @property
-    def reads(self) -> DataFrame:
-        """JUDGED, of the reads that are settled."""
-        return self.told.where("finding is not null").select(*JUDGED.names)
-
-    @property
-    def left(self) -> DataFrame:
-        """RUN, `seq` and `group` of all others."""
-        kind, cluster = statement.owed_in(), clusters.column(self.clusters)
-        left = self.told.where("finding is null").withColumns({"kind": kind, "cluster": cluster})
-        return left.select(*RUN, "seq", groups.hashed(groups.key()).alias("group"))
+    def add(self, other: "Settled") -> None:
+        """Take another piece's."""
+        self.reads += other.reads
+        self.left += other.left
+        self.suspects += other.suspects
+        self.liars |= other.liars
 
 
-def transform(records: DataFrame, history: History, facts: Facts) -> Settled:
-    """Settle what can be settled; this runs jobs.
+def settle(piece: Piece, plan: Plan, folder: Path, reads: Path) -> Settled:
+    """Judge the reads of a piece as far as that is plain.
 
     Args:
-        records: NUMBERED without repeats.
-        history: the primary's, of the same records.
-        facts: of the same records.
+        piece: which.
+        plan: what is known.
+        folder: takes ``left`` (LEFT) and ``suspects`` (RUN and `seq`), as Parquet.
+        reads: takes JUDGED of those that are settled.
     """
-    key = (*RUN, "seq")
-    unbacked = evidence.found(history.weighed, evidence.CLAIMED).select(*key)
-    claims = unbacked.count()
-    owing = _owing(records, history, facts)
-    if claims:
-        marked = unbacked.withColumn("unbacked", fn.lit(True))
-        marked = fn.broadcast(marked) if claims <= _FEW else marked
-        doubted = fn.col("relies") & fn.coalesce("unbacked", fn.lit(False))
-        owing = owing.join(marked, [*key], "left").withColumn(
-            "finding", fn.when(~doubted, fn.col("finding"))
+    found = Settled()
+    written: defaultdict[str, list[pa.Table]] = defaultdict(list)
+    for chunk in read(piece, COLUMNS, plan.rules):
+        its = _Reads(chunk, plan)
+        told, left = its.judged()
+        found.reads += told.num_rows + left.num_rows
+        found.left += left.num_rows
+        for name, table in (("reads", told), ("left", left)):
+            if table.num_rows:
+                written[name].append(table)
+        suspects = steps.suspects(chunk, its.places, plan)
+        found.suspects += suspects.num_rows
+        if suspects.num_rows:
+            written["suspects"].append(suspects)
+        found.liars |= steps.liars(chunk, its.places, plan)
+    for name, its_tables in written.items():
+        write(its_tables, reads if name == "reads" else folder / name, piece)
+    return found
+
+
+class _Reads:
+    """The reads of a chunk that are to be judged."""
+
+    def __init__(self, chunk: Chunk, plan: Plan) -> None:
+        self._chunk, self._plan = chunk, plan
+        self.places = Places(chunk, plan.clusters)
+        self._series = Series.open(plan.series)
+        self._doubts = None if plan.doubts is None else Series.open(plan.doubts)
+        self._hashes = [hashes.of(it) for it in chunk.sets.sources]
+
+    def judged(self) -> tuple[pa.Table, pa.Table]:
+        """JUDGED of those that are settled, and LEFT of the others."""
+        chunk = self._chunk
+        level = chunk.text("level")
+        known = level.isin(*PROMISES) & chunk.text("scope").isin(*SCOPES)
+        bounded = ~level.isin("BOUNDED_STALENESS") | chunk.known("bound_us")
+        owing = chunk.is_judged & chunk.of_replica & known & bounded
+        finding = np.full(len(chunk), _NO_FINDING)
+        verdict = np.full(len(chunk), _OK)
+        self._settle_alone(finding, verdict, known & bounded, chunk.is_judged & ~owing)
+        wrote_us = np.full(len(chunk), -1)
+        rows = np.flatnonzero(owing)
+        if len(rows):
+            finding[rows], wrote_us[rows] = _Owing(self, chunk, self._plan, rows).findings()
+        settled = np.flatnonzero(chunk.is_judged & (finding != _NO_FINDING))
+        left = np.flatnonzero(chunk.is_judged & (finding == _NO_FINDING))
+        return self._told(settled, verdict, finding, wrote_us), self._left(left)
+
+    def _settle_alone(self, finding: Numbers, verdict: Numbers, known: Flags, where: Flags) -> None:
+        """The reads whose verdict asks for no other record."""
+        chunk = self._chunk
+        proof, server = chunk.text("proof"), chunk.text("server")
+        given_up = proof.isin("none") & chunk.text("reason").isin("wait_timeout")
+        where &= ~proof.isin("waited")
+        plain = where & chunk.text("level").isin("BEST_EFFORT")
+        primary = where & known & chunk.of_primary & server.known & ~given_up & self._only_writer
+        finding[primary] = _FINDINGS.index(Finding.PRIMARY.value)
+        finding[plain] = _FINDINGS.index(Finding.BEST_EFFORT.value)
+        verdict[plain] = _NO_PROMISE
+
+    @cached_property
+    def _only_writer(self) -> Flags:
+        """Whether the server that answered is the only one that ever wrote in its cluster."""
+        uuid, its = self._chunk.text("server_uuid"), self.places
+        alone = np.zeros((len(its.clusters) + 1, len(uuid.held) + 1), bool)
+        for place, cluster in enumerate(its.clusters):
+            writers = self._plan.writers.get(cluster, frozenset())
+            for number, name in enumerate((*uuid.values, None)):
+                alone[place, number] = not writers or writers == {name}
+        return alone[its.cluster_codes, uuid.codes]
+
+    def _told(
+        self, rows: Numbers, verdict: Numbers, finding: Numbers, wrote_us: Numbers
+    ) -> pa.Table:
+        chunk = self._chunk
+        its = pa.array(rows)
+        plain = verdict[rows] == _NO_PROMISE
+        waits = chunk.text("proof").isin("waited")[rows]
+        answered = chunk.number("dispatched_us")[rows] + chunk.number("wait_us")[rows]
+        since = answered - wrote_us[rows]
+        unknown = ~waits | (wrote_us[rows] < 0)
+        nothing = pa.nulls(len(rows), pa.string())
+        columns = {name: chunk.column(name).take(its) for name in READ}
+        columns |= {
+            "verdict": _of(verdict[rows], _VERDICTS),
+            "finding": _of(finding[rows], _FINDINGS),
+            "claimed": self._where(plain, "required", rows),
+            "shown": self._where(plain, "proof_set", rows),
+            "missing": nothing,
+            "missed": _nothing_missed(len(rows)),
+            "understated": pa.array(np.zeros(len(rows), bool)),
+            "since_write_us": pa.array(since, mask=unknown),
+        }
+        return pa.table(columns)
+
+    def _where(self, plain: Flags, name: str, rows: Numbers) -> pa.Array:
+        if not plain.any():
+            return pa.nulls(len(rows), pa.string())
+        texts = self._chunk.text(name).array(rows).dictionary_decode()
+        return pc.if_else(pa.array(plain), texts, None)
+
+    def _left(self, rows: Numbers) -> pa.Table:
+        chunk, its = self._chunk, pa.array(rows)
+        columns = {name: chunk.column(name).take(its) for name in READ}
+        names = pa.array(self.places.clusters, pa.string())
+        columns["owed_in"] = chunk.owed_in.array(rows).dictionary_decode()
+        columns["cluster"] = names.take(pa.array(self.places.cluster_codes[rows]))
+        for name in columns:
+            if pa.types.is_dictionary(columns[name].type):
+                columns[name] = columns[name].dictionary_decode()
+        return pa.table(columns)
+
+
+class _Owing:
+    """Reads of replicas' answers that were promised something.
+
+    All arrays are of these, in their order.
+    """
+
+    def __init__(self, reads: _Reads, chunk: Chunk, plan: Plan, rows: Numbers) -> None:
+        self._reads, self._chunk, self._plan, self._rows = reads, chunk, plan, rows
+        self._series, self._doubts = reads._series, reads._doubts
+        its = reads.places
+        self._cluster = its.cluster_codes[rows]
+        self._clusters = its.clusters
+        self._own = chunk.text("level").isin(*OWN_LEVELS)[rows]
+        self._waits = chunk.text("proof").isin("waited")[rows]
+        self._known = chunk.text("proof").isin("known")[rows]
+        self._claims = (self._waits | self._known) & chunk.text("proof_set").known[rows]
+        self._claim = np.where(self._claims, chunk.set("proof_set")[rows], NO_SET)
+        self._required = chunk.set("required")[rows]
+        self._sent = chunk.number("dispatched_us")[rows]
+        self._at_us = self._sent + np.where(self._waits, chunk.number("wait_us")[rows], 0)
+        bounded = chunk.text("level").isin("BOUNDED_STALENESS")[rows]
+        bound = np.where(bounded, chunk.number("bound_us")[rows], 0)
+        self._moment = chunk.moment_us[rows] - bound
+        self._kinds = chunk.owed_in.codes[rows]
+        self._in_session = self._kinds == 0
+        self._in_cluster = self._kinds == chunk.owed_in.values.index("cluster")
+        relative = self._moment - plan.since_us
+        self._at = np.where(self._in_session, chunk.number("seq")[rows], relative)
+        self._group = np.zeros(len(rows), np.int64)
+        for number, kind in enumerate(chunk.owed_in.values):
+            mine = self._kinds == number
+            if mine.any():
+                self._group[mine] = its.group(kind)[rows[mine]]
+        self._wrote_us = np.full(len(rows), -1)
+        self._nothing = np.ones(len(rows), bool)
+        self._sure = self._own.copy()
+        self._held = np.ones(len(rows), bool)  # by the claim
+        self._said = np.ones(len(rows), bool)  # by what the proxy required
+
+    def findings(self) -> tuple[Numbers, Numbers]:
+        """What is found of each, and when something was last acknowledged to its group."""
+        chunk, rows, sets = self._chunk, self._rows, self._chunk.sets
+        blocked = self._happened(OWN, BLOCKED)
+        blind = self._happened(SEEN, BLIND) & ~self._own
+        self._hold_written()
+        self._hold_seen()
+        unread = chunk.text("required").known[rows] & sets.odd[self._required]
+        self._said = (self._said & ~unread) | ~chunk.text("required").known[rows]
+        self._held &= self._claims & ~sets.odd[self._claim]
+        doubtless, reached = self._doubted()
+        sound = ~blocked & ~blind & ~self._turned() & self._judgeable() & reached & self._unhurt()
+        covered = ~self._nothing & self._sure & self._held & self._said
+        nothing = self._nothing & ~unread
+        found = np.where(
+            covered,
+            np.where(self._waits, _WAITED, _KNOWN),
+            np.where(nothing, _NOTHING, _NO_FINDING),
         )
-    alone = _alone(records, history, facts)
-    told = owing.select(JUDGED.names).unionAll(alone.select(JUDGED.names))
-    return Settled(told, history.clusters)
+        relies = self._known & ((found == _KNOWN) | ~(doubtless & (not self._plan.gaps)))
+        backed = self._backed(np.flatnonzero(relies & sound & (found != _NO_FINDING)))
+        return np.where(sound & backed, found, _NO_FINDING), self._wrote_us
 
+    # What was before
 
-def _alone(records: DataFrame, history: History, facts: Facts) -> DataFrame:
-    """The reads whose verdict asks for no other record: JUDGED."""
-    level, promised = fn.col("level"), fn.col("level").isin(*PROMISES)
-    known = promised & fn.col("scope").isin(*SCOPES)
-    bounded = (level != "BOUNDED_STALENESS") | fn.col("bound_us").isNotNull()
-    replica = fn.col("role").eqNullSafe("replica")
-    primary = fn.col("role").eqNullSafe("primary") & fn.col("server").isNotNull()
-    given_up = (fn.col("proof") == "none") & (fn.col("reason") == "wait_timeout")
-    finding = (
-        fn.when(fn.col("proof") == "waited", None)
-        .when(level == "BEST_EFFORT", Finding.BEST_EFFORT.value)
-        .when(known & bounded & primary & ~given_up & _only_writer(facts), Finding.PRIMARY.value)
-    )
-    plain = level == "BEST_EFFORT"
-    columns = {
-        "verdict": fn.when(plain, Verdict.NO_PROMISE.value).otherwise(Verdict.OK.value),
-        "finding": finding,
-        "claimed": fn.when(plain, fn.col("required")),
-        "shown": fn.when(plain, fn.col("proof_set")),
-        "understated": fn.lit(False),
-        "since_write_us": fn.lit(None).cast("bigint"),
-        "relies": fn.lit(False),
-    }
-    return _judged(
-        records.where(fn.col("is_judged") & ~(replica & known & bounded))
-        .withColumn("cluster", clusters.column(history.clusters))
-        .withColumns(columns)
-    )
+    def _find(self, about: int, of: str, where: Flags) -> tuple[Numbers, Numbers, Numbers]:
+        """Which reads something was told before, and where the last and the first of it stands."""
+        its = np.flatnonzero(where)
+        if not len(its):
+            return its, its, its
+        group = places.series(self._group[its], of)
+        end, first = self._until(self._series, about, group, its)
+        there = end >= 0
+        return its[there], end[there], first[there]
 
+    def _until(
+        self, series: Series, about: int, group: Numbers, its: Numbers
+    ) -> tuple[Numbers, Numbers]:
+        # In a session what is before a record has a lesser number; elsewhere what ended by then.
+        return series.find(about, group, self._at[its], until=~self._in_session[its])
 
-def _owing(records: DataFrame, history: History, facts: Facts) -> DataFrame:
-    """The other reads: JUDGED, and `relies`."""
-    reads = owed.transform(records, history, facts)
-    slots = range(facts.slots)
-    own = fn.col("level").isin(*OWN_LEVELS)
-    columns: dict[str, Column] = {}
-    for slot in slots:
-        seen = fn.col(f"all_top{slot}")
-        columns[f"owed_top{slot}"] = fn.when(own, fn.col(f"own_top{slot}")).otherwise(seen)
-        # What was seen is a server's whole set.
-        columns[f"owed_low{slot}"] = fn.when(own, fn.col(f"own_low{slot}")).otherwise(1)
-    nothing = _every(fn.col(f"owed_top{slot}") == 0 for slot in slots)
-    waits = fn.col("proof") == "waited"
-    at_us = fn.col("dispatched_us") + fn.when(waits, fn.col("wait_us")).otherwise(0)
-    sound = ~fn.col("turned") & (fn.col("blocked") == 0) & (own | (fn.col("blind") == 0))
-    doubtless = (fn.col("doubt_us") == 0) & fn.lit(not history.gaps)
-    told = fn.col("server_uuid").isNotNull()
-    reached = (
-        told
-        & (fn.col("doubt_us") <= at_us)
-        & _every(gtid_columns.prefix("claim", slot) >= fn.col(f"doubt_top{slot}") for slot in slots)
-    )
-    sure = own | (fn.col("sure") > 0)
-    # A WAIT's claim is what was required.
-    said = (fn.col("required").isNull() | _covers("required", own, facts)) & (
-        fn.col("claim").eqNullSafe(fn.col("required")) | _covers("claim", own, facts)
-    )
-    judgeable = ~fn.col("cluster").isin(*facts.crowded, "") & fn.col("server").isNotNull()
-    if history.unplaced:
-        judgeable &= (fn.col("kind") != "cluster") | ~fn.col("cluster").isin(*history.unplaced)
-    finding = fn.when(
-        judgeable & sound & _unhurt(history, facts) & ((fn.col("doubt_us") == 0) | reached),
-        fn.when(nothing & ~fn.col("required_odd"), Finding.NOTHING_WRITTEN.value).when(
-            ~nothing & sure & fn.col("claim").isNotNull() & said,
-            fn.when(waits, Finding.WAITED.value).otherwise(Finding.KNOWN.value),
-        ),
-    )
-    since = fn.col("dispatched_us") + fn.col("wait_us") - fn.col("wrote_us")
-    none = fn.lit(None).cast("string")
-    return _judged(
-        reads.withColumns(columns)
-        .withColumn("finding", finding)
-        .withColumns(
-            {
-                "verdict": fn.lit(Verdict.OK.value),
-                "claimed": none,
-                "shown": none,
-                "understated": fn.lit(False),
-                "since_write_us": fn.when(waits, since),
-                # Then its claim was taken for what its server had been shown to have.
-                "relies": (fn.col("proof") == "known")
-                & ((fn.col("finding") == Finding.KNOWN.value) | ~doubtless),
-            }
-        )
-    )
+    def _happened(self, about: int, of: str) -> Flags:
+        happened = np.zeros(len(self._rows), bool)
+        happened[self._find(about, of, np.ones(len(self._rows), bool))[0]] = True
+        return happened
 
+    def _in_clusters_of(self, sources: Mapping[str, Collection[str]], source: str) -> Flags:
+        """Which reads are of a cluster that has this source."""
+        have = [source in sources.get(cluster, ()) for cluster in self._clusters]
+        flags: Flags = np.array([*have, False])[self._cluster]
+        return flags
 
-def _covers(name: str, own: Column, facts: Facts) -> Column:
-    """Whether a split set holds what the read was owed, by one interval or write by write."""
-    slots = facts.slots
-    every = gtid_columns.intervals(name, facts.sources, slots)
+    def _hold_written(self) -> None:
+        """Hold claims against what was written in their groups."""
+        for source in sorted({it for its in self._plan.own.values() for it in its}):
+            where = self._own & self._in_clusters_of(self._plan.own, source)
+            its, end, first = self._find(OWN, source, where)
+            if not len(its):
+                continue
+            self._nothing[its] = False
+            self._note_writes(OWN, source, its, end)
+            claim, required = self._claim[its], self._required[its]
+            said = self._covers_writes(required, source, end, first)
+            self._said[its] &= said
+            # A WAIT's claim is what was required.
+            other = np.flatnonzero(claim != required)
+            said[other] = self._covers_writes(claim[other], source, end[other], first[other])
+            self._held[its] &= said
 
-    def within(write: Column, it: Column) -> Column:
-        same = it["slot"] == write["slot"]
-        return same & (it["low"] <= write["low"]) & (write["high"] <= it["high"])
+    def _note_writes(self, about: int, source: str, its: Numbers, end: Numbers) -> None:
+        """Note when the newest was acknowledged of what is told up to there.
 
-    def hold(its: Column) -> Column:
-        return fn.forall("last", lambda write: fn.exists(its, lambda it: within(write, it)))
+        Where clocks may differ, what only may have been told in a cluster does not count.
+        """
+        error_us = self._plan.rules.error_us
+        unsure = np.flatnonzero(self._in_cluster[its]) if error_us else its[:0]
+        if len(unsure):
+            at = self._at[its[unsure]] - 2 * error_us
+            of_source = places.series(self._group[its[unsure]], source)
+            end = end.copy()
+            end[unsure], _ = self._series.find(about, of_source, at, until=True)
+        wrote = np.where(end >= 0, self._series.most_z[end], 0)
+        newest = np.maximum(self._wrote_us[its], wrote)
+        self._wrote_us[its] = np.where(wrote > 0, newest, self._wrote_us[its])
 
-    # A lambda's variable is worked out once.
-    in_it = fn.get(fn.transform(fn.array(every), hold), fn.lit(0))
-    # Most are written there just as they are, or in the first interval, and to look for that is
-    # cheaper. In the text of a set with several sources nobody knows at once whose number it is.
-    text = fn.concat(fn.col(name), fn.lit(":"))
-    first = fn.struct(
-        fn.lit(0).alias("slot"),
-        fn.col(f"{name}_low0").alias("low"),
-        fn.col(f"{name}_high0").alias("high"),
-    )
-    there = fn.forall("last", lambda write: within(write, first) | fn.contains(text, write["text"]))
-    recent = fn.when(there, fn.lit(True)).otherwise(in_it) if slots == 1 else in_it
-    one_by_one = own & fn.col(f"{name}_many")
-    early = gtid_columns.covers(name, "own_low", "early_top", slots)
-    known = ~fn.col(f"{name}_odd")
-    at_once = gtid_columns.covers(name, "owed_low", "owed_top", slots)
-    return known & (at_once | (one_by_one & early & recent))
+    def _covers_writes(self, which: Numbers, source: str, end: Numbers, first: Numbers) -> Flags:
+        """Whether sets hold all writes of a source from the first to the last."""
+        sets, series = self._chunk.sets, self._series
+        place = sets.sources.index(source) if source in sets.sources else -1
+        low, high = -series.most_x[end], series.most_y[end]
+        covered = covered_by(sets, which, place, low, high)
+        left = np.flatnonzero(~covered)
+        if not len(left) or place < 0:
+            return covered
+        # Reads that follow each other ask the same question.
+        key = pa.array(hashes.mixed(which[left], end[left])).dictionary_encode()
+        codes = key.indices.to_numpy()
+        one = left[np.unique(codes, return_index=True)[1]]
+        answer = self._counted(which[one], place, end[one], first[one])
+        covered[left] = answer[codes]
+        return covered
 
+    def _counted(self, which: Numbers, place: int, end: Numbers, first: Numbers) -> Flags:
+        """The same, write by write."""
+        sets, series = self._chunk.sets, self._series
+        rises = series.falls[end] == series.falls[first]
+        within = np.zeros(len(which), np.int64)
+        for rows, at in ragged(sets.begins, which):
+            mine = (sets.source[at] == place) & rises[rows]
+            rows, at = rows[mine], at[mine]
+            begin = _first_from(series.x, first[rows], end[rows] + 1, -sets.low[at], falling=True)
+            behind = _first_from(series.y, first[rows], end[rows] + 1, sets.high[at] + 1)
+            within[rows] += np.maximum(0, behind - begin)
+        covered: Flags = rises & (within == end - first + 1)
+        left = np.flatnonzero(~rises)
+        if len(left):
+            covered[left] = self._recent(which[left], place, end[left], first[left])
+        return covered
 
-def _unhurt(history: History, facts: Facts) -> Column:
-    """Whether no gap before the read concerns it, or its server had reached what bounds it."""
-    if not history.gaps or set(facts.wanted) <= {"connection"}:
-        return fn.lit(True)
-    steps = {key: gaps.steps(_STEPS) for key, gaps in history.gaps.items()}
-    needed = sorted({mark for its in steps.values() for _, _, mark in its})
-    marks = {
-        (row.cluster, row.mark): row
-        for row in owed.marks(history, facts).where(fn.col("mark").isin(needed)).collect()
-    }
-    kind, waits = fn.col("kind"), fn.col("proof") == "waited"
-    at_us = fn.col("dispatched_us") + fn.when(waits, fn.col("wait_us")).otherwise(0)
-    unhurt = fn.lit(True)
-    for (whose, name), its in steps.items():
-        here = (fn.col(whose) == name) & (
-            (kind == "cluster") if whose == "cluster" else ~kind.isin("connection", "cluster")
-        )
-        cluster = name if whose == "cluster" else history.clusters[name]
-        reached = fn.lit(True)
-        for from_us, unbounded, mark in its:
-            row = None if unbounded else marks.get((cluster, mark))
-            if row is not None:
-                needs = _every(
-                    gtid_columns.prefix("claim", slot) >= row[f"doubt_top{slot}"]
-                    for slot in range(facts.slots)
-                )
-                needs &= (at_us >= row.doubt_us) & fn.col("server_uuid").isNotNull()
+    def _recent(self, which: Numbers, place: int, end: Numbers, first: Numbers) -> Flags:
+        """The same, the last few writes one by one, and those before them as one span."""
+        sets, series = self._chunk.sets, self._series
+        covered = np.ones(len(which), bool)
+        for back in range(LAST):
+            its = np.flatnonzero(covered & (end - back >= first))
+            at = end[its] - back
+            covered[its] = covered_by(sets, which[its], place, -series.x[at], series.y[at])
+        its = np.flatnonzero(covered & (end - LAST >= first))
+        at = end[its] - LAST
+        covered[its] = covered_by(sets, which[its], place, -series.most_x[at], series.most_y[at])
+        return covered
+
+    def _hold_seen(self) -> None:
+        """Hold claims against what was seen in their groups, which were servers' whole sets."""
+        sets = self._chunk.sets
+        for source in sorted({it for its in self._plan.seen.values() for it in its}):
+            where = ~self._own & self._in_clusters_of(self._plan.seen, source)
+            its, end, _ = self._find(SEEN, source, where)
+            if not len(its):
+                continue
+            self._nothing[its] = False
+            self._sure[its] |= self._series.most_y[end] > 0
+            self._note_writes(SEEN, source, its, end)
+            top = self._series.most_x[end]
+            prefix = _prefixes(sets, source)
+            self._held[its] &= prefix[self._claim[its]] >= top
+            self._said[its] &= prefix[self._required[its]] >= top
+
+    # What is in doubt
+
+    def _doubted(self) -> tuple[Flags, Flags]:
+        """Whether nothing was left open before; and if it was, whether that is made up for."""
+        doubtless = np.ones(len(self._rows), bool)
+        reached = np.ones(len(self._rows), bool)
+        if self._doubts is None:
+            return doubtless, reached
+        group = places.series(self._group, DOUBTED)
+        every = np.arange(len(self._rows))
+        end, _ = self._until(self._doubts, DOUBT, group, every)
+        its = np.flatnonzero(end >= 0)
+        doubtless[its] = False
+        known = self._chunk.text("server_uuid").known[self._rows]
+        reached[its] = known[its] & (self._doubts.most_x[end[its]] <= self._at_us[its])
+        for source in sorted({it for its in self._plan.doubted.values() for it in its}):
+            if not len(its):
+                break
+            of_source = places.series(self._group[its], source)
+            end, _ = self._until(self._doubts, DOUBT, of_source, its)
+            there = np.flatnonzero(end >= 0)
+            prefix = _prefixes(self._chunk.sets, source)[self._claim[its[there]]]
+            reached[its[there]] &= prefix >= self._doubts.most_x[end[there]]
+        return doubtless, reached
+
+    def _unhurt(self) -> Flags:
+        """Whether no gap before the read concerns it, or its server had reached what bounds it."""
+        unhurt = np.ones(len(self._rows), bool)
+        proxy = self._chunk.text("proxy")
+        for (whose, name), gaps in self._plan.gaps.items():
+            if whose == "cluster":
+                of = np.array([*(it == name for it in self._clusters), False])[self._cluster]
+                its = np.flatnonzero(self._in_cluster & of)
             else:
-                needs = fn.lit(not unbounded and mark == 0)
-            reached = fn.when(fn.col("at") >= from_us, needs).otherwise(reached)
-        unhurt = fn.when(here, reached).otherwise(unhurt)
-    return unhurt
+                of = proxy.isin(name)[self._rows]
+                its = np.flatnonzero(~self._in_cluster & ~self._in_session & of)
+            if not len(its):
+                continue
+            times = np.array([gap.from_us for gap in gaps])
+            step = np.searchsorted(times, self._moment[its], "right") - 1
+            for number in np.unique(step[step >= 0]):
+                mine = its[step == number]
+                unhurt[mine] &= self._has_reached(mine, gaps[number])
+        return unhurt
+
+    def _has_reached(self, its: Numbers, gap: Gap) -> Flags:
+        if gap.unbounded:
+            return np.zeros(len(its), bool)
+        if gap.mark is None:
+            return np.ones(len(its), bool)
+        known = self._chunk.text("server_uuid").known[self._rows[its]]
+        reached: Flags = known & (self._at_us[its] >= gap.mark.asked_us)
+        for source, top in gap.mark.tops.items():
+            reached &= _prefixes(self._chunk.sets, source)[self._claim[its]] >= top
+        return reached
+
+    def _turned(self) -> Flags:
+        """Whether another primary may have begun."""
+        since = [self._plan.turned_us.get(it, NEVER) for it in self._clusters]
+        arrived = self._chunk.number("arrived_us")[self._rows]
+        turned: Flags = arrived > np.array([*since, NEVER])[self._cluster]
+        return turned
+
+    def _judgeable(self) -> Flags:
+        crowded = [it in self._plan.crowded for it in self._clusters]
+        known = self._chunk.text("server").known[self._rows]
+        known &= ~np.array([*crowded, True])[self._cluster]
+        if not self._plan.unplaced:
+            return known
+        nobodys = [it in self._plan.unplaced for it in self._clusters]
+        judgeable: Flags = known & ~(self._in_cluster & np.array([*nobodys, True])[self._cluster])
+        return judgeable
+
+    # What is not backed
+
+    def _backed(self, its: Numbers) -> Flags:
+        """Whether claims are within what their servers had been shown to have, and all others."""
+        sets = self._chunk.sets
+        backed = np.ones(len(self._rows), bool)
+        rows = self._rows[its]
+        known = self._chunk.text("server_uuid").known[rows]
+        server = self._reads.places.server[rows]
+        for place, source in enumerate(sets.sources):
+            top = sets.tops(place)[self._claim[its]]
+            mine = np.flatnonzero(top > 0)
+            if not len(mine):
+                continue
+            of_source = places.series(server[mine], source)
+            at = self._sent[its[mine]] - self._plan.since_us
+            end, _ = self._series.find(SHOWN, of_source, at, until=True)
+            shown = np.where(end >= 0, self._series.most_x[end], 0)
+            backed[its[mine]] &= (shown >= top[mine]) & known[mine]
+        return backed
 
 
-def _only_writer(facts: Facts) -> Column:
-    """Whether the server that answered is the only one that ever wrote in its cluster."""
-    alone = fn.lit(True)
-    for cluster, writers in facts.writers.items():
-        mine = fn.lit(len(writers) == 1) & fn.col("server_uuid").eqNullSafe(
-            fn.lit(next(iter(writers)))
-        )
-        alone = fn.when(fn.col("cluster") == cluster, mine).otherwise(alone)
-    return alone
+def _prefixes(sets: Sets, source: str) -> Numbers:
+    """The end of 1..n of a source in each set."""
+    if source not in sets.sources:
+        return np.zeros(len(sets.odd), np.int64)
+    return sets.prefixes(sets.sources.index(source))
 
 
-def _judged(reads: DataFrame) -> DataFrame:
-    return reads.select(
-        *READ,
-        *("verdict", "finding", "claimed", "shown"),
-        fn.lit(None).cast("string").alias("missing"),
-        fn.array().cast(JUDGED["missed"].dataType).alias("missed"),
-        *("understated", "since_write_us", "relies"),
-    )
+def _first_from(
+    values: Numbers, begin: Numbers, end: Numbers, wanted: Numbers, *, falling: bool = False
+) -> Numbers:
+    """The first place from `begin` up to `end` where sorted values have reached the wanted one."""
+    low, high = begin.copy(), end.copy()
+    while True:
+        left = np.flatnonzero(low < high)
+        if not len(left):
+            return low
+        middle = (low[left] + high[left]) // 2
+        its = values[middle]
+        reached = its <= wanted[left] if falling else its >= wanted[left]
+        high[left] = np.where(reached, middle, high[left])
+        low[left] = np.where(reached, low[left], middle + 1)
 
 
-def _every(conditions: Iterable[Column]) -> Column:
-    return reduce(and_, conditions)
+def _of(codes: Numbers, values: Sequence[str]) -> pa.Array:
+    return pa.DictionaryArray.from_arrays(pa.array(codes, pa.int8()), pa.array(values))
+
+
+def _nothing_missed(count: int) -> pa.Array:
+    empty = to_arrow_type(JUDGED["missed"].dataType)
+    return pa.array([[]], empty).take(pa.array(np.zeros(count, np.int64)))
+
+
+_FINDINGS: Final = (
+    *(it.value for it in (Finding.BEST_EFFORT, Finding.PRIMARY, Finding.NOTHING_WRITTEN)),
+    *(it.value for it in (Finding.WAITED, Finding.KNOWN)),
+)
+_NOTHING, _WAITED, _KNOWN = range(2, 5)
+_NO_FINDING: Final = -1
+_VERDICTS: Final = (Verdict.OK.value, Verdict.NO_PROMISE.value)
+_OK, _NO_PROMISE = range(2)

@@ -1,190 +1,174 @@
-"""Which events of a procedure may tell of a lapse: all others are left out, and no row sees them.
+"""Reads and servers that may not have kept the procedure: all others are left out.
 
 A read at STRONG or BOUNDED_STALENESS lapsed nowhere if one of the first sets that the primary was
 asked for in its time was told before it was sent, and its proof covers that. At the levels that
 remember, nothing was left unasked where one server alone answered in a place. And no server is
-contradicted by a set that holds all it claimed before. Where clocks may differ, the judge is asked
-alone.
+contradicted by a set that holds all it had shown before.
 """
 
-from functools import reduce
-from operator import and_, or_
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as fn
+import numpy as np
+import pyarrow as pa
 
-from spark_jobs import clusters, procedure_events
-from spark_jobs.columns import evidence, gtid_columns
-from spark_jobs.columns.facts import Facts
-from spark_jobs.primary_history import History
-from spark_jobs.promise import CLUSTER_LEVELS, SEEN_LEVELS
-from spark_jobs.run_procedure import ANSWERED, ASKED, CLAIMED, LOST, READ, TOLD, Event
+from spark_jobs.columns import places
+from spark_jobs.columns.arrays import Flags, Numbers
+from spark_jobs.columns.chunk import Chunk
+from spark_jobs.columns.places import ROUGH, Places
+from spark_jobs.columns.plan import Plan
+from spark_jobs.columns.series import MET, SHOWN, TOLD, Series
+from spark_jobs.columns.tellings import remembering
+from spark_jobs.promise import CLUSTER_LEVELS
 from spark_jobs.schema import RUN
-
-_PIECE_US: Final = 10_000_000
-"""Questions are cut into pieces of so long; a read looks into its own and the next."""
 
 _FIRST: Final = 4
 """Sets behind a read's time that are looked at: `run_procedure` tries as many."""
 
-_NEVER: Final = 2**62
-"""The end of a set that nothing covers."""
-
-_KEY: Final = (*RUN, "seq")
+Liar = tuple[str, int, str, str | None, int | None]
+"""RUN, server_uuid and incarnation."""
 
 
-def suspect(records: DataFrame, history: History, facts: Facts) -> DataFrame | None:
-    """Find the events that may tell of a lapse; this runs jobs.
-
-    Args:
-        records: NUMBERED without repeats.
-        history: the primary's, of the same records. What is read here is kept with it.
-        facts: of the same records.
-
-    Returns:
-        Columns of `run_procedure.Event`: of reads that may have lapsed, what that follows from,
-        and what those servers said that may be contradicted. None if there is nothing.
-    """
-    placed = records.withColumn("cluster", clusters.column(history.clusters))
-    reads, crossed = _unasked(placed, facts), _crossed(placed, facts)
-    if crossed is not None:
-        history.kept.append(crossed.persist())
-        reads = reads.unionByName(_left(placed, crossed, facts))
-    reads = reads.distinct().persist()
-    history.kept.append(reads)
-    liars = evidence.found(history.weighed, evidence.ASKED).select("server").distinct()
-    left: list[DataFrame] = []
-    proxies = [row.proxy for row in reads.select("proxy").distinct().collect()]
-    if proxies:
-        its = records.where(fn.col("proxy").isin(*proxies))
-        left.append(_happened(its, LOST, TOLD))
-        left.append(_happened(its, READ).join(reads, [*_KEY], "left_semi"))
-        if crossed is not None:
-            answers = _in_places(_happened(its, ANSWERED, more=("owed_in",)), _kinds(facts))
-            left.append(answers.join(crossed, "place", "left_semi").drop("place").distinct())
-    if not liars.isEmpty():
-        said = _happened(records, CLAIMED, ASKED).withColumn("server", evidence.server())
-        left.append(said.join(liars, "server", "left_semi").drop("server"))
-    if not left:
-        return None
-    return reduce(DataFrame.unionByName, (it.select(*Event._fields) for it in left))
+def suspects(chunk: Chunk, its: Places, plan: Plan) -> pa.Table:
+    """The reads that may have lapsed: RUN and `seq`."""
+    series = Series.open(plan.series)
+    found = _unasked(chunk, its, plan, series) | _crossing(chunk, its, series) | _holed(chunk)
+    rows = pa.array(np.flatnonzero(found))
+    columns = {}
+    for name in (*RUN, "seq"):
+        column = chunk.column(name).take(rows)
+        plain = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+        columns[name] = plain
+    return pa.table(columns)
 
 
-def _happened(records: DataFrame, *which: int, more: tuple[str, ...] = ()) -> DataFrame:
-    return procedure_events.happened(records, fn.lit(0), which, *more)
+def _unasked(chunk: Chunk, its: Places, plan: Plan, series: Series) -> Flags:
+    """For which the primary may not have been asked in time."""
+    level, proof = chunk.text("level"), chunk.text("proof")
+    bounded = level.isin("BOUNDED_STALENESS")
+    asks = chunk.is_judged & chunk.of_replica & level.isin(*CLUSTER_LEVELS)
+    asks &= proof.isin("known", "waited") & ~(bounded & ~chunk.known("bound_us"))
+    rows = np.flatnonzero(asks)
+    found = np.zeros(len(chunk), bool)
+    if not len(rows):
+        return found
+    bound = np.where(bounded, chunk.number("bound_us"), 0)
+    since = chunk.moment_us - bound - plan.since_us
+    sent = chunk.number("dispatched_us") - plan.since_us
+    claim = chunk.set("proof_set")
+    place, last = series.behind(TOLD, its.group("proxy")[rows], since[rows])
+    proved = np.zeros(len(rows), bool)
+    covers = _Covers(chunk, plan)
+    for ahead in range(_FIRST):
+        left = np.flatnonzero(~proved & (place + ahead <= last))
+        at = place[left] + ahead
+        told = series.x[at] <= sent[rows[left]]
+        proved[left] = told & covers.each(claim[rows[left]], series.y[at], series.z[at])
+    found[rows] = ~proved
+    return found
 
 
-def _unasked(records: DataFrame, facts: Facts) -> DataFrame:
-    """The reads (_KEY) for which the primary may not have been asked in time."""
-    slots = range(facts.slots)
-    bounded = fn.col("level") == "BOUNDED_STALENESS"
-    reads, told = fn.col("what") == READ, fn.col("what") == TOLD
-    asks = told | (fn.col("level").isin(*CLUSTER_LEVELS) & ~(bounded & fn.col("bound_us").isNull()))
-    since = fn.col("arrived_us") - fn.when(bounded, fn.col("bound_us")).otherwise(0)
-    rows = (
-        _happened(records, READ, TOLD, more=("cluster",))
-        .where(asks)
-        .select(
-            *(*_KEY, "what", "at_us", "gtids", "cluster"),
-            fn.when(told, fn.col("asked_us")).otherwise(since).alias("when_us"),
-        )
-    )
-    rows = gtid_columns.split(rows, "gtids", facts.sources, facts.slots)
-    piece = fn.expr(f"when_us div {_PIECE_US}")
-    # Those asked for in the next piece are there as well.
-    rows = rows.withColumn(
-        "piece", fn.explode(fn.when(told, fn.array(piece, piece - 1)).otherwise(fn.array(piece)))
-    )
-    answer = fn.struct(
-        fn.col("at_us").alias("us"),
-        *(
-            fn.when(fn.col("gtids_odd"), _NEVER)
-            .otherwise(fn.col(f"gtids_top{slot}"))
-            .alias(f"top{slot}")
-            for slot in slots
-        ),
-    )
-    # A question of the same moment counts. Of several, `run_procedure` has the last answered first.
-    window = (
-        "over (partition by proxy, piece order by when_us, what desc, at_us desc, worker desc, "
-        "run desc, seq desc)"
-    )
+class _Covers:
+    """Whether sets of a chunk hold what primaries told."""
 
-    def proves(its: Column) -> Column:
-        covered = (gtid_columns.prefix("gtids", slot) >= its[f"top{slot}"] for slot in slots)
-        return reduce(and_, covered, its["us"] <= fn.col("at_us"))
+    def __init__(self, chunk: Chunk, plan: Plan) -> None:
+        self._sets = chunk.sets
+        self._forms = plan.forms
 
-    tried = {
-        f"answer{ahead}": fn.expr(f"lead(answer, {ahead}) ignore nulls {window}")
-        for ahead in range(1, _FIRST + 1)
-    }
-    proved = reduce(or_, (fn.coalesce(proves(fn.col(name)), fn.lit(False)) for name in tried))
+    def each(self, which: Numbers, top: Numbers, form: Numbers) -> Flags:
+        """Whether each set holds 1 to `top` of a form's own source, and all else of it."""
+        sets = self._sets
+        found = np.zeros(len(which), bool)
+        for number in np.unique(form):
+            one = self._forms.get(int(number))
+            if one is None:
+                continue
+            mine = np.flatnonzero(form == number)
+            held = ~sets.odd[which[mine]]
+            if one.main in sets.sources:
+                held &= sets.prefixes(sets.sources.index(one.main))[which[mine]] >= top[mine]
+            else:
+                held &= top[mine] == 0
+            for source, low, high in one.rest:
+                held &= self._hold(source, low, high)[which[mine]]
+            found[mine] = held
+        return found
+
+    def _hold(self, source: str, low: int, high: int) -> Flags:
+        """Which sets have an interval that holds this one."""
+        sets = self._sets
+        held = np.zeros(len(sets.odd), bool)
+        if source in sets.sources:
+            fits = (sets.source == sets.sources.index(source)) & (sets.low <= low)
+            held[sets.owner[fits & (high <= sets.high)]] = True
+        return held
+
+
+def _crossing(chunk: Chunk, its: Places, series: Series) -> Flags:
+    """That may have left a server: several answered in a place where somebody remembers."""
+    found = np.zeros(len(chunk), bool)
+    reads = remembering(chunk)
+    for kind in chunk.owed_in.values:
+        rows = np.flatnonzero(reads & chunk.owed_in.isin(kind))
+        if not len(rows):
+            continue
+        group = its.group(kind)[rows]
+        most, least = np.full(len(rows), -(2**63)), np.full(len(rows), 2**63 - 1)
+        both = np.ones(len(rows), bool)
+        for name in ("answered", "read"):
+            end, _ = series.find(
+                MET, places.series(group, name), np.zeros(len(rows), np.int64), until=True
+            )
+            both &= end >= 0
+            there = np.flatnonzero(end >= 0)
+            most[there] = np.maximum(most[there], series.most_x[end[there]])
+            least[there] = np.minimum(least[there], -series.most_y[end[there]])
+        found[rows] = both & (most != least)
+    return found
+
+
+def _holed(chunk: Chunk) -> Flags:
+    """At READ_ALL_WRITES: that may have been shown gaps."""
+    sets, observed = chunk.sets, chunk.set("observed")
+    shown = chunk.is_ok & chunk.text("observed").filled
+    every = remembering(chunk) & chunk.text("level").isin("READ_ALL_WRITES") & shown
+    gaps = sets.odd.copy()
+    if len(sets.low) > 1:
+        again = (sets.owner[1:] == sets.owner[:-1]) & (sets.source[1:] == sets.source[:-1])
+        gaps[sets.owner[1:][again]] = True
+    return every & gaps[observed]
+
+
+def liars(chunk: Chunk, its: Places, plan: Plan) -> set[Liar]:
+    """Servers that were asked for all that they have, and may lack what they had shown."""
+    probed = chunk.is_probed & chunk.text("proof_set").known
+    reported = chunk.is_statement & chunk.text("observed").filled
+    rows = np.flatnonzero(chunk.of_replica & (probed | reported))
+    if not len(rows):
+        return set()
+    sets, series = chunk.sets, Series.open(plan.series)
+    of = np.where(probed, chunk.set("proof_set"), chunk.set("observed"))[rows]
+    sent, ended = chunk.number("dispatched_us")[rows], chunk.number("ended_us")[rows]
+    at = np.minimum(sent, ended) - plan.since_us
+    belied = sets.odd[of] | ~chunk.text("server_uuid").known[rows]
+    server = its.server[rows]
+    end, _ = series.find(SHOWN, places.series(server, ROUGH), at, until=True)
+    belied |= end >= 0
+    for source in sorted({it for its_ in plan.shown.values() for it in its_}):
+        end, _ = series.find(SHOWN, places.series(server, source), at, until=True)
+        there = np.flatnonzero(end >= 0)
+        prefix = np.zeros(len(sets.odd), np.int64)
+        if source in sets.sources:
+            prefix = sets.prefixes(sets.sources.index(source))
+        belied[there] |= prefix[of[there]] < series.most_y[end[there]]
+    return {_server(chunk, int(row)) for row in rows[belied]}
+
+
+def _server(chunk: Chunk, row: int) -> Liar:
+    known = chunk.known("incarnation")[row]
     return (
-        rows.withColumn("answer", fn.when(told, answer))
-        .withColumns(tried)
-        .where(reads & ~proved)
-        .select(*_KEY)
+        str(chunk.text("proxy").at(row)),
+        int(chunk.number("worker")[row]),
+        str(chunk.text("run").at(row)),
+        chunk.text("server_uuid").at(row),
+        int(chunk.number("incarnation")[row]) if known else None,
     )
-
-
-def _crossed(records: DataFrame, facts: Facts) -> DataFrame | None:
-    """The places (`place`) in which several servers answered somebody who remembers."""
-    kinds = _kinds(facts)
-    if not kinds:
-        return None
-    seen = (fn.col("what") == ANSWERED) | fn.col("level").isin(*SEEN_LEVELS)
-    is_read = fn.col("what") == READ
-    happened = _happened(records, READ, ANSWERED, more=("cluster", "owed_in")).where(seen)
-    server = fn.xxhash64("server_uuid", "incarnation")
-    return (
-        _in_places(happened, kinds)
-        .groupBy("place")
-        .agg(
-            fn.bool_or(is_read).alias("read"),
-            fn.bool_or(~is_read).alias("answered"),
-            (fn.min(server) != fn.max(server)).alias("several"),
-        )
-        .where("read and answered and several")
-        .select("place")
-    )
-
-
-def _left(records: DataFrame, crossed: DataFrame, facts: Facts) -> DataFrame:
-    """The reads (_KEY) that may have left a server in such a place, or were shown gaps."""
-    reads = _happened(records, READ, more=("cluster", "owed_in")).where(
-        fn.col("level").isin(*SEEN_LEVELS)
-    )
-    crossing = _in_places(reads, _kinds(facts)).join(crossed, "place", "left_semi")
-    every = reads.where("level = 'READ_ALL_WRITES' and shown is not null")
-    every = gtid_columns.split(every, "shown", facts.sources, facts.slots)
-    gaps = (
-        fn.col(f"shown_high{slot}") != fn.col(f"shown_top{slot}") for slot in range(facts.slots)
-    )
-    holed = every.where(reduce(or_, gaps, fn.col("shown_odd")))
-    return crossing.select(*_KEY).unionByName(holed.select(*_KEY))
-
-
-def _in_places(events: DataFrame, kinds: list[str]) -> DataFrame:
-    """Events with the `place` of each of these kinds that they belong to; a read only with its own.
-
-    Args:
-        events: columns of `run_procedure.Event`, and `owed_in` of reads.
-        kinds: of groups, as in `groups`.
-    """
-    keys = {
-        "connection": fn.xxhash64(fn.lit("connection"), *RUN, "session"),
-        "user": fn.xxhash64(fn.lit("user"), "proxy", "user"),
-        "application": fn.when(
-            fn.col("application") != "", fn.xxhash64(fn.lit("application"), "proxy", "application")
-        ),
-        "proxy": fn.xxhash64(fn.lit("proxy"), "proxy"),
-    }
-    answered = fn.col("what") == ANSWERED
-    places = (fn.when(answered | (fn.col("owed_in") == kind), keys[kind]) for kind in kinds)
-    return events.withColumn("place", fn.explode(fn.array_compact(fn.array(*places))))
-
-
-def _kinds(facts: Facts) -> list[str]:
-    """The kinds of places in which somebody remembers what was seen."""
-    return [kind for kind, deep in facts.wanted.items() if deep]

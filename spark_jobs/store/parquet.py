@@ -1,40 +1,19 @@
 """Segments as Parquet: their records by date and hour, and apart from these what is no record."""
 
-import shutil
 import tempfile
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as fn
-from pyspark.sql.types import DateType, IntegerType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import DateType, IntegerType, StructField, StructType
 
-from spark_jobs import ingest
-from spark_jobs.day import DAY_US, HOUR_US
-from spark_jobs.schema import RECORD
-from spark_jobs.segments import Segments
+from spark_jobs import ingest, take
+from spark_jobs.day import HOUR_US
+from spark_jobs.schema import PARSED
 from spark_jobs.store.store import Counts, Span, Store
-
-PARSED: Final = StructType(
-    [
-        *(StructField(field.name, field.dataType) for field in RECORD),
-        StructField("file", StringType()),
-        StructField("fingerprint", LongType()),
-        StructField("fault", StringType()),
-        StructField("line", StringType()),  # where RECORD does not hold all of it, else null
-    ]
-)
-"""`ingest.parse`'s. Beside it the records have `date` and `hour`, the quarantine has `number`."""
-
-_LAST_DAY: Final = 2_932_896
-"""9999-12-31, in days since the epoch."""
-
-_SMALL_BYTES: Final = 1 << 30
-"""Bytes of segments below which it pays to write one file per hour."""
-
-_NO_DATE: Final = "date=__HIVE_DEFAULT_PARTITION__"
+from spark_jobs.take import Kept
 
 
 def stage(spark: SparkSession, paths: Sequence[Path], folder: Path) -> dict[str, Counts]:
@@ -48,31 +27,15 @@ def stage(spark: SparkSession, paths: Sequence[Path], folder: Path) -> dict[str,
     Returns:
         Counts of each segment that has any line, by its name.
     """
-    records = folder / "records"
-    moment = fn.greatest(fn.col("arrived_us"), fn.lit(0))
-    days = fn.least(fn.floor(moment / DAY_US), fn.lit(_LAST_DAY)).cast("int")
-    whole = fn.col("fault").isNull()
-    more = ~whole | ((fn.col("kind") == "proof") & fn.col("line").contains('"lag"'))
-    rows = (
-        _parsed(spark, paths)
-        .withColumn("line", fn.when(more, fn.col("line")))
-        .withColumn("date", fn.when(whole, fn.date_from_unix_date(days)))
-        .withColumn("hour", fn.when(whole, fn.floor(moment / HOUR_US) % 24).cast("int"))
-    )
-    if sum(path.stat().st_size for path in paths) < _SMALL_BYTES:
-        rows = rows.repartition("date", "hour")
-    rows.write.partitionBy("date", "hour").parquet(str(records), compression="zstd")
     found: defaultdict[str, Counts] = defaultdict(lambda: Counts({}, {}))
-    kept = _placed(spark, records, [str(records)])
-    for row in kept.groupBy("file", "date", "hour", "fault").count().collect():
-        counts = found[_name(Path(row.file))]
-        if row.fault is None:
-            counts.hours[f"{row.date}T{row.hour:02}"] = row["count"]
-        else:
-            counts.faults[row.fault] = row["count"]
-    if (records / _NO_DATE).exists():
-        shutil.rmtree(records / _NO_DATE)
-        torn = [path for path in paths if found[_name(path)].faults]
+    for (file, hour, fault), lines in take.by_hour(spark, paths, folder / "records").items():
+        counts = found[_name(Path(file))]
+        if hour is not None:
+            counts.hours[hour] = lines
+        if fault is not None:
+            counts.faults[fault] = lines
+    torn = [path for path in paths if found[_name(path)].faults]
+    if torn:
         quarantine(spark, torn).coalesce(1).write.parquet(str(folder / "quarantine"))
     return {name: counts for name, counts in found.items() if any(counts)}
 
@@ -113,7 +76,7 @@ def quarantine(spark: SparkSession, paths: Sequence[Path]) -> DataFrame:
 
 def read(
     spark: SparkSession, store: Store, span: Span, live: Sequence[Path], scratch: Path
-) -> DataFrame:
+) -> Kept:
     """Read the hours of a log that an audit looks at.
 
     Args:
@@ -123,28 +86,39 @@ def read(
         live: segments that are not taken, since they are still written. They are read now, and
             what comes meanwhile is not seen.
         scratch: directory for what was read of them, as long as the result is looked at.
-
-    Returns:
-        PARSED.
     """
     records, others = store.folders(span)
     dated = fn.substring("file", len("date=") + 1, len("YYYY-MM-DD")).between(*span.dates)
     parsed = spark.createDataFrame([], PARSED)
+    files: list[Path] = []
     if records:
         # Of partitions: what is not wanted is not opened.
         hour = fn.unix_date("date") * 24 + fn.col("hour")
         within = hour.between(span.begin_us // HOUR_US, (span.end_us - 1) // HOUR_US)
         placed = _placed(spark, store.records, records).where(within)
         parsed = parsed.unionByName(placed.select(PARSED.names))
+        files += (it for folder in records for it in _files(Path(folder), span))
     if others:
         faults = spark.read.schema(PARSED).parquet(*ingest.names(others))
         parsed = parsed.unionByName(faults.where(dated))
+        files += (it for folder in others for it in Path(folder).glob("*.parquet"))
     if live:
         folder = Path(tempfile.mkdtemp(prefix="live-", dir=scratch)) / "parsed"
-        parsed = parsed.unionByName(ingest.keep(_parsed(spark, live), folder))
+        kept = take.all_in(spark, live, folder)
+        parsed = parsed.unionByName(kept.parsed)
+        files += map(Path, kept.files)
     during = (fn.col("arrived_us") >= span.begin_us) & (fn.col("arrived_us") < span.end_us)
     whole = fn.col("fault").isNull()
-    return parsed.where((whole & during) | (~whole & dated))
+    within_span = parsed.where((whole & during) | (~whole & dated))
+    return Kept(within_span, sorted(map(str, files)))
+
+
+def _files(folder: Path, span: Span) -> Iterator[Path]:
+    """What a take has of the hours of a span."""
+    for path in folder.glob("date=*/hour=*/*.parquet"):
+        date, hour = (path.parents[up].name.partition("=")[2] for up in (1, 0))
+        if span.has(f"{date}T{int(hour):02}"):
+            yield path
 
 
 def _placed(spark: SparkSession, base: Path, folders: Sequence[str]) -> DataFrame:
@@ -154,10 +128,6 @@ def _placed(spark: SparkSession, base: Path, folders: Sequence[str]) -> DataFram
     )
     reader = spark.read.schema(placed).option("basePath", str(base))
     return reader.parquet(*ingest.names(folders))
-
-
-def _parsed(spark: SparkSession, paths: Sequence[Path]) -> DataFrame:
-    return ingest.parse(ingest.read(spark, Segments(tuple(paths), ())))
 
 
 def _earlier(column: str) -> Column:

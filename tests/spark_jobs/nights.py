@@ -11,7 +11,7 @@ from spark_jobs.row import Row
 from spark_jobs.verdict import Finding, Verdict
 
 if TYPE_CHECKING:
-    from spark_jobs.audit import Log
+    from spark_jobs.log import Log
 
 
 class NoSpark:

@@ -323,6 +323,16 @@ class Simulation:
         records = self.runs[0].records
         self._shift(proxy, int(str(records[int(len(records) * share)]["ended_us"])), -by_us)
 
+    def drift(self, proxy: int, us_per_s: int) -> None:
+        """A proxy's clock was too fast, or too slow. After `finish` and `spoil`."""
+        name = sorted({run.proxy for run in self.runs})[proxy]
+        its = [it for run in self.runs if run.proxy == name for it in run.records]
+        begun_us = min(int(str(it["arrived_us"])) for it in its)
+        for record in its:
+            for time in ("arrived_us", "dispatched_us", "ended_us"):
+                now_us = int(str(record[time]))
+                record[time] = now_us + (now_us - begun_us) * us_per_s // 1_000_000
+
     def _shift(self, proxy: int, since_us: int, by_us: int) -> None:
         name = sorted({run.proxy for run in self.runs})[proxy]
         for record in (it for run in self.runs if run.proxy == name for it in run.records):

@@ -1,5 +1,6 @@
 """Waits, lag and where statements went."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,6 +11,9 @@ from tests.spark_jobs.routing_log import DAY_US, UUID, Run, on, save
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from spark_jobs.columns.piece import Piece
+    from spark_jobs.columns.tally import Tally
+
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 P = UUID["primary"]
@@ -17,9 +21,7 @@ HOUR_US = 3_600_000_000
 
 
 @pytest.fixture(scope="module")
-def lines(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> "DataFrame":
-    from spark_jobs import ingest
-
+def paths(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ...]:
     run = Run()
     write = run.write(7, f"{P}:10")
     for wait in range(1, 101):
@@ -60,18 +62,54 @@ def lines(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> "D
     run.probe("other", f"{P}:1-9", lag={"applied": [later], "waits": []})
     log = tmp_path_factory.mktemp("log")
     save(log, run)
-    segments = find_segments(log, tmp_path_factory.mktemp("scratch"))
-    return ingest.read(spark, segments).persist()
+    return find_segments(log, tmp_path_factory.mktemp("scratch")).paths
 
 
 @pytest.fixture(scope="module")
-def records(lines: "DataFrame") -> "DataFrame":
-    from spark_jobs import ingest
+def parsed(
+    spark: "SparkSession", paths: tuple[Path, ...], tmp_path_factory: pytest.TempPathFactory
+) -> "tuple[DataFrame, list[Piece]]":
+    from spark_jobs import take
+    from spark_jobs.columns.piece import pieces
 
-    parsed = ingest.parse(lines).persist()
-    assert parsed.where("fault is not null").count() == 0
-    numbered: DataFrame = ingest.number(parsed)
-    return numbered.persist()
+    folder = tmp_path_factory.mktemp("parsed") / "records"
+    kept = take.all_in(spark, paths, folder)
+    assert kept.parsed.where("fault is not null").count() == 0
+    return kept.parsed, list(pieces(kept.files, 1))
+
+
+@pytest.fixture(scope="module")
+def lines(parsed: "tuple[DataFrame, list[Piece]]") -> "DataFrame":
+    return parsed[0]
+
+
+@pytest.fixture(scope="module")
+def tallies(
+    spark: "SparkSession",
+    parsed: "tuple[DataFrame, list[Piece]]",
+    tmp_path_factory: pytest.TempPathFactory,
+) -> "dict[str, Tally]":
+    """Of records and of reads, as an audit makes them of pieces."""
+    from spark_jobs import consistency_audit, ingest, primary_history
+    from spark_jobs.columns import traffic
+    from spark_jobs.columns.chunk import EVERYTHING
+    from spark_jobs.columns.piece import pieces, read
+
+    lines, files = parsed
+    records = ingest.number(lines)
+    judged = consistency_audit.transform(records, primary_history.learn(records))
+    folder = tmp_path_factory.mktemp("reads") / "reads"
+    judged.repartition(2).write.parquet(str(folder))
+    found = [
+        traffic.of_records(chunk)
+        for piece in files
+        for chunk in read(piece, traffic.COLUMNS, EVERYTHING)
+    ]
+    found += [
+        traffic.of_reads(piece).tallies
+        for piece in pieces(list(map(str, folder.glob("*.parquet"))), 1)
+    ]
+    return traffic.together(*found)
 
 
 def test_replication_lag(lines: "DataFrame") -> None:
@@ -115,11 +153,10 @@ def test_what_is_written_of_lag_is_what_is_read() -> None:
         ]
 
 
-def test_waits_and_lag(records: "DataFrame", lines: "DataFrame") -> None:
-    from spark_jobs import consistency_audit, lag_analysis, primary_history, replication
+def test_waits_and_lag(tallies: "dict[str, Tally]", lines: "DataFrame") -> None:
+    from spark_jobs import lag_analysis, replication
 
-    judged = consistency_audit.transform(records, primary_history.learn(records)).persist()
-    rows = [row.asDict() for row in lag_analysis.transform(judged).collect()]
+    rows = lag_analysis.lag(tallies["lag"])
     assert [(row["server"], row["proof"], row["reads"]) for row in rows] == [
         ("primary:3306", "primary", 2),
         ("r1:3306", "waited", 101),
@@ -134,7 +171,7 @@ def test_waits_and_lag(records: "DataFrame", lines: "DataFrame") -> None:
     ]
     assert lags[:2] == [[0, None, None], [100, 100, 150]]
 
-    hours = {row.server: row.asDict() for row in lag_analysis.hours(judged).collect()}
+    hours = {row["server"]: row for row in lag_analysis.hours(tallies["hours"])}
     assert {row["hour_us"] for row in hours.values()} == {DAY_US}
     assert [hours["r1:3306"][name] for name in ("reads", "waited", "wait_max_us")] == [
         101,
@@ -143,9 +180,11 @@ def test_waits_and_lag(records: "DataFrame", lines: "DataFrame") -> None:
     ]
     assert [hours["primary:3306"][name] for name in ("reads", "waited")] == [3, 2]
 
-    replicated = replication.transform(replication.told(lines))
-    foregone = lag_analysis.foregone(judged, records, replicated).collect()
-    first, second = (row.asDict() for row in foregone)
+    replicated = replication.transform(replication.told(lines)).collect()
+    first, second = lag_analysis.foregone(
+        *(tallies[name] for name in ("foregone", "fallbacks", "probes")),
+        [row.asDict() for row in replicated],
+    )
     # Reads were sent 50 µs after the write; what they waited is no part of its age.
     assert [first[name] for name in ("server", "reads", "exposed", "late")] == [
         "r1:3306",
@@ -162,64 +201,73 @@ def test_waits_and_lag(records: "DataFrame", lines: "DataFrame") -> None:
     assert second["strong_p99_us"] == 880
 
 
-def test_waits_by_level(records: "DataFrame") -> None:
+def test_waits_by_level(tallies: "dict[str, Tally]") -> None:
     from spark_jobs import lag_analysis
 
-    (row,) = (row.asDict() for row in lag_analysis.waits(records).collect())
+    (row,) = lag_analysis.waits(tallies["waits"])
     assert (row["level"], row["reads"], row["waited"]) == ("READ_OWN_WRITES", 105, 104)
     assert row["wait_total_us"] == 5050 + 1000 + 7 + 2 * 50_000
     assert (row["wait_p50_us"], row["wait_max_us"]) == (51, 50_000)
     assert (row["fell_back"], row["fallback_total_us"], row["fallback_max_us"]) == (2, 40, 20)
 
 
-def test_the_worst_minutes(spark: "SparkSession", records: "DataFrame") -> None:
+def test_the_worst_minutes(
+    tallies: "dict[str, Tally]", parsed: "tuple[DataFrame, list[Piece]]"
+) -> None:
+    import numpy as np
+
     from spark_jobs import lag_analysis
+    from spark_jobs.columns import traffic
+    from spark_jobs.columns.chunk import EVERYTHING
 
-    (row,) = lag_analysis.minutes(records).collect()
-    assert (row.minute_us, row.reads, row.waited, row.wait_max_us) == (DAY_US, 105, 104, 50_000)
-    assert row.wait_total_us == 5050 + 1000 + 7 + 2 * 50_000
-    assert (row.fell_back, row.writes) == (2, 1)
-    assert [tuple(one) for one in row.written] == [(1, f"{0:016x}", "shop", "app")]
-    calm = records.where("wait_us = 0 and fallbacks = ''")
-    assert lag_analysis.minutes(calm).count() == 0
-    times = [(HOUR_US - 1,), (HOUR_US,)]
-    begins = spark.createDataFrame(times, "t long").select(lag_analysis.begin_of(HOUR_US, "t"))
-    assert [row[0] for row in begins.collect()] == [0, HOUR_US]
+    worst = lag_analysis.minutes(tallies["minutes"])
+    assert [row["minute_us"] for row in worst] == [DAY_US]
+    parts = (traffic.of_minutes(it, EVERYTHING, {DAY_US}).tallies for it in parsed[1])
+    (row,) = lag_analysis.with_written(worst, traffic.together(*parts)["written"])
+    assert [row[name] for name in ("reads", "waited", "wait_max_us")] == [105, 104, 50_000]
+    assert row["wait_total_us"] == 5050 + 1000 + 7 + 2 * 50_000
+    assert (row["fell_back"], row["writes"]) == (2, 1)
+    one = {"writes": 1, "digest": f"{0:016x}", "schema": "shop", "user": "app"}
+    assert row["written"] == [one]
+    assert lag_analysis.with_written(worst, None)[0]["written"] == []
+    assert lag_analysis.minutes(traffic.of_no_records()["minutes"]) == []
+    times = np.array([HOUR_US - 1, HOUR_US])
+    assert lag_analysis.begin_of(HOUR_US, times).tolist() == [0, HOUR_US]
 
 
-def test_how_sets_grow(records: "DataFrame") -> None:
+def test_how_sets_grow(tallies: "dict[str, Tally]") -> None:
     from spark_jobs import gtid_growth
 
-    rows = gtid_growth.transform(records).collect()
-    assert {row.hour_us for row in rows} == {DAY_US}
-    sizes = {row.server: tuple(row)[4:] for row in rows}
+    rows = gtid_growth.growth(tallies["growth"])
+    assert {row["hour_us"] for row in rows} == {DAY_US}
+    sizes = {row["server"]: tuple(row.values())[4:] for row in rows}
     whole = f"{P}:1-10:20:30:tag:1-3,{UUID['other']}:t_2:1:5"
     assert sizes["primary:3306"] == (1, 2, 2, 6, len(whole))
     assert sizes["r1:3306"] == (5, 1, 0, 1, len(P) + 5)
     assert sizes[""] == (1, 1, 0, 1, len(P) + 3)
-    assert {(row.what, row.role) for row in rows} == {
+    assert {(row["what"], row["role"]) for row in rows} == {
         *(("executed", "primary"), ("executed", "replica"), ("required", ""))
     }
 
 
-def test_what_misses_the_replicas_most(records: "DataFrame") -> None:
+def test_what_misses_the_replicas_most(tallies: "dict[str, Tally]") -> None:
     from spark_jobs import routing_mix
 
-    rows = [row.asDict() for row in routing_mix.pinned(records).collect()]
+    rows = routing_mix.pinned(tallies["pinned"])
     assert [(row["kept"], row["fell_back"], row["reason"]) for row in rows] == [
         *((0, 1, "wait_timeout"), (0, 1, "wait_timeout"), (1, 0, "pinned"))
     ]
     assert rows[2]["digest"] == "kept"
-    (user,) = (row.asDict() for row in routing_mix.pinned_users(records).collect())
+    (user,) = routing_mix.pinned_users(tallies["pinned"])
     assert (user["digest"], user["user"], user["reason"]) == (None, "app", "wait_timeout")
     assert [user[name] for name in ("reads", "on_primary", "kept", "fell_back")] == [105, 3, 1, 2]
     assert user["total_us"] == 105 * 900
 
 
-def test_where_statements_went(records: "DataFrame") -> None:
+def test_where_statements_went(tallies: "dict[str, Tally]") -> None:
     from spark_jobs import routing_mix
 
-    rows = [row.asDict() for row in routing_mix.transform(records).collect()]
+    rows = routing_mix.mix(tallies["mix"])
     dimensions = [row["dimension"] for row in rows]
     assert list(dict.fromkeys(dimensions)) == list(routing_mix.DIMENSIONS)
     by = {(row["dimension"], row["value"]): row for row in rows}
@@ -239,15 +287,35 @@ def test_where_statements_went(records: "DataFrame") -> None:
     assert by["proof", "waited"]["p50_us"] == 900
 
 
-def test_fallbacks_and_errors(records: "DataFrame") -> None:
+def test_fallbacks_and_errors(tallies: "dict[str, Tally]") -> None:
     from spark_jobs import routing_mix
 
-    assert [tuple(row) for row in routing_mix.fallbacks(records).collect()] == [
+    assert [tuple(row.values()) for row in routing_mix.fallbacks(tallies["fallbacks"])] == [
         ("r1:3306", "wait_timeout", 2),
         ("[::1]:3306", "replica_lost", 1),
     ]
-    assert [tuple(row) for row in routing_mix.errors(records).collect()] == [
+    assert [tuple(row.values()) for row in routing_mix.errors(tallies["errors"])] == [
         ("error", 1062, "primary", 2),
         ("error", 1105, "none", 1),
         ("lost", 0, "primary", 1),
     ]
+
+
+def test_what_nobody_did(tallies: "dict[str, Tally]") -> None:
+    from spark_jobs import consistency_tally, gtid_growth, lag_analysis, routing_mix
+    from spark_jobs.columns import traffic
+
+    none = {**traffic.of_no_records(), **traffic.of_no_reads()}
+    assert none.keys() == tallies.keys()
+    tables = (
+        *(lag_analysis.lag(none["lag"]), lag_analysis.hours(none["hours"])),
+        *(lag_analysis.waits(none["waits"]), gtid_growth.growth(none["growth"])),
+        lag_analysis.foregone(none["foregone"], none["fallbacks"], none["probes"], []),
+        *(routing_mix.mix(none["mix"]), routing_mix.errors(none["errors"])),
+        *(routing_mix.pinned(none["pinned"]), routing_mix.fallbacks(none["fallbacks"])),
+        consistency_tally.verdicts(none["verdicts"]),
+    )
+    assert not any(tables)
+    assert consistency_tally.understated(none["understated"]) == 0
+    both = traffic.together(none, tallies)
+    assert routing_mix.mix(both["mix"]) == routing_mix.mix(tallies["mix"])

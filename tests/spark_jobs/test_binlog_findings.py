@@ -117,16 +117,6 @@ def test_what_nobody_reported_and_what_cannot_be_read_is_told() -> None:
     ]
 
 
-def test_without_pyarrow(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(nightly, "what_is_missing", lambda: None)
-    monkeypatch.setattr(nightly, "find_spec", lambda _name: None)
-    chosen = Options(log=tmp_path, out=tmp_path / "out", binlogs=tmp_path)
-    assert nightly.run_with(chosen) == 2
-    assert "--binlogs needs PyArrow" in capsys.readouterr().err
-
-
 @pytest.mark.deep  # what it finds is tested part by part
 @pytest.mark.spark
 @pytest.mark.timeout(900)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_jobs.segments import find_segments
+from tests.spark_jobs.looked import look, same
 from tests.spark_jobs.routing_log import NOTHING, UUID, Run, save
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ def test_a_name_that_is_no_text_does_not_cost_the_record(
 def test_lines_that_are_no_records_are_told_by_kind_and_file(
     spark: "SparkSession", tmp_path: Path, scratch: Path
 ) -> None:
-    from spark_jobs import log_integrity
+    from spark_jobs import log_integrity, take
 
     run = Run()
     for fields in ({}, {}, {}, {}, {}, {}, {}, *POSSIBLE):
@@ -161,8 +162,9 @@ def test_lines_that_are_no_records_are_told_by_kind_and_file(
     torn.parent.mkdir()
     torn.write_text(lines[1] + "\n" + lines[2][:40])
 
-    faults = log_integrity.faults(load(spark, tmp_path, scratch)).collect()
-    assert [tuple(row) for row in faults] == [
+    kept = take.all_in(spark, find_segments(tmp_path, scratch).paths, tmp_path / "parsed")
+    faults = log_integrity.faults(look(spark, kept, scratch).passes.found)
+    assert [tuple(row.values()) for row in faults] == [
         ("date=2026-11-30/gate-0-a1.jsonl", "damaged", 5 + len(IMPOSSIBLE)),
         ("date=2026-11-30/gate-0-a1.jsonl", "foreign", 3),
         ("date=2026-11-30/gate-0-a1.jsonl", "torn", 1),
@@ -187,7 +189,7 @@ def test_a_line_torn_anywhere_is_torn_or_nothing(
 def test_the_numbers_tell_what_is_missing_and_what_is_there_twice(
     spark: "SparkSession", tmp_path: Path, scratch: Path
 ) -> None:
-    from spark_jobs import ingest, log_integrity
+    from spark_jobs import ingest, log_integrity, take
 
     whole, holed, other = Run("a1"), Run("b2"), Run("a1", worker=1)
     for number in range(1, 6):
@@ -210,7 +212,11 @@ def test_the_numbers_tell_what_is_missing_and_what_is_there_twice(
 
     lines = load(spark, tmp_path, scratch)
     numbered = ingest.number(lines).persist()
-    runs = {(row.worker, row.run): row.asDict() for row in log_integrity.runs(numbered).collect()}
+    kept = take.all_in(spark, [*tmp_path.glob("date=*/*")], tmp_path / "parsed")
+    once = look(spark, kept, scratch)
+    assert same(once.records, numbered.where("repeat is null"))
+    found = log_integrity.runs(once.passes.found, once.passes.missing(), once.repeats)
+    runs = {(row["worker"], row["run"]): row for row in found}
     clean = {"statements": 5, "gaps": 0, "first_seq": 1, "missing": 0, "declared": 0}
     doubled = {"repeated": 0, "conflicting": 0}
     assert runs[0, "a1"].items() >= (clean | doubled | {"proofs": 1, "last_seq": 6}).items()

@@ -12,7 +12,7 @@ from spark_jobs.results import read_summary
 from tests.spark_jobs.nights import Nights, NoSpark
 
 if TYPE_CHECKING:
-    from spark_jobs.audit import Log
+    from spark_jobs.log import Log
 
 DAY = Day.parse("2026-11-30")
 

@@ -3,7 +3,6 @@
 import os
 import signal
 import urllib.request
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,6 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from spark_jobs import audit, live, nightly
 from spark_jobs.day import HOUR_US, Day, hour_us
-from spark_jobs.findings import Findings
 from spark_jobs.live import Live
 from spark_jobs.options import Options
 from spark_jobs.progress import Progress
@@ -26,7 +24,7 @@ from tests.spark_jobs.simulation import PROMISES, Simulation
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from spark_jobs.audit import Log
+    from spark_jobs.log import Log
 
 DAY = Day.parse("2026-11-30")
 
@@ -252,34 +250,11 @@ def test_an_error_of_the_log_is_told_as_such(
     assert f"{path} changed after the audit had taken it" in capsys.readouterr().err
 
 
-def reads_alone(_spark: object, log: "Log", out: Path, *_others: object) -> Findings:
-    """Judge a log, and leave out what reports tell besides, which takes most of the time."""
-    from spark_jobs import consistency_audit, ingest, primary_history, statement
-
-    assert log.period is not None
-    records = ingest.number(log.parsed.where("fault is null"))
-    records = records.withColumn("is_judged", statement.judged_in(log.period)).persist()
-    history = primary_history.learn(records)
-    judged = consistency_audit.transform(records, history)
-    judged.write.mode("overwrite").parquet(str(out / "reads"))
-    records.unpersist()
-    return findings()
-
-
 @pytest.mark.spark
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize(
-    "judge_it", [reads_alone, pytest.param(audit.judge, marks=pytest.mark.deep)]
-)
-def test_its_verdicts_are_the_audits(
-    spark: "SparkSession",
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    judge_it: Callable[..., Findings],
-) -> None:
+def test_its_verdicts_are_the_audits(spark: "SparkSession", tmp_path: Path) -> None:
     from tests.spark_jobs.test_simulation import judge
 
-    monkeypatch.setattr(audit, "judge", judge_it)
     simulation = Simulation(21)
     simulation.run(1800, failover=True)
     runs = simulation.finish()

@@ -3,7 +3,6 @@
 import gzip
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,18 +29,6 @@ def shared(spark: "SparkSession", monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spark, "stop", lambda: None)
 
 
-@pytest.fixture
-def used(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Which parts of the audit by columns were used."""
-    from spark_jobs import ingest
-    from spark_jobs.columns import settle
-
-    names: list[str] = []
-    for module, name in ((ingest, "keep"), (settle, "transform")):
-        monkeypatch.setattr(module, name, _noted(getattr(module, name), names))
-    return names
-
-
 def clean(name: str = "a1") -> Run:
     run = Run(name)
     run.probe("r1", f"{P}:1-5")
@@ -54,14 +41,11 @@ def clean(name: str = "a1") -> Run:
 @spark_test
 @timeout
 @pytest.mark.usefixtures("shared")
-def test_a_clean_log_with_a_torn_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], used: list[str]
-) -> None:
+def test_a_clean_log_with_a_torn_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (path,) = save(tmp_path, clean(), suffix=".open")
     whole = path.read_text()
     path.write_text(whole + whole[:100])
     assert nightly.run(tmp_path, None) == 0
-    assert not used
     assert capsys.readouterr().out == (
         "Clean. Of 2 reads with a promise, every one met a server that was shown to have what it "
         f"had to see.\nReport: {tmp_path}/_audit/report.html\n"
@@ -81,44 +65,12 @@ def test_a_clean_log_with_a_torn_line(
 @spark_test
 @timeout
 @pytest.mark.usefixtures("shared")
-def test_a_long_log_is_read_once_and_judged_by_columns(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, used: list[str]
-) -> None:
-    from spark_jobs import audit
-
-    log = tmp_path / "log"
-    (path,) = save(log, clean(), suffix=".open")
-    whole = path.read_text()
-    path.write_text(whole + whole[:100])
-    monkeypatch.setattr(audit, "MANY", 4)
-    monkeypatch.setattr(nightly, "_LARGE", 100)
-    assert nightly.run(log, None) == 0
-    assert used == ["keep", "transform"]
-    summary = (log / "_audit" / "report.md").read_text()
-    assert "Lines that are no record: 1 in 1 file." in summary
-
-
-def _noted(work: Callable[..., object], names: list[str]) -> Callable[..., object]:
-    def noted(*args: object, **named: object) -> object:
-        names.append(work.__name__)
-        return work(*args, **named)
-
-    return noted
-
-
-@spark_test
-@timeout
-@pytest.mark.usefixtures("shared")
 def test_a_violation(
     spark: "SparkSession",
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from spark_jobs import audit
-
-    # Columns would be used, and can say nothing where clocks may differ.
-    monkeypatch.setattr(audit, "MANY", 4)
     run = clean()
     run.write(7, f"{P}:8:10")
     run.known(7, "r1", f"{P}:1-8", required=f"{P}:8")
@@ -397,11 +349,13 @@ def test_without_a_log(
 def test_a_spark_that_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from spark_jobs import segments
+    from spark_jobs import take
+
+    def fail(spark: "SparkSession", *_: object) -> None:
+        spark.sql("select raise_error('no room')").collect()
 
     save(tmp_path, clean())
-    gone = segments.Segment("date=2026-11-30/a.jsonl", *(tmp_path / "gone.jsonl",) * 2, 0, 0)
-    monkeypatch.setattr(segments, "list_segments", lambda *_: segments.Listing((gone,), ()))
+    monkeypatch.setattr(take, "all_in", fail)
     reports = [tmp_path / "_audit" / name for name in ("report.html", "report.md")]
     reports[0].parent.mkdir()
     for report in reports:
@@ -409,5 +363,21 @@ def test_a_spark_that_fails(
     assert nightly.run(tmp_path, None) == 2
     told = capsys.readouterr()
     assert "Spark failed, see" in told.err
+    assert "no room" in told.err
     assert not told.out
     assert not any(report.exists() for report in reports)
+
+
+@spark_test
+@timeout
+@pytest.mark.usefixtures("shared")
+def test_a_segment_that_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from spark_jobs import segments
+
+    save(tmp_path, clean())
+    gone = segments.Segment("date=2026-11-30/a.jsonl", *(tmp_path / "gone.jsonl",) * 2, 0, 0)
+    monkeypatch.setattr(segments, "list_segments", lambda *_: segments.Listing((gone,), ()))
+    assert nightly.run(tmp_path, None) == 2
+    assert "gone.jsonl" in capsys.readouterr().err

@@ -236,3 +236,10 @@ def test_lapses_are_told_beside_the_outcome() -> None:
     assert told.verdict == "The procedure was not kept."
     lines = f"1,200 lapses, holes; the first is proxy gate, worker 0, run a1, seq 7, lacking {P}:4."
     assert lines in told.explanation
+
+
+def test_what_is_no_set_shows_no_gaps() -> None:
+    proxy = Proxy()
+    proxy.add(READ, 20, f"{P}:1-3", level="READ_ALL_WRITES", shown=f"{P}:1-3:5:")
+    proxy.told(30, 31, f"{P}:1-9")
+    assert proxy.end() == []

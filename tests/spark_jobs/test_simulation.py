@@ -82,7 +82,9 @@ def logged(log: Path) -> list[dict[str, object]]:
 def said_of(rows: "list[Row]") -> dict[Key, Said]:
     """What JUDGED says of each read."""
     return {
-        (row.proxy, row.worker, row.run, row.seq): Said(row.verdict, row.finding, row.missing)
+        (row.proxy, row.worker, row.run, row.seq): Said(
+            row.verdict, row.finding, row.missing, row.since_write_us
+        )
         for row in rows
     }
 

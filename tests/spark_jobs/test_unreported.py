@@ -36,7 +36,13 @@ def test_it_is_told_only_if_there_is_something() -> None:
 @pytest.mark.spark
 @pytest.mark.timeout(600)
 def test_what_no_record_names_is_counted(spark: "SparkSession", tmp_path: Path) -> None:
-    from spark_jobs import clusters, ingest
+    import numpy as np
+
+    from spark_jobs import clusters, take
+    from spark_jobs.columns.chunk import EVERYTHING
+    from spark_jobs.columns.piece import pieces
+    from spark_jobs.columns.survey import Survey, survey
+    from spark_jobs.columns.tellings import Plan, Told, tell
     from spark_jobs.segments import find_segments
 
     run = Run()
@@ -50,7 +56,20 @@ def test_what_no_record_names_is_counted(spark: "SparkSession", tmp_path: Path) 
     other.probe("primary", f"{P}:1-13:blue:1-2")
     save(tmp_path / "log", run, other)
     (tmp_path / "scratch").mkdir()
-    lines = ingest.read(spark, find_segments(tmp_path / "log", tmp_path / "scratch"))
-    records = ingest.number(ingest.parse(lines))
+    segments = find_segments(tmp_path / "log", tmp_path / "scratch")
+    files = take.all_in(spark, segments.paths, tmp_path / "parsed").files
+    found, told = Survey(), Told()
+    for piece in pieces(files, 1):
+        found.add(survey(piece, EVERYTHING, None, tmp_path / "made"))
+    known, _ = clusters.group(found.named)
+    plan = Plan(
+        rules=EVERYTHING,
+        clusters=known,
+        wanted={},
+        holes=np.zeros(0, np.int64),
+        since_us=found.from_us,
+    )
+    for piece in pieces(files, 1):
+        told.add(tell(piece, plan, tmp_path / "made"))
     # 6, 8 and blue:2.
-    assert count(records, clusters.find(records)[0]) == Unreported(3, 2)
+    assert count(found, told, known) == Unreported(3, 2)

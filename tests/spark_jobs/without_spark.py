@@ -36,6 +36,7 @@ class Said(NamedTuple):
     verdict: str
     finding: str
     missing: str | None
+    since_write_us: int | None
 
 
 @dataclass
@@ -48,6 +49,7 @@ class Audited:
         lapses: records with which the procedure was not kept, and how.
         clocks: proxies whose clocks are wrong.
         error_us: by how much clocks may still differ.
+        unsteady: proxies whose own records may be out of order by that.
     """
 
     reads: dict[Key, Said]
@@ -55,6 +57,7 @@ class Audited:
     lapses: dict[Key, str]
     clocks: set[str]
     error_us: int
+    unsteady: frozenset[str]
 
 
 def audit(records: Iterable[Record], clock_error_us: int = 0) -> Audited:
@@ -74,7 +77,9 @@ def audit(records: Iterable[Record], clock_error_us: int = 0) -> Audited:
     lost = [(str(it.proxy), str(it.gtids)) for it in past if it.what == "lost"]
     lapsed = lapses(timed, error_us, found.unsteady)
     told = {(it.proxy, it.worker, it.run, it.seq): it.finding for it in lapsed}
-    return Audited(reads, lost, told, {it.proxy for it in found.found}, found.error_us)
+    return Audited(
+        reads, lost, told, {it.proxy for it in found.found}, found.error_us, found.unsteady
+    )
 
 
 # Records
@@ -130,6 +135,11 @@ def _facts(it: Record) -> Record:
 
 
 # Clocks
+
+
+def clocks_of(records: Iterable[Record]) -> clocks.Clocks:
+    """What a log tells of its clocks."""
+    return _clocks(list(_number(records)))
 
 
 def _clocks(records: Sequence[Record]) -> clocks.Clocks:
@@ -446,7 +456,9 @@ def _judge(
             for row in judge.eval(event):
                 one = dict(zip(names, row, strict=True))
                 key = (one["proxy"], one["worker"], one["run"], one["seq"])
-                said[key] = Said(one["verdict"], one["finding"], one["missing"])
+                said[key] = Said(
+                    *(one[name] for name in ("verdict", "finding", "missing", "since_write_us"))
+                )
     return said
 
 

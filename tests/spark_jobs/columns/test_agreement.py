@@ -1,8 +1,6 @@
 """Columns say what the judge says, read by read."""
 
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
@@ -13,48 +11,89 @@ from spark_jobs.day import Hours
 from spark_jobs.segments import find_segments
 from spark_jobs.verdict import Lapse
 from tests.spark_jobs.lapses import plant
+from tests.spark_jobs.looked import look, same
 from tests.spark_jobs.routing_log import UUID, Run, save
 from tests.spark_jobs.simulation import Simulation
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
+
+    from spark_jobs.primary_history import History
+    from spark_jobs.unrepeated import Unrepeated
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
 
 P = UUID["primary"]
 
 
-def numbered(spark: "SparkSession", tmp_path: Path, *runs: Run) -> "DataFrame":
-    from spark_jobs import ingest
+class Compared:
+    """A log, judged by columns and record by record."""
 
-    save(tmp_path / "log", *runs)
-    (tmp_path / "scratch").mkdir()
-    lines = ingest.read(spark, find_segments(tmp_path / "log", tmp_path / "scratch"))
-    ingest.number(ingest.parse(lines)).write.parquet(str(tmp_path / "records"))
-    return spark.read.parquet(str(tmp_path / "records"))
+    def __init__(self, spark: "SparkSession", folder: Path, *runs: Run) -> None:
+        from spark_jobs import take
+
+        self._spark, self._folder = spark, folder
+        save(folder / "log", *runs)
+        (folder / "scratch").mkdir()
+        segments = find_segments(folder / "log", folder / "scratch")
+        self._lines = take.all_in(spark, segments.paths, folder / "parsed")
+
+    def look(self, period: Hours | None = None) -> "Unrepeated":
+        """The first pass, and all records."""
+        return look(self._spark, self._lines, self._folder / "scratch", period)
+
+    def agree(
+        self, period: Hours | None = None, clock_error_us: int = 0
+    ) -> dict[tuple[str, int], str | None]:
+        """Judge twice and compare; of each read, what columns found, or None."""
+        from spark_jobs import (
+            clocks,
+            consistency_audit,
+            ingest,
+            judgement,
+            primary_history,
+            procedure,
+        )
+        from spark_jobs.statement import judged_in
+
+        once = self.look(period)
+        out = self._folder / "out"
+        found = clocks.learn(once.records)
+        self.clocks = [it.ahead_us for it in found.found]
+        error_us = max(found.error_us, clock_error_us)
+        plain = judgement.reach(once.passes, once.records, found, error_us, out, print, [])
+        records = ingest.number(self._lines.parsed).where("repeat is null")
+        if period is not None:
+            records = records.withColumn("is_judged", judged_in(period))
+        records = records.persist()
+        assert same(once.records, records)
+        timed = found.corrected(records)
+        slow = primary_history.learn(timed, error_us)
+        assert told(plain.history) == told(slow)
+        oracle = consistency_audit.transform(timed, slow, error_us, found.unsteady).collect()
+        key = ("run", "seq")
+        rows = plain.reads.collect()
+        assert {tuple(row[it] for it in key): row for row in rows} == {
+            tuple(row[it] for it in key): row for row in oracle
+        }
+        assert len(rows) == len(oracle)
+        lapsed = procedure.transform(timed, error_us, found.unsteady)
+        lapsed = once.passes.during(lapsed, "arrived_us")
+        assert same(plain.lapsed, lapsed)
+        assert plain.lapses == lapsed.count()
+        left = {(row.run, row.seq) for row in once.passes.left.collect()}
+        return {
+            (row.run, row.seq): None if (row.run, row.seq) in left else row.finding
+            for row in oracle
+        }
 
 
-def agree(records: "DataFrame", folder: Path) -> dict[tuple[str, int], str | None]:
-    """Judge twice and compare; of each read, what columns found, or None."""
-    from spark_jobs import consistency_audit, primary_history, procedure
-    from spark_jobs.columns import settle
-
-    told = primary_history.learn(records, plainly=True)
-    assert told.facts is not None
-    slow = primary_history.learn(records)
-    key = ("run", "seq")
-    assert sorted(map(repr, told.past.collect())) == sorted(map(repr, slow.past.collect()))
-    oracle = consistency_audit.transform(records, slow).collect()
-    plain = consistency_audit.write(records, told, folder / "reads").collect()
-    assert {tuple(row[it] for it in key): row for row in plain} == {
-        tuple(row[it] for it in key): row for row in oracle
-    }
-    assert len(plain) == len(oracle)
-    lapses = Counter(map(repr, procedure.transform(records).collect()))
-    assert Counter(map(repr, procedure.transform(records, history=told).collect())) == lapses
-    settled = settle.transform(records, told, told.facts).reads.collect()
-    found = {(row.run, row.seq): row.finding for row in settled}
-    return {(row.run, row.seq): found.get((row.run, row.seq)) for row in oracle}
+def told(history: "History") -> tuple[object, ...]:
+    """What of a history verdicts rest on."""
+    gaps = {key: (its._times, its._marks) for key, its in history.gaps.items()}
+    parts = (history.clusters, history.unplaced, history.terms, history.successions, gaps)
+    past = history.past.where("what in ('mark', 'bound', 'lost', 'term')")
+    return *parts, sorted(map(repr, past.collect()))
 
 
 def simulated(*seeds: int, steps: int = 900) -> list[Run]:
@@ -90,7 +129,7 @@ def thin(runs: Sequence[Run], one_in: int) -> None:
 def test_on_simulated_traffic(
     spark: "SparkSession", tmp_path: Path, seeds: tuple[int, ...]
 ) -> None:
-    found = agree(numbered(spark, tmp_path, *simulated(*seeds)), tmp_path)
+    found = Compared(spark, tmp_path, *simulated(*seeds)).agree()
     settled = [finding for finding in found.values() if finding]
     assert {"known", "waited", "primary", "nothing written"} <= set(settled)
 
@@ -100,7 +139,7 @@ def test_on_simulated_traffic(
 def test_where_records_are_missing(spark: "SparkSession", tmp_path: Path, one_in: int) -> None:
     runs = simulated(6, 7)
     thin(runs, one_in)
-    found = agree(numbered(spark, tmp_path, *runs), tmp_path)
+    found = Compared(spark, tmp_path, *runs).agree()
     assert {"known", "waited"} <= set(found.values())
 
 
@@ -116,46 +155,43 @@ def test_where_steps_were_left_out(spark: "SparkSession", tmp_path: Path) -> Non
         for run in its:
             move(run, f"{seed:04x}")
         runs += its
-    agree(numbered(spark, tmp_path, *runs), tmp_path)
+    Compared(spark, tmp_path, *runs).agree()
 
 
 @pytest.mark.deep
-def test_where_clocks_may_differ_the_judge_says_it_all(
-    spark: "SparkSession", tmp_path: Path
-) -> None:
-    from spark_jobs import consistency_audit, primary_history
-
-    records = numbered(spark, tmp_path, *simulated(8, steps=200))
-    assert primary_history.learn(records, 500, plainly=True).facts is None
-    told = primary_history.learn(records, plainly=True)
-    assert told.facts is not None
-    slow = primary_history.learn(records, 500)
-    oracle = sorted(map(repr, consistency_audit.transform(records, slow, 500).collect()))
-    # A history that columns may use does not make them be used here.
-    same = replace(slow, facts=told.facts)
-    found = consistency_audit.write(records, same, tmp_path / "reads", 500)
-    assert sorted(map(repr, found.collect())) == oracle
+@pytest.mark.parametrize("seed", [8, 9])
+def test_where_clocks_differ(spark: "SparkSession", tmp_path: Path, seed: int) -> None:
+    simulation = Simulation(seed, proxies=2, sessions=30)
+    simulation.run(600, failover=seed % 2 == 1)
+    runs = list(simulation.finish())
+    simulation.spoil(2)
+    simulation.skew(1, 7_000)
+    thin(runs, 300)
+    compared = Compared(spark, tmp_path, *runs)
+    found = compared.agree(clock_error_us=500)
+    assert compared.clocks
+    assert {"known", "waited"} <= set(found.values())
 
 
 @pytest.mark.deep
 def test_what_is_beside_a_period_counts_and_is_not_judged(
     spark: "SparkSession", tmp_path: Path
 ) -> None:
-    from spark_jobs import consistency_audit, primary_history, procedure, statement
+    from spark_jobs import consistency_audit, primary_history, procedure
 
-    records = numbered(spark, tmp_path, *simulated(2, 4, 5))
+    compared = Compared(spark, tmp_path, *simulated(2, 4, 5))
+    records = compared.look().records
     times = sorted(row.arrived_us for row in records.select("arrived_us").collect())
     period = Hours(times[len(times) // 3], times[2 * len(times) // 3])
     within = f"arrived_us >= {period.begin_us} and arrived_us < {period.end_us}"
-    narrowed = records.withColumn("is_judged", statement.judged_in(period))
-    found = agree(narrowed, tmp_path)
+    found = compared.agree(period)
+    narrowed = compared.look(period).records
     whole = primary_history.learn(records)
-    same = consistency_audit.transform(records, whole).where(within).collect()
-    judged = consistency_audit.transform(narrowed, whole).collect()
-    assert sorted(map(repr, judged)) == sorted(map(repr, same))
-    assert 0 < len(same) == len(found)
-    lapsed = procedure.transform(narrowed).where(within).collect()
-    assert Counter(lapsed) == Counter(procedure.transform(records).where(within).collect())
+    of_all = consistency_audit.transform(records, whole).where(within)
+    assert same(consistency_audit.transform(narrowed, whole), of_all)
+    assert 0 < of_all.count() == len(found)
+    lapsed = procedure.transform(narrowed).where(within)
+    assert same(lapsed, procedure.transform(records).where(within))
 
 
 def in_a_wide_group() -> tuple[Run, dict[object, str | None]]:
@@ -174,9 +210,8 @@ def in_a_wide_group() -> tuple[Run, dict[object, str | None]]:
     run.write(1, f"{P}:13")
     reads("waited", f"{P}:11:13")
     run.clock.now += 25_000_000
-    # What was written long before is known as one piece.
     reads("waited", f"{P}:11-13")
-    reads(None, f"{P}:11:13")
+    reads("waited", f"{P}:11:13")
     reads(None, f"{P}:1-12")
     reads(None, f"{P}:12-13")
     reads("nothing written", f"{P}:1-10", required="", user="bob")
@@ -220,10 +255,7 @@ def test_what_is_plain_and_what_is_left(spark: "SparkSession", tmp_path: Path) -
         run.write(2, f"{P}:{number + 1}")
         own += f":{number}"
         wait = run.waited(1, "r1", f"{P}{own}", required=f"{P}{own}")
-        if number < 29:
-            plain["waited"].append(wait["seq"])
-        else:
-            left.append(wait["seq"])  # more writes than the first and those looked at one by one
+        plain["waited"].append(wait["seq"])
     closed = f"{P}:11-33:35:37:39"
     plain["waited"].append(run.waited(1, "r1", closed, required=closed)["seq"])
     run.probe("r1", f"{P}:1-40")
@@ -243,11 +275,20 @@ def test_what_is_plain_and_what_is_left(spark: "SparkSession", tmp_path: Path) -
     run.probe("primary", f"{P}:1-41")
     run.probe("primary", f"{P}:1-41")
     plain["nothing written"].append(run.waited(3, "r2", f"{P}:1-41", required="")["seq"])
+    # Two that were acknowledged in another order than they were committed in, and few before them.
+    for number in (53, 51, 55, 57, 59, 61, 63, 65, 67):
+        run.write(4, f"{P}:{number}")
+    several = f"{P}:51:53:55:57:59:61:63:65:67"
+    plain["waited"].append(run.waited(4, "r1", several, required=several)["seq"])
+    run.write(4, f"{P}:69")
+    left.append(run.waited(4, "r1", f"{several}:69", required=f"{several}:69")["seq"])
+    wide_enough = f"{P}:51-53:55-69"
+    plain["waited"].append(run.waited(4, "r1", wide_enough, required=wide_enough)["seq"])
     run.gap(2)
     left.append(run.waited(2, "r2", f"{P}:1-41", required=f"{P}:12-40")["seq"])
 
     wide, wide_found = in_a_wide_group()
-    found = agree(numbered(spark, tmp_path, run, wide), tmp_path)
+    found = Compared(spark, tmp_path, run, wide).agree()
     assert {seq: it for (name, seq), it in found.items() if name == "w1"} == wide_found
     told: dict[str | None, list[object]] = {}
     for (name, seq), finding in sorted(found.items()):

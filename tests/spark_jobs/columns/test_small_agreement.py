@@ -10,7 +10,7 @@ pytest.importorskip("pyspark")
 from hypothesis import Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from tests.spark_jobs.columns.test_agreement import agree, move, numbered
+from tests.spark_jobs.columns.test_agreement import Compared, move
 from tests.spark_jobs.routing_log import Run
 from tests.spark_jobs.small_histories import NOTHING, ROUGH, Numbers, Step, play, steps
 
@@ -64,7 +64,7 @@ def played(plans: list[list[Step]]) -> list[Run]:
 
 @pytest.mark.parametrize("number", [1])
 def test_on_small_histories(spark: "SparkSession", tmp_path: Path, number: int) -> None:
-    found = agree(numbered(spark, tmp_path, *played([*drawn(number), LOST])), tmp_path)
+    found = Compared(spark, tmp_path, *played([*drawn(number), LOST])).agree()
     settled = {finding for finding in found.values() if finding}
     assert {"known", "waited", "primary", "nothing written"} <= settled
     assert found[f"{MANY + 1:x}1", 5] is None

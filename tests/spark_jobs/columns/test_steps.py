@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.spark_jobs.columns.test_agreement import agree, numbered
+from tests.spark_jobs.columns.test_agreement import Compared
 from tests.spark_jobs.routing_log import UUID, Run
 
 if TYPE_CHECKING:
@@ -44,9 +44,7 @@ class Steps:
 
 @pytest.mark.deep  # test_agreement.py compares whole audits, the procedure among it
 def test_what_is_left_for_the_judge_of_steps(spark: "SparkSession", tmp_path: Path) -> None:
-    from spark_jobs import primary_history
-    from spark_jobs.columns import steps
-    from spark_jobs.run_procedure import ASKED, CLAIMED, READ
+    from spark_jobs import clusters, primary_history
 
     it = Steps()
     run = it.run
@@ -108,14 +106,17 @@ def test_what_is_left_for_the_judge_of_steps(spark: "SparkSession", tmp_path: Pa
     other.waited(1, "r1", nobodys, required=nobodys, incarnation=2)
     other.probe("r1", f"{P}:1-9", incarnation=2)
 
-    records = numbered(spark, tmp_path, run, other)
-    told = primary_history.learn(records, plainly=True)
-    assert told.facts is not None
-    suspects = steps.suspect(records, told, told.facts)
-    assert suspects is not None
-    rows = suspects.collect()
-    assert {row.seq for row in rows if row.what == READ} == it.left
-    said = [row for row in rows if row.what in (CLAIMED, ASKED) and row.run == "b1"]
-    servers = {(row.server_uuid, row.incarnation) for row in said}
-    assert servers == {(UUID["r2"], 1), (UUID["other"], 1), (UUID["r1"], 2)}
-    agree(records, tmp_path)
+    compared = Compared(spark, tmp_path, run, other)
+    once = compared.look()
+    survey = once.passes.found
+    known, unplaced = clusters.group(survey.named)
+    told = once.passes.tell(known, plainly=True)
+    laid = once.passes.lay()
+    learned = once.passes.known(once.records, known, unplaced, told, laid)
+    history = primary_history.learn(once.records, 0, learned)
+    settled = once.passes.settle(told, laid, history, tmp_path / "reads")
+    assert {row.seq for row in once.passes.suspects.collect()} == it.left
+    assert {(uuid, number) for *_, name, uuid, number in settled.liars if name == "b1"} == {
+        *((UUID["r2"], 1), (UUID["other"], 1), (UUID["r1"], 2))
+    }
+    compared.agree()

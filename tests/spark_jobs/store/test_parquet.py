@@ -25,7 +25,7 @@ assert DAY.begin_us == routing_log.DAY_US
 
 
 def rows(table: "DataFrame") -> list[tuple[object, ...]]:
-    from spark_jobs.store.parquet import PARSED
+    from spark_jobs.schema import PARSED
 
     names = [name for name in PARSED.names if name != "line"]
     return sorted((tuple(row) for row in table.select(names).collect()), key=repr)
@@ -78,7 +78,7 @@ def test_what_comes_back_is_what_the_log_says(spark: "SparkSession", tmp_path: P
     parsed = ingest.parse(ingest.read(spark, find_segments(log, again)))
     within = f"arrived_us >= {DAY.begin_us - DAY_US} and arrived_us < {DAY.end_us + HOUR_US}"
     direct = parsed.where(f"fault is not null or ({within})")
-    read = parquet.read(spark, store, Span(DAY), listing.live, scratch)
+    read = parquet.read(spark, store, Span(DAY), listing.live, scratch).parsed
     assert rows(read) == rows(direct)
     assert direct.where("fault is not null").count() == 4
 

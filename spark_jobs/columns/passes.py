@@ -1,0 +1,398 @@
+"""Goes through a log as often as it takes, in the right order, with Spark to hand out the work."""
+
+import shutil
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow.compute as pc
+import pyarrow.dataset as pads
+
+from spark_jobs.columns import (
+    calm,
+    doubts,
+    hashes,
+    plan,
+    series,
+    settle,
+    survey,
+    tasks,
+    tellings,
+    traffic,
+)
+from spark_jobs.columns.arrays import Numbers
+from spark_jobs.columns.chunk import Rules
+from spark_jobs.columns.doubts import Doubted, Marks
+from spark_jobs.columns.piece import Piece, pieces
+from spark_jobs.columns.settle import Settled
+from spark_jobs.columns.survey import Run, Survey
+from spark_jobs.columns.tally import Tally
+from spark_jobs.columns.tasks import Total
+from spark_jobs.columns.tellings import Told
+from spark_jobs.primary_history import Known, Reign
+from spark_jobs.schema import RUN, TELLING
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from spark_jobs.primary_history import History
+
+_ROWS: Final = 500_000
+"""Of a piece, about."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Where records are.
+
+    Attributes:
+        files: Parquet of `schema.PARSED`, in any order.
+        rules: which of their rows are read, and which reads judged.
+        dates: lines that are no record count in segments of these days and those between; None
+            for all.
+    """
+
+    files: Sequence[str]
+    rules: Rules
+    dates: tuple[str, str] | None = None
+
+
+class Passes:
+    """Those through one log.
+
+    Attributes:
+        found: what the first one found.
+    """
+
+    def __init__(self, spark: "SparkSession", source: Source, folder: Path) -> None:
+        """Go through it for the first time; this runs jobs.
+
+        Args:
+            spark: a session.
+            source: the log.
+            folder: takes what is made meanwhile; all workers see it.
+        """
+        self._spark, self._source, self._folder = spark, source, folder
+        self._rules = source.rules
+        self._slices = max(2, spark.sparkContext.defaultParallelism * 2)
+        self._pieces = list(pieces(source.files, _ROWS))
+        work = partial(survey.survey, rules=source.rules, dates=source.dates, folder=folder)
+        self.found = self._total(self._pieces, work) or Survey()
+        self.found.tables = {**traffic.of_no_records(), **self.found.tables}
+
+    def correct(self, ahead: tuple[tuple[Run, int], ...], error_us: int) -> None:
+        """From now on, take times as they are by clocks that agree.
+
+        Args:
+            ahead: of runs whose clocks are not as the others', by how much.
+            error_us: by how much clocks may still differ.
+        """
+        self._rules = self._rules._replace(ahead=ahead, error_us=error_us)
+
+    @property
+    def _since_us(self) -> int:
+        """Before all times."""
+        ahead = (its for _, its in self._rules.ahead)
+        return self.found.from_us - max(ahead, default=0) - self._rules.error_us
+
+    def _total(self, items: Sequence[Piece], work: Callable[[Piece], Total]) -> Total | None:
+        return tasks.total(self._spark, items, work, self._slices)
+
+    def _read(self, name: str) -> "DataFrame":
+        from spark_jobs.ingest import names
+
+        return self._spark.read.parquet(names([self._folder / name])[0])
+
+    def _made(self, name: str) -> list[Piece]:
+        """What was written under a name, as pieces."""
+        its = sorted((self._folder / name).glob("*.parquet"))
+        return list(pieces(list(map(str, its)), _ROWS))
+
+    # Numbers
+
+    @cached_property
+    def strange(self) -> "DataFrame":
+        """`numbering.of_stretches`; this runs a job."""
+        from spark_jobs import numbering
+
+        stretches, sessions = self._read("stretches"), self._read("session_stretches")
+        numbering.of_stretches(stretches, sessions).write.parquet(str(self._folder / "strange"))
+        return self._read("strange")
+
+    @cached_property
+    def _strange(self) -> pads.Dataset:
+        """The same, for what needs no Spark."""
+        _ = self.strange
+        return pads.dataset(self._folder / "strange", format="parquet")
+
+    def _has_strange(self, flag: str) -> bool:
+        return bool(self._strange.count_rows(filter=pads.field(flag)))
+
+    @cached_property
+    def is_repeated(self) -> bool:
+        """Whether some records are there more than once, or several have one number."""
+        return self._has_strange("repeated")
+
+    @cached_property
+    def is_steady(self) -> bool:
+        """Whether nothing tells of a clock that was set back."""
+        fallen = any(run.fallen for run in self.found.runs.values())
+        return not fallen and not self._has_strange("unsteady")
+
+    @cached_property
+    def _holes(self) -> Numbers:
+        its = self._strange.to_table([*RUN, "seq"], filter=pads.field("hole"))
+        proxy, run = (hashes.of_column(its.column(name)) for name in ("proxy", "run"))
+        runs = hashes.mixed(proxy, its.column("worker").to_numpy(), run)
+        return np.sort(hashes.mixed(runs, its.column("seq").to_numpy()))
+
+    def missing(self) -> dict[Run, tuple[int, int]]:
+        """Of each run how many numbers no record has, and how many of these it owns up to.
+
+        As far as what comes behind them is in the period that is judged.
+        """
+        rules, arrived = self._source.rules, pads.field("arrived_us")
+        within = (arrived >= rules.judge_from_us) & (arrived < rules.judge_to_us)
+        names = [*RUN, "missing", "dropped"]
+        gaps = self._strange.to_table(names, filter=(pads.field("missing") > 0) & within)
+        owned = pc.min_element_wise(gaps.column("missing"), gaps.column("dropped"))
+        sums = gaps.append_column("declared", owned).group_by(list(RUN))
+        rows = sums.aggregate([("missing", "sum"), ("declared", "sum")]).to_pylist()
+        return {
+            (row["proxy"], row["worker"], row["run"]): (row["missing_sum"], row["declared_sum"])
+            for row in rows
+        }
+
+    # Tellings
+
+    def tell(self, clusters: Mapping[str, str], *, plainly: bool) -> Told:
+        """Let records tell what they have to.
+
+        Args:
+            clusters: of each proxy.
+            plainly: for verdicts, too, and not only what has a name.
+        """
+        wants = tellings.Plan(
+            rules=self._rules,
+            clusters=clusters,
+            wanted=self.found.wanted if plainly else {},
+            holes=self._holes if plainly else np.zeros(0, np.int64),
+            since_us=self._since_us,
+        )
+        return (
+            self._total(self._pieces, partial(tellings.tell, plan=wants, folder=self._folder))
+            or Told()
+        )
+
+    def _lay(self, name: str, into: str) -> str:
+        """Put tellings in order and lay them down; gives the folder."""
+        tellings_, sorted_ = self._folder / name, self._folder / f"{into}.sorted"
+        series.sort(self._spark, tellings_, sorted_, 2 * self._slices)
+        files = sorted(map(str, sorted_.glob("*.parquet")))
+        parts = [it for it in tasks.each(self._spark, files, series.look) if it is not None]
+        folder = self._folder / into
+        tasks.each(self._spark, series.plan(parts, folder), series.lay)
+        for spent in (tellings_, sorted_):
+            shutil.rmtree(spent)
+        return str(folder)
+
+    # What is known of primaries
+
+    def known(
+        self,
+        records: "DataFrame",
+        clusters: Mapping[str, str],
+        unplaced: frozenset[str],
+        told: Told,
+        laid: str,
+    ) -> Known:
+        """What `primary_history.learn` need not find out; this runs jobs.
+
+        Args:
+            records: NUMBERED without repeats.
+            clusters: of each proxy.
+            unplaced: those that may be any.
+            told: what was told of them.
+            laid: the folder of the series.
+        """
+        primaries: defaultdict[str, set[survey.Server]] = defaultdict(set)
+        for run, server, role in self.found.servers:
+            if role == "primary":
+                primaries[clusters[run[0]]].add(server)
+        work = partial(
+            calm.rough,
+            clusters=clusters,
+            sources={name: frozenset(its) for name, its in told.wrote.items()},
+            since_us=self._since_us,
+            folder=laid,
+        )
+        lacking = self._total(self._made("tides"), work) if told.tides else None
+        rough = told.rough | (lacking.clusters if lacking is not None else set())
+        quiet = {name for name, its in primaries.items() if len(its) == 1} - rough
+        loud = set(primaries) - quiet
+        ahead = dict(self._rules.ahead)
+        reigns = [
+            Reign(*run, *server, it.from_us - ahead.get(run, 0), it.to_us - ahead.get(run, 0))
+            for (run, server), it in sorted(self.found.reigns.items(), key=repr)
+            if it.from_us <= it.to_us
+        ]
+        return Known(
+            clusters,
+            unplaced,
+            reigns,
+            frozenset(quiet),
+            self._telling(records, told, loud, clusters),
+        )
+
+    def _telling(
+        self,
+        records: "DataFrame",
+        told: Told,
+        loud: Collection[str],
+        clusters: Mapping[str, str],
+    ) -> "DataFrame | None":
+        """TELLING."""
+        from functools import reduce
+
+        from pyspark.sql import DataFrame
+        from pyspark.sql import functions as fn
+
+        from spark_jobs.clocks import ahead_us
+        from spark_jobs.clusters import column
+
+        parts: list[DataFrame] = []
+        if self._strange.count_rows(filter=pads.field("missing") > 0):
+            ahead = ahead_us(self._rules.ahead)
+            times = {name: fn.col(name) - ahead for name in ("since_us", "ended_us")}
+            gaps = self.strange.where("missing > 0").withColumns(times)
+            parts.append(gaps.select(*RUN, "seq", "missing", "since_us", "ended_us"))
+        if told.opened:
+            holes = self.strange.where("hole").select(*RUN, "seq", "hole")
+            opened = self._read("opened").drop("is_named", "user", "application", "class")
+            parts.append(opened.join(fn.broadcast(holes), [*RUN, "seq"], "left"))
+        if loud:
+            wrote = (fn.col("kind") == "statement") & (fn.col("named") != "")
+            wrote &= (fn.col("role") == "primary") & column(clusters).isin(*loud)
+            names = [it for it in TELLING.names if it not in ("missing", "hole", "since_us")]
+            its = records.where(wrote).select(*names)
+            parts.append(its.drop("is_unnamed", "whole"))
+        if told.tides and (parts or loud):
+            parts.append(self._read("tides").drop("user", "application", "class"))
+        if not parts:
+            return None
+        nothing = {"missing": fn.lit(0), "hole": fn.lit(False), "since_us": fn.lit(0)}
+        nothing |= {"is_unnamed": fn.lit(False), "named": fn.lit(""), "own_gtids": fn.lit("")}
+        nothing |= {"session": fn.lit(0), "kind": fn.lit("")}
+        every = reduce(partial(DataFrame.unionByName, allowMissingColumns=True), parts)
+        for name in set(TELLING.names) - set(every.columns):
+            every = every.withColumn(name, fn.lit(None).cast(TELLING[name].dataType))
+        return every.withColumns(
+            {name: fn.coalesce(name, value) for name, value in nothing.items()}
+        ).select(TELLING.names)
+
+    # Verdicts
+
+    def settle(self, told: Told, laid: str, history: "History", reads: Path) -> Settled:
+        """Judge what is plain; this runs jobs.
+
+        Args:
+            told: what was told.
+            laid: the folder of the series.
+            history: the primary's.
+            reads: takes JUDGED of what is settled, as Parquet.
+        """
+        marks = self._marks(history)
+        doubted, doubts_ = self._doubted(told, history, marks)
+        known = plan.make(
+            self.found,
+            told,
+            history,
+            rules=self._rules,
+            since_us=self._since_us,
+            marks=marks,
+            doubted=doubted,
+            series=laid,
+            doubts=doubts_,
+        )
+        work = partial(settle.settle, plan=known, folder=self._folder, reads=reads)
+        return self._total(self._pieces, work) or Settled()
+
+    # Tables
+
+    def of_reads(self, reads: Path) -> dict[str, Tally]:
+        """What judged reads tell.
+
+        Args:
+            reads: JUDGED, as Parquet.
+        """
+        its = list(pieces(sorted(map(str, reads.glob("*.parquet"))), _ROWS))
+        found = self._total(its, traffic.of_reads)
+        none = traffic.of_no_reads()
+        return none if found is None else {**none, **found.tallies}
+
+    def during(self, table: "DataFrame", column: str) -> "DataFrame":
+        """What of a table is of the period that is judged."""
+        begin, end = self._source.rules.judge_from_us, self._source.rules.judge_to_us
+        return table.where(f"{column} >= {begin} and {column} < {end}")
+
+    def of_minutes(self, worst: Collection[int]) -> dict[str, Tally]:
+        """What was written in some minutes, by their begins."""
+        if not worst:
+            return {}
+        work = partial(traffic.of_minutes, rules=self._source.rules, worst=frozenset(worst))
+        found = self._total(self._pieces, work)
+        return {} if found is None else found.tallies
+
+    def lay(self) -> str:
+        """Put what was told in order; gives the folder of the series."""
+        return self._lay("tellings", "series")
+
+    @property
+    def left(self) -> "DataFrame":
+        """`settle.LEFT`."""
+        return self._read("left")
+
+    @property
+    def suspects(self) -> "DataFrame":
+        """RUN and `seq`."""
+        return self._read("suspects")
+
+    def _marks(self, history: "History") -> dict[str, Marks]:
+        rows = history.past.where("what = 'mark'").select("cluster", "mark", "at_us", "gtids")
+        return doubts.marks(map(tuple, rows.collect()))
+
+    def _doubted(
+        self, told: Told, history: "History", marks: Mapping[str, Marks]
+    ) -> tuple[Doubted, str | None]:
+        """What was left open, laid down; None if nothing was."""
+        from pyspark.sql import functions as fn
+
+        if not told.opened:
+            return Doubted(), None
+        holes = self.strange.where("hole").select(*RUN, "seq", "hole")
+        bounds = history.past.where("what = 'bound'").select(*RUN, "seq", "mark")
+        (
+            self._read("opened")
+            .join(fn.broadcast(holes), [*RUN, "seq"], "left")
+            .join(bounds, [*RUN, "seq"], "left")
+            .withColumn("hole", fn.coalesce("hole", fn.lit(False)))
+            .select(*doubts.COLUMNS)
+            .write.parquet(str(self._folder / "doubtful"))
+        )
+        work = partial(
+            doubts.tell,
+            clusters=history.clusters,
+            wanted=self.found.wanted,
+            known=marks,
+            since_us=self._since_us,
+            error_us=self._rules.error_us,
+            folder=self._folder / "doubts.told",
+        )
+        doubted = self._total(self._made("doubtful"), work) or Doubted()
+        if not doubted.tellings:
+            return doubted, None
+        return doubted, self._lay("doubts.told", "doubts")

@@ -1,0 +1,433 @@
+"""Series of numbers that only grow: what was known of one source at each moment.
+
+Tellings are put in order by Spark, over all pieces at once, and then laid down as a few long arrays
+in files that all workers map into their memory. Of each telling these hold the greatest values so
+far, so one look at the last telling before a moment tells all that matters then. A telling that
+raises nothing is left out.
+
+A series' number and a moment make one key of 63 bits: series are numbered anew, in their order, and
+times are counted from the log's beginning.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from spark_jobs.columns.arrays import Flags, Numbers, starts
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+OWN, SEEN, SHOWN, WROTE, TOLD, MET, DOUBT = range(7)
+"""What a series is about, and what its values are.
+
+OWN: writes of a group, one by one: the negative of an interval's low end, its high end, and when
+it was acknowledged. SEEN: the end of what was seen, whether that is certain (1), and when something
+was acknowledged last. SHOWN: the ends of 1..n and of all that a server has shown. WROTE: the end of
+what a cluster's primaries acknowledged. TOLD: of each whole set that a proxy's primary told, when
+it had, the end of the primary's own source, and its form (`tellings.Form`). MET: of the servers
+that answered in a place, the greatest number and the negative of the least. DOUBT: when what bounds
+something left open was asked for, or the end of a source of it.
+"""
+
+_TABLES: Final = 8
+
+TELLING: Final = pa.schema([(name, pa.int64()) for name in ("series", "at", "x", "y", "z")])
+
+_VALUES: Final = ("x", "y", "z")
+
+
+class SeriesError(ValueError):
+    """The tellings cannot be laid down: more series, or a longer time, than keys have room for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """Some of one table, in any order.
+
+    Attributes:
+        about: OWN, SEEN, …
+        series: numbers of 64 bits.
+        at: when: µs since the log's beginning, or a record's number in its run.
+        x, y, z: the values.
+    """
+
+    about: int
+    series: Numbers
+    at: Numbers
+    x: Numbers
+    y: Numbers
+    z: Numbers
+
+    def table(self) -> pa.Table:
+        """TELLING."""
+        return pa.table([number(self.about, self.series), self.at, self.x, self.y, self.z],
+                        schema=TELLING)  # fmt: skip
+
+
+def number(about: int, series: Numbers) -> Numbers:
+    """A series' number among those of all tables."""
+    return (series & ~np.int64(_TABLES - 1)) | about
+
+
+def thinned(telling: Telling) -> list[Telling]:
+    """What of it raises a value; none if there is nothing."""
+    if not len(telling.series):
+        return []
+    order = np.lexsort((telling.at, telling.series))
+    series = telling.series[order]
+    first = starts(series)
+    raises = first.copy()
+    for values in (telling.x, telling.y, telling.z):
+        its = values[order]
+        most = _most(its, first)
+        raises[1:] |= its[1:] > most[:-1]
+    kept = order[raises]
+    columns = (telling.series, telling.at, telling.x, telling.y, telling.z)
+    return [Telling(telling.about, *(it[kept] for it in columns))]
+
+
+def _most(values: Numbers, first: Flags) -> Numbers:
+    """The greatest value so far in each series of sorted rows."""
+    if not len(values):
+        return values
+    # Series by series above all before them: then one running maximum does for all.
+    rank = np.cumsum(first) - 1
+    low, high = int(values.min()), int(values.max())
+    width = high - low + 1
+    if width > 2**62 // (int(rank[-1]) + 1):
+        return _most_of_each(values, first)
+    raised = np.maximum.accumulate(values - low + rank * width)
+    most: Numbers = raised - rank * width + low
+    return most
+
+
+def _most_of_each(values: Numbers, first: Flags) -> Numbers:
+    """The same where the numbers are too great for that: by doubling steps."""
+    most, rank = values.copy(), np.cumsum(first)
+    step = 1
+    while step < len(values):
+        same = rank[step:] == rank[:-step]
+        if not same.any():
+            break
+        most[step:] = np.where(same, np.maximum(most[step:], most[:-step]), most[step:])
+        step *= 2
+    return most
+
+
+def sort(spark: "SparkSession", tellings: Path, folder: Path, parts: int) -> None:
+    """Put tellings in order: part by part, and within each.
+
+    Args:
+        spark: a session.
+        tellings: a directory of TELLING as Parquet.
+        folder: takes the same in order, as Parquet.
+        parts: how many files, at most.
+    """
+    from spark_jobs.ingest import names
+
+    rows: DataFrame = spark.read.parquet(names([tellings])[0])
+    order = ("series", "at")
+    (
+        rows.repartitionByRange(parts, *order)
+        .sortWithinPartitions(*order)
+        .write.parquet(str(folder), compression="none")
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part of the sorted tellings.
+
+    Attributes:
+        path: its file.
+        rows: how many it has.
+        distinct: how many series.
+        first: its first series, and how many rows that has here.
+        last: its last series, and its greatest values here.
+        earliest: of all times.
+        latest: of all times.
+        falls: how many tellings are not above the one before them (`_falls`).
+    """
+
+    path: str
+    rows: int
+    distinct: int
+    first: tuple[int, int]
+    last: tuple[int, tuple[int, ...]]
+    earliest: int
+    latest: int
+    falls: int
+
+
+def look(path: str) -> Part | None:
+    """Look at a part; None if it is empty."""
+    table = pq.read_table(path, use_threads=False)
+    if not table.num_rows:
+        return None
+    series, at, *values = (table.column(name).to_numpy() for name in TELLING.names)
+    first = starts(series)
+    begins = np.flatnonzero(first)
+    head = int(begins[1]) if len(begins) > 1 else len(series)
+    tail = int(begins[-1])
+    return Part(
+        path=path,
+        rows=len(series),
+        distinct=len(begins),
+        first=(int(series[0]), head),
+        last=(int(series[-1]), tuple(int(it[tail:].max()) for it in values)),
+        earliest=int(at.min()),
+        latest=int(at.max()),
+        falls=int(_falls(first, values[0], values[1]).sum()),
+    )
+
+
+def _falls(first: Flags, x: Numbers, y: Numbers) -> Flags:
+    """Which writes of a series are not behind the one before them; its first one here is not."""
+    falls = first.copy()
+    falls[1:] |= -x[1:] <= y[:-1]
+    return falls
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a part goes.
+
+    Attributes:
+        part: which.
+        row: its first row's place.
+        rank: its first series' number.
+        carried: the greatest values so far of its first series, if that began before.
+        base: the earliest time of all.
+        bits: of a key that tell the time.
+        falls: how many there are before it.
+        folder: of the arrays.
+    """
+
+    part: Part
+    row: int
+    rank: int
+    falls: int
+    carried: tuple[int, ...] | None
+    base: int
+    bits: int
+    folder: str
+
+
+def plan(parts: Sequence[Part], folder: Path) -> list[Place]:
+    """Say where parts go, and make room for them.
+
+    Args:
+        parts: in order.
+        folder: of the arrays.
+
+    Raises:
+        SeriesError: there are too many.
+    """
+    base = min((it.earliest for it in parts), default=0)
+    latest = max((it.latest for it in parts), default=0)
+    bits = (latest - base + 2).bit_length()
+    row, rank, falls = 0, -1, 0
+    places: list[Place] = []
+    last: tuple[int, tuple[int, ...]] | None = None
+    for part in parts:
+        goes_on = last is not None and last[0] == part.first[0]
+        carried = last[1] if last is not None and goes_on else None
+        begin = rank if goes_on else rank + 1
+        places.append(Place(part, row, begin, falls, carried, base, bits, str(folder)))
+        most = part.last[1]
+        if carried is not None and part.distinct == 1:
+            most = tuple(map(max, carried, most))
+        last = part.last[0], most
+        row, rank, falls = row + part.rows, begin + part.distinct - 1, falls + part.falls
+    if bits + (rank + 1).bit_length() > 62:
+        raise SeriesError(f"{rank + 1} series of {latest - base} moments are too many for keys")
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in ("key", "falls", *_VALUES, *(f"most_{it}" for it in _VALUES)):
+        _room(folder / name, row)
+    for name in ("series", "first"):
+        _room(folder / name, rank + 1)
+    (folder / "clock").write_text(f"{base} {bits}", "ascii")
+    return places
+
+
+def _room(path: Path, size: int) -> None:
+    with path.open("wb") as file:
+        file.truncate(8 * size)
+
+
+def lay(place: Place) -> None:
+    """Lay down a part."""
+    table = pq.read_table(place.part.path, use_threads=False)
+    series, at, *values = (table.column(name).to_numpy() for name in TELLING.names)
+    first = starts(series)
+    rank = place.rank + np.cumsum(first) - 1
+    folder = Path(place.folder)
+    rows = slice(place.row, place.row + len(series))
+    _write(folder / "key", rows, (rank << place.bits) | (at - place.base + 1))
+    falls = np.cumsum(_falls(first, values[0], values[1]))
+    _write(folder / "falls", rows, place.falls + falls)
+    for place_of, (name, its) in enumerate(zip(_VALUES, values, strict=True)):
+        most = _most(its, first)
+        if place.carried is not None:
+            head = slice(0, place.part.first[1])
+            most[head] = np.maximum(most[head], place.carried[place_of])
+        _write(folder / name, rows, its)
+        _write(folder / f"most_{name}", rows, most)
+    # Where the first one goes on from a part before, that has told of it.
+    begins = np.flatnonzero(first)[int(place.carried is not None) :]
+    earliest = place.rank + int(place.carried is not None)
+    ranks = slice(earliest, earliest + len(begins))
+    _write(folder / "series", ranks, series[begins])
+    _write(folder / "first", ranks, place.row + begins)
+
+
+def _write(path: Path, rows: slice, values: Numbers) -> None:
+    if rows.stop > rows.start:
+        room = np.memmap(path, np.int64, "r+", 8 * rows.start, (rows.stop - rows.start,))
+        room[:] = values
+        room.flush()
+
+
+class Series:
+    """Laid down series."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        base, bits = (folder / "clock").read_text("ascii").split()
+        self._base, self._bits = int(base), int(bits)
+
+    @classmethod
+    def open(cls, folder: str) -> Self:
+        """Those in a directory, which held no others before; a worker opens each once."""
+        found = _OPEN.get(folder)
+        if found is None:
+            _OPEN.clear()  # of an audit before this one
+            found = _OPEN[folder] = cls(Path(folder))
+        return found  # type: ignore[return-value]  # there is no other class
+
+    def _array(self, name: str) -> Numbers:
+        path = self._folder / name
+        if not path.stat().st_size:
+            return np.zeros(0, np.int64)
+        return np.asarray(np.memmap(path, np.int64, "r"))
+
+    @cached_property
+    def _series(self) -> Numbers:
+        return self._array("series")
+
+    @cached_property
+    def _first(self) -> Numbers:
+        """Of each series, the place of its first telling."""
+        return self._array("first")
+
+    @cached_property
+    def _key(self) -> Numbers:
+        return self._array("key")
+
+    @cached_property
+    def x(self) -> Numbers:
+        """Of each telling, as it was told."""
+        return self._array("x")
+
+    @cached_property
+    def y(self) -> Numbers:
+        """Of each telling, as it was told."""
+        return self._array("y")
+
+    @cached_property
+    def z(self) -> Numbers:
+        """Of each telling, as it was told."""
+        return self._array("z")
+
+    @cached_property
+    def falls(self) -> Numbers:
+        """How many writes so far are not behind the one before them in their series."""
+        return self._array("falls")
+
+    @cached_property
+    def most_x(self) -> Numbers:
+        """The greatest so far."""
+        return self._array("most_x")
+
+    @cached_property
+    def most_y(self) -> Numbers:
+        """The greatest so far."""
+        return self._array("most_y")
+
+    @cached_property
+    def most_z(self) -> Numbers:
+        """The greatest so far."""
+        return self._array("most_z")
+
+    def behind(self, about: int, series: Numbers, at: Numbers) -> tuple[Numbers, Numbers]:
+        """Look up what was told next.
+
+        Args:
+            about: OWN, SEEN, …
+            series: numbers of 64 bits.
+            at: moments.
+
+        Returns:
+            The place of the first telling at each moment or behind it, and of the last of the same
+            series, which is before that if there is none.
+        """
+        first, last = np.zeros(len(series), np.int64), np.full(len(series), -1)
+        its, rank = self._known(about, series)
+        if len(its):
+            begin = rank << self._bits
+            moment = self._moment(at[its], until=False)
+            first[its] = np.searchsorted(self._key, begin | moment)
+            last[its] = np.searchsorted(self._key, (rank + 1) << self._bits) - 1
+        return first, last
+
+    def _known(self, about: int, series: Numbers) -> tuple[Numbers, Numbers]:
+        """Which of some series there are, and their numbers here."""
+        wanted = number(about, series)
+        rank = np.searchsorted(self._series, wanted)
+        there = rank < len(self._series)
+        there[there] = self._series[rank[there]] == wanted[there]
+        its = np.flatnonzero(there)
+        return its, rank[its]
+
+    def _moment(self, at: Numbers, *, until: Flags | bool) -> Numbers:
+        return np.clip(at - self._base + 1 + np.asarray(until, np.int64), 0, (1 << self._bits) - 1)
+
+    def find(
+        self, about: int, series: Numbers, at: Numbers, *, until: Flags | bool
+    ) -> tuple[Numbers, Numbers]:
+        """Look up moments.
+
+        Args:
+            about: OWN, SEEN, …
+            series: numbers of 64 bits.
+            at: moments.
+            until: what was told at the very moment counts; of all, or of each.
+
+        Returns:
+            The place of the last telling before each, -1 if there is none; and of the first of the
+            same series.
+        """
+        end, first = np.full(len(series), -1), np.zeros(len(series), np.int64)
+        its, rank = self._known(about, series)
+        if len(its):
+            its_until = until if isinstance(until, bool) else until[its]
+            moment = self._moment(at[its], until=its_until)
+            key = (rank << self._bits) | moment
+            # Neighbours are looked up one after the other: then they are in the processor's cache.
+            order = np.argsort(key)
+            found = np.empty(len(its), np.int64)
+            found[order] = np.searchsorted(self._key, key[order]) - 1
+            begin = self._first[rank]
+            before = found >= begin
+            end[its[before]], first[its[before]] = found[before], begin[before]
+        return end, first
+
+
+_OPEN: Final[dict[str, Series]] = {}

@@ -1,0 +1,61 @@
+"""The records that the verdicts on some reads hang on: those of the groups that judge them."""
+
+from functools import reduce
+from operator import or_
+from typing import NamedTuple
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as fn
+
+from spark_jobs import clusters
+from spark_jobs.primary_history import History
+from spark_jobs.promise import SEEN_LEVELS
+from spark_jobs.schema import NUMBERED, SESSION
+
+_KEYS = {
+    "user": ("proxy", "user"),
+    "application": ("proxy", "application"),
+    "proxy": ("proxy",),
+    "cluster": ("cluster",),
+}
+"""What tells a wider group; a read's session is looked at in any case."""
+
+
+class Concern(NamedTuple):
+    """They.
+
+    Attributes:
+        records: NUMBERED, all that count in the groups.
+        claims: NUMBERED, the reads among them whose claims must be backed.
+    """
+
+    records: DataFrame
+    claims: DataFrame
+
+
+def find(records: DataFrame, reads: DataFrame, history: History) -> Concern:
+    """Find them; this runs a job.
+
+    Args:
+        records: NUMBERED without repeats.
+        reads: `columns.settle.LEFT`, few beside the records.
+        history: the primary's, of the same records.
+    """
+    kinds = {row.owed_in for row in reads.select("owed_in").distinct().collect()}
+    its = records.withColumn("cluster", clusters.column(history.clusters))
+    sessions = reads.select(*SESSION).distinct().withColumn("in_session", fn.lit(True))
+    its = its.join(fn.broadcast(sessions), [*SESSION], "left")
+    deep = fn.bool_or(fn.col("level").isin(*SEEN_LEVELS))
+    counts, claims = [fn.col("in_session")], [fn.col("in_session")]
+    tells = fn.col("is_unnamed") | (fn.col("named") != "") | fn.col("whole").isNotNull()
+    for kind in kinds & _KEYS.keys():
+        # Whether anybody there remembers what was seen; null beside these groups.
+        whose = reads.where(fn.col("owed_in") == kind).groupBy(*_KEYS[kind])
+        its = its.join(fn.broadcast(whose.agg(deep.alias(f"of_{kind}"))), [*_KEYS[kind]], "left")
+        remembers = fn.col(f"of_{kind}")
+        counts.append(remembers.isNotNull() & (remembers | tells))
+        claims.append(remembers)
+    no = fn.lit(False)
+    found = its.where(reduce(or_, (fn.coalesce(it, no) for it in counts)))
+    backed = found.where(fn.col("is_read") & reduce(or_, (fn.coalesce(it, no) for it in claims)))
+    return Concern(found.select(NUMBERED.names), backed.select(NUMBERED.names))

@@ -1,0 +1,148 @@
+"""The verdicts on a log: by columns where that is plain, by the judge for the rest."""
+
+import shutil
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from spark_jobs import (
+    clusters,
+    consistency_audit,
+    primary_history,
+    procedure,
+    reliance,
+    small_table,
+)
+from spark_jobs.clocks import Clocks
+from spark_jobs.columns.passes import Passes
+from spark_jobs.columns.series import SeriesError
+from spark_jobs.columns.settle import Settled
+from spark_jobs.columns.tally import Tally
+from spark_jobs.columns.tellings import Told
+from spark_jobs.primary_history import History
+from spark_jobs.procedure import Suspects
+from spark_jobs.schema import JUDGED, PROCEDURE
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """All that was found.
+
+    Attributes:
+        timed: the records, NUMBERED, in times that are corrected.
+        told: what they told of writes.
+        history: the primary's.
+        reads: JUDGED.
+        lapsed: PROCEDURE.
+        lapses: how many of these there are.
+        tables: tallies by name, of records and of reads.
+    """
+
+    timed: "DataFrame"
+    told: Told
+    history: History
+    reads: "DataFrame"
+    lapsed: "DataFrame"
+    lapses: int
+    tables: Mapping[str, Tally]
+
+
+def reach(
+    passes: Passes,
+    records: "DataFrame",
+    found: Clocks,
+    error_us: int,
+    out: Path,
+    stage: Callable[[str], None],
+    persisted: list["DataFrame"],
+) -> Judgement:
+    """Judge every read that is to be judged, and the procedure; this runs jobs.
+
+    Args:
+        passes: through the log.
+        records: NUMBERED without repeats.
+        found: of the clocks.
+        error_us: by how much they may differ, µs.
+        out: takes the tables ``reads`` and ``procedure``.
+        stage: is told the name of each stage that begins.
+        persisted: takes what is persisted meanwhile, for the caller to unpersist.
+    """
+    stage("reading what primaries said")
+    survey = passes.found
+    known, unplaced = clusters.group(survey.named)
+    timed = found.corrected(records)
+    ahead = found.ahead
+    plainly = ahead is not None
+    if ahead is not None:
+        passes.correct(ahead, error_us)
+    told = passes.tell(known, plainly=plainly)
+    laid = _laid(passes) if plainly else None
+    learned = None if laid is None else passes.known(timed, known, unplaced, told, laid)
+    history = primary_history.learn(timed, error_us, learned)
+    persisted.append(history.past)
+
+    stage("judging reads")
+    folder = out / "reads"
+    shutil.rmtree(folder, ignore_errors=True)
+    if laid is None:
+        reads = consistency_audit.write(timed, history, folder, error_us, found.unsteady)
+        suspects = None
+    else:
+        settled = passes.settle(told, laid, history, folder)
+        suspects = _suspects(passes, settled)
+        if settled.left:
+            reads = consistency_audit.write(
+                timed, history, folder, error_us, found.unsteady, passes.left
+            )
+        else:
+            if not settled.reads:
+                small_table.write([], JUDGED, folder)
+            reads = consistency_audit.kept(timed.sparkSession, folder)
+    lapsed, lapses = timed.sparkSession.createDataFrame([], PROCEDURE), 0
+    if suspects is None or suspects:
+        lapsed = procedure.transform(timed, error_us, found.unsteady, suspects, persisted)
+        lapsed = passes.during(lapsed, "arrived_us").persist()
+        persisted.append(lapsed)
+        lapses = lapsed.count()
+    if lapses:
+        lapsed.write.mode("overwrite").parquet(str(out / "procedure"))
+    else:
+        small_table.write([], PROCEDURE, out / "procedure")
+    return Judgement(
+        timed=timed,
+        told=told,
+        history=history,
+        reads=reads,
+        lapsed=lapsed,
+        lapses=lapses,
+        tables={**survey.tables, **passes.of_reads(folder)},
+    )
+
+
+def _laid(passes: Passes) -> str | None:
+    """Put in order what was told; None where a time is so wrong that there is no room for it."""
+    try:
+        return passes.lay()
+    except SeriesError:
+        return None
+
+
+def _suspects(passes: Passes, settled: Settled) -> Suspects:
+    incarnations: defaultdict[tuple[str, int, str, str], set[int]] = defaultdict(set)
+    for run, (uuid, incarnation), role in passes.found.servers:
+        if role == "replica" and uuid is not None and incarnation is not None:
+            incarnations[*run, uuid].add(incarnation)
+    return Suspects(
+        reads=passes.suspects if settled.suspects else None,
+        liars=sorted(settled.liars, key=repr),
+        changed=[
+            server
+            for server, its in sorted(incarnations.items())
+            if max(its) - min(its) >= reliance.OFTEN
+        ],
+    )

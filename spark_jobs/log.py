@@ -1,0 +1,42 @@
+"""What is known of a log before it is judged."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from spark_jobs.day import Period
+    from spark_jobs.store.store import Span
+    from spark_jobs.take import Kept
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Log:
+    """One log.
+
+    Attributes:
+        name: what the report calls it.
+        lines: they.
+        scratch: a directory for what is made meanwhile; all workers see it.
+        complete: how many segments were finished.
+        live: how many were still open.
+        unread: files that seem to hold records and cannot be read.
+        unknown: files that were not taken for segments.
+        span: what is read of the files; None for all.
+        period: what is judged; None for all of it.
+        notes: sentences for the report.
+        binlogs: a directory of binary logs to compare it with.
+    """
+
+    name: str
+    lines: "Kept"
+    scratch: Path
+    complete: int
+    live: int
+    unread: Sequence[str] = ()
+    unknown: Sequence[str] = ()
+    span: "Span | None" = None
+    period: "Period | None" = None
+    notes: Sequence[str] = ()
+    binlogs: Path | None = None

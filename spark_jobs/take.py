@@ -1,0 +1,260 @@
+"""Takes segments into Parquet: from then on no line of theirs is read as JSON again.
+
+Python workers read pieces of segments, block by block. A block of plain records becomes columns as
+a whole (`lines`), and nothing of it passes through Java. Blocks with anything else are laid aside,
+and Spark reads their lines one by one, as `ingest.parse` says: where a log has a torn line at its
+end, that is one block.
+"""
+
+import tempfile
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as fn
+
+from spark_jobs import ingest, lines
+from spark_jobs.columns import tasks
+from spark_jobs.day import DAY_US, HOUR_US, Day
+from spark_jobs.schema import PARSED
+from spark_jobs.segments import opened
+
+_BLOCK: Final = 4 << 20
+"""Bytes that are read at once, about."""
+
+_TASK: Final = 128 << 20
+"""Bytes of a task, at most, but that a packed segment is not cut."""
+
+_ROWS: Final = 1 << 17
+"""Records that are written at once."""
+
+_END: Final = 2**63 - 1
+
+_ASIDE: Final = pa.schema([("file", pa.string()), ("line", pa.binary())])
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Lines that were read, as Parquet.
+
+    Attributes:
+        parsed: PARSED.
+        files: those that hold them, and perhaps others.
+    """
+
+    parsed: DataFrame
+    files: Sequence[str]
+
+
+class Part(NamedTuple):
+    """What lines have in common.
+
+    Attributes:
+        file: as PARSED has it.
+        hour: when a record arrived, ``YYYY-MM-DDTHH``; None for other lines.
+        fault: as PARSED has it.
+    """
+
+    file: str
+    hour: str | None
+    fault: str | None
+
+
+def all_in(spark: SparkSession, paths: Sequence[Path], folder: Path) -> Kept:
+    """Take files, those of their lines that are no record among them.
+
+    Args:
+        spark: a session.
+        paths: the files, as `segments.readable` gives them.
+        folder: where to; it must not exist.
+
+    Raises:
+        OSError: one cannot be read; the message names it.
+    """
+    _take(spark, paths, folder, is_by_hour=False)
+    # Only what was written here is there, so nothing need be looked for.
+    kept = spark.read.schema(PARSED).parquet(*ingest.names([folder]))
+    return Kept(kept, sorted(map(str, folder.glob("*.parquet"))))
+
+
+def by_hour(spark: SparkSession, paths: Sequence[Path], folder: Path) -> Counter[Part]:
+    """Take the records of files, by ``date=…/hour=…`` of their arrival.
+
+    Args:
+        spark: a session.
+        paths: the files, as `segments.readable` gives them.
+        folder: where to; it must not exist.
+
+    Returns:
+        How many lines were met; those that are no record are nowhere else.
+
+    Raises:
+        OSError: one cannot be read; the message names it.
+    """
+    return _take(spark, paths, folder, is_by_hour=True)
+
+
+def _take(
+    spark: SparkSession, paths: Sequence[Path], folder: Path, *, is_by_hour: bool
+) -> Counter[Part]:
+    folder.mkdir(parents=True)
+    with tempfile.TemporaryDirectory(prefix="aside-", dir=folder.parent) as name:
+        aside, all_tasks = Path(name), _tasks(paths, spark.sparkContext.defaultParallelism)
+        work = partial(_read, folder=folder, aside=aside, is_by_hour=is_by_hour)
+        counts: Counter[Part] = Counter()
+        for said in tasks.each(spark, list(enumerate(all_tasks)), work):
+            if said.error is not None:
+                raise OSError(said.error)
+            counts.update(said.counts)
+        if any(aside.iterdir()):
+            counts.update(_take_one_by_one(spark, aside, folder, is_by_hour=is_by_hour))
+    return counts
+
+
+def _take_one_by_one(
+    spark: SparkSession, aside: Path, folder: Path, *, is_by_hour: bool
+) -> Counter[Part]:
+    """Take what was laid aside."""
+    found = spark.read.parquet(*ingest.names([aside]))
+    moment = fn.when(fn.isnull("fault"), fn.col("arrived_us"))
+    rows = (
+        ingest.parse(found.select("file", fn.col("line").cast("string").alias("line")))
+        .withColumn("date", fn.date_from_unix_date(fn.floor(moment / DAY_US).cast("int")))
+        .withColumn("hour", fn.floor(moment / HOUR_US).cast("int") % 24)
+        .persist()
+    )
+    try:
+        if is_by_hour:
+            placed = rows.where(fn.isnull("fault")).write.partitionBy("date", "hour")
+        else:
+            placed = rows.select(PARSED.names).write
+        placed.mode("append").parquet(str(folder), compression="zstd")
+        counts: Counter[Part] = Counter()
+        for row in rows.groupBy("file", "date", "hour", "fault").count().collect():
+            hour = None if row.date is None else f"{row.date}T{row.hour:02}"
+            counts[Part(row.file, hour, row.fault)] = row["count"]
+        return counts
+    finally:
+        rows.unpersist()
+
+
+# In the workers
+
+
+class _Piece(NamedTuple):
+    """The lines of a file that begin from one byte on, and before another."""
+
+    path: Path
+    begin: int
+    end: int
+
+
+class _Said(NamedTuple):
+    counts: Counter[Part]
+    error: str | None = None
+
+
+def _tasks(paths: Sequence[Path], cores: int) -> Iterator[list[_Piece]]:
+    """Cut files into what one task reads."""
+    sizes = [(path, path.stat().st_size) for path in paths]
+    most = max(_BLOCK, min(_TASK, sum(size for _, size in sizes) // (2 * cores)))
+    pieces: list[_Piece] = []
+    waiting = 0
+    for path, size in sizes:
+        step = size if path.suffix == ".gz" else most
+        for begin in range(0, size, step):
+            end = min(begin + step, size)
+            pieces.append(_Piece(path, begin, _END if path.suffix == ".gz" else end))
+            waiting += end - begin
+            if waiting >= most:
+                yield pieces
+                pieces, waiting = [], 0
+    if pieces:
+        yield pieces
+
+
+def _read(task: tuple[int, list[_Piece]], folder: Path, aside: Path, *, is_by_hour: bool) -> _Said:
+    number, pieces = task
+    counts: Counter[Part] = Counter()
+    taken, others = _Files(folder, number, lines.SCHEMA), _Files(aside, number, _ASIDE)
+    try:
+        for piece in pieces:
+            file = "/".join(piece.path.parts[-2:])
+            for block in _blocks(piece):
+                read = lines.plain(block, file)
+                if read is None:
+                    others.add(_one_by_one(block, file))
+                    continue
+                for hour, its in _hours(read):
+                    date = Day.of(hour * HOUR_US)
+                    counts[Part(file, f"{date}T{hour % 24:02}", None)] += len(its)
+                    taken.add(its, f"date={date}/hour={hour % 24}" if is_by_hour else ".")
+        taken.end()
+        others.end()
+    except OSError as error:
+        return _Said(counts, str(error))
+    return _Said(counts)
+
+
+def _blocks(piece: _Piece) -> Iterator[bytes]:
+    """Whole lines, some at a time."""
+    with opened(piece.path) as file:
+        if piece.begin:
+            file.seek(piece.begin - 1)
+            file.readline()  # the end of one that begins before
+        while (at := file.tell()) < piece.end:
+            block = file.read(min(_BLOCK, piece.end - at))
+            if not block:
+                break
+            yield block if block.endswith(b"\n") else block + file.readline()
+
+
+def _one_by_one(block: bytes, file: str) -> pa.Table:
+    its = block.removesuffix(b"\n").split(b"\n")
+    return pa.table([pa.repeat(pa.scalar(file), len(its)), pa.array(its)], schema=_ASIDE)
+
+
+def _hours(read: pa.Table) -> Iterator[tuple[int, pa.Table]]:
+    """Part records by when they arrived, in hours since the epoch."""
+    hours = read.column("arrived_us").to_numpy() // HOUR_US
+    met = np.unique(hours)
+    for hour in met:
+        yield int(hour), read if len(met) == 1 else read.filter(pa.array(hours == hour))
+
+
+class _Files:
+    """Parquet files of one task."""
+
+    def __init__(self, folder: Path, number: int, schema: pa.Schema) -> None:
+        self._folder, self._name, self._schema = folder, f"take-{number}.parquet", schema
+        self._waiting: defaultdict[str, list[pa.Table]] = defaultdict(list)
+        self._writers: dict[str, pq.ParquetWriter] = {}
+
+    def add(self, table: pa.Table, place: str = ".") -> None:
+        """Put rows into the file in a folder below this one."""
+        waiting = self._waiting[place]
+        waiting.append(table)
+        if sum(map(len, waiting)) >= _ROWS:
+            self._write(place)
+
+    def end(self) -> None:
+        """Write what is left, and close them."""
+        for place in list(self._waiting):
+            self._write(place)
+        for writer in self._writers.values():
+            writer.close()
+
+    def _write(self, place: str) -> None:
+        if place not in self._writers:
+            path = self._folder / place / self._name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._writers[place] = pq.ParquetWriter(path, self._schema, compression="zstd")
+        table = pa.concat_tables(self._waiting.pop(place))
+        self._writers[place].write_table(table, row_group_size=_ROWS)

@@ -1,0 +1,99 @@
+"""The records of a log, each once, with what their numbers tell."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as fn
+
+from spark_jobs import ingest, log_integrity, statement
+from spark_jobs.columns.chunk import EVERYTHING, Rules
+from spark_jobs.columns.passes import Passes, Source
+from spark_jobs.columns.survey import Run
+from spark_jobs.schema import RECORD
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from spark_jobs.log import Log
+
+
+@dataclass(frozen=True)
+class Unrepeated:
+    """They.
+
+    Attributes:
+        passes: through them.
+        records: NUMBERED; of those beside the period that is judged nothing is.
+        repeats: as `log_integrity.repeats` gives it.
+    """
+
+    passes: Passes
+    records: "DataFrame"
+    repeats: Mapping[Run, Counter[str]]
+
+
+def look(
+    spark: "SparkSession", log: "Log", scratch: Path, persisted: list["DataFrame"]
+) -> Unrepeated:
+    """Go through a log for the first time.
+
+    Args:
+        spark: a session.
+        log: which.
+        scratch: takes what is made meanwhile.
+        persisted: takes what is persisted meanwhile, for the caller to unpersist.
+    """
+    source = Source(
+        files=log.lines.files, rules=_rules(log), dates=None if log.span is None else log.span.dates
+    )
+    passes = Passes(spark, source, scratch / "first")
+    whole = log.lines.parsed.where("fault is null")
+    repeats: Mapping[Run, Counter[str]] = {}
+    if passes.is_repeated:
+        numbered = ingest.number(whole, persisted)
+        told = (
+            numbered
+            if log.period is None
+            else numbered.where(
+                f"arrived_us >= {log.period.begin_us} and arrived_us < {log.period.end_us}"
+            )
+        )
+        repeats = log_integrity.repeats(told)
+        numbered = numbered.where("repeat is null")
+        passes = _again(spark, passes, source, numbered, scratch)
+    else:
+        numbered = ingest.number(whole, strange=passes.strange)
+    if log.period is not None:
+        numbered = numbered.withColumn("is_judged", statement.judged_in(log.period))
+    return Unrepeated(passes, numbered, repeats)
+
+
+def _again(
+    spark: "SparkSession", before: Passes, source: Source, numbered: "DataFrame", scratch: Path
+) -> Passes:
+    """Go through records that are left when repeats are."""
+    folder = scratch / "once"
+    nothing = fn.lit(None).cast("string")
+    (
+        numbered.select(
+            *RECORD.names, "file", nothing.alias("fault"), nothing.alias("line")
+        ).write.parquet(str(folder))
+    )
+    files = sorted(map(str, folder.glob("*.parquet")))
+    passes = Passes(spark, replace(source, files=files), scratch / "second")
+    passes.found.faults = before.found.faults
+    passes.found.lagging = before.found.lagging
+    return passes
+
+
+def _rules(log: "Log") -> Rules:
+    span, period = log.span, log.period
+    begin_us, end_us = (EVERYTHING.begin_us, EVERYTHING.end_us)
+    if span is not None:
+        begin_us, end_us = span.begin_us, span.end_us
+    if period is None:
+        return Rules(begin_us, end_us, EVERYTHING.judge_from_us, EVERYTHING.judge_to_us)
+    return Rules(begin_us, end_us, period.begin_us, period.end_us)

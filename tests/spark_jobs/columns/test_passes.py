@@ -1,0 +1,72 @@
+"""One audit after the other, in one Spark session and one directory."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_jobs.findings import Findings
+from spark_jobs.log import Log
+from spark_jobs.segments import find_segments
+from spark_jobs.verdict import Verdict
+from tests.spark_jobs.routing_log import UUID, Run, save
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+
+P = UUID["primary"]
+
+
+def log_with_write(number: int, claim: str) -> Run:
+    """A session that reads behind a write, on a claim."""
+    run = Run(f"a{number}", proxy=f"gate{number}")
+    run.probe("r1", f"{P}:1-99")
+    run.write(7, f"{P}:{number}")
+    run.known(7, "r1", f"{P}:{claim}", required=f"{P}:{claim}")
+    return run
+
+
+def test_a_time_that_cannot_be_is_no_error(spark: "SparkSession", tmp_path: Path) -> None:
+    run = log_with_write(5, "1-9")
+    run.clock.now = 250_000_000_000_000_000
+    for session in range(20):
+        run.write(session, f"{P}:{100 + session}")
+    run.known(3, "r1", f"{P}:1-9", required=f"{P}:1-9")
+    found = judged(spark, tmp_path, run)
+    assert [(row.text("finding"), row.number("reads")) for row in found.verdicts] == [
+        ("known", 1),
+        ("known set too small", 1),
+    ]
+
+
+def judged(spark: "SparkSession", place: Path, run: Run, scratch: Path | None = None) -> Findings:
+    from spark_jobs import audit, take
+
+    save(place, run)
+    (place / "unpacked").mkdir()
+    segments = find_segments(place, place / "unpacked")
+    log = Log(
+        name="log",
+        lines=take.all_in(spark, segments.paths, place / "parsed"),
+        scratch=scratch or place / "unpacked",
+        complete=1,
+        live=0,
+    )
+    return audit.judge(spark, log, place / "out")
+
+
+def test_nothing_is_known_of_the_log_before(spark: "SparkSession", tmp_path: Path) -> None:
+    (tmp_path / "scratch").mkdir()
+    verdicts = []
+    for number, claim in ((5, "1-9"), (20, "1-9"), (9, "1-9")):
+        run = log_with_write(number, claim)
+        found = judged(spark, tmp_path / str(number), run, tmp_path / "scratch")
+        verdicts += [(row.text("verdict"), row.text("finding")) for row in found.verdicts]
+    assert verdicts == [
+        (Verdict.OK, "known"),
+        (Verdict.VIOLATION, "known set too small"),
+        (Verdict.OK, "known"),
+    ]
+    assert list((tmp_path / "scratch").iterdir()) == []

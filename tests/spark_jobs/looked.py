@@ -1,0 +1,30 @@
+"""A log that was gone through for the first time."""
+
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from spark_jobs.log import Log
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from spark_jobs.day import Period
+    from spark_jobs.take import Kept
+    from spark_jobs.unrepeated import Unrepeated
+
+
+def look(
+    spark: "SparkSession", lines: "Kept", scratch: Path, period: "Period | None" = None
+) -> "Unrepeated":
+    """Look at all records, or at those around a period."""
+    from spark_jobs import unrepeated
+
+    log = Log(name="log", lines=lines, scratch=scratch, complete=1, live=0, period=period)
+    return unrepeated.look(spark, log, Path(tempfile.mkdtemp(dir=scratch)), [])
+
+
+def same(one: "DataFrame", other: "DataFrame") -> bool:
+    """Whether two tables have the same rows, in whatever order."""
+    return Counter(map(repr, one.collect())) == Counter(map(repr, other.collect()))
