@@ -102,6 +102,7 @@ def judge(
                 day=log.period,
                 before=None if once.before is None else once.before.facts,
                 live=log.lines.live,
+                off_us=max(found.off_us, clock_error_us),
             )
             end.write_state(audited, log.ends)
         stage("summing up")

@@ -130,6 +130,11 @@ class Clocks:
             ((it.proxy, it.worker, it.run), it.ahead_us) for it in self.found if it.ahead_us
         )
 
+    @property
+    def off_us(self) -> int:
+        """By how much some time in the log may differ from what others call it."""
+        return max((abs(it.ahead_us) for it in self.found), default=0) + self.error_us
+
     def rows(self) -> list[dict[str, object]]:
         """CLOCKS."""
         return [{**it._asdict(), "error_us": self.error_us} for it in self.found]

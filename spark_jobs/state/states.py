@@ -12,12 +12,15 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Final
 
-from spark_jobs.day import Day, hour_us
+from spark_jobs.day import DAY_US, Day, hour_us
 from spark_jobs.disk import sync, sync_all
 from spark_jobs.store.store import Span, Store
 
 VERSION: Final = 1
 """Of facts and of records. One of another version is not looked at, and is made anew."""
+
+BEHIND: Final = 3
+"""Days behind a state that an audit reads at most, to begin with it."""
 
 KEPT: Final = 8
 """States that are kept: late segments have days judged anew that are not long ago."""
@@ -176,7 +179,8 @@ def choose(states: States, store: Store, day: Day) -> State | None:
         DeletedError: the store no longer has the records that it takes.
         OSError: a state cannot be read; the message names it.
     """
-    there = [it for it in states.before(day) if not store.deleted(it.span(day))]
+    near = (it for it in states.before(day) if day.begin_us - it.day.end_us <= BEHIND * DAY_US)
+    there = [it for it in near if not store.deleted(it.span(day))]
     gone = store.deleted(Span(day))
     for state in there:
         if not state.late(store):

@@ -85,6 +85,9 @@ def test_a_day_begins_with_the_state_of_the_one_before(nights: NightsWithStates)
         DAY.after.end_us,
     )
     assert "2026-10-07 was read as a warm-up" in (nights.out / "report.md").read_text()
+    for date, began in (("2026-10-12", "2026-10-08"), ("2026-10-17", None)):
+        nights.audit(Day.parse(date))
+        assert nights.began[date] == began
 
 
 def test_a_day_that_is_not_over_has_no_end(nights: NightsWithStates) -> None:
