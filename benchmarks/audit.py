@@ -72,12 +72,11 @@ class _Bench:
         ).write.mode("overwrite").parquet(path)
         return self._spark.read.parquet(path)
 
-    def part(self, name: str, period: "Hours") -> "DataFrame":
-        """Put what arrived in a period by itself."""
+    def part(self, name: str, which: str) -> "DataFrame":
+        """Put some of the log by itself."""
         place = str(self._folder / name)
         log = self._spark.read.parquet(str(self._folder / "records"))
-        within = f"arrived_us >= {period.begin_us} and arrived_us < {period.end_us}"
-        log.where(within).write.mode("overwrite").parquet(place)
+        log.where(which).write.mode("overwrite").parquet(place)
         return self._spark.read.parquet(place)
 
     @property
@@ -195,8 +194,8 @@ def _one(bench: _Bench, shape: str, count: int, options: argparse.Namespace) -> 
     if options.state:
         times, first, second = day_of(2 * count)
         bench.make(2 * count, shape, json=False, slower=times)
-        one = bench.part("first", first)
-        other = bench.part("second", second)
+        one = bench.part("first", f"arrived_us < {first.end_us}")
+        other = bench.part("second", f"arrived_us >= {second.begin_us}")
         keeps = bench.states.stage(1)
         bench.measure(
             f"audit that keeps a state, {shape}",

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from spark_jobs.columns.arrays import alike
 from spark_jobs.columns.survey import Reign, Run, Server
 from spark_jobs.gtid import GtidSet, parse
 from spark_jobs.primary_history import Term
@@ -160,13 +161,7 @@ def _over(found: pa.Table, live: Collection[Run]) -> set[Run]:
     places: defaultdict[tuple[str, int], set[str]] = defaultdict(set)
     for proxy, worker, run in live:
         places[proxy, worker].add(run)
-    one = np.unique(_codes(found), return_index=True)[1]
+    one = np.unique(alike(*facts.codes(found, RUN))[0], return_index=True)[1]
     keys = found.select(RUN).take(pa.array(one)).to_pylist()
     runs = {(it["proxy"], it["worker"], it["run"]) for it in keys if it["run"]}
     return {run for run in runs if run not in live and places.get(run[:2])}
-
-
-def _codes(found: pa.Table) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
-    from spark_jobs.columns.arrays import alike
-
-    return alike(*facts.codes(found, RUN))[0]
