@@ -321,7 +321,11 @@ def test_a_state_does_not_grow_with_the_days(tmp_path: Path) -> None:
     assert sizes[-1][1] < 2 * sizes[2][1]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(
+    max_examples=30,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    deadline=None,
+)
 @given(plan=st.lists(steps(ROUGH), min_size=10, max_size=40), tail_us=st.integers(13, 25))
 def test_days_of_small_histories(
     tmp_path_factory: pytest.TempPathFactory, plan: list[Step], tail_us: int
