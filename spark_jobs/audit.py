@@ -92,7 +92,7 @@ def judge(
         judged = judgement.reach(
             passes, once.records, found, error_us, out, stage, persisted, once.before
         )
-        if log.ends is not None and log.period is not None:
+        if log.ends is not None and log.period is not None and found.agree:
             stage("keeping what the next day begins with")
             audited = end.Audited(
                 passes=passes,
@@ -102,7 +102,6 @@ def judge(
                 day=log.period,
                 before=None if once.before is None else once.before.facts,
                 live=log.lines.live,
-                off_us=max(found.off_us, clock_error_us),
             )
             end.write_state(audited, log.ends)
         stage("summing up")

@@ -131,9 +131,9 @@ class Clocks:
         )
 
     @property
-    def off_us(self) -> int:
-        """By how much some time in the log may differ from what others call it."""
-        return max((abs(it.ahead_us) for it in self.found), default=0) + self.error_us
+    def agree(self) -> bool:
+        """Whether nothing in the log tells that clocks differ."""
+        return not self.found and not self.error_us
 
     def rows(self) -> list[dict[str, object]]:
         """CLOCKS."""

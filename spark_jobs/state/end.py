@@ -47,7 +47,6 @@ class Audited:
         day: which is over.
         before: FACT of the state that it began with; None without.
         live: files of records of segments that were still written.
-        off_us: by how much clocks differ.
     """
 
     passes: "Passes"
@@ -57,14 +56,12 @@ class Audited:
     day: Period
     before: pa.Table | None
     live: Sequence[str]
-    off_us: int
 
 
 def write_state(audited: Audited, staged: "Staged") -> None:
-    """Write a state, if all of its records are known, and in their order; this runs jobs.
+    """Write a state, unless segments that are not complete have some of its records.
 
-    Of segments that are not complete more may come. Times in a state are not corrected: so clocks
-    may differ by less than its tail, and not where the primary has changed.
+    This runs jobs. Times in a state are not corrected, so clocks must agree.
 
     Args:
         audited: what is known.
@@ -81,8 +78,6 @@ def write_state(audited: Audited, staged: "Staged") -> None:
     look = partial(cut.late, rules=passes.rules, until_us=until_us, end_us=day.end_us)
     late = (passes.through(look) or cut.Late()).runs
     turns = make.turns(history, found.reigns, found.runs, until_us)
-    if audited.off_us > cut.TAIL_US // 2 or (audited.off_us and turns.over):
-        return
     plan = condense.Plan(
         rules=Rules(passes.rules.begin_us, day.end_us, day.begin_us, day.end_us),
         late=late,
