@@ -109,15 +109,15 @@ def settled(
     ahead, error_us = found_clocks.ahead, max(found_clocks.error_us, clock_error_us)
     if ahead is None:
         return None
-    rules = EVERYTHING if period is None else Rules(*EVERYTHING[:2], *period)
-    rules = rules._replace(ahead=ahead, error_us=error_us)
+    plain = EVERYTHING if period is None else Rules(*EVERYTHING[:2], *period)
+    rules = plain._replace(ahead=ahead, error_us=error_us)
     its = _store(log, folder, files)
     old = [] if condensed is None else list(pieces([str(condensed)], 1))
     found = survey.Survey()
     for one in its:
-        found.add(survey.survey(one, rules, None, folder))
+        found.add(survey.survey(one, plain, None, folder))
     for one in old:
-        found.add(survey.before(one, rules))
+        found.add(survey.before(one, plain))
     known, unplaced = clusters.group(found.named)
     timed = without_spark._corrected(list(_number(log, before)), found_clocks)
     numbered = [it | {"cluster": known[str(it["proxy"])]} for it in timed]

@@ -25,14 +25,14 @@ from tests.spark_jobs.routing_log import UUID, Run
 from tests.spark_jobs.simulation import Simulation
 from tests.spark_jobs.small_histories import ROUGH, Step, play, steps
 from tests.spark_jobs.states import Night, nights
-from tests.spark_jobs.without_spark import Audited, Key, Said, _us, audit
+from tests.spark_jobs.without_spark import Audited, Key, _us, audit
 
 FEW = range(3, 9)
 MANY = range(400)
 DAYS = 4
 TAIL_US = 6_000
-EARLY = Said(Verdict.NOT_JUDGED, Finding.MISSING_RECORDS, None)
-PRIMARY = Said(Verdict.OK, Finding.PRIMARY, None)
+EARLY = (Verdict.NOT_JUDGED, Finding.MISSING_RECORDS, None)
+PRIMARY = (Verdict.OK, Finding.PRIMARY, None)
 
 seeds = pytest.mark.parametrize(
     "seeds",
@@ -106,9 +106,9 @@ def compare(
             # It has been asked since then, though there was no need to note when.
             confirmed = one.finding == Finding.PRIMARY_CHANGED and night.begin_us > days[1]
             assert (
-                said.reads[key] == one
-                or (confirmed and said.reads[key] == PRIMARY)
-                or (key in early and said.reads[key] == EARLY)
+                said.reads[key][:3] == one[:3]
+                or (confirmed and said.reads[key][:3] == PRIMARY)
+                or (key in early and said.reads[key][:3] == EARLY)
             )
         assert sorted(said.lost) == sorted(right.lost)
         # What answered before all that is known in its order is not asked about.
