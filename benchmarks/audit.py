@@ -17,16 +17,18 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from benchmarks.audit_log import SHAPES, later_half, records
+from benchmarks.audit_log import SHAPES, day_of, later_half, records, slowed
 from benchmarks.memory import PeakMemory
 from benchmarks.processor import cpu_seconds
 from benchmarks.report import machine
+from spark_jobs.day import Day
 from spark_jobs.spark_session import start_spark, what_is_missing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from spark_jobs.day import Hours
+    from spark_jobs.state.states import Staged, State, States
 
 _SIZES: Final = (1_000_000, 3_000_000, 10_000_000)
 
@@ -52,11 +54,11 @@ class _Bench:
     def _cpu(self) -> float:
         return time.process_time() + cpu_seconds(self._java)
 
-    def make(self, count: int, shape: str, *, json: bool) -> "DataFrame":
-        """Make a log as Parquet, as PARSED; and as JSON if wanted."""
+    def make(self, count: int, shape: str, *, json: bool, slower: int = 1) -> "DataFrame":
+        """Make a log as Parquet, as PARSED, and so many times slower; and as JSON if wanted."""
         from pyspark.sql import functions as fn
 
-        made = records(self._spark, count, shape)
+        made = slowed(records(self._spark, count, shape), slower)
         if json:
             made.write.mode("overwrite").json(str(self._folder / "json"), ignoreNullFields=False)
         nothing = fn.lit(None).cast("string")
@@ -69,6 +71,20 @@ class _Bench:
             }
         ).write.mode("overwrite").parquet(path)
         return self._spark.read.parquet(path)
+
+    def part(self, name: str, which: str) -> "DataFrame":
+        """Put some of the log by itself."""
+        place = str(self._folder / name)
+        log = self._spark.read.parquet(str(self._folder / "records"))
+        log.where(which).write.mode("overwrite").parquet(place)
+        return self._spark.read.parquet(place)
+
+    @property
+    def states(self) -> "States":
+        """Those at ends of days."""
+        from spark_jobs.state.states import States
+
+        return States(self._folder / "states")
 
     def take_json(self) -> None:
         """Read every line as JSON and write it as Parquet by hours, as the audit does once."""
@@ -93,7 +109,15 @@ class _Bench:
         lines = self._spark.read.schema(RECORD).json(str(self._folder / "json"))
         lines.select(fn.bit_xor(fn.xxhash64(*RECORD.names))).collect()
 
-    def audit(self, parsed: "DataFrame", *, period: "Hours | None" = None) -> None:
+    def audit(
+        self,
+        parsed: "DataFrame",
+        *,
+        period: "Hours | None" = None,
+        part: str = "records",
+        before: "State | None" = None,
+        ends: "Staged | None" = None,
+    ) -> None:
         """All that an audit does, but its report."""
         from spark_jobs import audit
         from spark_jobs.log import Log
@@ -102,11 +126,13 @@ class _Bench:
         out = self._folder / "audit"
         log = Log(
             name="benchmark",
-            lines=Kept(parsed, sorted(map(str, (self._folder / "records").glob("*.parquet")))),
+            lines=Kept(parsed, sorted(map(str, (self._folder / part).glob("*.parquet")))),
             scratch=self._folder,
             complete=1,
             live=0,
             period=period,
+            before=before,
+            ends=ends,
         )
         findings = audit.judge(self._spark, log, out)
         shutil.rmtree(out)
@@ -123,6 +149,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument(
         "--warm-up", action="store_true", help="also with as many records before those judged"
+    )
+    parser.add_argument(
+        "--state", action="store_true", help="also two days, the later with the earlier one's state"
     )
     parser.add_argument("--no-json", action="store_true", help="leave out what is done with JSON")
     parser.add_argument("--dir", type=Path, help="where the logs are made (a temporary directory)")
@@ -161,6 +190,27 @@ def _one(bench: _Bench, shape: str, count: int, options: argparse.Namespace) -> 
         both, period = bench.make(2 * count, shape, json=False), later_half(2 * count)
         bench.measure(
             f"audit behind a warm-up, {shape}", count, lambda: bench.audit(both, period=period)
+        )
+    if options.state:
+        times, first, second = day_of(2 * count)
+        bench.make(2 * count, shape, json=False, slower=times)
+        one = bench.part("first", f"arrived_us < {first.end_us}")
+        other = bench.part("second", f"arrived_us >= {second.begin_us}")
+        keeps = bench.states.stage(1)
+        bench.measure(
+            f"audit that keeps a state, {shape}",
+            count,
+            lambda: bench.audit(one, period=first, part="first", ends=keeps),
+        )
+        bench.states.keep(keeps)
+        state = next(bench.states.before(Day.of(second.end_us).after))
+        size = sum(it.stat().st_size for it in state.folder.rglob("*.parquet"))
+        print(f"| the state: {size:,} bytes |", flush=True)
+        again = bench.states.stage(1)
+        bench.measure(
+            f"audit that begins with it and keeps the next, {shape}",
+            count,
+            lambda: bench.audit(other, period=second, part="second", before=state, ends=again),
         )
 
 

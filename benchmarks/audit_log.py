@@ -12,7 +12,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
-from spark_jobs.day import Hours
+from spark_jobs.day import DAY_US, Hours
 from spark_jobs.schema import RECORD
 
 SHAPES: Final = ("connection", "mixed", "one scope")
@@ -48,6 +48,23 @@ def records(spark: SparkSession, count: int, shape: str) -> DataFrame:
     looks = spark.range(-(-statements // (_LOOK_EVERY * _WORKERS)) * _WORKERS * 3, numPartitions=2)
     made = _statements(base, shape).unionByName(_looks(looks, mixed=mixed))
     return (made.unionByName(_questions(base)) if mixed else made).select(RECORD.names)
+
+
+def slowed(log: DataFrame, times: int) -> DataFrame:
+    """Let a log take so many times as long."""
+    later = {
+        name: (fn.col(name) - _FROM_US) * times + _FROM_US
+        for name in ("arrived_us", "dispatched_us", "ended_us")
+    }
+    longer = {name: fn.col(name) * times for name in ("wait_us", "bound_us")}
+    return log.withColumns(later | longer)
+
+
+def day_of(count: int) -> tuple[int, Hours, Hours]:
+    """How much a log of two days is to be slowed, and its days: half of the records each."""
+    times = -(-DAY_US // (count // 2 * _EVERY_US))
+    middle, end = (_FROM_US + part * _EVERY_US * times for part in (count // 2, count))
+    return times, Hours(_FROM_US, middle), Hours(middle, end)
 
 
 def later_half(count: int) -> Hours:

@@ -58,6 +58,7 @@ def judge(
         unrepeated,
         unreported,
     )
+    from spark_jobs.state import end
 
     def keep(rows: Sequence[Mapping[str, object]], of: "StructType", title: str) -> list[Row]:
         small_table.write(rows, of, out / title)
@@ -88,7 +89,21 @@ def judge(
         }
         found = clocks.learn(once.records, spans, is_steady=passes.is_steady)
         error_us = max(found.error_us, clock_error_us)
-        judged = judgement.reach(passes, once.records, found, error_us, out, stage, persisted)
+        judged = judgement.reach(
+            passes, once.records, found, error_us, out, stage, persisted, once.before
+        )
+        if log.ends is not None and log.period is not None and found.agree:
+            stage("keeping what the next day begins with")
+            audited = end.Audited(
+                passes=passes,
+                records=judged.timed,
+                history=judged.history,
+                laid=judged.laid,
+                day=log.period,
+                before=None if once.before is None else once.before.facts,
+                live=log.lines.live,
+            )
+            end.write_state(audited, log.ends)
         stage("summing up")
         tables, timed = judged.tables, judged.timed
         told = during(log.lines.parsed.where("fault is null"), "arrived_us").select("line")

@@ -130,6 +130,11 @@ class Clocks:
             ((it.proxy, it.worker, it.run), it.ahead_us) for it in self.found if it.ahead_us
         )
 
+    @property
+    def agree(self) -> bool:
+        """Whether nothing in the log tells that clocks differ."""
+        return not self.found and not self.error_us
+
     def rows(self) -> list[dict[str, object]]:
         """CLOCKS."""
         return [{**it._asdict(), "error_us": self.error_us} for it in self.found]

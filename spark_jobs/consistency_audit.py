@@ -88,6 +88,7 @@ def transform(
         "successions": history.successions,
         "unsteady": unsteady,
         "clock_error_us": clock_error_us,
+        "since_us": history.since_us,
     }
     handler = type("_JudgeWithHistory", (Judge,), known)
     return ordered_pass(events, groups.GROUP, groups.ORDER, handler, JUDGED)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from spark_jobs import audit
 from spark_jobs.day import Day
@@ -15,12 +15,21 @@ from spark_jobs.markdown import code, moment, named
 from spark_jobs.options import Options
 from spark_jobs.report import written
 from spark_jobs.results import Results, summarize, told_changes
+from spark_jobs.state.states import DeletedError, State, States, choose
 from spark_jobs.store.store import Span, Store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from spark_jobs.segments import Listing
+
+
+class _Kept(NamedTuple):
+    """What is kept below the audit's directory."""
+
+    store: Store
+    results: Results
+    states: States
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,25 +73,28 @@ def judge(
     """
     from spark_jobs.store import parquet
 
-    store, results = Store(chosen.out / "store"), Results(chosen.out)
+    kept = _Kept(Store(chosen.out / "store"), Results(chosen.out), States(chosen.out / "states"))
     stage("taking segments")
-    store.take(listing.closed, scratch, partial(parquet.stage, spark))
-    if gone := store.deleted(Span(day)):
-        raise OSError(f"the store no longer has its records of {', '.join(gone)}")
+    kept.store.take(listing.closed, scratch, partial(parquet.stage, spark))
+    choose(kept.states, kept.store, day)
     told = []
-    for earlier in results.days():
-        before = results.newest(earlier)
+    for earlier in kept.results.days():
+        before = kept.results.newest(earlier)
         if earlier == day or before is None:
             continue
-        late = store.late(earlier, before.take)
-        if late and store.deleted(Span(earlier)):
+        late = kept.store.late(earlier, before.take)
+        if not late:
+            continue
+        try:
+            choose(kept.states, kept.store, earlier)
+        except DeletedError:
             told.append(
                 f"Came after {earlier} was judged: {named(late)}. The day is not judged anew: the "
                 "store no longer has all of its records."
             )
-        elif late:
-            yield _judge(spark, chosen, earlier, listing, scratch, store, results, stage)
-    yield _judge(spark, chosen, day, listing, scratch, store, results, stage, told)
+        else:
+            yield _judge(spark, chosen, earlier, listing, scratch, kept, stage)
+    yield _judge(spark, chosen, day, listing, scratch, kept, stage, told)
 
 
 def _judge(
@@ -91,21 +103,24 @@ def _judge(
     day: Day,
     listing: "Listing",
     scratch: Path,
-    store: Store,
-    results: Results,
+    kept: _Kept,
     stage: Callable[[str], None],
     others: Sequence[str] = (),
 ) -> Judged:
     """Judge a day, and keep it; `others` are sentences for its report on other days."""
     from spark_jobs.store import parquet
 
+    store, results, states = kept
     begun_us, begun = time.time_ns() // 1000, time.monotonic()
     before, number = results.newest(day), results.next_number(day)
     late = store.late(day, before.take) if before else []
     told = [*others]
     if late:
         told.append(f"Came after {day} was judged: {named(late)}.")
-    span = Span(day)
+    state = choose(states, store, day)
+    span = Span(day) if state is None else state.span(day)
+    # What arrived on a day that is not over is not known yet.
+    ends = states.stage(store.manifest.newest) if begun_us >= day.end_us else None
     log = Log(
         name=chosen.name,
         lines=parquet.read(spark, store, span, listing.live, scratch),
@@ -117,6 +132,8 @@ def _judge(
         unknown=listing.unknown,
         period=day,
         binlogs=chosen.binlogs,
+        before=state,
+        ends=ends,
     )
     staged = results.stage()
     findings = audit.judge(
@@ -127,6 +144,8 @@ def _judge(
         chosen.min_coverage,
         lambda name: stage(f"{day}: {name}"),
     )
+    if ends is not None:
+        states.keep(ends)
     summary = summarize(
         findings,
         day=day,
@@ -137,7 +156,7 @@ def _judge(
     )
     if before is not None:
         told.append(told_changes(summary, before))
-    notes = (*_notes(day, number, begun_us, warm=bool(store.segments(day.before))), *told)
+    notes = (*_notes(day, number, begun_us), *_warm_up(day, state, store), *told)
     findings = replace(findings, notes=(*notes, *findings.notes))
     nights = [night for night in written.kept(chosen.out) if night.date != summary.date]
     place = results.place(day, number)
@@ -145,7 +164,7 @@ def _judge(
     return Judged(day, findings, results.keep(staged, day, summary), told)
 
 
-def _notes(day: Day, number: int, begun_us: int, *, warm: bool) -> Iterator[str]:
+def _notes(day: Day, number: int, begun_us: int) -> Iterator[str]:
     """Sentences on what was judged, and when."""
     yield (
         f"Judged: reads that arrived on {day} (UTC). This is judgement {number} of the day, begun "
@@ -153,7 +172,20 @@ def _notes(day: Day, number: int, begun_us: int, *, warm: bool) -> Iterator[str]
     )
     if begun_us < day.end_us:
         yield "The day was not over."
-    if warm:
+
+
+def _warm_up(day: Day, state: State | None, store: Store) -> Iterator[str]:
+    """Sentences on what was known of the time before."""
+    if state is not None:
+        yield f"It began with what was known at the end of {state.day}."
+        if late := state.late(store):
+            yield f"Came after that was written down, and is not in it: {named(late)}."
+        if state.day < day.before:
+            warm_up = f"{state.day.after} to {day.before}"
+            if state.day.after == day.before:
+                warm_up = str(day.before)
+            yield f"{warm_up} was read as a warm-up, and not judged."
+    elif store.segments(day.before):
         yield f"{day.before} was read as a warm-up, and not judged."
     else:
         yield (

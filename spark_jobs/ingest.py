@@ -77,7 +77,10 @@ def parse(lines: DataFrame, *others: str) -> DataFrame:
 
 
 def number(
-    records: DataFrame, kept: list[DataFrame] | None = None, strange: DataFrame | None = None
+    records: DataFrame,
+    kept: list[DataFrame] | None = None,
+    strange: DataFrame | None = None,
+    before: DataFrame | None = None,
 ) -> DataFrame:
     """Put to each record what its numbers tell. This runs jobs.
 
@@ -85,13 +88,14 @@ def number(
         records: RECORD, ``file``; they are read several times.
         kept: takes what is persisted meanwhile, for the caller to unpersist.
         strange: `numbering.strange` of the same records, if it is known, or None.
+        before: as that takes it.
 
     Returns:
         NUMBERED.
     """
     narrow = records.select(*RECORD.names, "file", _fingerprint().alias("fingerprint"))
     if strange is None:
-        strange = numbering.strange(narrow).persist()
+        strange = numbering.strange(narrow, before).persist()
         if kept is not None:
             kept.append(strange)
     strange = strange.select(*numbering.KEY, "repeated", "missing", "hole", "since_us")
@@ -110,11 +114,11 @@ def number(
     plain = told.withColumn("repeat", again)
     if repeated:
         its = Window.partitionBy(*numbering.KEY).orderBy("fingerprint", "file")
-        before = fn.lag("fingerprint").over(its)
-        same = fn.when(fn.col("fingerprint") == before, "same").otherwise("other")
+        other = fn.lag("fingerprint").over(its)
+        same = fn.when(fn.col("fingerprint") == other, "same").otherwise("other")
         is_repeated = fn.coalesce("repeated", fn.lit(False))
         plain = plain.where(~is_repeated).unionByName(
-            told.where(is_repeated).withColumn("repeat", fn.when(before.isNotNull(), same))
+            told.where(is_repeated).withColumn("repeat", fn.when(other.isNotNull(), same))
         )
     first = fn.isnull("repeat")
     return (

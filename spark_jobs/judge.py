@@ -63,6 +63,7 @@ class Judge:
         successions: when runs turned to another primary.
         unsteady: proxies whose own records may be out of order.
         clock_error_us: by how much.
+        since_us: from when on it is known in what order things happened.
     """
 
     terms: ClassVar[Mapping[str, Sequence[Term]]] = {}
@@ -72,6 +73,7 @@ class Judge:
     successions: ClassVar[Mapping[tuple[object, ...], int]] = {}
     unsteady: ClassVar[frozenset[str]] = frozenset()
     clock_error_us: ClassVar[int] = 0
+    since_us: ClassVar[int] = 0
 
     def __init__(self) -> None:
         self._own = GtidSet()
@@ -202,6 +204,8 @@ class Judge:
             return Said(Verdict.OK, Finding.NOTHING_WRITTEN)
         if (it.proof, it.reason) == _GIVEN_UP:
             return Said(Verdict.GIVEN_UP, Finding.STALE_POLICY)
+        if self._is_early(it):
+            return Said(Verdict.NOT_JUDGED, Finding.MISSING_RECORDS)
         claim, finding = claim_of(it)
         missing = self._missing(it, owed, claim)
         if missing and self._may_be_younger(it, missing):
@@ -221,6 +225,10 @@ class Judge:
         if self._maybe.mark > (it.reached or 0):
             return Said(Verdict.NOT_JUDGED, Finding.CLOCKS)
         return Said(Verdict.OK, Finding.KNOWN if it.proof == "known" else Finding.WAITED)
+
+    def _is_early(self, it: Event) -> bool:
+        """Whether it owes what there was at a moment of which nobody can tell any more."""
+        return (it.moment_us if it.kind == "connection" else it.at) < self.since_us
 
     def _most(self, it: Event, owed: GtidSet) -> GtidSet:
         """What it may be owed by clocks that differ as much as they may."""

@@ -28,6 +28,8 @@ from spark_jobs.schema import JUDGED, PROCEDURE
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from spark_jobs.state.before import Before
+
 
 @dataclass(frozen=True)
 class Judgement:
@@ -41,6 +43,7 @@ class Judgement:
         lapsed: PROCEDURE.
         lapses: how many of these there are.
         tables: tallies by name, of records and of reads.
+        laid: the folder of the series; None if none were laid.
     """
 
     timed: "DataFrame"
@@ -50,6 +53,7 @@ class Judgement:
     lapsed: "DataFrame"
     lapses: int
     tables: Mapping[str, Tally]
+    laid: str | None
 
 
 def reach(
@@ -60,6 +64,7 @@ def reach(
     out: Path,
     stage: Callable[[str], None],
     persisted: list["DataFrame"],
+    before: "Before | None" = None,
 ) -> Judgement:
     """Judge every read that is to be judged, and the procedure; this runs jobs.
 
@@ -71,11 +76,14 @@ def reach(
         out: takes the tables ``reads`` and ``procedure``.
         stage: is told the name of each stage that begins.
         persisted: takes what is persisted meanwhile, for the caller to unpersist.
+        before: what is known of the time before; None if nothing is.
     """
     stage("reading what primaries said")
     survey = passes.found
     known, unplaced = clusters.group(survey.named)
     timed = found.corrected(records)
+    if before is not None:
+        timed = timed.unionByName(before.records)
     ahead = found.ahead
     plainly = ahead is not None
     if ahead is not None:
@@ -83,7 +91,8 @@ def reach(
     told = passes.tell(known, plainly=plainly)
     laid = _laid(passes) if plainly else None
     learned = None if laid is None else passes.known(timed, known, unplaced, told, laid)
-    history = primary_history.learn(timed, error_us, learned)
+    since_us = 0 if before is None else before.until_us
+    history = primary_history.learn(timed, error_us, learned, since_us)
     persisted.append(history.past)
 
     stage("judging reads")
@@ -105,7 +114,7 @@ def reach(
             reads = consistency_audit.kept(timed.sparkSession, folder)
     lapsed, lapses = timed.sparkSession.createDataFrame([], PROCEDURE), 0
     if suspects is None or suspects:
-        lapsed = procedure.transform(timed, error_us, found.unsteady, suspects, persisted)
+        lapsed = procedure.transform(timed, error_us, found.unsteady, suspects, persisted, since_us)
         lapsed = passes.during(lapsed, "arrived_us").persist()
         persisted.append(lapsed)
         lapses = lapsed.count()
@@ -121,6 +130,7 @@ def reach(
         lapsed=lapsed,
         lapses=lapses,
         tables={**survey.tables, **passes.of_reads(folder)},
+        laid=laid,
     )
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from spark_jobs.day import Period
+    from spark_jobs.state.states import Staged, State
     from spark_jobs.store.store import Span
     from spark_jobs.take import Kept
 
@@ -27,6 +28,8 @@ class Log:
         period: what is judged; None for all of it.
         notes: sentences for the report.
         binlogs: a directory of binary logs to compare it with.
+        before: the state that it begins with.
+        ends: takes the state at the end of what is judged; None if none is wanted.
     """
 
     name: str
@@ -40,3 +43,5 @@ class Log:
     period: "Period | None" = None
     notes: Sequence[str] = ()
     binlogs: Path | None = None
+    before: "State | None" = None
+    ends: "Staged | None" = None

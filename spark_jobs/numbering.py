@@ -19,11 +19,13 @@ def run_of() -> Column:
     return fn.xxhash64(*RUN)
 
 
-def strange(records: DataFrame) -> DataFrame:
+def strange(records: DataFrame, before: DataFrame | None = None) -> DataFrame:
     """Find the numbers of which there is something to tell.
 
     Args:
         records: RECORD, ``fingerprint``.
+        before: up to where numbers are known: RUN, ``seq`` and ``ended_us`` of runs, with
+            ``session`` and ``ordinal`` those of sessions; None if they are not.
 
     Returns:
         KEY, and ``repeated`` (several records have it), ``missing`` (numbers before it that no
@@ -38,13 +40,22 @@ def strange(records: DataFrame) -> DataFrame:
     gap = first & (fn.col("missing") > 0)
     fell = first & (fn.col("ended_us") < fn.col("since_us"))
     hole = first & fn.col("counts") & (fn.col("ordinal") != fn.col("ordinal_before") + 1)
-    return (
-        records.select(
+    numbers = records.select(
+        run_of().alias("numbered_in"),
+        *("seq", "fingerprint", "ended_us", "session", "ordinal"),
+        (fn.col("kind") == "statement").alias("counts"),
+        fn.lit(False).alias("known"),
+    )
+    if before is not None:
+        known = before.select(
             run_of().alias("numbered_in"),
-            *("seq", "fingerprint", "ended_us", "session", "ordinal"),
-            (fn.col("kind") == "statement").alias("counts"),
+            *("seq", fn.lit(0).cast("bigint").alias("fingerprint"), "ended_us"),
+            *("session", "ordinal", fn.isnotnull("session").alias("counts")),
+            fn.lit(True).alias("known"),
         )
-        .withColumns(
+        numbers = numbers.unionByName(known)
+    return (
+        numbers.withColumns(
             {
                 "before": fn.lag("seq").over(in_run),
                 "since_us": fn.coalesce(fn.lag("ended_us").over(in_run), zero),
@@ -52,12 +63,13 @@ def strange(records: DataFrame) -> DataFrame:
         )
         .withColumns(
             {
-                "again": fn.coalesce(fn.col("seq") == fn.col("before"), fn.lit(False)),
+                "again": ~fn.col("known")
+                & fn.coalesce(fn.col("seq") == fn.col("before"), fn.lit(False)),
                 "missing": fn.col("seq") - 1 - fn.coalesce("before", zero),
             }
         )
         .withColumn("ordinal_before", fn.coalesce(fn.lag("ordinal").over(in_session), zero))
-        .where(fn.col("again") | gap | fell | hole)
+        .where(~fn.col("known") & (fn.col("again") | gap | fell | hole))
         .groupBy(*KEY)
         .agg(
             fn.bool_or("again").alias("repeated"),
@@ -66,6 +78,20 @@ def strange(records: DataFrame) -> DataFrame:
             fn.coalesce(fn.max(fn.when(gap | fell, fn.col("since_us"))), zero).alias("since_us"),
         )
     )
+
+
+def of_records(known: DataFrame) -> DataFrame:
+    """Tell the same of records that stand for the time before, which know it of themselves.
+
+    Args:
+        known: RUN, `seq`, `arrived_us`, `ended_us`, `dropped`, `missing`, `since_us`, `hole`.
+
+    Returns:
+        As `of_stretches`.
+    """
+    flags = ("repeated", "fell", "unsteady")
+    told = known.where((fn.col("missing") > 0) | fn.col("hole"))
+    return told.withColumns({name: fn.lit(False) for name in flags}).withColumn(KEY[0], run_of())
 
 
 def of_stretches(stretches: DataFrame, session_stretches: DataFrame) -> DataFrame:

@@ -101,6 +101,7 @@ class History:
         successions: when a run first sent a statement to a primary that was not its first, by
             RUN and server_uuid.
         past: PAST.
+        since_us: from when on it is known in what order things happened (`state`).
     """
 
     clusters: Mapping[str, str]
@@ -110,6 +111,7 @@ class History:
     gaps: Mapping[tuple[str, str], Gaps]
     successions: Mapping[tuple[object, ...], int]
     past: DataFrame = field(repr=False)
+    since_us: int = 0
 
     def release(self) -> None:
         """Forget what was kept: nothing that was derived from it can be looked at any more."""
@@ -151,13 +153,16 @@ class Known:
     telling: DataFrame | None = field(repr=False)
 
 
-def learn(records: DataFrame, clock_error_us: int = 0, known: Known | None = None) -> History:
+def learn(
+    records: DataFrame, clock_error_us: int = 0, known: Known | None = None, since_us: int = 0
+) -> History:
     """Go through the records; this runs jobs, and keeps what they find until `release`.
 
     Args:
         records: NUMBERED without repeats.
         clock_error_us: by how much the clocks of proxies may differ, µs.
         known: of the same records; None if nothing is. Then all of them are gone through.
+        since_us: of `History`.
     """
     if known is None:
         found, unplaced = clusters.find(records)
@@ -193,6 +198,7 @@ def learn(records: DataFrame, clock_error_us: int = 0, known: Known | None = Non
         gaps={key: Gaps(its) for key, its in gaps.items()},
         successions=successions,
         past=past,
+        since_us=since_us,
     )
 
 

@@ -10,12 +10,13 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as fn
 
 from spark_jobs import procedure_events, reliance
 from spark_jobs.columns.steps import Liar
 from spark_jobs.ordered_pass import ordered_pass
+from spark_jobs.promise import CLUSTER_LEVELS
 from spark_jobs.reliance import Reliance
 from spark_jobs.run_procedure import Procedure
 from spark_jobs.schema import LAPSED, NUMBERED, PROCEDURE, RUN
@@ -49,6 +50,7 @@ def transform(
     unsteady: Collection[str] = (),
     suspects: Suspects | None = None,
     kept: list[DataFrame] | None = None,
+    since_us: int = 0,
 ) -> DataFrame:
     """Look for what was left out. This runs jobs.
 
@@ -58,10 +60,13 @@ def transform(
         unsteady: the proxies of which they may.
         suspects: those that are to be looked at; None for all.
         kept: takes what is persisted meanwhile, for the caller to unpersist.
+        since_us: from when on all questions are known.
 
     Returns:
         PROCEDURE.
     """
+    if since_us:
+        records = records.withColumn("is_judged", fn.col("is_judged") & ~_early(since_us))
     spark, numbered = records.sparkSession, records.select(NUMBERED.names)
     error_us = fn.when(fn.col("proxy").isin(*unsteady), clock_error_us).otherwise(0)
     if suspects is None:
@@ -89,6 +94,14 @@ def transform(
         one = (*RUN, "seq", "finding")
         lapsed = lapsed.unionAll(relied).groupBy(*one).agg(fn.first("lacking").alias("lacking"))
     return fn.broadcast(lapsed).join(numbered, [*RUN, "seq"]).select(PROCEDURE.names)
+
+
+def _early(since_us: int) -> Column:
+    """Whether a read asks for a question of a time of which not all are known."""
+    level = fn.col("level")
+    bound_us = fn.when(level == "BOUNDED_STALENESS", fn.coalesce("bound_us", fn.lit(0)))
+    asks_us = fn.col("moment_us") - fn.coalesce(bound_us, fn.lit(0))
+    return level.isin(*CLUSTER_LEVELS) & (asks_us < since_us)
 
 
 def _contradicted(records: DataFrame, lapsed: DataFrame) -> DataFrame:

@@ -38,7 +38,7 @@ class Summary:
         judged_us: when it began, UTC µs.
         duration_s: how long it took.
         take: the newest take of segments that it knew (`store`).
-        warm_up: the day that was read before it and not judged.
+        warm_up: the day before it: read and not judged, if it has no state (`state`).
         exit_code: as of `findings`.
         verdict: a word or two.
         explanation: the sentences that go with it.

@@ -47,10 +47,12 @@ class Kept:
     Attributes:
         parsed: PARSED.
         files: those that hold them, and perhaps others.
+        live: of these, those of segments that were still written.
     """
 
     parsed: DataFrame
     files: Sequence[str]
+    live: Sequence[str] = ()
 
 
 class Part(NamedTuple):

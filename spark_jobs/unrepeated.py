@@ -13,6 +13,7 @@ from spark_jobs.columns.chunk import EVERYTHING, Rules
 from spark_jobs.columns.passes import Passes, Source
 from spark_jobs.columns.survey import Run
 from spark_jobs.schema import RECORD
+from spark_jobs.state.before import Before
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -28,11 +29,13 @@ class Unrepeated:
         passes: through them.
         records: NUMBERED; of those beside the period that is judged nothing is.
         repeats: as `log_integrity.repeats` gives it.
+        before: what is known of the time before; None if nothing is.
     """
 
     passes: Passes
     records: "DataFrame"
     repeats: Mapping[Run, Counter[str]]
+    before: Before | None
 
 
 def look(
@@ -46,14 +49,22 @@ def look(
         scratch: takes what is made meanwhile.
         persisted: takes what is persisted meanwhile, for the caller to unpersist.
     """
+    before = None if log.before is None else Before(spark, log.before, scratch / "before")
+    tail = () if before is None else before.tail
     source = Source(
-        files=log.lines.files, rules=_rules(log), dates=None if log.span is None else log.span.dates
+        files=[*log.lines.files, *map(str, tail)],
+        rules=_rules(log),
+        dates=None if log.span is None else log.span.dates,
+        before=None if before is None else before.folder,
     )
     passes = Passes(spark, source, scratch / "first")
     whole = log.lines.parsed.where("fault is null")
+    if before is not None and tail:
+        whole = whole.unionByName(before.tail_records.select(whole.columns))
     repeats: Mapping[Run, Counter[str]] = {}
     if passes.is_repeated:
-        numbered = ingest.number(whole, persisted)
+        numbers = None if before is None else before.numbers
+        numbered = ingest.number(whole, persisted, before=numbers)
         told = (
             numbered
             if log.period is None
@@ -68,7 +79,7 @@ def look(
         numbered = ingest.number(whole, strange=passes.strange)
     if log.period is not None:
         numbered = numbered.withColumn("is_judged", statement.judged_in(log.period))
-    return Unrepeated(passes, numbered, repeats)
+    return Unrepeated(passes, numbered, repeats, before)
 
 
 def _again(
@@ -94,6 +105,8 @@ def _rules(log: "Log") -> Rules:
     begin_us, end_us = (EVERYTHING.begin_us, EVERYTHING.end_us)
     if span is not None:
         begin_us, end_us = span.begin_us, span.end_us
+    if log.before is not None:
+        begin_us = EVERYTHING.begin_us  # of its tail
     if period is None:
         return Rules(begin_us, end_us, EVERYTHING.judge_from_us, EVERYTHING.judge_to_us)
     return Rules(begin_us, end_us, period.begin_us, period.end_us)

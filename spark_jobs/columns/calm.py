@@ -54,7 +54,9 @@ def rough(
             prefix = np.zeros(len(sets.odd), np.int64)
             if source in sets.sources:
                 prefix = sets.prefixes(sets.sources.index(source))
-            lacks = (end >= 0) & (np.where(end >= 0, series.most_x[end], 0) > prefix[of])
+            # What was said before all of this was looked at then.
+            there = (end >= 0) & (at >= 0)
+            lacks = there & (np.where(there, series.most_x[end], 0) > prefix[of])
             for code in np.unique(its.cluster_codes[lacks]):
                 found.clusters.add(its.clusters[code])
     return found

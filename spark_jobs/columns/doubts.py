@@ -104,7 +104,8 @@ def tell(
         chunk = Chunk(batch, EVERYTHING)
         its = Places(chunk, clusters)
         bounds = _Bounds(chunk, its, known)
-        unnamed, ended = chunk.flag("is_unnamed"), chunk.number("ended_us") - since_us
+        unnamed = chunk.flag("is_unnamed")
+        ended = np.maximum(chunk.number("ended_us") - since_us, 0)
         seq, hole = chunk.number("seq"), chunk.flag("hole")
         for kind in wanted:
             group, at, where = its.group(kind), ended, unnamed

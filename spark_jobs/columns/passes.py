@@ -54,11 +54,14 @@ class Source:
         rules: which of their rows are read, and which reads judged.
         dates: lines that are no record count in segments of these days and those between; None
             for all.
+        before: a folder with what is known of the time before (`state.records.lay`); None if
+            nothing is.
     """
 
     files: Sequence[str]
     rules: Rules
     dates: tuple[str, str] | None = None
+    before: Path | None = None
 
 
 class Passes:
@@ -66,6 +69,9 @@ class Passes:
 
     Attributes:
         found: what the first one found.
+        rules: which records are read, and by which clocks.
+        folder: has what was made meanwhile.
+        strange_folder: where `strange` is, once it has been looked at.
     """
 
     def __init__(self, spark: "SparkSession", source: Source, folder: Path) -> None:
@@ -76,12 +82,16 @@ class Passes:
             source: the log.
             folder: takes what is made meanwhile; all workers see it.
         """
-        self._spark, self._source, self._folder = spark, source, folder
-        self._rules = source.rules
+        self._spark, self._source, self.folder = spark, source, folder
+        self.rules = source.rules
+        self.strange_folder = folder / "strange"
         self._slices = max(2, spark.sparkContext.defaultParallelism * 2)
         self._pieces = list(pieces(source.files, _ROWS))
         work = partial(survey.survey, rules=source.rules, dates=source.dates, folder=folder)
         self.found = self._total(self._pieces, work) or Survey()
+        self._before: list[Piece] = []
+        if source.before is not None:
+            self._begin_with(source.before)
         self.found.tables = {**traffic.of_no_records(), **self.found.tables}
 
     def correct(self, ahead: tuple[tuple[Run, int], ...], error_us: int) -> None:
@@ -91,13 +101,27 @@ class Passes:
             ahead: of runs whose clocks are not as the others', by how much.
             error_us: by how much clocks may still differ.
         """
-        self._rules = self._rules._replace(ahead=ahead, error_us=error_us)
+        self.rules = self.rules._replace(ahead=ahead, error_us=error_us)
 
     @property
     def _since_us(self) -> int:
         """Before all times."""
-        ahead = (its for _, its in self._rules.ahead)
-        return self.found.from_us - max(ahead, default=0) - self._rules.error_us
+        ahead = (its for _, its in self.rules.ahead)
+        return self.found.from_us - max(ahead, default=0) - self.rules.error_us
+
+    def _begin_with(self, before: Path) -> None:
+        """Take what is known of the time before."""
+        self._before = list(pieces([str(before / "records.parquet")], _ROWS))
+        known = self._total(self._before, partial(survey.before, rules=self._source.rules))
+        if known is not None:
+            self.found.add(known)
+        for name, place in (("stretches", "stretches"), ("sessions", "session_stretches")):
+            (self.folder / place).mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(before / f"{name}.parquet", self.folder / place / "before.parquet")
+
+    def through(self, work: Callable[[Piece], Total]) -> Total | None:
+        """Go through the log once more."""
+        return self._total(self._pieces, work)
 
     def _total(self, items: Sequence[Piece], work: Callable[[Piece], Total]) -> Total | None:
         return tasks.total(self._spark, items, work, self._slices)
@@ -105,11 +129,11 @@ class Passes:
     def _read(self, name: str) -> "DataFrame":
         from spark_jobs.ingest import names
 
-        return self._spark.read.parquet(names([self._folder / name])[0])
+        return self._spark.read.parquet(names([self.folder / name])[0])
 
     def _made(self, name: str) -> list[Piece]:
         """What was written under a name, as pieces."""
-        its = sorted((self._folder / name).glob("*.parquet"))
+        its = sorted((self.folder / name).glob("*.parquet"))
         return list(pieces(list(map(str, its)), _ROWS))
 
     # Numbers
@@ -118,16 +142,22 @@ class Passes:
     def strange(self) -> "DataFrame":
         """`numbering.of_stretches`; this runs a job."""
         from spark_jobs import numbering
+        from spark_jobs.ingest import names
 
         stretches, sessions = self._read("stretches"), self._read("session_stretches")
-        numbering.of_stretches(stretches, sessions).write.parquet(str(self._folder / "strange"))
+        strange = numbering.of_stretches(stretches, sessions)
+        if self._source.before is not None:
+            place = names([self._source.before / "records.parquet"])[0]
+            known = numbering.of_records(self._spark.read.parquet(place))
+            strange = strange.unionByName(known.select(strange.columns))
+        strange.write.parquet(str(self.strange_folder))
         return self._read("strange")
 
     @cached_property
     def _strange(self) -> pads.Dataset:
         """The same, for what needs no Spark."""
         _ = self.strange
-        return pads.dataset(self._folder / "strange", format="parquet")
+        return pads.dataset(self.strange_folder, format="parquet")
 
     def _has_strange(self, flag: str) -> bool:
         return bool(self._strange.count_rows(filter=pads.field(flag)))
@@ -177,24 +207,27 @@ class Passes:
             plainly: for verdicts, too, and not only what has a name.
         """
         wants = tellings.Plan(
-            rules=self._rules,
+            rules=self.rules,
             clusters=clusters,
             wanted=self.found.wanted if plainly else {},
-            holes=self._holes if plainly else np.zeros(0, np.int64),
+            holes=self._holes,
             since_us=self._since_us,
         )
         return (
-            self._total(self._pieces, partial(tellings.tell, plan=wants, folder=self._folder))
+            self._total(
+                [*self._pieces, *self._before],
+                partial(tellings.tell, plan=wants, folder=self.folder),
+            )
             or Told()
         )
 
     def _lay(self, name: str, into: str) -> str:
         """Put tellings in order and lay them down; gives the folder."""
-        tellings_, sorted_ = self._folder / name, self._folder / f"{into}.sorted"
+        tellings_, sorted_ = self.folder / name, self.folder / f"{into}.sorted"
         series.sort(self._spark, tellings_, sorted_, 2 * self._slices)
         files = sorted(map(str, sorted_.glob("*.parquet")))
         parts = [it for it in tasks.each(self._spark, files, series.look) if it is not None]
-        folder = self._folder / into
+        folder = self.folder / into
         tasks.each(self._spark, series.plan(parts, folder), series.lay)
         for spent in (tellings_, sorted_):
             shutil.rmtree(spent)
@@ -234,7 +267,7 @@ class Passes:
         rough = told.rough | (lacking.clusters if lacking is not None else set())
         quiet = {name for name, its in primaries.items() if len(its) == 1} - rough
         loud = set(primaries) - quiet
-        ahead = dict(self._rules.ahead)
+        ahead = dict(self.rules.ahead)
         reigns = [
             Reign(*run, *server, it.from_us - ahead.get(run, 0), it.to_us - ahead.get(run, 0))
             for (run, server), it in sorted(self.found.reigns.items(), key=repr)
@@ -266,7 +299,7 @@ class Passes:
 
         parts: list[DataFrame] = []
         if self._strange.count_rows(filter=pads.field("missing") > 0):
-            ahead = ahead_us(self._rules.ahead)
+            ahead = ahead_us(self.rules.ahead)
             times = {name: fn.col(name) - ahead for name in ("since_us", "ended_us")}
             gaps = self.strange.where("missing > 0").withColumns(times)
             parts.append(gaps.select(*RUN, "seq", "missing", "since_us", "ended_us"))
@@ -311,14 +344,14 @@ class Passes:
             self.found,
             told,
             history,
-            rules=self._rules,
+            rules=self.rules,
             since_us=self._since_us,
             marks=marks,
             doubted=doubted,
             series=laid,
             doubts=doubts_,
         )
-        work = partial(settle.settle, plan=known, folder=self._folder, reads=reads)
+        work = partial(settle.settle, plan=known, folder=self.folder, reads=reads)
         return self._total(self._pieces, work) or Settled()
 
     # Tables
@@ -381,7 +414,7 @@ class Passes:
             .join(bounds, [*RUN, "seq"], "left")
             .withColumn("hole", fn.coalesce("hole", fn.lit(False)))
             .select(*doubts.COLUMNS)
-            .write.parquet(str(self._folder / "doubtful"))
+            .write.parquet(str(self.folder / "doubtful"))
         )
         work = partial(
             doubts.tell,
@@ -389,8 +422,8 @@ class Passes:
             wanted=self.found.wanted,
             known=marks,
             since_us=self._since_us,
-            error_us=self._rules.error_us,
-            folder=self._folder / "doubts.told",
+            error_us=self.rules.error_us,
+            folder=self.folder / "doubts.told",
         )
         doubted = self._total(self._made("doubtful"), work) or Doubted()
         if not doubted.tellings:

@@ -41,6 +41,10 @@ class Learned(Protocol):
     def gaps(self) -> "Mapping[tuple[str, str], Gaps]":
         """Of each cluster and each proxy."""
 
+    @property
+    def since_us(self) -> int:
+        """From when on it is known in what order things happened."""
+
 
 @dataclass(frozen=True, slots=True)
 class Mark:
@@ -87,6 +91,7 @@ class Plan:
         doubted: sources of what bounds what was left open.
         gaps: in the log, by cluster and by proxy, in the order of their times.
         forms: of primaries' whole sets.
+        known_us: from when on it is known in what order things happened.
         since_us: times in series are counted from then.
         series: the directory of `series`.
         doubts: the directory of those of what was left open; None if nothing was.
@@ -104,6 +109,7 @@ class Plan:
     doubted: Mapping[str, frozenset[str]]
     gaps: Mapping[tuple[str, str], Sequence[Gap]]
     forms: Mapping[int, Form]
+    known_us: int
     since_us: int
     series: str
     doubts: str | None
@@ -158,6 +164,7 @@ def make(
         doubted=_frozen(doubted.sources),
         gaps={key: _gaps(key, its, history, marks) for key, its in history.gaps.items()},
         forms=told.forms,
+        known_us=history.since_us,
         since_us=since_us,
         series=series,
         doubts=doubts,

@@ -86,14 +86,14 @@ def thinned(telling: Telling) -> list[Telling]:
     raises = first.copy()
     for values in (telling.x, telling.y, telling.z):
         its = values[order]
-        most = _most(its, first)
+        most = greatest_so_far(its, first)
         raises[1:] |= its[1:] > most[:-1]
     kept = order[raises]
     columns = (telling.series, telling.at, telling.x, telling.y, telling.z)
     return [Telling(telling.about, *(it[kept] for it in columns))]
 
 
-def _most(values: Numbers, first: Flags) -> Numbers:
+def greatest_so_far(values: Numbers, first: Flags) -> Numbers:
     """The greatest value so far in each series of sorted rows."""
     if not len(values):
         return values
@@ -133,7 +133,8 @@ def sort(spark: "SparkSession", tellings: Path, folder: Path, parts: int) -> Non
     from spark_jobs.ingest import names
 
     rows: DataFrame = spark.read.parquet(names([tellings])[0])
-    order = ("series", "at")
+    # Of what a record wrote in several intervals they are in their order.
+    order = ("series", "at", "y")
     (
         rows.repartitionByRange(parts, *order)
         .sortWithinPartitions(*order)
@@ -274,7 +275,7 @@ def lay(place: Place) -> None:
     falls = np.cumsum(_falls(first, values[0], values[1]))
     _write(folder / "falls", rows, place.falls + falls)
     for place_of, (name, its) in enumerate(zip(_VALUES, values, strict=True)):
-        most = _most(its, first)
+        most = greatest_so_far(its, first)
         if place.carried is not None:
             head = slice(0, place.part.first[1])
             most[head] = np.maximum(most[head], place.carried[place_of])

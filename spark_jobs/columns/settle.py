@@ -255,7 +255,9 @@ class _Owing:
             np.where(nothing, _NOTHING, _NO_FINDING),
         )
         relies = self._known & ((found == _KNOWN) | ~(doubtless & (not self._plan.gaps)))
-        backed = self._backed(np.flatnonzero(relies & sound & (found != _NO_FINDING)))
+        backed = np.ones(len(rows), bool)
+        its = np.flatnonzero(relies & sound & (found != _NO_FINDING))
+        backed[its] = self._backed(its)
         return np.where(sound & backed, found, _NO_FINDING), self._wrote_us
 
     # What was before
@@ -446,36 +448,51 @@ class _Owing:
         turned: Flags = arrived > np.array([*since, NEVER])[self._cluster]
         return turned
 
+    def _backed(self, its: Numbers) -> Flags:
+        """Whether some claims are within what their servers had been shown to have."""
+        claim = np.full(len(self._chunk), NO_SET)
+        claim[self._rows] = self._claim
+        where = self._chunk, self._reads.places, self._series
+        return backed(*where, self._rows[its], claim, self._plan.since_us)
+
     def _judgeable(self) -> Flags:
         crowded = [it in self._plan.crowded for it in self._clusters]
         known = self._chunk.text("server").known[self._rows]
         known &= ~np.array([*crowded, True])[self._cluster]
+        known &= self._moment >= self._plan.known_us
         if not self._plan.unplaced:
             return known
         nobodys = [it in self._plan.unplaced for it in self._clusters]
         judgeable: Flags = known & ~(self._in_cluster & np.array([*nobodys, True])[self._cluster])
         return judgeable
 
-    # What is not backed
 
-    def _backed(self, its: Numbers) -> Flags:
-        """Whether claims are within what their servers had been shown to have, and all others."""
-        sets = self._chunk.sets
-        backed = np.ones(len(self._rows), bool)
-        rows = self._rows[its]
-        known = self._chunk.text("server_uuid").known[rows]
-        server = self._reads.places.server[rows]
-        for place, source in enumerate(sets.sources):
-            top = sets.tops(place)[self._claim[its]]
-            mine = np.flatnonzero(top > 0)
-            if not len(mine):
-                continue
-            of_source = places.series(server[mine], source)
-            at = self._sent[its[mine]] - self._plan.since_us
-            end, _ = self._series.find(SHOWN, of_source, at, until=True)
-            shown = np.where(end >= 0, self._series.most_x[end], 0)
-            backed[its[mine]] &= (shown >= top[mine]) & known[mine]
-        return backed
+def backed(
+    chunk: Chunk, its: Places, series: Series, rows: Numbers, claim: Numbers, since_us: int
+) -> Flags:
+    """Whether servers had been shown to have what some reads of a chunk rely on.
+
+    Args:
+        chunk: they, and others.
+        its: places of the chunk.
+        series: of what was shown.
+        rows: the reads.
+        claim: of each record of the chunk, the number of the set that it relies on.
+        since_us: times in series are counted from then.
+    """
+    sets = chunk.sets
+    found = np.ones(len(rows), bool)
+    known = chunk.text("server_uuid").known[rows]
+    server, sent = its.server[rows], chunk.number("dispatched_us")[rows] - since_us
+    for place, source in enumerate(sets.sources):
+        top = sets.tops(place)[claim[rows]]
+        mine = np.flatnonzero(top > 0)
+        if not len(mine):
+            continue
+        end, _ = series.find(SHOWN, places.series(server[mine], source), sent[mine], until=True)
+        shown = np.where(end >= 0, series.most_x[end], 0)
+        found[mine] &= (shown >= top[mine]) & known[mine]
+    return found
 
 
 def _prefixes(sets: Sets, source: str) -> Numbers:

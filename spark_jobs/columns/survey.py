@@ -33,7 +33,7 @@ COLUMNS: Final = tuple(
             *(*RUN, "kind", "seq", "session", "ordinal", "dropped", "application", "scope"),
             *("level", "class", "may_write", "arrived_us", "dispatched_us", "ended_us", "server"),
             *("server_uuid", "incarnation", "role", "proof", "proof_set", "outcome", "own_gtids"),
-            *("own_known", "observed", "line", *traffic.COLUMNS),
+            *("own_known", "observed", "line", "bound_us", *traffic.COLUMNS),
         )
     )
 )
@@ -134,6 +134,7 @@ class Survey:
             wrote, or may not have.
         lagging: whether a monitor told of lag.
         from_us: the earliest time.
+        bound_us: the largest bound of a read in the period that is judged.
         tables: tallies for the report, by name.
     """
 
@@ -149,6 +150,7 @@ class Survey:
     nameless: int = 0
     lagging: bool = False
     from_us: int = NEVER
+    bound_us: int = 0
     tables: dict[str, Tally] = field(default_factory=dict)
 
     def add(self, other: Self) -> None:
@@ -169,6 +171,7 @@ class Survey:
         self.nameless += other.nameless
         self.lagging |= other.lagging
         self.from_us = min(self.from_us, other.from_us)
+        self.bound_us = max(self.bound_us, other.bound_us)
         self.tables = traffic.together(self.tables, other.tables)
 
 
@@ -196,6 +199,15 @@ def survey(piece: Piece, rules: Rules, dates: tuple[str, str] | None, folder: Pa
     found.tables = traffic.together(*tables)
     write(stretches, folder / "stretches", piece)
     write(session_stretches, folder / "session_stretches", piece)
+    return found
+
+
+def before(piece: Piece, rules: Rules) -> Survey:
+    """Look at records that stand for the time before the log: whom they name (`state`)."""
+    found = Survey()
+    for chunk in read(piece, COLUMNS, rules):
+        runs = Runs(chunk)
+        _look_at_servers(chunk, runs, runs.keys(), found)
     return found
 
 
@@ -328,6 +340,8 @@ def _alike(*columns: Numbers | Flags) -> Iterator[Numbers]:
 def _look_at_reads(chunk: Chunk, found: Survey) -> None:
     owed, judged, level = chunk.owed_in, chunk.is_judged, chunk.text("level")
     own, seen = level.isin(*OWN_LEVELS), level.isin(*SEEN_LEVELS)
+    bounds = chunk.number("bound_us")[judged & level.isin("BOUNDED_STALENESS")]
+    found.bound_us = max(found.bound_us, int(bounds.max(initial=0)))
     for number, kind in enumerate(owed.values):
         its = judged & (owed.codes == number)
         if its.any():

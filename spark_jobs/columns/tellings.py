@@ -52,7 +52,7 @@ class Plan:
         clusters: of each proxy.
         wanted: what reads are owed, by the kind of group.
         holes: `hashes` of run and seq of the statements before which others are missing, sorted.
-        since_us: all times are counted from then.
+        since_us: all times are counted from then; what was before counts as of then.
     """
 
     rules: Rules
@@ -187,6 +187,10 @@ class _Teller:
             else pa.table({name: pa.array([], pa.int64()) for name in TELLING.names})
         )
 
+    def _since(self, us: Numbers) -> Numbers:
+        relative: Numbers = np.maximum(us - self._plan.since_us, 0)
+        return relative
+
     def _add(
         self, table: int, rows: Numbers, series: Numbers, at: Numbers, *values: Numbers | int
     ) -> None:
@@ -219,7 +223,7 @@ class _Teller:
         chunk, sets = self._chunk, self._chunk.sets
         group, there = self._places.group(kind), places.counts(chunk, kind)
         own = kind == "connection"
-        at = chunk.number("seq") if own else chunk.number("ended_us") - self._plan.since_us
+        at = chunk.number("seq") if own else self._since(chunk.number("ended_us"))
         if kind == "cluster":
             at = at - self._plan.rules.error_us  # by clocks that differ as much as they may
         writes = there & chunk.is_named
@@ -275,13 +279,13 @@ class _Teller:
     def _of_servers(self) -> None:
         """What servers showed that they have."""
         chunk, named = self._chunk, self._chunk.text("server_uuid").known
-        ended, since = chunk.number("ended_us"), self._plan.since_us
-        answered = chunk.number("dispatched_us") + chunk.number("wait_us")
+        ended = self._since(chunk.number("ended_us"))
+        answered = self._since(chunk.number("dispatched_us") + chunk.number("wait_us"))
         waited = named & chunk.is_statement & chunk.text("proof").isin("waited")
         reported = named & chunk.is_statement & chunk.text("observed").filled
-        self._shown(named & chunk.is_proof, ended - since, chunk.set("proof_set"))
-        self._shown(waited, answered - since, chunk.set("proof_set"))
-        self._shown(reported, ended - since, chunk.set("observed"))
+        self._shown(named & chunk.is_proof, ended, chunk.set("proof_set"))
+        self._shown(waited, answered, chunk.set("proof_set"))
+        self._shown(reported, ended, chunk.set("observed"))
 
     def _shown(self, where: Flags, at: Numbers, of: Numbers) -> None:
         sets, server = self._chunk.sets, self._places.server
@@ -309,7 +313,7 @@ class _Teller:
         for code in np.unique(self._places.cluster_codes[rough]):
             self._told.rough.add(self._places.clusters[code])
         rows = np.flatnonzero(wrote)
-        at = chunk.number("ended_us") - self._plan.since_us + self._plan.rules.error_us
+        at = self._since(chunk.number("ended_us")) + self._plan.rules.error_us
         cluster = self._places.cluster
         for number, name in enumerate(sets.sources):
             top = sets.tops(number)[chunk.named[rows]]
@@ -333,8 +337,8 @@ class _Teller:
             mine = main == source
             tops, rest = self._forms(int(source), np.unique(its[mine]))
             top[mine], form[mine] = tops[its[mine]], rest[its[mine]]
-        asked = chunk.number("dispatched_us")[rows] - self._plan.since_us
-        told = chunk.number("ended_us")[rows] - self._plan.since_us
+        asked = self._since(chunk.number("dispatched_us")[rows])
+        told = self._since(chunk.number("ended_us")[rows])
         proxy = self._places.group("proxy")[rows]
         self._add(TOLD, rows, proxy, asked, told, top, form)
 

@@ -91,6 +91,7 @@ def read(
     dated = fn.substring("file", len("date=") + 1, len("YYYY-MM-DD")).between(*span.dates)
     parsed = spark.createDataFrame([], PARSED)
     files: list[Path] = []
+    still: list[str] = []
     if records:
         # Of partitions: what is not wanted is not opened.
         hour = fn.unix_date("date") * 24 + fn.col("hour")
@@ -107,10 +108,11 @@ def read(
         kept = take.all_in(spark, live, folder)
         parsed = parsed.unionByName(kept.parsed)
         files += map(Path, kept.files)
+        still += kept.files
     during = (fn.col("arrived_us") >= span.begin_us) & (fn.col("arrived_us") < span.end_us)
     whole = fn.col("fault").isNull()
     within_span = parsed.where((whole & during) | (~whole & dated))
-    return Kept(within_span, sorted(map(str, files)))
+    return Kept(within_span, sorted(map(str, files)), still)
 
 
 def _files(folder: Path, span: Span) -> Iterator[Path]:

@@ -15,14 +15,14 @@ import pyarrow.parquet as pq
 
 from spark_jobs import clusters, small_table
 from spark_jobs.columns import calm, doubts, hashes, plan, series, settle, survey, tellings
-from spark_jobs.columns.chunk import EVERYTHING
+from spark_jobs.columns.chunk import EVERYTHING, Rules
 from spark_jobs.columns.piece import Piece, pieces
 from spark_jobs.columns.steps import Liar
 from spark_jobs.primary_history import Confirmation, Gaps, Term
 from spark_jobs.schema import RECORD
 from tests.spark_jobs import without_spark
 from tests.spark_jobs.oracle import Record
-from tests.spark_jobs.without_spark import Key, _history, _number, _past
+from tests.spark_jobs.without_spark import Before, Key, _facts, _history, _number, _past
 
 _STORED = small_table.to_arrow(RECORD)
 for _name in ("file", "fault", "line"):
@@ -38,6 +38,25 @@ class Learned:
     terms: Mapping[str, Sequence[Term]]
     confirmations: Mapping[tuple[str, str | None], Sequence[Confirmation]]
     gaps: Mapping[tuple[str, str], Gaps]
+    successions: Mapping[tuple[object, ...], int]
+    since_us: int = 0
+
+
+@dataclass(frozen=True)
+class Passed:
+    """What passes went through, and what they learned on their way.
+
+    Attributes:
+        pieces: of the log.
+        found: by the first.
+        laid: the folder of the series.
+        learned: what primaries said.
+    """
+
+    pieces: Sequence[Piece]
+    found: survey.Survey
+    laid: str
+    learned: Learned
 
 
 @dataclass(frozen=True)
@@ -51,6 +70,7 @@ class Settled:
         suspects: reads that may not have kept the procedure.
         liars: servers that may be contradicted.
         rough: clusters whose primary lacked something, or changed.
+        passed: how all of this was found.
     """
 
     reads: dict[Key, str]
@@ -59,32 +79,63 @@ class Settled:
     suspects: set[Key]
     liars: set[Liar]
     rough: set[str]
+    passed: Passed
 
 
 def settled(
-    records: Iterable[Record], folder: Path, files: int = 2, clock_error_us: int = 0
+    records: Iterable[Record],
+    folder: Path,
+    files: int = 2,
+    clock_error_us: int = 0,
+    period: tuple[int, int] | None = None,
+    before: Before | None = None,
+    condensed: Path | None = None,
 ) -> Settled | None:
     """Settle what can be settled; records may come in any order, and are stored in it.
 
     None where clocks are such that all is left to the judge.
+
+    Args:
+        records: the log's.
+        folder: takes what is made on the way.
+        files: how many the records are stored in.
+        clock_error_us: by how much clocks may differ.
+        period: judge only what arrived in it.
+        before: what is known of the time before.
+        condensed: file of the records of that.
     """
     log = list(records)
     found_clocks = without_spark.clocks_of(log)
     ahead, error_us = found_clocks.ahead, max(found_clocks.error_us, clock_error_us)
     if ahead is None:
         return None
-    rules = EVERYTHING._replace(ahead=ahead, error_us=error_us)
+    plain = EVERYTHING if period is None else Rules(*EVERYTHING[:2], *period)
+    rules = plain._replace(ahead=ahead, error_us=error_us)
     its = _store(log, folder, files)
+    old = [] if condensed is None else list(pieces([str(condensed)], 1))
     found = survey.Survey()
     for one in its:
-        found.add(survey.survey(one, EVERYTHING, None, folder))
+        found.add(survey.survey(one, plain, None, folder))
+    for one in old:
+        found.add(survey.before(one, plain))
     known, unplaced = clusters.group(found.named)
-    timed = without_spark._corrected(list(_number(log)), found_clocks)
+    timed = without_spark._corrected(list(_number(log, before)), found_clocks)
     numbered = [it | {"cluster": known[str(it["proxy"])]} for it in timed]
+    if before is not None:
+        more = (it | _facts(it) for it in before.records)
+        numbered += [it | {"cluster": known[str(it["proxy"])]} for it in more]
     since_us = found.from_us - max((its for _, its in ahead), default=0) - error_us
     past = list(_past(numbered, known, unplaced, error_us))
     history = _history(past, known)
-    learned = Learned(known, unplaced, history.terms, history.confirmations, history.gaps)
+    learned = Learned(
+        known,
+        unplaced,
+        history.terms,
+        history.confirmations,
+        history.gaps,
+        history.successions,
+        before.since_us if before else 0,
+    )
     wants = tellings.Plan(
         rules=rules,
         clusters=known,
@@ -93,7 +144,7 @@ def settled(
         since_us=since_us,
     )
     told = tellings.Told()
-    for one in its:
+    for one in (*its, *old):
         told.add(tellings.tell(one, wants, folder))
     laid = lay(folder / "tellings", folder / "series")
     sources = {name: frozenset(names) for name, names in told.wrote.items()}
@@ -129,13 +180,15 @@ def settled(
     suspects = {_key(row) for row in _rows(folder / "suspects")}
     assert (len(reads) + len(left), len(left)) == (result.reads, result.left)
     assert len(suspects) == result.suspects
-    return Settled(reads, since_write, left, suspects, result.liars, rough)
+    _keep_strange(numbered, folder / "strange")
+    passed = Passed(its, found, laid, learned)
+    return Settled(reads, since_write, left, suspects, result.liars, rough, passed)
 
 
 def lay(tellings_: Path, folder: Path, parts: int = 3) -> str:
     """Put tellings in order and lay them down, in several parts."""
     table = pa.concat_tables([pq.read_table(it) for it in sorted(tellings_.glob("*.parquet"))])
-    table = table.sort_by([("series", "ascending"), ("at", "ascending")])
+    table = table.sort_by([(name, "ascending") for name in ("series", "at", "y")])
     ordered = folder.with_name(f"{folder.name}.sorted")
     ordered.mkdir()
     size = -(-table.num_rows // parts) or 1
@@ -170,6 +223,17 @@ def _holes(numbered: Iterable[Record]) -> "np.ndarray[tuple[int], np.dtype[np.in
             its_run = hashes.mixed(proxy, int(str(it["worker"])), run)
             found.append(hashes.mixed(its_run, int(str(it["seq"])))[0])
     return np.sort(np.array(found, np.int64))
+
+
+def _keep_strange(numbered: Sequence[Record], folder: Path) -> None:
+    """What `numbering.of_stretches` says."""
+    folder.mkdir()
+    names = ("proxy", "worker", "run", "seq", "ended_us", "since_us", "missing", "hole")
+    rows = [it for it in numbered if it["missing"] or it["hole"]]
+    columns = {name: [it[name] for it in rows] for name in names}
+    types = {"proxy": pa.string(), "run": pa.string(), "hole": pa.bool_()}
+    arrays = {name: pa.array(its, types.get(name, pa.int64())) for name, its in columns.items()}
+    pq.write_table(pa.table(arrays), folder / "strange.parquet")
 
 
 def _doubted(

@@ -164,15 +164,25 @@ def _holes(records: list[Record], random: Random, most: int) -> list[Record]:
 
 
 def lapses(
-    log: Iterable[Record], clock_error_us: int = 0, unsteady: Collection[str] = ()
+    log: Iterable[Record],
+    clock_error_us: int = 0,
+    unsteady: Collection[str] = (),
+    since_us: int = 0,
 ) -> list[Lapsed]:
-    """What `Procedure` finds, by events that are made here."""
+    """What `Procedure` finds, by events that are made here.
+
+    Args:
+        log: records.
+        clock_error_us: by how much they may be out of order.
+        unsteady: proxies of which they may.
+        since_us: from when on all questions are known.
+    """
     found: list[Lapsed] = []
     for proxy, records in _by_proxy(log).items():
         procedure = Procedure()
         error_us = clock_error_us if proxy in unsteady else 0
         for event in sorted(
-            _events(records, error_us), key=lambda it: (it.at_us, it.what, it.run, it.seq)
+            _events(records, error_us, since_us), key=lambda it: (it.at_us, it.what, it.run, it.seq)
         ):
             found += procedure.eval(event)  # type: ignore[arg-type]  # a Row is a tuple
         found += procedure.terminate()
@@ -219,7 +229,7 @@ def _run(it: Record) -> tuple[object, ...]:
     return it["proxy"], it["worker"], it["run"]
 
 
-def _events(records: list[Record], error_us: int) -> Iterator[Event]:
+def _events(records: list[Record], error_us: int, since_us: int = 0) -> Iterator[Event]:
     newest: dict[object, Record] = {}
     for it in records:
         run = it["worker"], it["run"]
@@ -246,7 +256,9 @@ def _events(records: list[Record], error_us: int) -> Iterator[Event]:
             yield _event(it, CLAIMED, waited_us, str(it["proof_set"]))
         if it["class"] == "read" and it["outcome"] == "ok" and not it["observed"]:
             yield _event(it, ANSWERED, ended + error_us, "")
-        if _relies(it) and it["level"] in (*CLUSTER_LEVELS, *SEEN_LEVELS):
+        bound_us = _us(it, "bound_us") if it["level"] == "BOUNDED_STALENESS" else 0
+        early = it["level"] in CLUSTER_LEVELS and int(str(moment)) - bound_us < since_us
+        if _relies(it) and it["level"] in (*CLUSTER_LEVELS, *SEEN_LEVELS) and not early:
             yield _event(it, READ, sent, str(it["proof_set"]))
 
 
@@ -286,4 +298,4 @@ def _later_of_the_same(shown: Record, it: Record) -> bool:
 
 
 def _us(it: Record, name: str) -> int:
-    return int(str(it[name]))
+    return int(str(it[name] or 0))

@@ -8,7 +8,7 @@ against each other.
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import NamedTuple, TypeVar
@@ -50,6 +50,7 @@ class Audited:
         clocks: proxies whose clocks are wrong.
         error_us: by how much clocks may still differ.
         unsteady: proxies whose own records may be out of order by that.
+        learned: what all of this follows from.
     """
 
     reads: dict[Key, Said]
@@ -58,43 +59,103 @@ class Audited:
     clocks: set[str]
     error_us: int
     unsteady: frozenset[str]
+    learned: "Learned"
 
 
-def audit(records: Iterable[Record], clock_error_us: int = 0) -> Audited:
-    """Judge a log; its records may come in any order."""
-    numbered = list(_number(records))
+@dataclass
+class Learned:
+    """What the audit learned on its way.
+
+    Attributes:
+        records: NUMBERED and `cluster`, in corrected times.
+        past: PAST.
+        history: what is small of it.
+        backing: BACKING by RUN and seq.
+    """
+
+    records: list[Record]
+    past: "list[tides._Past]"
+    history: "_History"
+    backing: "dict[tuple[object, ...], dict[str, object]]"
+
+
+@dataclass
+class Before:
+    """What is known of the time before the records.
+
+    Attributes:
+        records: those that stand for many, and what their numbers would tell.
+        seqs: the last number of each run, and when that ended.
+        ordinals: the last one of each session.
+        since_us: from when on the order of records is known.
+    """
+
+    records: Sequence[Record] = ()
+    seqs: dict[object, tuple[int, int]] = field(default_factory=dict)
+    ordinals: dict[object, int] = field(default_factory=dict)
+    since_us: int = 0
+
+
+def audit(
+    records: Iterable[Record],
+    clock_error_us: int = 0,
+    period: tuple[int, int] | None = None,
+    before: Before | None = None,
+) -> Audited:
+    """Judge a log; its records may come in any order.
+
+    Args:
+        records: the log's.
+        clock_error_us: by how much clocks may differ.
+        period: judge only what arrived in it.
+        before: what is known of the time before.
+    """
+    before = before or Before()
+    numbered = list(_number(records, before))
     found = _clocks(numbered)
-    timed = _corrected(numbered, found)
+    timed = [*_corrected(numbered, found), *(it | _facts(it) for it in before.records)]
     error_us = max(found.error_us, clock_error_us)
     known, unplaced = clusters.group(
         {(_text(it, "proxy"), _name(it, "server_uuid"), _name(it, "role")) for it in timed}
     )
     for it in timed:
         it["cluster"] = known[_text(it, "proxy")]
+        if period is not None:
+            it["is_judged"] = it["is_read"] and period[0] <= _us(it, "arrived_us") < period[1]
     past = list(_past(timed, known, unplaced, error_us))
     history = _history(past, known)
-    reads = _judge(timed, past, history, unplaced, error_us, found.unsteady)
-    lost = [(str(it.proxy), str(it.gtids)) for it in past if it.what == "lost"]
-    lapsed = lapses(timed, error_us, found.unsteady)
-    told = {(it.proxy, it.worker, it.run, it.seq): it.finding for it in lapsed}
-    return Audited(
-        reads, lost, told, {it.proxy for it in found.found}, found.error_us, found.unsteady
-    )
+    history.since_us = before.since_us
+    backing = _backing(timed, past, history)
+    reads = _judge(timed, backing, history, unplaced, error_us, found.unsteady)
+
+    def during(us: int) -> bool:
+        return period is None or period[0] <= us < period[1]
+
+    lost = [
+        (str(it.proxy), str(it.gtids))
+        for it in past
+        if it.what == "lost" and during(it.until_us or 0)
+    ]
+    lapsed = lapses(timed, error_us, found.unsteady, before.since_us)
+    arrived = {(*_run(it), it["seq"]): _us(it, "arrived_us") for it in timed}
+    told = {it[:4]: it.finding for it in lapsed if during(arrived[it[:4]])}
+    learned = Learned(timed, past, history, backing)
+    wrong = {it.proxy for it in found.found}
+    return Audited(reads, lost, told, wrong, found.error_us, found.unsteady, learned)
 
 
 # Records
 
 
-def _number(records: Iterable[Record]) -> Iterator[Record]:
-    before: dict[object, Record] = {}
-    ordinals: dict[object, int] = {}
+def _number(records: Iterable[Record], known: Before | None = None) -> Iterator[Record]:
+    before: dict[object, tuple[int, int]] = dict(known.seqs) if known else {}
+    ordinals: dict[object, int] = dict(known.ordinals) if known else {}
     for plain in sorted(records, key=lambda it: (str(_run(it)), _us(it, "seq"))):
         it = dict(plain)
         run = _run(it)
-        last = before.get(run)
-        it["missing"] = _us(it, "seq") - 1 - (_us(last, "seq") if last else 0)
-        it["since_us"] = last["ended_us"] if last else 0
-        before[run] = it
+        last, it["since_us"] = before.get(run, (0, 0))
+        it["missing"] = _us(it, "seq") - 1 - last
+        before[run] = _us(it, "seq"), _us(it, "ended_us")
         session = (*run, it["session"])
         it["hole"] = False
         if it["kind"] == "statement":
@@ -338,6 +399,7 @@ class _History:
     confirmations: dict[tuple[str, str | None], list[Confirmation]]
     gaps: dict[tuple[str, str], Gaps]
     successions: dict[tuple[object, ...], int]
+    since_us: int = 0
 
 
 def _history(past: Iterable[tides._Past], known: Mapping[str, str]) -> _History:
@@ -422,13 +484,12 @@ def _tellings(it: Record) -> Iterator[Record]:
 
 def _judge(
     records: Sequence[Record],
-    past: Sequence[tides._Past],
+    backing: Mapping[tuple[object, ...], Mapping[str, object]],
     history: _History,
     unplaced: frozenset[str],
     error_us: int,
     unsteady: frozenset[str],
 ) -> dict[Key, Said]:
-    backing = _backing(records, past, history)
     nothing: Record = {"unbacked": None, "reached": None, "mark": None}
     groups: defaultdict[tuple[object, ...], list[JudgeEvent]] = defaultdict(list)
     for it in records:
@@ -446,6 +507,7 @@ def _judge(
         "successions": history.successions,
         "unsteady": unsteady,
         "clock_error_us": error_us,
+        "since_us": history.since_us,
     }
     handler = type("_JudgeWithHistory", (Judge,), known)
     said: dict[Key, Said] = {}
@@ -465,7 +527,7 @@ def _judge(
 def _places(it: Record, error_us: int) -> Iterator[Record]:
     """Where a record stands, as `groups.place` says."""
     statement, ended, owed_in = it["kind"] == "statement", _us(it, "ended_us"), it["owed_in"]
-    is_read = it["is_read"]
+    is_read, is_judged = it["is_read"], it["is_judged"]
     writes = bool(it["named"]) or bool(it["is_unnamed"])
     tells = statement and (writes or it["observed"] or is_read)
     tells_all = writes or it["whole"] is not None
@@ -480,7 +542,7 @@ def _places(it: Record, error_us: int) -> Iterator[Record]:
     plain: Record = {"turn": 0, "judges": False, "learns": True, "maybe": False}
     if statement:
         own = {"kind": "connection", "key": session, "at": it["seq"]}
-        judges = is_read and owed_in == "connection"
+        judges = is_judged and owed_in == "connection"
         yield it | plain | own | {"judges": judges}
     counts = {"user": tells, "application": tells and it["application"], "proxy": tells}
     for kind, count in counts.items():
@@ -491,7 +553,7 @@ def _places(it: Record, error_us: int) -> Iterator[Record]:
         yield cluster | {"at": ended + error_us}
         if error_us:
             yield cluster | {"at": ended - error_us, "maybe": True}
-    if is_read and owed_in != "connection":
+    if is_judged and owed_in != "connection":
         bound_us = _us(it, "bound_us") if it["level"] == "BOUNDED_STALENESS" else 0
         place = {"kind": owed_in, "key": keys[str(owed_in)], "at": _us(it, "moment_us") - bound_us}
         yield it | plain | place | {"turn": 1, "judges": True, "learns": False}

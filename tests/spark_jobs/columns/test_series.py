@@ -117,4 +117,4 @@ def test_great_values_of_many_series() -> None:
     values = np.array([2**60, 5, 2**61, 7, 2**40, 2**62])
     first = np.array([True, False, False, True, False, False])
     most = [2**60, 2**60, 2**61, 7, 2**40, 2**62]
-    assert series._most(values, first).tolist() == most
+    assert series.greatest_so_far(values, first).tolist() == most

@@ -1,0 +1,80 @@
+"""What an audit begins with: a state, as its passes and judges read it."""
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql import functions as fn
+
+from spark_jobs import statement
+from spark_jobs.ingest import names
+from spark_jobs.schema import NUMBERED, PARSED, RUN
+from spark_jobs.state import records
+from spark_jobs.state.facts import FACT
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from spark_jobs.state.states import State
+
+
+class Before:
+    """It.
+
+    Attributes:
+        folder: as `state.records.lay` makes it.
+        facts: FACT.
+        until_us: what is condensed had ended by then.
+        tail: files of `schema.PARSED`: records that are not condensed.
+    """
+
+    def __init__(self, spark: "SparkSession", state: "State", folder: Path) -> None:
+        """Open a state.
+
+        Args:
+            spark: a session.
+            state: which.
+            folder: takes what is made of it; it must not exist.
+        """
+        self._spark, self.folder = spark, folder
+        self.facts: pa.Table = pq.read_table(state.facts, schema=FACT)
+        self.until_us = state.about.until_us
+        self.tail: Sequence[Path] = state.tail
+        records.lay(self.facts, folder)
+
+    def _read(self, name: str) -> "DataFrame":
+        return self._spark.read.parquet(*names([self.folder / f"{name}.parquet"]))
+
+    @cached_property
+    def tail_records(self) -> "DataFrame":
+        """`schema.PARSED`."""
+        return self._spark.read.schema(PARSED).parquet(*names(self.tail))
+
+    @property
+    def records(self) -> "DataFrame":
+        """NUMBERED: those that stand for what is condensed. Of these nothing is judged."""
+        its = self._read("records").withColumns(
+            {
+                "repeat": fn.lit(None).cast("string"),
+                "declared": fn.lit(0).cast("bigint"),
+                **statement.facts(),
+            }
+        )
+        return its.withColumn("is_judged", fn.lit(False)).select(NUMBERED.names)
+
+    @property
+    def numbers(self) -> "DataFrame":
+        """As `numbering.strange` takes it."""
+        nothing = fn.lit(None).cast("bigint")
+        ended = fn.col("last_ended_us").alias("ended_us")
+        seq = fn.col("last_seq").alias("seq")
+        whole = (nothing.alias("session"), nothing.alias("ordinal"))
+        runs = self._read("stretches").select(*RUN, seq, ended, *whole)
+        ordinal = fn.col("last_ordinal").alias("ordinal")
+        its = self._read("sessions").select(
+            *(*RUN, seq, nothing.alias("ended_us"), "session", ordinal)
+        )
+        return runs.unionByName(its)

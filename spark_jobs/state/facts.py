@@ -1,0 +1,102 @@
+"""What is kept of records: facts, each of which stands for many of them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from spark_jobs.columns import sets
+from spark_jobs.columns.arrays import Numbers, alike, in_order, starts
+from spark_jobs.schema import RUN
+from spark_jobs.state.unions import united
+
+(RAN, SPOKE, REIGNED, MISSED, SKIPPED, UNNAMED, UNREAD, WROTE, SAW, SHOWED, HAD, ASKED) = range(12)
+"""What a fact says.
+
+RAN: up to `seq` the records of a run are known. SPOKE: up to `seq` and `ordinal` the statements of
+a session are. REIGNED: a run's primary was sent something then. MISSED: records of a run were
+missing before one that ended then; the one before them ended at `since_us`. SKIPPED: statements of
+a session were missing before one that arrived then. UNNAMED: a statement that ended then may have
+committed what nothing names. UNREAD: what a statement wrote is no set. WROTE: statements of a
+session wrote `gtids`, or may have. SAW: they were shown them. SHOWED: a replica showed them to a
+session, for certain. HAD: a server was shown to have them. ASKED: a primary was asked for its whole
+set, which is `gtids`.
+"""
+
+KEY: Final = (
+    *("what", *RUN, "session", "user", "application", "role", "server_uuid", "incarnation"),
+)
+"""What facts agree in that become one; those of REIGNED and ASKED agree in their times, too."""
+
+TIMES: Final = ("since_us", "dispatched_us", "ended_us")
+LATEST: Final = ("ordinal", "seq", *TIMES)
+
+_TEXTS: Final = ("proxy", "run", "user", "application", "role", "server_uuid", "gtids")
+_NULL: Final = ("application", "role", "server_uuid", "incarnation")
+
+FACT: Final = pa.schema(
+    (name, pa.string() if name in _TEXTS else pa.int64()) for name in (*KEY, *LATEST, "gtids")
+)
+
+
+def table(what: int, columns: Mapping[str, pa.Array | Numbers], rows: int) -> pa.Table:
+    """FACT of some columns; what they lack is empty."""
+    found: list[pa.Array] = []
+    for field in FACT:
+        if field.name == "what":
+            its = pa.array(np.full(rows, what))
+        elif field.name in columns:
+            given = columns[field.name]
+            its = given if isinstance(given, pa.Array) else pa.array(given)
+        elif field.name in _NULL:
+            its = pa.nulls(rows, field.type)
+        else:
+            its = pa.array(["" if field.type == pa.string() else 0], field.type)
+            its = its.take(pa.array(np.zeros(rows, np.int64)))
+        found.append(its.cast(field.type))
+    return pa.table(found, schema=FACT)
+
+
+def codes(of: pa.Table, names: Sequence[str]) -> list[Numbers]:
+    """Numbers for the values of columns, -1 for null."""
+    found: list[Numbers] = []
+    for name in names:
+        its = of.column(name).combine_chunks().dictionary_encode()
+        found.append(its.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64))
+    return found
+
+
+def number(of: pa.Table, name: str) -> Numbers:
+    """A column of numbers; 0 for null."""
+    its: Numbers = of.column(name).fill_null(0).to_numpy()
+    return its
+
+
+def merged(facts: pa.Table, *more: npt.NDArray[np.int64]) -> pa.Table:
+    """Make one of those that agree: with the latest times and numbers, and the union of sets.
+
+    Args:
+        facts: FACT.
+        more: what they must agree in beside KEY.
+
+    Returns:
+        FACT.
+    """
+    if not facts.num_rows:
+        return facts
+    alone = np.isin(number(facts, "what"), (REIGNED, ASKED))
+    when = [np.where(alone, number(facts, name), 0) for name in ("dispatched_us", "ended_us")]
+    group, count = alike(*codes(facts, KEY), *when, *more)
+    order = in_order(group, count)
+    first = np.flatnonzero(starts(group[order]))
+    kept = facts.take(pa.array(order[first]))
+    for name in LATEST:
+        most = np.maximum.reduceat(number(facts, name)[order], first)
+        kept = kept.set_column(FACT.get_field_index(name), name, pa.array(most))
+    texts = facts.column("gtids").combine_chunks().dictionary_encode()
+    read = sets.parse(texts.dictionary)
+    named = united(read, texts.dictionary, group, texts.indices.to_numpy().astype(np.int64), count)
+    named = named.take(pa.array(group[order[first]]))
+    return kept.set_column(FACT.get_field_index("gtids"), "gtids", named)

@@ -1,0 +1,203 @@
+"""The states of days, on disk.
+
+A state is a folder, ``states/date=YYYY-MM-DD``: ``about.json``, ``facts.parquet`` and ``tail``, the
+records that are not condensed. It is made beside its place and renamed when it is whole. It is good
+as long as no segment is taken that has older records than the day's end.
+"""
+
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Final
+
+from spark_jobs.day import DAY_US, Day, hour_us
+from spark_jobs.disk import sync, sync_all
+from spark_jobs.store.store import Span, Store
+
+VERSION: Final = 1
+"""Of facts and of records. One of another version is not looked at, and is made anew."""
+
+BEHIND: Final = 3
+"""Days behind a state that an audit reads at most, to begin with it."""
+
+KEPT: Final = 8
+"""States that are kept: late segments have days judged anew that are not long ago."""
+
+
+class DeletedError(OSError):
+    """The store no longer has the records that an audit of a day takes; the message names them."""
+
+
+_ABOUT: Final = "about.json"
+_STAGED: Final = "_staged"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class About:
+    """What a state is.
+
+    Attributes:
+        version: VERSION.
+        date: the day, ``YYYY-MM-DD``.
+        take: the newest take of segments that it knew (`store`).
+        until_us: all that is condensed had ended by then.
+    """
+
+    version: int = VERSION
+    date: str
+    take: int
+    until_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """One of them.
+
+    Attributes:
+        folder: where.
+        about: what it is.
+    """
+
+    folder: Path
+    about: About
+
+    @property
+    def day(self) -> Day:
+        """At whose end."""
+        return Day.parse(self.about.date)
+
+    @property
+    def facts(self) -> Path:
+        """File of `facts.FACT`."""
+        return self.folder / "facts.parquet"
+
+    @property
+    def tail(self) -> Sequence[Path]:
+        """Files of `schema.PARSED`: records that are not condensed."""
+        return sorted((self.folder / "tail").glob("*.parquet"))
+
+    def late(self, store: Store) -> list[str]:
+        """Segments with records of its time that it does not know, sorted by name."""
+        return sorted(
+            it.name
+            for it in store.manifest.taken
+            if it.take > self.about.take
+            and any(hour_us(hour) < self.day.end_us for hour in it.hours)
+        )
+
+    def span(self, day: Day) -> Span:
+        """The hours that an audit of a day reads, if it begins with this state."""
+        return Span(day, day.begin_us - self.day.end_us)
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """One that is being made.
+
+    Attributes:
+        folder: takes it; it is not there yet.
+        take: the newest take of segments.
+    """
+
+    folder: Path
+    take: int
+
+    def finish(self, day: Day, until_us: int) -> None:
+        """Say that all of it is there.
+
+        Args:
+            day: at whose end.
+            until_us: all that is condensed had ended by then.
+        """
+        about = About(date=str(day), take=self.take, until_us=until_us)
+        (self.folder / _ABOUT).write_text(json.dumps(asdict(about)) + "\n", encoding="utf-8")
+
+
+class States:
+    """Those in one directory."""
+
+    def __init__(self, folder: Path) -> None:
+        """Take the directory, which need not be there yet."""
+        self._folder = folder
+
+    def before(self, day: Day) -> Iterator[State]:
+        """Those of the last days before a day, the newest first.
+
+        Raises:
+            OSError: one cannot be read; the message names it.
+        """
+        for folder in sorted(self._folder.glob("date=*"), reverse=True):
+            about = _read(folder / _ABOUT)
+            if about is not None and Day.parse(about.date) < day:
+                yield State(folder, about)
+
+    def stage(self, take: int) -> Staged:
+        """Room for a state; what an audit that died left is removed.
+
+        Args:
+            take: the newest take of segments.
+        """
+        staged = self._folder / _STAGED
+        if staged.exists():
+            shutil.rmtree(staged)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        return Staged(staged, take)
+
+    def keep(self, made: Staged) -> None:
+        """Give a staged state its place, if there is one; older ones than KEPT are deleted.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        staged = made.folder
+        about = _read(staged / _ABOUT) if (staged / _ABOUT).exists() else None
+        if about is None:
+            return
+        sync_all(staged)
+        place = self._folder / f"date={about.date}"
+        # Without one the day before is read, so nothing is lost if this is cut short.
+        if place.exists():
+            shutil.rmtree(place)
+        staged.rename(place)
+        sync(self._folder)
+        for folder in sorted(self._folder.glob("date=*"))[:-KEPT]:
+            shutil.rmtree(folder)
+
+
+def choose(states: States, store: Store, day: Day) -> State | None:
+    """The state that an audit of a day begins with: the newest that is good.
+
+    The days behind it are read as a warm-up. Where the store has their records no more, one is
+    taken that does not know of late segments.
+
+    Returns:
+        None to begin with the records of the day before.
+
+    Raises:
+        DeletedError: the store no longer has the records that it takes.
+        OSError: a state cannot be read; the message names it.
+    """
+    near = (it for it in states.before(day) if day.begin_us - it.day.end_us <= BEHIND * DAY_US)
+    there = [it for it in near if not store.deleted(it.span(day))]
+    gone = store.deleted(Span(day))
+    for state in there:
+        if not state.late(store):
+            return state
+    if not gone:
+        return None
+    if there:
+        return there[0]
+    raise DeletedError(f"the store no longer has its records of {', '.join(gone)}")
+
+
+def _read(path: Path) -> About | None:
+    """None if it is of another version."""
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+        if values["version"] != VERSION:
+            return None
+        return About(**{field.name: values[field.name] for field in fields(About)})
+    except (ValueError, KeyError, TypeError) as error:
+        raise OSError(f"{path} is none of a state: {error!r}") from error
