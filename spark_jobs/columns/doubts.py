@@ -116,7 +116,7 @@ def tell(
             elif kind == "application":
                 where = unnamed & chunk.text("application").filled
             elif kind == "cluster":
-                at = ended - error_us
+                at = np.maximum(ended - error_us, 0)
             for telling in bounds.tellings(group, at, np.flatnonzero(where)):
                 tables += (it.table() for it in thinned(telling))
         for cluster, marks_ in known.items():

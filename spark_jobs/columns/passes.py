@@ -3,7 +3,7 @@
 import shutil
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -213,13 +213,13 @@ class Passes:
             holes=self._holes,
             since_us=self._since_us,
         )
-        return (
-            self._total(
-                [*self._pieces, *self._before],
-                partial(tellings.tell, plan=wants, folder=self.folder),
-            )
-            or Told()
-        )
+        told = Told()
+        # What stands for the time before was written where clocks agreed.
+        apart = replace(wants, rules=self.rules._replace(ahead=()))
+        for its, plan_ in ((self._pieces, wants), (self._before, apart)):
+            work = partial(tellings.tell, plan=plan_, folder=self.folder)
+            told.add(self._total(its, work) or Told())
+        return told
 
     def _lay(self, name: str, into: str) -> str:
         """Put tellings in order and lay them down; gives the folder."""

@@ -223,9 +223,10 @@ class _Teller:
         chunk, sets = self._chunk, self._chunk.sets
         group, there = self._places.group(kind), places.counts(chunk, kind)
         own = kind == "connection"
-        at = chunk.number("seq") if own else self._since(chunk.number("ended_us"))
+        ended = chunk.number("ended_us")
         if kind == "cluster":
-            at = at - self._plan.rules.error_us  # by clocks that differ as much as they may
+            ended = ended - self._plan.rules.error_us  # by clocks that differ as much as they may
+        at = chunk.number("seq") if own else self._since(ended)
         writes = there & chunk.is_named
         odd = np.flatnonzero(writes & sets.odd[chunk.named])
         self._add(OWN, odd, places.series(group[odd], BLOCKED), at[odd], 0, 1, 0)
@@ -313,7 +314,7 @@ class _Teller:
         for code in np.unique(self._places.cluster_codes[rough]):
             self._told.rough.add(self._places.clusters[code])
         rows = np.flatnonzero(wrote)
-        at = self._since(chunk.number("ended_us")) + self._plan.rules.error_us
+        at = self._since(chunk.number("ended_us") + self._plan.rules.error_us)
         cluster = self._places.cluster
         for number, name in enumerate(sets.sources):
             top = sets.tops(number)[chunk.named[rows]]
