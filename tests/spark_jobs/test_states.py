@@ -92,7 +92,13 @@ def asking_before(log: list[Record], since_us: int) -> set[Key]:
 
 
 def compare(
-    log: list[Record], folder: Path, days: list[int], after_us: int, tail_us: int = TAIL_US
+    log: list[Record],
+    folder: Path,
+    days: list[int],
+    after_us: int,
+    tail_us: int = TAIL_US,
+    *,
+    is_random: bool = False,
 ) -> list[Night]:
     """Judge each day both ways; columns say the same of what they settle."""
     every = list(nights(log, days, folder, tail_us, after_us))
@@ -112,8 +118,13 @@ def compare(
             )
         assert sorted(said.lost) == sorted(right.lost)
         # What answered before all that is known in its order is not asked about.
-        left = {key for key, lapse in right.lapses.items() if lapse == Lapse.LEFT}
-        assert said.lapses.items() <= right.lapses.items()
+        other = {Lapse.LEFT, Lapse.CONTRADICTED} if is_random else {Lapse.LEFT}
+        left = {key for key, lapse in right.lapses.items() if lapse in other}
+        # Nothing is known of what a server had before the tail, so its first loss there counts
+        # among those that are too many (`reliance`).
+        more = dict(said.lapses.items() - right.lapses.items())
+        assert set(more.values()) <= {Lapse.CONTRADICTED}
+        assert is_random or not more
         assert right.lapses.keys() - said.lapses.keys() <= left | early
         for key, finding in night.by_columns.reads.items():
             verdict = Verdict.NO_PROMISE if finding == Finding.BEST_EFFORT else Verdict.OK
@@ -342,7 +353,7 @@ def test_a_state_does_not_grow_with_the_days(tmp_path: Path) -> None:
 
 
 @settings(
-    max_examples=30,
+    max_examples=15,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
     deadline=None,
 )
@@ -355,4 +366,5 @@ def test_days_of_small_histories(
     log = [record for run in runs for record in run.records]
     if log and not audit(log).error_us:
         days = days_of(log, 3)
-        compare(log, tmp_path_factory.mktemp("log"), days, days[1] - days[0], tail_us)
+        place = tmp_path_factory.mktemp("log")
+        compare(log, place, days, days[1] - days[0], tail_us, is_random=True)
