@@ -125,8 +125,8 @@ class Borrowing:
 
     def _take_leave(self, primary: ServerConnection) -> None:
         self.asking = True
-        primary.expect(FAREWELL)
-        primary.write(statement_packet(primary, FAREWELL_SQL))
+        farewell = statement_packet(FAREWELL_SQL, primary.query_attributes)
+        primary.send(((FAREWELL, farewell),))
 
     def holds(self, follow: Callable[[], None]) -> bool:
         """Whether a command has to wait for the primary's answer; `follow` serves it then."""
@@ -163,8 +163,8 @@ class Borrowing:
         if carried is not None:
             # What the command asks about the one before would be told of the question.
             for sql in imitation(carried):
-                connection.expect(IMITATE)
-                connection.write(statement_packet(connection, sql))
+                again = statement_packet(sql, connection.query_attributes)
+                connection.send(((IMITATE, again),))
         if follow is not None:
             follow()
         return True

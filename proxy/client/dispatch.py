@@ -6,13 +6,19 @@ from typing import TYPE_CHECKING, Final
 
 from protocol.constants import Command as Code
 from protocol.errors import ServerErrorCode
+from protocol.gtid import EMPTY
 from proxy.client import prelude, preparation
 from proxy.client.answer import DONE, HOLDING
+from proxy.client.confirmation import beside_wait, columns
+from proxy.client.prepared import prepare_on
 from proxy.server.connection import PROBE
 from proxy.server.gtid_question import PROBE_SQL
 from proxy.wall_clock import utc_us
 from routing.consistency.decision import Decision, Level, Proof, Reason
 from routing.policy import on_primary
+from routing.session.implied import begin_implied
+from routing.session.split import Split
+from routing.session.split_snapshot import Moment, SplitSnapshot
 from routing.sql.statement import StatementClass
 
 if TYPE_CHECKING:
@@ -30,11 +36,12 @@ if TYPE_CHECKING:
     from proxy.client.turn import Turn
     from proxy.client.untold import Untold
     from proxy.client.views import Views
-    from proxy.server.connection import ServerConnection, Taker
+    from proxy.server.connection import Batch, ServerConnection, Taker
     from proxy.shared import Shared
     from routing.request.read import Read
     from routing.request.step import Step
     from routing.session.session import Session
+    from routing.session.snapshot import Snapshot
 
 _IN_TRANS: Final = 0x0001
 
@@ -151,7 +158,7 @@ class Dispatch:
         if (
             not inside
             and command.prepared is not None
-            and not prelude.can_know(replica, command, state)
+            and not prelude.can_know(replica.mirror, command, state)
         ):
             return self._read.unfit(Reason.PREPARED, self._now())
         self._to_replica(replica, decision)
@@ -163,7 +170,8 @@ class Dispatch:
         command, trail = self._turn.command, self._turn.trail
         if self._topology.rivals and self._withheld():
             return
-        if command.prepared is not None and not prelude.can_know(primary, command, state):
+        mirror, attributes = primary.mirror, primary.query_attributes
+        if command.prepared is not None and not prelude.can_know(mirror, command, state):
             self._own_answers.refuse(
                 ServerErrorCode.ER_UNKNOWN_STMT_HANDLER,
                 "Unknown prepared statement handler: sql_mode or character set have changed since"
@@ -185,32 +193,35 @@ class Dispatch:
         settles = not self._read.is_settled and prelude.older_than_seen(
             command, state, self._topology, servers.status, self._now()
         )
-        if settles and prelude.asks_about(primary, command, state):
+        if settles and prelude.asks_about(primary.server, command, state):
             settles = False  # it would be told of the WAIT
             trail.unsettled = True
         if settles and prelude.can_wait(command):
             if not command.packet:
                 long.hold()
-            primary.write(preparation.settle(primary, budget))
+            primary.send(preparation.settle(budget, attributes))
             return  # what is decided then goes on
         if state.snapshot is not None and self._splits.asks(primary, command, trail):
             if not command.packet:
                 long.hold()
             return  # what it shows, when it is told, goes on
-        data = self._untold.before(primary, command)
-        data += self._settings.in_front(primary, command, trail)
-        data += self._views.in_front(primary, command)
+        batch = self._untold.before(command, attributes)
+        batch += self._settings.in_front(primary, command, trail)
+        batch += self._views.in_front(primary, command)
         statement = command.statement
         if statement is not None and statement.assignments:
-            data += prelude.prepare_before(primary, command, state, self._prepared)
+            batch += prelude.prepare_before(mirror, command, state, self._prepared)
         if settles:
-            data += preparation.settle(primary, budget)
+            batch += preparation.settle(budget, attributes)
         if state.snapshot is not None:
-            data += self._splits.in_front(primary, state.snapshot, command, trail)
+            batch += self._splits.in_front(primary, state.snapshot, command, trail)
         elif state.split is not None:
-            data += preparation.begin_implied(primary, state.split)
+            batch += preparation.begin_implied(state.split, attributes)
+            state.split.implied = False
         if statement is not None and statement.asks_previous:
-            data += prelude.imitation(primary, statement, state, self._previous)
+            previous = self._previous
+            batch += prelude.imitation(primary.server, statement, state, previous, attributes)
+            previous.zeroed = False
         # Only before a read: behind a probe, ROW_COUNT() and the like would tell of the probe.
         # And in no transaction, where reads stay here anyway: it would take its trackers.
         if (
@@ -219,14 +230,9 @@ class Dispatch:
             and not servers.status & _IN_TRANS
             and command.rules.level is not Level.BEST_EFFORT
         ):
-            primary.expect(PROBE)
-            data += preparation.statement_packet(primary, PROBE_SQL)
-        data += self.own_packet(primary)
-        if primary.silent:
-            data += self._untold.along(primary, command, trail)
-        if data:
-            primary.write(data)
-        if not command.packet and prelude.knows(primary, command):
+            batch += ((PROBE, preparation.statement_packet(PROBE_SQL, attributes)),)
+        self.send(primary, batch, self._untold.along(command, trail) if primary.silent else ())
+        if not command.packet and prelude.knows(mirror, command):
             self.pass_parts(primary)
 
     def _withheld(self) -> bool:
@@ -253,8 +259,8 @@ class Dispatch:
         return True
 
     def _to_replica(self, replica: ServerConnection, decision: Decision) -> None:
-        read, turn = self._read, self._turn
-        trail = turn.trail
+        read, turn, state = self._read, self._turn, self._state
+        command, trail = turn.command, turn.trail
         turn.answer.stage = HOLDING
         self._servers.activate(replica)
         trail.sent_at = read.sent_at
@@ -265,19 +271,63 @@ class Dispatch:
             and not read.bound
             and self._audits.due()
         )
-        data = prelude.before_read(
-            replica, decision, read, turn.command, trail, self._state, self._previous, audits
+        gtids, question, budget = decision.proof_set, "", 0.0
+        waits = decision.proof is _WAITED and gtids is not None
+        if waits:
+            question = beside_wait(read, confirm=decision.confirm)
+            budget = read.budget
+        elif decision.confirm:
+            question = columns(read.question())
+        if command.is_read and not state.autocommit:
+            begin_implied(state, command.rules)
+        snapshot, mirror = state.snapshot, replica.mirror
+        takes = snapshot is not None and (mirror.needs_reset or mirror.snapshot is not snapshot)
+        batch = prelude.before_read(
+            mirror,
+            decision,
+            question,
+            budget,
+            command,
+            trail.required if audits else None,
+            state,
+            self._previous,
+            replica.settings,
+            replica.query_attributes,
         )
-        gtids = decision.proof_set
-        if decision.proof is _WAITED and gtids is not None:
+        if batch:
+            # Of a transaction that may write the client is not told that it is READ ONLY here.
+            replica.hide_read_only(hide=isinstance(mirror.snapshot, (Split, SplitSnapshot)))
+        if decision.reason is Reason.DIAGNOSTIC:
+            self._previous.zeroed = False
+        if snapshot is not None:
+            if takes:
+                self._taken(snapshot, decision)
+            if command.is_read:
+                trail.snapshot_us = snapshot.asked_us
+        if waits and gtids is not None:
             # The replica is not relied on to end it.
             trail.dispatched_us = utc_us()
             self._pending.begin_wait(replica.server, gtids, self._now())
-            limit = read.budget + self._connect_timeout
+            limit = budget + self._connect_timeout
             self._pending.limit(limit, lambda: self._is_silent(replica))
-        replica.write(data + self.own_packet(replica))
-        if self._state.plain:
+        self.send(replica, batch)
+        if state.plain:
             replica.give_to(self._taker)
+
+    def _taken(self, snapshot: Snapshot, decision: Decision) -> None:
+        """The command takes the transaction's snapshot, on the replica that was decided on."""
+        command = self._turn.command
+        if isinstance(snapshot, SplitSnapshot):
+            snapshot.there = Moment()
+        if not snapshot.apart:
+            snapshot.taken_on(
+                decision.server,
+                decision.proof_set or EMPTY,
+                command.rules,
+                self._turn.trail.required,
+                command.arrived_us,
+                stale=decision.reason is Reason.WAIT_TIMEOUT,
+            )
 
     def _is_silent(self, replica: ServerConnection) -> None:
         if self._silent is not None:
@@ -301,7 +351,7 @@ class Dispatch:
         self._turn.trail.decided(decision)
         self._turn.answer.stage = HOLDING
         self._servers.activate(holder)
-        holder.write(self.own_packet(holder))
+        self.send(holder)
         return None
 
     def reset_is_done(self) -> bool:
@@ -316,15 +366,33 @@ class Dispatch:
         self._own_answers.ok()
         return True
 
-    def own_packet(self, connection: ServerConnection) -> bytes:
-        """The command as this server is to get it (`prelude.own_packet`)."""
-        command, schema = self._turn.command, self._state.schema
-        if command.prepared is not None and not prelude.knows(connection, command):
+    def send(self, connection: ServerConnection, front: Batch = (), behind: Batch = ()) -> None:
+        """Register and write the command as this server is to get it, in one write.
+
+        Args:
+            connection: to the server.
+            front: what goes in front of it.
+            behind: what goes right behind it.
+        """
+        command, mirror = self._turn.command, connection.mirror
+        prepared = command.prepared
+        handle = None if prepared is None else mirror.statements.get(prepared.number)
+        if prepared is not None and handle is None:
+            # The server must be told of it first; the command follows when it has answered.
+            schema = self._state.schema
             if connection is self._servers.primary:
-                connection.mirror.schema = schema
+                mirror.schema = schema
             if not command.packet:
                 self._long.hold()
-        return prelude.own_packet(connection, command, schema, self._query_attributes)
+            data = connection.register(front + prepare_on(mirror, prepared, schema))
+        else:
+            data = connection.register(front) if front else b""
+            connection.expect(prelude.expected(command))
+            data += prelude.own_packet(command, handle, self._query_attributes)
+        if behind:
+            data += connection.register(behind)
+        if data:
+            connection.write(data)
 
     def pass_parts(self, connection: ServerConnection) -> None:
         """Let the parts of a long command go to the server that has been told what they are of."""

@@ -1,7 +1,8 @@
 """What goes to a server with a command: what it must be told first, and the command as it is there.
 
-No I/O: the bytes are given back, and the answers to them are registered with the connection, in
-their order.
+No I/O, and no connection: of one it is given the `Mirror`, where what is to be told is noted. What
+is to be sent is given back as a batch: whoever sends it registers each command, and writes its
+bytes, in that order.
 """
 
 from __future__ import annotations
@@ -9,31 +10,28 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from protocol.constants import Command as Code
-from protocol.gtid import EMPTY
 from protocol.response_stream import RESULTS
 from proxy.client import preparation
-from proxy.client.confirmation import beside_wait, columns
 from proxy.client.prepared import prepare_on
-from proxy.client.previous import begun_on
+from proxy.client.previous import begun
 from proxy.server.connection import FORWARD, FORWARD_CURSOR, FORWARD_ROW
 from routing.consistency.decision import Proof, Reason
 from routing.consistency.rules import REMEMBERING
 from routing.policy import shows_less
 from routing.session.prepared import READING
-from routing.session.snapshot import Snapshot
-from routing.session.split import Split
-from routing.session.split_snapshot import SplitSnapshot
 from routing.sql.statement import StatementClass, Touch
 
 if TYPE_CHECKING:
+    from protocol.gtid import GtidSet
     from proxy.client.prepared import PreparedStatements
     from proxy.client.previous import Previous
-    from proxy.server.connection import ServerConnection
+    from proxy.server.connection import Batch, Exchange
+    from proxy.server.mirror import Mirror
     from routing.consistency.decision import Decision
     from routing.request.command import Command
-    from routing.request.read import Read
     from routing.request.trail import Trail
     from routing.servers.topology import Server, Topology
+    from routing.session.prepared import PreparedHandle
     from routing.session.session import Session
     from routing.sql.statement import Statement
 
@@ -42,80 +40,76 @@ _DIAGNOSTIC: Final = Reason.DIAGNOSTIC
 _WAITED: Final = Proof.WAITED
 
 
-def own_packet(
-    connection: ServerConnection, command: Command, schema: str, query_attributes: bool
-) -> bytes:
-    """The client's command as this server is to get it; registers its answer.
+def expected(command: Command) -> Exchange:
+    """What the answer to the client's command is for."""
+    prepared, statement = command.prepared, command.statement
+    if prepared is not None and prepared.asks_cursor and command.code is Code.COM_STMT_EXECUTE:
+        return FORWARD_CURSOR
+    locks = statement is not None and bool(statement.holds) and statement.is_one_lock
+    return FORWARD_ROW if locks else FORWARD[command.shape]
 
-    Where the server must be told of a prepared statement first, that is all for now.
+
+def own_packet(command: Command, handle: PreparedHandle | None, query_attributes: bool) -> bytes:
+    """The client's command as one server is to get it; empty if its parts follow.
 
     Args:
-        connection: to the server.
         command: the client's.
-        schema: the session's default.
+        handle: the prepared statement that it is about, as that server knows it; None if it is
+            about none.
         query_attributes: the client's statements begin with attributes.
     """
     prepared = command.prepared
-    statement = command.statement
-    locks = statement is not None and bool(statement.holds) and statement.is_one_lock
-    expected = FORWARD_ROW if locks else FORWARD[command.shape]
-    if prepared is None:
-        connection.expect(expected)
+    if prepared is None or handle is None or not command.packet:
         return command.packet
-    if prepared.asks_cursor and command.code is Code.COM_STMT_EXECUTE:
-        expected = FORWARD_CURSOR
-    handle = connection.mirror.statements.get(prepared.number)
-    if handle is None:
-        return prepare_on(connection, prepared, schema)
-    connection.expect(expected)
-    if not command.packet:
-        return b""  # its parts follow
     packet = prepared.command(command.packet, handle, query_attributes)
     return prepared.long_data_for(handle) + packet if prepared.long_data else packet
 
 
-def knows(connection: ServerConnection, command: Command) -> bool:
+def knows(mirror: Mirror, command: Command) -> bool:
     """Whether a server knows the prepared statement that a command is about, if it is."""
     prepared = command.prepared
-    return prepared is None or prepared.number in connection.mirror.statements
+    return prepared is None or prepared.number in mirror.statements
 
 
-def can_know(connection: ServerConnection, command: Command, state: Session) -> bool:
+def can_know(mirror: Mirror, command: Command, state: Session) -> bool:
     """As `knows`, or it can be told."""
     prepared = command.prepared
-    return knows(connection, command) or prepared is None or prepared.is_read_alike(state)
+    return knows(mirror, command) or prepared is None or prepared.is_read_alike(state)
 
 
 # To a replica
 
 
 def before_read(
-    replica: ServerConnection,
+    mirror: Mirror,
     decision: Decision,
-    read: Read,
+    question: str,
+    budget: float,
     command: Command,
-    trail: Trail,
+    audited: GtidSet | None,
     state: Session,
     previous: Previous,
-    audits: bool,
-) -> bytes:
+    settings: bytes,
+    query_attributes: bool,
+) -> Batch:
     """What a replica is told in front of a statement, so that its answer may count.
 
     Args:
-        replica: the connection to it.
+        mirror: of the connection to it.
         decision: why it was chosen.
-        read: the statement's course.
+        question: what it is asked of itself (`proxy.client.confirmation`), beside a WAIT or alone.
+        budget: how long a WAIT may take, s.
         command: the statement.
-        trail: what became of it.
-        state: of the session.
+        audited: of this set the replica's own word is asked for; None if of none.
+        state: of the session, whose transaction is begun there if it was not yet.
         previous: how its last statement ended.
-        audits: the replica's own word is asked for, too.
+        settings: the SET statement that made the connection fit for its purpose.
+        query_attributes: were negotiated on the connection.
     """
-    data = b""
+    batch: Batch = ()
     waits = decision.proof is _WAITED and decision.proof_set is not None
     # What is asked about the statement before needs no rights, and would lose it.
     asks = decision.reason is _DIAGNOSTIC
-    mirror = replica.mirror
     schema = state.schema if asks and mirror.schema != state.schema else ""
     rights = not asks and (
         mirror.role_version != state.role_version
@@ -124,75 +118,54 @@ def before_read(
     if (
         waits
         or decision.confirm
-        or audits
+        or audited is not None
         or schema
         or rights
         or mirror.needs_reset
         or mirror.variables_version != state.variables_version
     ):
-        data = preparation.prepare(replica, state)
+        batch = preparation.prepare(mirror, state, settings, query_attributes)
         if waits and decision.proof_set is not None:
-            further = beside_wait(read, confirm=decision.confirm)
-            data += preparation.wait(replica, state, decision.proof_set, read.budget, further)
+            gtids = decision.proof_set
+            batch += preparation.wait(state, gtids, budget, question, query_attributes)
         elif decision.confirm:
-            data += preparation.confirm(replica, state, columns(read.question()))
-        if audits and trail.required is not None:
-            data += preparation.audit(replica, state, trail.required)
+            batch += preparation.confirm(state, question, query_attributes)
+        if audited is not None:
+            batch += preparation.audit(state, audited, query_attributes)
         if rights:
-            data += preparation.rights(replica, state, refreshed=bool(data))
+            refreshed = bool(batch)
+            batch += preparation.rights(mirror, state, refreshed, query_attributes)
         if schema:
-            data += preparation.choose_schema(replica, schema)
-    snapshot = state.snapshot
-    if snapshot is None and not state.autocommit and state.opens_read_only and command.is_read:
-        snapshot = state.snapshot = Snapshot(
-            autocommit=False, implied=True, apart=state.reads_apart
-        )
-    elif (
-        snapshot is None
-        and not state.autocommit
-        and command.is_read
-        and state.opens_snapshot(command.rules)
-    ):
-        snapshot = state.snapshot = SplitSnapshot(autocommit=False, implied=True)
+            batch += preparation.choose_schema(mirror, schema)
+    snapshot, split = state.snapshot, state.split
     if snapshot is not None and mirror.snapshot is not snapshot:
-        data += preparation.begin_transaction(replica, snapshot)
-        if not snapshot.apart:
-            snapshot.taken_on(
-                replica.server,
-                decision.proof_set or EMPTY,
-                command.rules,
-                trail.required,
-                command.arrived_us,
-                stale=decision.reason is Reason.WAIT_TIMEOUT,
-            )
-    if snapshot is not None and command.is_read:
-        trail.snapshot_us = snapshot.asked_us
-    split = state.split
-    if split is None and snapshot is None and command.is_read and state.opens_split:
-        split = state.split = Split(autocommit=False, implied=True)
+        batch += preparation.begin_transaction(mirror, snapshot, query_attributes)
     if split is not None and mirror.snapshot is not split and not split.stays:
-        data += preparation.begin_transaction(replica, split)
-    if command.statement is not None and command.statement.user_variables:
-        names = command.statement.user_variables
-        data += preparation.assign_user_variables(replica, state, names)
-    if asks:
-        data += previous.zero_on(replica)
-    return data
+        batch += preparation.begin_transaction(mirror, split, query_attributes)
+    statement = command.statement
+    if statement is not None and statement.user_variables:
+        names = statement.user_variables
+        batch += preparation.assign_user_variables(mirror, state, names, query_attributes)
+    return batch + previous.zeroing if asks else batch
 
 
 # To the primary
 
 
 def imitation(
-    primary: ServerConnection, statement: Statement, state: Session, previous: Previous
-) -> bytes:
+    primary: Server,
+    statement: Statement,
+    state: Session,
+    previous: Previous,
+    query_attributes: bool,
+) -> Batch:
     """What lets the primary answer a question about a statement that it has not run."""
     last = _asked_about(statement, state)
     if last is None:
-        data = begun_on(primary)
-    else:
-        data = previous.imitated_on(primary) if last is not primary.server else b""
-    return data + previous.zero_on(primary)
+        return begun(query_attributes) + previous.zeroing
+    if last is primary:
+        return previous.zeroing
+    return previous.imitated(query_attributes) + previous.zeroing
 
 
 def _asked_about(statement: Statement, state: Session) -> Server | None:
@@ -200,35 +173,33 @@ def _asked_about(statement: Statement, state: Session) -> Server | None:
     return state.found_on if statement.reason is Touch.FOUND_ROWS else state.last
 
 
-def asks_about(primary: ServerConnection, command: Command, state: Session) -> bool:
+def asks_about(primary: Server, command: Command, state: Session) -> bool:
     """Whether a command asks about a statement that the primary ran."""
     statement = command.statement
     if statement is None or not statement.asks_previous:
         return False
-    return _asked_about(statement, state) is primary.server
+    return _asked_about(statement, state) is primary
 
 
 def prepare_before(
-    primary: ServerConnection, command: Command, state: Session, all_prepared: PreparedStatements
-) -> bytes:
+    mirror: Mirror, command: Command, state: Session, all_prepared: PreparedStatements
+) -> Batch:
     """What must be prepared before a command changes how statements are read."""
     statement = command.statement
     if not len(all_prepared) or statement is None:
-        return b""
+        return ()
     variables = state.variables
     if not any(
         one.name in READING and (one.value is None or variables.get(one.name) != one.value)
         for one in statement.assignments
     ):
-        return b""
-    primary.mirror.schema = schema = state.schema
-    return b"".join(
-        [
-            prepare_on(primary, prepared, schema)
-            for prepared in all_prepared.missing_on(primary)
-            if prepared.is_read_alike(state)
-        ]
-    )
+        return ()
+    mirror.schema = schema = state.schema
+    batch: Batch = ()
+    for prepared in all_prepared.missing_on(mirror):
+        if prepared.is_read_alike(state):
+            batch += prepare_on(mirror, prepared, schema)
+    return batch
 
 
 def older_than_seen(

@@ -1,4 +1,8 @@
-"""What a replica must be told before it can run a session's statement, as packets in one write."""
+"""What a server must be told before it can run a session's statement, as batches of commands.
+
+No I/O. What a batch tells is noted in the connection's `Mirror`, so that the next one builds on it;
+`query_attributes` is how the connection was negotiated (CLIENT_QUERY_ATTRIBUTES).
+"""
 
 from __future__ import annotations
 
@@ -20,12 +24,13 @@ from proxy.server.connection import (
 )
 from proxy.server.gtid_question import PROBE_SQL
 from routing.session.split import Split
-from routing.session.split_snapshot import Moment, SplitSnapshot
+from routing.session.split_snapshot import SplitSnapshot
 from routing.session.variables import FLAGS, SWITCH, exact
 
 if TYPE_CHECKING:
     from protocol.gtid import GtidSet
-    from proxy.server.connection import Exchange, ServerConnection
+    from proxy.server.connection import Batch, Exchange
+    from proxy.server.mirror import Mirror
     from routing.session.session import Session
     from routing.session.snapshot import Snapshot
 
@@ -55,50 +60,53 @@ PING: Final = b"\x01\x00\x00\x00\x0e"
 RESET_CONNECTION: Final = b"\x01\x00\x00\x00\x1f"
 
 
-def statement_packet(connection: ServerConnection, sql: bytes) -> bytes:
-    """One of the proxy's own statements, framed for this connection."""
-    return frame(_ATTRIBUTES + sql if connection.query_attributes else _PLAIN + sql, 0)
+def statement_packet(sql: bytes, query_attributes: bool) -> bytes:
+    """One of the proxy's own statements, framed for a connection."""
+    return frame(_ATTRIBUTES + sql if query_attributes else _PLAIN + sql, 0)
 
 
-def prepare(connection: ServerConnection, state: Session) -> bytes:
-    """Packets that give the connection the session's variables; registers their answers."""
-    packets = []
-    mirror = connection.mirror
+def prepare(mirror: Mirror, state: Session, settings: bytes, query_attributes: bool) -> Batch:
+    """Gives a connection the session's variables.
+
+    Args:
+        mirror: of the connection.
+        state: of the session.
+        settings: the SET statement that made the connection fit for its purpose.
+        query_attributes: were negotiated.
+    """
+    batch: Batch = ()
     if mirror.needs_reset:
-        packets += [RESET_CONNECTION, statement_packet(connection, connection.settings)]
-        connection.expect(PREPARE)
-        connection.expect(PREPARE)
+        again = statement_packet(settings, query_attributes)
+        batch = ((PREPARE, RESET_CONNECTION), (PREPARE, again))
         mirror.reset()
-        connection.hide_read_only(hide=False)
     if mirror.variables_version != state.variables_version:
         mirror.variables_version = state.variables_version
-        for sql in assignments(state.variables):
-            packets.append(statement_packet(connection, sql))
-            connection.expect(PREPARE)
-    return b"".join(packets)
+        batch += _prepared_by(assignments(state.variables), query_attributes)
+    return batch
 
 
 def assign_user_variables(
-    connection: ServerConnection, state: Session, names: tuple[str, ...]
-) -> bytes:
-    """Packets that give the connection user variables whose values are known."""
-    assignments, given = [], connection.mirror.user_variables
+    mirror: Mirror, state: Session, names: tuple[str, ...], query_attributes: bool
+) -> Batch:
+    """Gives a connection user variables whose values are known."""
+    assignments, given = [], mirror.user_variables
     for name in state.user_variables.expanded(names):
         literal = state.user_variables.value(name)
         if literal and given.get(name) != literal:
             given[name] = literal
             assignments.append(_encoded(f"@`{name}`={literal}"))
-    packets = []
-    for sql in _sets(assignments):
-        connection.expect(PREPARE)
-        packets.append(statement_packet(connection, sql))
-    return b"".join(packets)
+    return _prepared_by(_sets(assignments), query_attributes)
+
+
+def _prepared_by(statements: list[bytes], query_attributes: bool) -> Batch:
+    """Statements that must succeed."""
+    return tuple([(PREPARE, statement_packet(sql, query_attributes)) for sql in statements])
 
 
 def wait(
-    connection: ServerConnection, state: Session, gtids: GtidSet, budget: float, further: str
-) -> bytes:
-    """A WAIT for a set; registers its answer.
+    state: Session, gtids: GtidSet, budget: float, further: str, query_attributes: bool
+) -> Batch:
+    """A WAIT for a set.
 
     Two values come back: what the WAIT said (0 reached, 1 timed out), and what GTID_SUBSET, which
     reads the set by itself and more strictly, said of it afterwards (1 applied). Behind them are
@@ -109,7 +117,6 @@ def wait(
     not change what is asked: hence the character sets, LIMIT and the hint (docs/mysql-behaviour.md,
     *Statements of the proxy's own*).
     """
-    connection.expect(WAIT)
     seconds = max(budget, 0.001)
     text, hint, timeout = gtids.text, _hint(state, seconds), _timeout(seconds)
     beside = "," + further if further else ""
@@ -117,7 +124,7 @@ def wait(
         f"SELECT {hint}WAIT_FOR_EXECUTED_GTID_SET(_latin1'{text}',{timeout}) a,"
         f"GTID_SUBSET(_latin1'{text}',@@GLOBAL.gtid_executed) b{beside} LIMIT 1"
     )
-    return statement_packet(connection, sql.encode("ascii"))
+    return ((WAIT, statement_packet(sql.encode("ascii"), query_attributes)),)
 
 
 def _timeout(seconds: float) -> str:
@@ -130,21 +137,19 @@ def _timeout(seconds: float) -> str:
     return text
 
 
-def confirm(connection: ServerConnection, state: Session, question: str) -> bytes:
-    """A question by itself (`proxy.client.confirmation`); registers its answer."""
-    connection.expect(CONFIRM)
+def confirm(state: Session, question: str, query_attributes: bool) -> Batch:
+    """A question by itself (`proxy.client.confirmation`)."""
     sql = f"SELECT {_hint(state, 0.0)}{question} LIMIT 1"
-    return statement_packet(connection, sql.encode("ascii"))
+    return ((CONFIRM, statement_packet(sql.encode("ascii"), query_attributes)),)
 
 
-def audit(connection: ServerConnection, state: Session, gtids: GtidSet) -> bytes:
-    """A question for the server's own word on a set; registers its answer."""
-    connection.expect(AUDIT)
+def audit(state: Session, gtids: GtidSet, query_attributes: bool) -> Batch:
+    """A question for the server's own word on a set."""
     sql = (
         f"SELECT {_hint(state, 0.0)}GTID_SUBSET(_latin1'{gtids.text}',@@GLOBAL.gtid_executed)"
         " LIMIT 1"
     )
-    return statement_packet(connection, sql.encode("ascii"))
+    return ((AUDIT, statement_packet(sql.encode("ascii"), query_attributes)),)
 
 
 def _hint(state: Session, seconds: float) -> str:
@@ -158,137 +163,117 @@ def _hint_ms(seconds: float) -> int:
     return round((seconds + _HINT_S) * 1000)
 
 
-def settle(connection: ServerConnection, budget: float) -> bytes:
-    """A WAIT, on the primary, for all that it has begun to commit; registers its answer.
+def settle(budget: float, query_attributes: bool) -> Batch:
+    """A WAIT, on the primary, for all that it has begun to commit.
 
     Two replacements make a set of `gtid_owned` (`protocol.gtid_owned` has its form).
     """
-    connection.expect(SETTLE)
     seconds = max(budget, 0.001)
     sql = _SETTLE_SQL % (_hint_ms(seconds), f"{seconds:.3f}".encode("ascii"))
-    return statement_packet(connection, sql)
+    return ((SETTLE, statement_packet(sql, query_attributes)),)
 
 
-def begin_transaction(connection: ServerConnection, snapshot: Snapshot | Split) -> bytes:
-    """What begins a READ ONLY transaction on a replica as the client did; registers its answers.
-
-    Of one that may write, its client is not told that this one is READ ONLY.
-    """
-    connection.mirror.snapshot = snapshot
-    connection.hide_read_only(hide=isinstance(snapshot, (Split, SplitSnapshot)))
-    data = b""
+def begin_transaction(mirror: Mirror, snapshot: Snapshot | Split, query_attributes: bool) -> Batch:
+    """What begins a READ ONLY transaction on a replica as the client did."""
+    mirror.snapshot = snapshot
+    batch: Batch = ()
     if not snapshot.autocommit:
-        connection.expect(PREPARE)
-        data = statement_packet(connection, b"SET autocommit=0")
+        batch = ((PREPARE, statement_packet(b"SET autocommit=0", query_attributes)),)
     if isinstance(snapshot, SplitSnapshot):
-        snapshot.there = Moment()
-        data += _take_snapshot(connection, PREPARE, START_SNAPSHOT_READ_ONLY)
+        batch += _take_snapshot(PREPARE, START_SNAPSHOT_READ_ONLY, query_attributes)
     elif not snapshot.implied:
-        connection.expect(PREPARE)
-        data += statement_packet(connection, START_READ_ONLY)
-    return data
+        batch += ((PREPARE, statement_packet(START_READ_ONLY, query_attributes)),)
+    return batch
 
 
-def _take_snapshot(connection: ServerConnection, start: Exchange, sql: bytes) -> bytes:
+def _take_snapshot(start: Exchange, sql: bytes, query_attributes: bool) -> Batch:
     """A snapshot that is taken now, and the questions by which it is known what it shows."""
-    connection.expect(BEFORE)
-    connection.expect(start)
-    connection.expect(BEHIND)
-    probe = statement_packet(connection, PROBE_SQL)
-    return probe + statement_packet(connection, sql) + probe
+    probe = statement_packet(PROBE_SQL, query_attributes)
+    return (BEFORE, probe), (start, statement_packet(sql, query_attributes)), (BEHIND, probe)
 
 
-def move_snapshot(primary: ServerConnection, snapshot: SplitSnapshot) -> bytes:
-    """The primary's own snapshot for a transaction that was a replica's; registers its answers.
+def take_primary_snapshot(query_attributes: bool) -> Batch:
+    """The primary's own snapshot for a transaction that was a replica's.
 
     Nothing was done in the primary's transaction yet; that it begins again shows nowhere.
     """
-    snapshot.implied = False
-    snapshot.move(primary.server)
-    return _take_snapshot(primary, SNAPSHOT, START_SNAPSHOT_READ_WRITE)
+    return _take_snapshot(SNAPSHOT, START_SNAPSHOT_READ_WRITE, query_attributes)
 
 
-def roll_back(primary: ServerConnection) -> bytes:
-    """The end of a transaction that cannot go on; registers its answer."""
-    primary.expect(ROLLBACK)
-    return statement_packet(primary, ROLL_BACK)
+def roll_back(query_attributes: bool) -> Batch:
+    """The end of a transaction that cannot go on."""
+    return ((ROLLBACK, statement_packet(ROLL_BACK, query_attributes)),)
 
 
-def begin_implied(primary: ServerConnection, snapshot: Snapshot | Split | None) -> bytes:
+def begin_implied(snapshot: Snapshot | Split, query_attributes: bool) -> Batch:
     """Let the primary hear of the transaction that a read on a replica has begun, before all else.
 
     Then it refuses what cannot be done in one, and its status flags tell of it.
     """
-    if snapshot is None or not snapshot.implied:
-        return b""
+    if not snapshot.implied:
+        return ()
     if not isinstance(snapshot, Split) and not snapshot.is_elsewhere:
-        return b""
-    snapshot.implied = False
+        return ()
     writes = isinstance(snapshot, (Split, SplitSnapshot))
     sql = START_READ_WRITE if writes else START_READ_ONLY
-    primary.expect(IMITATE)
-    return statement_packet(primary, sql)
+    return ((IMITATE, statement_packet(sql, query_attributes)),)
 
 
-def end_transaction(connection: ServerConnection) -> None:
-    """Let a replica's READ ONLY transaction end; what it still answers comes first."""
-    mirror = connection.mirror
-    if mirror.snapshot is not None and not connection.lost:
-        connection.expect(PREPARE)
-        end = END_TRANSACTION if mirror.snapshot.autocommit else END_BY_AUTOCOMMIT
-        connection.write(statement_packet(connection, end))
-    mirror.snapshot = None
-    connection.hide_read_only(hide=False)
+def end_transaction(mirror: Mirror, query_attributes: bool) -> Batch:
+    """Lets a replica's READ ONLY transaction end, if there is one."""
+    snapshot, mirror.snapshot = mirror.snapshot, None
+    if snapshot is None:
+        return ()
+    end = END_TRANSACTION if snapshot.autocommit else END_BY_AUTOCOMMIT
+    return ((PREPARE, statement_packet(end, query_attributes)),)
 
 
-def rights(connection: ServerConnection, state: Session, refreshed: bool) -> bytes:
+def rights(mirror: Mirror, state: Session, refreshed: bool, query_attributes: bool) -> Batch:
     """The session's role and schema, where they are not those that it gave last, in its order.
 
     They stand behind the WAIT, which may be for a GRANT, a REVOKE, or the schema itself. Like a
     server, a replica looks up again what the session may do; so the same is told again, too.
 
     Args:
-        connection: to a replica.
+        mirror: of the connection to a replica.
         state: of the session.
         refreshed: a statement stands before. What COM_INIT_DB finds is what the statement before it
             found, if roles are active.
+        query_attributes: were negotiated.
     """
-    data, mirror = b"", connection.mirror
+    batch: Batch = ()
     if state.schema and mirror.schema_version != state.schema_version:
         if state.schema_role_version == state.role_version:
-            data = _choose_role(connection, state)
+            batch = _choose_role(mirror, state, query_attributes)
         elif mirror.role != state.schema_role and state.schema_role is not None:
-            data = _set_role(connection, state.schema_role)
-        if not data and not refreshed:
-            connection.expect(PREPARE)
-            data = statement_packet(connection, b"DO 0")
-        data += choose_schema(connection, state.schema)
+            batch = _set_role(mirror, state.schema_role, query_attributes)
+        if not batch and not refreshed:
+            batch = ((PREPARE, statement_packet(b"DO 0", query_attributes)),)
+        batch += choose_schema(mirror, state.schema)
         mirror.schema_version = state.schema_version
-    return data + _choose_role(connection, state)
+    return batch + _choose_role(mirror, state, query_attributes)
 
 
-def _choose_role(connection: ServerConnection, state: Session) -> bytes:
-    if connection.mirror.role_version == state.role_version:
-        return b""
-    connection.mirror.role_version = state.role_version
+def _choose_role(mirror: Mirror, state: Session, query_attributes: bool) -> Batch:
+    if mirror.role_version == state.role_version:
+        return ()
+    mirror.role_version = state.role_version
     # Nobody has one: it is told that, to look up the rights of the account itself again.
-    return _set_role(connection, "NONE" if state.role is None else state.role)
+    return _set_role(mirror, "NONE" if state.role is None else state.role, query_attributes)
 
 
-def _set_role(connection: ServerConnection, role: str) -> bytes:
-    connection.expect(PREPARE)
-    connection.mirror.role = role
-    return statement_packet(connection, _encoded(f"SET ROLE {role}"))
+def _set_role(mirror: Mirror, role: str, query_attributes: bool) -> Batch:
+    mirror.role = role
+    return ((PREPARE, statement_packet(_encoded(f"SET ROLE {role}"), query_attributes)),)
 
 
-def choose_schema(connection: ServerConnection, schema: str) -> bytes:
-    """A COM_INIT_DB; registers its answer.
+def choose_schema(mirror: Mirror, schema: str) -> Batch:
+    """A COM_INIT_DB.
 
     It stands behind the WAIT, which may be for the very statement that created the schema.
     """
-    connection.expect(PREPARE)
-    connection.mirror.schema = schema
-    return frame(b"\x02" + schema.encode("utf-8", "surrogateescape"), 0)
+    mirror.schema = schema
+    return ((PREPARE, frame(b"\x02" + schema.encode("utf-8", "surrogateescape"), 0)),)
 
 
 def assignments(variables: dict[str, str]) -> list[bytes]:

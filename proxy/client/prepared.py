@@ -29,7 +29,8 @@ from proxy.server.connection import STATEMENT
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from proxy.server.connection import ServerConnection
+    from proxy.server.connection import Batch, ServerConnection
+    from proxy.server.mirror import Mirror
     from routing.session.prepared import PreparedStatement
 
 _LAST_ROW_SENT: Final = 0x0080
@@ -122,32 +123,31 @@ class PreparedStatements:
         ):
             self._cursors.pop(prepared.number, None)
 
-    def missing_on(self, connection: ServerConnection) -> list[PreparedStatement]:
-        """Those that may move and are not known to this server."""
+    def missing_on(self, mirror: Mirror) -> list[PreparedStatement]:
+        """Those that may move and are not known to the server of this connection."""
         return [
             prepared
             for prepared in self._statements.values()
-            if prepared.moves and prepared.number not in connection.mirror.statements
+            if prepared.moves and prepared.number not in mirror.statements
         ]
 
 
-def prepare_on(connection: ServerConnection, prepared: PreparedStatement, schema: str) -> bytes:
-    """Packets that make the statement known to a server; registers their answers.
+def prepare_on(mirror: Mirror, prepared: PreparedStatement, schema: str) -> Batch:
+    """What makes the statement known to a server.
 
     Args:
-        connection: to that server.
+        mirror: of the connection to that server; what it is told is noted there.
         prepared: it; with its text.
         schema: the one that the connection must have behind it; empty if any will do.
     """
-    parts = b""
-    if prepared.schema and connection.mirror.schema != prepared.schema:
-        parts = preparation.choose_schema(connection, prepared.schema)
-    connection.mirror.preparing.append(prepared.number)
-    connection.expect(STATEMENT)
-    parts += frame(b"\x16" + prepared.sql, 0)
-    if schema and connection.mirror.schema != schema:
-        parts += preparation.choose_schema(connection, schema)
-    return parts
+    batch: Batch = ()
+    if prepared.schema and mirror.schema != prepared.schema:
+        batch = preparation.choose_schema(mirror, prepared.schema)
+    mirror.preparing.append(prepared.number)
+    batch += ((STATEMENT, frame(b"\x16" + prepared.sql, 0)),)
+    if schema and mirror.schema != schema:
+        batch += preparation.choose_schema(mirror, schema)
+    return batch
 
 
 def close_on(connection: ServerConnection, prepared: PreparedStatement) -> None:

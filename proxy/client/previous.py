@@ -19,7 +19,7 @@ from proxy.client.preparation import PING, statement_packet
 from proxy.server.connection import IMITATE
 
 if TYPE_CHECKING:
-    from proxy.server.connection import ServerConnection
+    from proxy.server.connection import Batch
     from routing.request.command import Command
     from routing.request.trail import Trail
 
@@ -44,13 +44,10 @@ class Previous:
         self.command: Command | None = None
         self.trail: Trail | None = None
 
-    def zero_on(self, connection: ServerConnection) -> bytes:
-        """What sets ROW_COUNT() to 0 there, if a command has; registers the answer."""
-        if not self.zeroed:
-            return b""
-        self.zeroed = False
-        connection.expect(IMITATE)
-        return PING
+    @property
+    def zeroing(self) -> Batch:
+        """What sets ROW_COUNT() to 0 on another server, if a command has."""
+        return ((IMITATE, PING),) if self.zeroed else ()
 
     @property
     def is_plain(self) -> bool:
@@ -64,26 +61,25 @@ class Previous:
         counted = b"SQL_CALC_FOUND_ROWS" in text or b"LIMIT" in text
         return command.prepared is not None or not counted
 
-    def imitated_on(self, primary: ServerConnection) -> bytes:
-        """What to send to the primary first; registers the answer."""
+    def imitated(self, query_attributes: bool) -> Batch:
+        """What to send to the primary first."""
         command, trail = self.command, self.trail
         if command is None or trail is None:
-            return b""
+            return ()
         if self.is_plain:
-            primary.expect(IMITATE)
-            return statement_packet(primary, rows(trail.rows))
+            return ((IMITATE, statement_packet(rows(trail.rows), query_attributes)),)
         if command.prepared is not None or not command.packet:
-            return b""
-        primary.expect(IMITATE)
-        return command.packet
+            return ()
+        return ((IMITATE, command.packet),)
 
 
-def begun_on(primary: ServerConnection) -> bytes:
-    """Make the primary look as if nothing had been run on it yet; registers the answers."""
-    primary.expect(IMITATE)
-    primary.expect(IMITATE)
+def begun(query_attributes: bool) -> Batch:
+    """Make the primary look as if nothing had been run on it yet."""
     settings = b"SET SESSION session_track_schema=ON"  # as it is anyway
-    return statement_packet(primary, rows(0)) + statement_packet(primary, settings)
+    return (
+        (IMITATE, statement_packet(rows(0), query_attributes)),
+        (IMITATE, statement_packet(settings, query_attributes)),
+    )
 
 
 def rows(count: int) -> bytes:

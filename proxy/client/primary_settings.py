@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from protocol.session_track import SystemVariable, decode, entries
-from proxy.client import preparation
+from proxy.client.preparation import statement_packet
 from proxy.server.connection import IMITATE, RESTORE
 from proxy.server.settings import primary_settings
 from routing.request import effects, traits
@@ -20,7 +20,7 @@ from routing.session.variables import ISOLATION, is_wide, literal_of
 if TYPE_CHECKING:
     from protocol.response_stream import ResponseStream
     from proxy.client.servers import Servers
-    from proxy.server.connection import ServerConnection
+    from proxy.server.connection import Batch, ServerConnection
     from routing.request.command import Command
     from routing.request.trail import Trail
     from routing.session.session import Session
@@ -64,15 +64,15 @@ class PrimarySettings:
         """The connection is a new one, with the proxy's settings."""
         self.undone = self.untracked = False
 
-    def in_front(self, primary: ServerConnection, command: Command, trail: Trail) -> bytes:
-        """What a command needs to have set in front of it; registers the answer."""
+    def in_front(self, primary: ServerConnection, command: Command, trail: Trail) -> Batch:
+        """What a command needs to have set in front of it."""
         state = self._state
         statement = command.statement
         shows = statement is not None and statement.shows_tracking
         doubtful = trail.may_write and state.commits.wants_tracking(statement)
         lacking = self.undone or ((self.untracked or doubtful) and not state.in_transaction)
         if not (shows or lacking) or traits.may_ask_previous(command):
-            return b""
+            return ()
         if state.suspect:
             # What failed before would be told with what is set here.
             effects.mistrust(command, state)
@@ -81,13 +81,11 @@ class PrimarySettings:
         if shows:
             self.undone = True
             self.untracked = self.untracked or changes
-            primary.expect(IMITATE)
             sql = f"SET SESSION {state.tracking_of_client(gtids=changes)}".encode()
-            return preparation.statement_packet(primary, sql)
+            return ((IMITATE, statement_packet(sql, primary.query_attributes)),)
         self.undone = False
         self.untracked = self.untracked and not changes
         self._restoring = state.tracking if changes else ""
-        primary.expect(RESTORE)
         if changes:
             state.commits.tracked()
         sql = primary_settings(
@@ -100,7 +98,7 @@ class PrimarySettings:
         self._isolates = changes and state.lacks_isolation and not state.modes.waiting
         if self._isolates:
             sql += b",transaction_isolation=@@SESSION.transaction_isolation"
-        return preparation.statement_packet(primary, sql)
+        return ((RESTORE, statement_packet(sql, primary.query_attributes)),)
 
     def restored(self, primary: ServerConnection, stream: ResponseStream) -> None:
         """The settings were made; behind an error it is known only now if a transaction is open."""

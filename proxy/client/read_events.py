@@ -10,7 +10,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from protocol.gtid import EMPTY
-from proxy.client import preparation, questions
+from proxy.client import questions
 from proxy.server.gtid_question import parsed as parsed_probe
 from proxy.wall_clock import utc_us
 from routing.consistency.decision import Proof, Reason
@@ -248,11 +248,11 @@ class ReadEvents:
                 snapshot.server = None
                 if snapshot.implied and not state.in_transaction:
                     state.snapshot = None
-            preparation.end_transaction(replica)
+            self._servers.end_transaction(replica)
         if split is not None and split is replica.mirror.snapshot:
             if split.implied and not state.in_transaction:
                 state.split = None
-            preparation.end_transaction(replica)
+            self._servers.end_transaction(replica)
         trail.received = 0
         self._turn.answer.held = b""
         self._servers.active = None

@@ -363,7 +363,14 @@ class Servers:
     def end_transactions(self) -> None:
         """The client's READ ONLY transaction has ended."""
         for connection in self._replicas.values():
-            preparation.end_transaction(connection)
+            self.end_transaction(connection)
+
+    def end_transaction(self, replica: ServerConnection) -> None:
+        """Let a replica's READ ONLY transaction end; what it still answers comes first."""
+        batch = preparation.end_transaction(replica.mirror, replica.query_attributes)
+        if batch and not replica.lost:
+            replica.send(batch)
+        replica.hide_read_only(hide=False)
 
     def reset_replicas(self) -> None:
         """The session was reset; each connection follows before its next statement."""

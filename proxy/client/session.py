@@ -715,7 +715,7 @@ class ClientSession:
         if not waits or prepared is None or prepared.number != number:
             return
         if stream.error is None:
-            connection.write(self._dispatch.own_packet(connection))
+            self._dispatch.send(connection)
             self._dispatch.pass_parts(connection)
         elif connection is not self._servers.primary and not self._read.bound:
             self._refused(connection, Reason.REPLICA_REFUSED)
@@ -804,7 +804,7 @@ class ClientSession:
         if meaning == "again" and command.prepared is not None:
             answer.prepared_anew = True
             connection.mirror.statements.pop(command.prepared.number, None)
-            connection.write(self._dispatch.own_packet(connection))
+            self._dispatch.send(connection)
         elif meaning == "leaving":
             self._refused(connection, Reason.REPLICA_LOST)
             self._servers.give_up(connection)

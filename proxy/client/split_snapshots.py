@@ -20,7 +20,7 @@ from routing.session.split_snapshot import SplitSnapshot
 if TYPE_CHECKING:
     from proxy.client.servers import Servers
     from proxy.observe.metrics import Metrics
-    from proxy.server.connection import ServerConnection
+    from proxy.server.connection import Batch, ServerConnection
     from routing.request.command import Command
     from routing.request.trail import Trail
     from routing.session.session import Session
@@ -44,28 +44,36 @@ class SplitSnapshots:
         if snapshot.needs(command.statement, trail.may_write, command.text) != "same":
             return False
         if not snapshot.moved:
-            self._servers.end_transactions()
-            primary.write(preparation.move_snapshot(primary, snapshot))
+            primary.send(self._move(primary, snapshot))
             return True
         policy = command.rules.on_split_conflict
         self._metrics.split_conflict(policy.value)
         if policy is ConflictPolicy.ALLOW:
             trail.conflicts = True
             return False
-        primary.write(preparation.roll_back(primary))
+        primary.send(preparation.roll_back(primary.query_attributes))
         return True
 
     def in_front(
         self, primary: ServerConnection, snapshot: Snapshot, command: Command, trail: Trail
-    ) -> bytes:
+    ) -> Batch:
         """What goes in front of a command for the primary in a transaction with a snapshot."""
         if (
             isinstance(snapshot, SplitSnapshot)
             and snapshot.needs(command.statement, trail.may_write, command.text) == "snapshot"
         ):
-            self._servers.end_transactions()
-            return preparation.move_snapshot(primary, snapshot)
-        return preparation.begin_implied(primary, snapshot)
+            return self._move(primary, snapshot)
+        batch = preparation.begin_implied(snapshot, primary.query_attributes)
+        if batch:
+            snapshot.implied = False
+        return batch
+
+    def _move(self, primary: ServerConnection, snapshot: SplitSnapshot) -> Batch:
+        """Let the transaction go on from a snapshot of the primary's."""
+        self._servers.end_transactions()
+        snapshot.implied = False
+        snapshot.move(primary.server)
+        return preparation.take_primary_snapshot(primary.query_attributes)
 
     def told(self, connection: ServerConnection, purpose: Purpose) -> bool:
         """Take what a server says of its snapshot; whether that was the last of it."""

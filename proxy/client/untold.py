@@ -34,11 +34,12 @@ if TYPE_CHECKING:
     from proxy.client.primary_settings import PrimarySettings
     from proxy.client.servers import Servers
     from proxy.observe.metrics import Metrics
-    from proxy.server.connection import ServerConnection
+    from proxy.server.connection import Batch, ServerConnection
     from routing.request.command import Command
     from routing.request.trail import Trail
     from routing.session.session import Session
 
+_ASK: Final = ((LATE, PING),)
 _NO_ROW_COUNT: Final = b"SHOW WARNINGS LIMIT 0"
 _IN_TRANSACTION: Final = 0x0001
 _SESSION_STATE_CHANGED: Final = 0x4000
@@ -71,25 +72,24 @@ class Untold:
         self.pinged = False
         self.counts = False
 
-    def before(self, primary: ServerConnection, command: Command) -> bytes:
+    def before(self, command: Command, query_attributes: bool) -> Batch:
         """What goes in front of a command: for what its OK would hide, or what it asks for."""
         statement = command.statement
         counts, self.counts = self.counts, False
         if statement is not None:
             if statement.asks_previous:
                 if not counts:
-                    return b""
-                primary.expect(IMITATE)
-                return statement_packet(primary, _NO_ROW_COUNT)
+                    return ()
+                return ((IMITATE, statement_packet(_NO_ROW_COUNT, query_attributes)),)
             if statement.reason in _WITHOUT_TRACKERS or (
                 statement.kind is StatementClass.READ and not statement.shows_tracking
             ):
-                return b""
+                return ()
         if not self._state.noted or self._state.tracks_transactions:
-            return b""  # the client's next OK has to tell of its transaction, not a COM_PING's
-        return self._ask(primary)
+            return ()  # the client's next OK has to tell of its transaction, not a COM_PING's
+        return self._ask()
 
-    def along(self, primary: ServerConnection, command: Command, trail: Trail) -> bytes:
+    def along(self, command: Command, trail: Trail) -> Batch:
         """What goes right behind a command, where its answer ends with an EOF or an ERR.
 
         The connection is a silent one.
@@ -100,7 +100,7 @@ class Untold:
             and not self._servers.status & _IN_TRANSACTION
             and _may_have_run_programs(command, trail)
         )
-        return self._ask(primary) if self.pinged else b""
+        return self._ask() if self.pinged else ()
 
     def behind(
         self, connection: ServerConnection, command: Command, trail: Trail, *, going: bool
@@ -132,13 +132,12 @@ class Untold:
         if going:
             self._doubt(connection, command, trail)
             return False
-        connection.write(self._ask(connection))
+        connection.send(self._ask())
         return True
 
-    def _ask(self, primary: ServerConnection) -> bytes:
+    def _ask(self) -> Batch:
         self._state.noted = False
-        primary.expect(LATE)
-        return PING
+        return _ASK
 
     def told(
         self, connection: ServerConnection, command: Command, trail: Trail, *, behind: bool

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from protocol.errors import ProtocolError
 from protocol.response_stream import RESULTS
 from proxy.channel import ChannelClosedError
-from proxy.client import preparation
+from proxy.client.preparation import statement_packet
 from proxy.server import view_question
 from proxy.server.connection import IMITATE, VIEWS
 from proxy.server.errors import ServerRefusedError
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from protocol.response_stream import ResponseStream
     from proxy.config import Config
     from proxy.observe.metrics import Metrics
-    from proxy.server.connection import ServerConnection
+    from proxy.server.connection import Batch, ServerConnection
     from proxy.server.view_question import Answer
     from proxy.tasks import Start
     from routing.request.command import Command
@@ -306,23 +306,23 @@ class Views:
             touched |= BOUND  # so that the question goes along
         return through(statement, touched)
 
-    def in_front(self, primary: ServerConnection, command: Command) -> bytes:
-        """The question, in front of a command, if there is one; registers the answer."""
+    def in_front(self, primary: ServerConnection, command: Command) -> Batch:
+        """The question, in front of a command, if there is one."""
         statement = command.statement
         if statement is None or not statement.identifiers:
-            return b""  # some of these keep FOUND_ROWS() as it was
+            return ()  # some of these keep FOUND_ROWS() as it was
         account = self.present()
         if self._catalogues.off or (account.era is self._catalogues.era and not account.aged):
-            return b""
+            return ()
         if command.shape != RESULTS or traits.may_ask_previous(command):
-            return b""
+            return ()
         if account.asking or not self._can_ask(account):
-            return b""
-        primary.expect(VIEWS)
-        primary.expect(IMITATE)
-        sql = account.ask(primary, self._catalogues.era)
-        question = preparation.statement_packet(primary, sql)
-        return question + preparation.statement_packet(primary, view_question.AFTER)
+            return ()
+        sql, attributes = account.ask(primary, self._catalogues.era), primary.query_attributes
+        return (
+            (VIEWS, statement_packet(sql, attributes)),
+            (IMITATE, statement_packet(view_question.AFTER, attributes)),
+        )
 
     def answered(self, connection: ServerConnection, stream: ResponseStream) -> None:
         """The question in front of a command was answered."""

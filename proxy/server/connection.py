@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from enum import Enum
-from typing import TYPE_CHECKING, Final, Protocol, cast
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, cast
 
 from protocol.constants import IN_TRANS_READONLY
 from protocol.errors import MalformedPacketError, ProtocolError
@@ -95,6 +95,9 @@ class Exchange:
         self.forwarded = purpose is Purpose.FORWARD
         self.keeps_row = keeps_row or (not self.forwarded and shape == RESULTS)
 
+
+Batch: TypeAlias = tuple[tuple[Exchange, bytes], ...]
+"""Commands for one server, in their order: what each one's answer is for, and its packets."""
 
 FORWARD: Final = tuple(Exchange(Purpose.FORWARD, shape) for shape in range(6))
 """By the shape of the response (`protocol.response_stream`)."""
@@ -301,6 +304,16 @@ class ServerConnection:
             self._begun = False
         else:
             self._queue.append(exchange)
+
+    def register(self, batch: Batch) -> bytes:
+        """Register commands; returns their bytes, which must be written in the same order."""
+        for exchange, _ in batch:
+            self.expect(exchange)
+        return b"".join([packets for _, packets in batch])
+
+    def send(self, batch: Batch) -> None:
+        """Register commands, and write them at once."""
+        self.write(self.register(batch))
 
     def ask(self, taker: Taker, command: bytes) -> None:
         """Send a command of the client's, of shape RESULTS; the connection `is_free`."""

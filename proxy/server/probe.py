@@ -86,8 +86,8 @@ class Probes:
             if connection is not None:
                 self._asked_at = self._now()
                 self._asked_us = utc_us()
-                connection.expect(GATHER)
-                connection.write(statement_packet(connection, PROBE_SQL))
+                probe = statement_packet(PROBE_SQL, connection.query_attributes)
+                connection.send(((GATHER, probe),))
                 self._deadline = self._call_later(self._limit, self._overdue)
                 self._metrics.probed(len(asked))
                 return

@@ -20,12 +20,11 @@ from proxy.client.preparation import (
     statement_packet,
     wait,
 )
-from proxy.server.connection import ServerConnection
+from proxy.server.connection import Batch
 from proxy.server.gtid_question import PROBE_SQL
 from proxy.server.settings import primary_settings
 from routing.consistency.decision import Level, Scope, TimeoutPolicy
 from routing.consistency.rules import Rules
-from routing.servers.topology import Role, Server
 from routing.session.session import Session
 from routing.session.variables import SHOWN_BY_DEFAULT, followed
 from tests.real_mysql.cluster import Cluster
@@ -169,8 +168,14 @@ def test_a_read_waits_for_its_write_under_every_setting(
 # The statements themselves, under whatever a session can have.
 
 
-def on_a_server() -> ServerConnection:
-    return ServerConnection(Server("a:1", Role.REPLICA), MODERN, 0)
+def only(batch: Batch) -> bytes:
+    """The packet of a batch of one command."""
+    ((_, packet),) = batch
+    return packet
+
+
+def packet_of(sql: bytes) -> bytes:
+    return statement_packet(sql, False)
 
 
 def own_statements(executed: GtidSet) -> dict[str, tuple[bytes, bytes]]:
@@ -180,26 +185,24 @@ def own_statements(executed: GtidSet) -> dict[str, tuple[bytes, bytes]]:
     rules = Rules(Level.STRONG, Scope.CONNECTION, 0.2, TimeoutPolicy.PRIMARY)
     state, limited = Session(rules, 0), Session(rules, 0)
     limited.set_variable("max_execution_time", "1")
-    connection = on_a_server()
     settings = primary_settings(1 << 20, "OWN_GTID")
     names = followed(SHOWN_BY_DEFAULT)
     there, missing = b"\x010\x011", b"\x011\x010"
     return {
-        "wait, there": (wait(connection, state, executed, 0.001, ""), there),
+        "wait, there": (only(wait(state, executed, 0.001, "", False)), there),
         "wait, missing": (
-            wait(connection, limited, more, 0.003, columns(executed)),
+            only(wait(limited, more, 0.003, columns(executed), False)),
             missing + b"\x011\x011",
         ),
-        "confirm, there": (confirm(connection, state, columns(executed)), b"\x011\x011"),
-        "confirm, missing": (confirm(connection, limited, columns(more)), b"\x010\x011"),
-        "audit, there": (audit(connection, state, executed), b"\x011"),
-        "audit, missing": (audit(connection, limited, more), b"\x010"),
-        "probe": (statement_packet(connection, PROBE_SQL), b"?"),
-        "settle": (settle(connection, 0.001), b"\x011"),
-        "settings": (statement_packet(connection, settings), b""),
+        "confirm, there": (only(confirm(state, columns(executed), False)), b"\x011\x011"),
+        "confirm, missing": (only(confirm(limited, columns(more), False)), b"\x010\x011"),
+        "audit, there": (only(audit(state, executed, False)), b"\x011"),
+        "audit, missing": (only(audit(limited, more, False)), b"\x010"),
+        "probe": (packet_of(PROBE_SQL), b"?"),
+        "settle": (only(settle(0.001, False)), b"\x011"),
+        "settings": (packet_of(settings), b""),
         "settings made": (
-            statement_packet(
-                connection,
+            packet_of(
                 b"SELECT CONVERT(TRIM(TRAILING _latin1',' FROM @@session_track_system_variables)"
                 b" USING binary)=_binary'%b',@@session_track_schema,@@session_track_state_change,"
                 b"CONVERT(@@session_track_gtids USING binary)=_binary'OWN_GTID' LIMIT 1"
@@ -207,9 +210,9 @@ def own_statements(executed: GtidSet) -> dict[str, tuple[bytes, bytes]]:
             ),
             b"\x011" * 4,
         ),
-        "transaction": (statement_packet(connection, b"START TRANSACTION READ ONLY"), b""),
-        "its end": (statement_packet(connection, END_TRANSACTION), b""),
-        "no transaction": (statement_packet(connection, b"SELECT 1 LIMIT 1"), b"\x011"),
+        "transaction": (packet_of(b"START TRANSACTION READ ONLY"), b""),
+        "its end": (packet_of(END_TRANSACTION), b""),
+        "no transaction": (packet_of(b"SELECT 1 LIMIT 1"), b"\x011"),
     }
 
 

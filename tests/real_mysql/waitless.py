@@ -12,17 +12,17 @@ os.environ["TIDEGATE_PURE"] = "1"
 from protocol.gtid import GtidSet
 from proxy.cli import main
 from proxy.client import preparation
-from proxy.server.connection import WAIT, ServerConnection
+from proxy.server.connection import WAIT, Batch
 from routing.session.session import Session
 
 
 def wait(
-    connection: ServerConnection, state: Session, gtids: GtidSet, budget: float, further: str
-) -> bytes:
+    state: Session, gtids: GtidSet, budget: float, further: str, query_attributes: bool
+) -> Batch:
     """Ask nothing; the answer is that of a WAIT that was reached."""
-    connection.expect(WAIT)
     columns = f"0 a,1 b,{further}" if further else "0 a,1 b"
-    return preparation.statement_packet(connection, f"SELECT {columns} LIMIT 1".encode("ascii"))
+    sql = f"SELECT {columns} LIMIT 1".encode("ascii")
+    return ((WAIT, preparation.statement_packet(sql, query_attributes)),)
 
 
 if __name__ == "__main__":

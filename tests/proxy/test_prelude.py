@@ -1,0 +1,263 @@
+"""What goes to a server in front of a command, told without a server or a connection."""
+
+from protocol.constants import Command as Code
+from protocol.gtid import GtidSet
+from protocol.packet import frame
+from protocol.response_stream import RESULTS
+from proxy.client import prelude
+from proxy.client.prepared import PreparedStatements
+from proxy.client.previous import Previous
+from proxy.server.connection import (
+    FORWARD,
+    FORWARD_CURSOR,
+    FORWARD_ROW,
+    PREPARE,
+    WAIT,
+    Batch,
+    Purpose,
+)
+from proxy.server.gtid_question import PROBE_SQL
+from proxy.server.mirror import Mirror
+from routing.consistency.decision import Decision, Level, Proof, Reason, Scope, TimeoutPolicy
+from routing.consistency.rules import Rules
+from routing.request.command import Command
+from routing.request.trail import Trail
+from routing.servers.topology import Role, Server
+from routing.session.prepared import PreparedHandle, PreparedStatement
+from routing.session.session import Session
+from routing.session.snapshot import Snapshot
+from routing.session.split import Split
+from routing.session.split_snapshot import SplitSnapshot
+from routing.sql.classifier import Classifier
+
+U = "11111111-1111-1111-1111-111111111111"
+SET = GtidSet.parse(f"{U}:1-9")
+OWN = Rules(Level.READ_OWN_WRITES, Scope.CONNECTION, 0.25, TimeoutPolicy.PRIMARY)
+SETTINGS = b"SET SESSION session_track_gtids=OWN_GTID"
+WAITS = (
+    f"SELECT WAIT_FOR_EXECUTED_GTID_SET(_latin1'{U}:1-9',0.250) a,"
+    f"GTID_SUBSET(_latin1'{U}:1-9',@@GLOBAL.gtid_executed) b LIMIT 1"
+)
+
+PRIMARY = Server("primary:3306", Role.PRIMARY)
+REPLICA = Server("replica:3306", Role.REPLICA)
+
+KNOWN = Decision(REPLICA, Reason.READ, Proof.KNOWN, SET)
+WAITED = Decision(REPLICA, Reason.READ, Proof.WAITED, SET)
+CONFIRMED = Decision(REPLICA, Reason.READ, Proof.KNOWN, SET, confirm=True)
+ASKS = Decision(REPLICA, Reason.DIAGNOSTIC, Proof.NONE)
+
+
+def command(sql: str) -> Command:
+    text = sql.encode()
+    statement = Classifier().classify(text, 0)
+    packet = frame(b"\x03" + text, 0)
+    return Command(Code.COM_QUERY, RESULTS, OWN, packet, statement, statement.may_write)
+
+
+class On:
+    """A session, and what the connection to one of its servers was told of it."""
+
+    def __init__(self) -> None:
+        self.state = Session(OWN, 0)
+        self.mirror = Mirror()
+        self.previous = Previous()
+
+    def before(
+        self,
+        decision: Decision = KNOWN,
+        sql: str = "SELECT 1 FROM t",
+        *,
+        question: str = "",
+        audited: GtidSet | None = None,
+        query_attributes: bool = False,
+    ) -> Batch:
+        return prelude.before_read(
+            self.mirror,
+            decision,
+            question,
+            0.25,
+            command(sql),
+            audited,
+            self.state,
+            self.previous,
+            SETTINGS,
+            query_attributes,
+        )
+
+    def imitation(self, sql: str) -> list[tuple[Purpose, str]]:
+        statement = command(sql).statement
+        assert statement is not None
+        return told(prelude.imitation(PRIMARY, statement, self.state, self.previous, False))
+
+
+def told(batch: Batch) -> list[tuple[Purpose, str]]:
+    """What each command is for, and what it says; each is one whole packet."""
+    found = []
+    for exchange, packet in batch:
+        payload = packet[4:]
+        assert packet == frame(payload, 0)
+        code, text = Code(payload[0]), payload[1:].decode()
+        found.append((exchange.purpose, text if code is Code.COM_QUERY else f"{code.name} {text}"))
+    return found
+
+
+def test_nothing_goes_in_front_where_all_is_known() -> None:
+    assert On().before() == ()
+
+
+def test_a_wait_is_one_command_with_its_answer() -> None:
+    on = On()
+    assert on.before(WAITED) == ((WAIT, frame(b"\x03" + WAITS.encode(), 0)),)
+    assert on.before(WAITED, query_attributes=True) == (
+        (WAIT, frame(b"\x03\x00\x01" + WAITS.encode(), 0)),
+    )
+
+
+def test_what_is_asked_goes_within_the_wait_or_alone() -> None:
+    on = On()
+    [(purpose, sql)] = told(on.before(WAITED, question="1 c"))
+    assert (purpose, sql) == (Purpose.WAIT, WAITS.replace(" b LIMIT", " b,1 c LIMIT"))
+    assert told(on.before(CONFIRMED, question="1 c")) == [(Purpose.CONFIRM, "SELECT 1 c LIMIT 1")]
+    [(purpose, _)] = told(on.before(audited=SET))
+    assert purpose is Purpose.AUDIT
+
+
+def test_the_session_comes_before_the_wait_and_its_rights_behind_it() -> None:
+    on = On()
+    on.mirror.needs_reset = True
+    on.state.set_variable("sql_mode", "'ANSI'")
+    on.state.chose_schema("app")
+    on.state.took_role("reader")
+    audit = f"SELECT GTID_SUBSET(_latin1'{U}:1-9',@@GLOBAL.gtid_executed) LIMIT 1"
+    assert told(on.before(WAITED, audited=SET)) == [
+        (Purpose.PREPARE, "COM_RESET_CONNECTION "),
+        (Purpose.PREPARE, SETTINGS.decode()),
+        (Purpose.PREPARE, "SET @@SESSION.sql_mode=_latin1'ANSI'"),
+        (Purpose.WAIT, WAITS),
+        (Purpose.AUDIT, audit),
+        (Purpose.PREPARE, "COM_INIT_DB app"),
+        (Purpose.PREPARE, "SET ROLE reader"),
+    ]
+    assert on.mirror.has(on.state)
+    assert on.before() == ()
+
+
+def test_a_schema_by_itself_stands_behind_a_statement() -> None:
+    on = On()
+    on.state.took_role("reader")
+    on.state.chose_schema("app")
+    on.mirror.role_version, on.mirror.schema_version = on.state.role_version, -1
+    assert told(on.before()) == [(Purpose.PREPARE, "DO 0"), (Purpose.PREPARE, "COM_INIT_DB app")]
+
+
+def test_each_transaction_is_begun_once_and_again_behind_a_reset() -> None:
+    on = On()
+    on.state.snapshot = Snapshot()
+    begun = [(Purpose.PREPARE, "START TRANSACTION READ ONLY")]
+    assert told(on.before(WAITED)) == [(Purpose.WAIT, WAITS), *begun]
+    assert on.mirror.snapshot is on.state.snapshot
+    assert on.before() == ()
+    on.mirror.needs_reset = True
+    assert told(on.before())[2:] == begun
+    on.state.snapshot = Snapshot()
+    assert told(on.before()) == begun
+
+
+def test_what_a_snapshot_shows_is_asked_before_it_and_behind_it() -> None:
+    on = On()
+    on.state.snapshot = SplitSnapshot(autocommit=False, implied=True)
+    assert told(on.before()) == [
+        (Purpose.PREPARE, "SET autocommit=0"),
+        (Purpose.BEFORE, PROBE_SQL.decode()),
+        (Purpose.PREPARE, "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY"),
+        (Purpose.BEHIND, PROBE_SQL.decode()),
+    ]
+
+
+def test_reads_apart_are_in_a_transaction_until_it_stays() -> None:
+    on = On()
+    on.state.split = Split(autocommit=False, implied=True)
+    assert told(on.before()) == [(Purpose.PREPARE, "SET autocommit=0")]
+    on.mirror.snapshot = None
+    on.state.split.stays = True
+    assert on.before() == ()
+
+
+def test_a_user_variable_is_given_once() -> None:
+    on = On()
+    on.state.user_variables.assign("x", "7")
+    read = "SELECT a FROM t WHERE b = @x"
+    assert on.before(sql=read) == ((PREPARE, frame(b"\x03SET @`x`=7", 0)),)
+    assert on.before(sql=read) == ()
+
+
+def test_what_is_asked_of_the_statement_before_needs_no_rights() -> None:
+    on = On()
+    on.state.chose_schema("app")
+    on.state.took_role("reader")
+    on.previous.zeroed = True
+    assert told(on.before(ASKS, "SHOW WARNINGS")) == [
+        (Purpose.PREPARE, "COM_INIT_DB app"),
+        (Purpose.IMITATE, "COM_PING "),
+    ]
+    assert on.previous.zeroed  # until it is sent
+
+
+def test_the_primary_imitates_what_a_replica_ran() -> None:
+    on = On()
+    asks = "SELECT ROW_COUNT(), LAST_INSERT_ID()"
+    settings = (Purpose.IMITATE, "SET SESSION session_track_schema=ON")
+    nothing = (Purpose.IMITATE, "SELECT 1 FROM DUAL WHERE FALSE")
+    assert on.imitation(asks) == [nothing, settings]
+
+    on.previous.command = command("SELECT a FROM t")
+    on.previous.trail = Trail(on.previous.command)
+    on.previous.trail.rows = 1
+    on.state.last = REPLICA
+    assert on.imitation(asks) == [(Purpose.IMITATE, "SELECT 1")]
+    on.previous.trail.warnings = 1
+    on.previous.zeroed = True
+    again = [(Purpose.IMITATE, "SELECT a FROM t"), (Purpose.IMITATE, "COM_PING ")]
+    assert on.imitation(asks) == again
+
+    on.state.last = PRIMARY
+    on.previous.zeroed = False
+    assert on.imitation(asks) == []
+
+
+def test_statements_are_prepared_before_they_would_be_read_otherwise() -> None:
+    on = On()
+    on.state.schema = on.mirror.schema = "app"
+    prepared = PreparedStatements()
+    text = b"SELECT a FROM t"
+    prepared.add(PreparedStatement(1, Classifier().classify(text, 0), text, on.state))
+    on.state.schema = "other"
+    sets = command("SET sql_mode = 'ANSI'")
+    assert told(prelude.prepare_before(on.mirror, sets, on.state, prepared)) == [
+        (Purpose.PREPARE, "COM_INIT_DB app"),
+        (Purpose.STATEMENT, "COM_STMT_PREPARE SELECT a FROM t"),
+        (Purpose.PREPARE, "COM_INIT_DB other"),
+    ]
+    assert on.mirror.preparing == [1]
+    assert prelude.prepare_before(on.mirror, command("SET @x = 1"), on.state, prepared) == ()
+
+
+def test_a_command_goes_as_it_came_but_for_a_servers_own_ids() -> None:
+    read = command("SELECT 1 FROM t")
+    assert prelude.expected(read) is FORWARD[RESULTS]
+    assert prelude.own_packet(read, None, False) is read.packet
+    assert prelude.expected(command("SELECT GET_LOCK('a', 1)")) is FORWARD_ROW
+
+    prepared = PreparedStatement(1, read.statement, b"SELECT 1 FROM t", Session(OWN, 0))
+    execute = b"\x17" + b"%b\x00\x01\x00\x00\x00"
+    packet = frame(execute % b"\x01\x00\x00\x00", 0)
+    runs = Command(Code.COM_STMT_EXECUTE, RESULTS, OWN, packet, read.statement, prepared=prepared)
+    assert prelude.expected(runs) is FORWARD[RESULTS]
+    there = frame(execute % b"\x09\x00\x00\x00", 0)
+    assert prelude.own_packet(runs, PreparedHandle(9), False) == there
+    prepared.new_long_data().append(frame(b"\x18\x01\x00\x00\x00\x00\x00x", 0))
+    long = frame(b"\x18\x09\x00\x00\x00\x00\x00x", 0)
+    assert prelude.own_packet(runs, PreparedHandle(9), False) == long + there
+    prepared.asks_cursor = True
+    assert prelude.expected(runs) is FORWARD_CURSOR
