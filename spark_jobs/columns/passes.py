@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as pads
+import pyarrow.parquet as pq
 
 from spark_jobs.columns import (
     calm,
@@ -27,6 +29,7 @@ from spark_jobs.columns import (
 from spark_jobs.columns.arrays import Numbers
 from spark_jobs.columns.chunk import Rules
 from spark_jobs.columns.doubts import Doubted, Marks
+from spark_jobs.columns.numbers import SESSION_STRETCH, STRETCH
 from spark_jobs.columns.piece import Piece, pieces
 from spark_jobs.columns.settle import Settled
 from spark_jobs.columns.survey import Run, Survey
@@ -131,6 +134,12 @@ class Passes:
 
         return self._spark.read.parquet(names([self.folder / name])[0])
 
+    def _see_to(self, name: str, schema: pa.Schema) -> None:
+        """Let a table be there, also of a log without a record."""
+        if not (self.folder / name).is_dir():
+            (self.folder / name).mkdir(parents=True)
+            pq.write_table(schema.empty_table(), self.folder / name / "none.parquet")
+
     def _made(self, name: str) -> list[Piece]:
         """What was written under a name, as pieces."""
         its = sorted((self.folder / name).glob("*.parquet"))
@@ -144,6 +153,8 @@ class Passes:
         from spark_jobs import numbering
         from spark_jobs.ingest import names
 
+        self._see_to("stretches", STRETCH)
+        self._see_to("session_stretches", SESSION_STRETCH)
         stretches, sessions = self._read("stretches"), self._read("session_stretches")
         strange = numbering.of_stretches(stretches, sessions)
         if self._source.before is not None:
@@ -223,6 +234,7 @@ class Passes:
 
     def _lay(self, name: str, into: str) -> str:
         """Put tellings in order and lay them down; gives the folder."""
+        self._see_to(name, series.TELLING)
         tellings_, sorted_ = self.folder / name, self.folder / f"{into}.sorted"
         series.sort(self._spark, tellings_, sorted_, 2 * self._slices)
         files = sorted(map(str, sorted_.glob("*.parquet")))

@@ -169,7 +169,6 @@ def test_compressed_segments_and_files_that_are_none(
     assert "Not taken for segments: `date=2026-11-30/notes.txt`." in report
 
 
-@pytest.mark.deep  # as above
 @spark_test
 @timeout
 @pytest.mark.usefixtures("shared")
