@@ -19,11 +19,12 @@ _FEW: Final = 500_000
 """Numbers with something to tell that are handed to everybody, rather than that all are sorted."""
 
 
-def read(spark: SparkSession, segments: Segments) -> DataFrame:
-    """Read the lines: ``file`` (its last two path components) and ``line``."""
+def read(spark: SparkSession, segments: Segments, *more: Column) -> DataFrame:
+    """Read the lines: ``file`` (its last two path components), ``line`` and more about each."""
     return spark.read.text(names(segments.paths), lineSep="\n").select(
         fn.regexp_extract(fn.col("_metadata.file_path"), "[^/]+/[^/]+$", 0).alias("file"),
         fn.col("value").alias("line"),
+        *more,
     )
 
 

@@ -12,6 +12,7 @@ from pyspark.sql.types import DateType, IntegerType, StructField, StructType
 from spark_jobs import ingest, take
 from spark_jobs.day import HOUR_US
 from spark_jobs.schema import PARSED
+from spark_jobs.segments import Segments
 from spark_jobs.store.store import Counts, Span, Store
 from spark_jobs.take import Kept
 
@@ -49,12 +50,9 @@ def quarantine(spark: SparkSession, paths: Sequence[Path]) -> DataFrame:
     Returns:
         PARSED, and `number`, from 1 in each file.
     """
-    lines = spark.read.text(ingest.names(paths), lineSep="\n").select(
-        fn.regexp_extract(fn.col("_metadata.file_path"), "[^/]+/[^/]+$", 0).alias("file"),
-        fn.col("_metadata.file_block_start").alias("piece"),
-        fn.monotonically_increasing_id().alias("place"),
-        fn.col("value").alias("line"),
-    )
+    piece = fn.col("_metadata.file_block_start").alias("piece")
+    place = fn.monotonically_increasing_id().alias("place")
+    lines = ingest.read(spark, Segments(tuple(paths), ()), piece, place)
     pieces = (
         lines.groupBy("file", "piece")
         .agg(fn.min("place").alias("first"), fn.count("*").alias("lines"))
