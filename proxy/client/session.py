@@ -911,6 +911,11 @@ class ClientSession:
         self._aftermath.follow_rules()
         if ending is not None:
             answer.ending = None
+            # Whoever asked the primary meanwhile asked too early for what the client sees now.
+            effects.shown(
+                *(self._turn.command, self._turn.trail, self._state),
+                *(connection.server, connection.epoch),
+            )
             self._end(connection)
             self._client.write(ending)
 

@@ -3,10 +3,10 @@
 import pytest
 
 from protocol.response import ErrPacket
-from routing.consistency.decision import Scope
+from routing.consistency.decision import Level, Scope
 from tests.faults.client import BASE, query
 from tests.faults.stage import eventually
-from tests.faults.table import COUNT, count, probes, table
+from tests.faults.table import COUNT, count, does, probes, table
 
 WRITES = "ANALYZE TABLE t"
 PING = b"\x0e"
@@ -79,3 +79,24 @@ async def test_a_client_that_leaves_meanwhile() -> None:
         client.abort()
         await eventually(lambda: len(on.proxy.sessions) <= 1)
         gate.open()
+
+
+async def test_what_is_told_late_is_shown_late() -> None:
+    """Who reads behind an answer's end has the primary asked what there was then."""
+    async with table(scope=Scope.PROXY, consistency=Level.MONOTONIC_READS) as on:
+        client, other = await on.session(capabilities=BASE), await on.session()
+        await count(other)
+        await does(client, "SELECT GET_LOCK('a', 1)")  # it reads on the primary
+        gate = on.cluster.primary.faults.hold_reply(matching=PING)
+        client.send(query(COUNT))
+        await eventually(lambda: gate.held)
+        # It has been asked what anybody saw by now, but the client has not seen the end.
+        probed = probes(on)
+        assert await count(other) == 0
+        assert probes(on) == probed + 1
+        gate.open()
+        assert (await client.answer()).value == b"0"
+        assert await count(other) == 0
+        assert probes(on) == probed + 2
+        await count(other)
+        assert probes(on) == probed + 2
