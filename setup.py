@@ -20,6 +20,7 @@ import sys
 import sysconfig
 import tomllib
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import Final, cast
 
@@ -31,6 +32,9 @@ ROOT: Final = Path(__file__).resolve().parent
 NAME: Final = "tidegate"
 PACKAGES: Final = ("mysql_mocker", "protocol", "proxy", "routing", "spark_jobs")
 """Those that stand beside `tidegate` in the source tree, and below it in a wheel."""
+
+CALLS: Final = ("-fvisibility=hidden", "-fno-semantic-interposition", "-fno-plt")
+"""What lets a compiler call, and inline, what the modules call of each other: nobody else does."""
 
 _IMPORT: Final = re.compile(rf"^(\s*(?:from|import) )(?=(?:{'|'.join(PACKAGES)})\b)", re.MULTILINE)
 
@@ -65,7 +69,10 @@ class BuildCompiled(build_ext):
         modules = [str(above / name) for name in compiled_modules()]
         built = mypycify(modules, group_name=NAME, opt_level="3", debug_level="1")
         # On paper they may be distutils' own.
-        self.distribution.ext_modules = [*cast("list[Extension]", built)]
+        extensions = cast("list[Extension]", built)
+        for extension in extensions:
+            extension.extra_compile_args.extend(flag for flag in CALLS if compiler_works(flag))
+        self.distribution.ext_modules = [*extensions]
         command = build_ext(self.distribution)  # this one's options are settled, without modules
         command.inplace, command.force = self.inplace, self.force
         command.ensure_finalized()
@@ -89,10 +96,16 @@ def _files(names: Iterable[str]) -> set[Path]:
     return {file for path in paths for file in (path.rglob("*.py") if path.is_dir() else (path,))}
 
 
-def compiler_works() -> bool:
-    """Whether this machine can compile an extension module: a C compiler and Python's headers."""
+@cache
+def compiler_works(*flags: str) -> bool:
+    """Whether this machine can compile an extension module: a C compiler and Python's headers.
+
+    `flags` are what the compiler is to take, too, without a warning.
+    """
     compiler = os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc"
-    command = [*shlex.split(compiler), "-fsyntax-only", "-I", sysconfig.get_path("include")]
+    strict = ("-Werror", *flags) if flags else ()
+    include = ("-I", sysconfig.get_path("include"))
+    command = [*shlex.split(compiler), "-fsyntax-only", *strict, *include]
     try:
         probe = subprocess.run(
             [*command, "-x", "c", "-"],
