@@ -81,6 +81,8 @@ def build(
         for_primary=config.for_primary,
     )
     ledger = Ledger(metrics, records, config.proxy_name)
+    for server in topology.servers:
+        server.witness = ledger
     scopes = Scopes(config.scope_limit, config.scope_age)
     sessions = Sessions(worker, metrics, scopes)
     kept_scopes: KeptScopes | None = None

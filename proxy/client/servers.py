@@ -304,7 +304,6 @@ class Servers:
             shared.metrics.server_opened(server.name)
         shared.metrics.server_connected(server.name)
         shared.metrics.server_up(server.name, True)
-        shared.ledger.identified(server, opened.identity)
         return None
 
     def _take(self, opened: Opened | Lent) -> ServerConnection:

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from protocol.gtid import GtidSet
     from proxy.observe.histogram import Histogram
     from proxy.observe.metrics import Metrics
-    from proxy.server.identity import Identity
     from routing.consistency.decision import Reason
     from routing.consistency.rules import Rules
     from routing.consistency.scope import ScopeState
@@ -166,12 +165,11 @@ class Ledger:
             fragment, executed = self.server(server), look.executed.text
             self._records.proof(fragment, "probed", executed, asked_us, answered_us, lag)
 
-    def identified(self, server: Server, identity: Identity) -> None:
-        """Enter what a server has, as it said at a login, if that is news."""
-        if identity.grew:
-            self.proved(
-                server, "probed", identity.executed, identity.asked_us, identity.answered_us
-            )
+    def identified(
+        self, server: Server, executed: GtidSet, asked_us: int, answered_us: int
+    ) -> None:
+        """Enter what a server has, as it said itself, if that is news (`Server.witness`)."""
+        self.proved(server, "probed", executed, asked_us, answered_us)
 
     def lost(self, scope: ScopeState, gtids: GtidSet) -> None:
         """Enter acknowledged transactions that are gone from the primary."""

@@ -156,7 +156,6 @@ class BinlogLag:
             shared = self._shared
             config = shared.config
             opened = await open_connection(server, self._login, config, shared.materials, "OFF")
-            shared.ledger.identified(server, opened.identity)
             stream.epoch = opened.connection.epoch
             try:
                 async with asyncio.timeout(config.connect_timeout):

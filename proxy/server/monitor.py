@@ -165,7 +165,6 @@ class Monitor:
             await self._ask_binary_log(server, opened)
         else:
             identity = await identify(opened.channel, opened.connection, server)
-        shared.ledger.identified(server, identity)
         await self._ask_applier(server, opened)
         self._judge_filters()
         if self._succession.follows and not identity.read_only:

@@ -188,6 +188,9 @@ async def identify(
     )
     if confirms:
         server.confirmed(connection.epoch, asked_at)
+    grew = grew or server.epoch != epoch
+    if grew and server.witness is not None:
+        server.witness.identified(server, executed, asked_us, answered_us)
     return Identity(
         executed=executed,
         owned=parse_owned(owned.decode("ascii", "replace")),
@@ -202,5 +205,5 @@ async def identify(
         init_connect=plain != b"1",
         asked_us=asked_us,
         answered_us=answered_us,
-        grew=grew or server.epoch != epoch,
+        grew=grew,
     )

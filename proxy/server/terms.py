@@ -177,7 +177,6 @@ class Terms:
             )
             return EMPTY
         opened.channel.close()
-        self._ledger.identified(replica, opened.identity)
         return opened.identity.executed | opened.identity.owned
 
     def judge(self, held: list[Held], identity: Identity) -> None:

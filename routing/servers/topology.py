@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from math import inf
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from protocol.gtid import EMPTY, GtidSet, united
 from routing.servers.clock import Clock
@@ -46,6 +46,18 @@ class Sight(Word):
     GONE = "gone"
 
 
+class Witness(Protocol):
+    """Takes down what servers say of themselves."""
+
+    def identified(
+        self, server: "Server", executed: GtidSet, asked_us: int, answered_us: int
+    ) -> None:
+        """It has more than was known, or began anew; nothing has relied on that yet.
+
+        Times are UTC µs.
+        """
+
+
 class Server:
     """One MySQL server.
 
@@ -87,6 +99,7 @@ class Server:
         strayed_before: what had `strayed` before the start, by `server_uuid`: of servers that were
             not met since.
         filters: what replication leaves out there.
+        witness: is told when it says that it has more, or began anew; None if nobody is.
     """
 
     def __init__(self, name: str, role: Role) -> None:
@@ -117,6 +130,7 @@ class Server:
         self.strayed: GtidSet = EMPTY
         self.strayed_before: dict[str, GtidSet] = {}
         self.filters = Filters()
+        self.witness: Witness | None = None
         self._delay = 0.0
         self._delay_until = 0.0
         self._lag = 0.0
