@@ -16,8 +16,8 @@ from proxy.client.carrying import FAREWELL as FAREWELL_SQL
 from proxy.client.carrying import Carrying
 from proxy.client.preparation import statement_packet
 from proxy.client.reopening import ChangedError, imitation, reopen
-from proxy.server.connection import FAREWELL, IMITATE
 from proxy.server.errors import ServerFullError, ServerRefusedError, ServerUnreachableError
+from proxy.server.exchange import FAREWELL, IMITATE
 
 if TYPE_CHECKING:
     from collections.abc import Callable

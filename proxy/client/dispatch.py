@@ -11,7 +11,7 @@ from proxy.client import prelude, preparation
 from proxy.client.answer import DONE, HOLDING
 from proxy.client.confirmation import beside_wait, columns
 from proxy.client.prepared import prepare_on
-from proxy.server.connection import PROBE
+from proxy.server.exchange import PROBE
 from proxy.server.gtid_question import PROBE_SQL
 from proxy.wall_clock import utc_us
 from routing.consistency.decision import Decision, Level, Proof, Reason
@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from proxy.client.turn import Turn
     from proxy.client.untold import Untold
     from proxy.client.views import Views
-    from proxy.server.connection import Batch, ServerConnection, Taker
+    from proxy.server.connection import ServerConnection, Taker
+    from proxy.server.exchange import Batch
     from proxy.shared import Shared
     from routing.request.read import Read
     from routing.request.step import Step

@@ -14,7 +14,7 @@ from protocol.response_stream import RESULTS
 from proxy.client import preparation
 from proxy.client.prepared import prepare_on
 from proxy.client.previous import begun
-from proxy.server.connection import FORWARD, FORWARD_CURSOR, FORWARD_ROW
+from proxy.server.exchange import FORWARD, FORWARD_CURSOR, FORWARD_ROW
 from routing.consistency.decision import Proof, Reason
 from routing.consistency.rules import REMEMBERING
 from routing.policy import shows_less
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from protocol.gtid import GtidSet
     from proxy.client.prepared import PreparedStatements
     from proxy.client.previous import Previous
-    from proxy.server.connection import Batch, Exchange
+    from proxy.server.exchange import Batch, Exchange
     from proxy.server.mirror import Mirror
     from routing.consistency.decision import Decision
     from routing.request.command import Command

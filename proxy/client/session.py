@@ -81,8 +81,9 @@ from proxy.client.split_snapshots import SplitSnapshots
 from proxy.client.turn import Turn
 from proxy.client.untold import Untold
 from proxy.client.views import Views
-from proxy.server.connection import Purpose, ServerConnection
+from proxy.server.connection import ServerConnection
 from proxy.server.errors import ServerFullError
+from proxy.server.exchange import Purpose
 from proxy.server.kill import kill
 from proxy.wall_clock import utc_us
 from routing.consistency.decision import (

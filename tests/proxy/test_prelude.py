@@ -7,7 +7,7 @@ from protocol.response_stream import RESULTS
 from proxy.client import prelude
 from proxy.client.prepared import PreparedStatements
 from proxy.client.previous import Previous
-from proxy.server.connection import (
+from proxy.server.exchange import (
     FORWARD,
     FORWARD_CURSOR,
     FORWARD_ROW,
