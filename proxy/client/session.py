@@ -614,7 +614,9 @@ class ClientSession:
             turn.answer.stage = HOLDING
             self._start(self._awake(lambda: self._to(decision)), "borrow")
             return
-        self._go_on(self._dispatch.to(decision))
+        step = self._dispatch.to(decision)
+        if step is not None:  # on the way of every statement, so without a call
+            self._perform(step)
 
     # From a server (`proxy.server.connection.Owner`)
 
