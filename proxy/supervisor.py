@@ -19,7 +19,7 @@ from types import FrameType
 from typing import Final
 
 from proxy.config import Config
-from proxy.observe.metrics import Snapshot
+from proxy.observe.snapshot import Snapshot
 from proxy.tls import KeyRing
 from proxy.worker import CANNOT_SERVE, SNAPSHOT, STOP, Report, Serve, child
 

@@ -13,8 +13,9 @@ import uvloop
 from proxy import log
 from proxy.config import Config
 from proxy.observe.log_upkeep import LogUpkeep
-from proxy.observe.metrics import Metrics, Snapshot
+from proxy.observe.metrics import Metrics
 from proxy.observe.routing_log import RoutingLog
+from proxy.observe.snapshot import Snapshot
 from proxy.state.sqlite_file import StateError
 from proxy.tls import KeyRing, Materials, build
 

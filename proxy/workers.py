@@ -15,8 +15,9 @@ from protocol import compiled
 from proxy import log
 from proxy.address import Address
 from proxy.config import Config
-from proxy.observe.metrics import Metrics, Snapshot
+from proxy.observe.metrics import Metrics
 from proxy.observe.metrics_server import MetricsServer, WorkersCollector
+from proxy.observe.snapshot import Snapshot
 from proxy.serve import serve as serve_clients
 from proxy.state import scope_memory
 from proxy.state.scope_marks import disown

@@ -12,15 +12,13 @@ from typing import TYPE_CHECKING, Final
 
 from protocol.command import query_text_offset
 from protocol.constants import Command as Code
+from proxy.client.transactions import Transactions
 from routing.consistency.adjustment import NO_ADJUSTMENT
 from routing.consistency.decision import Proof, Reason
 from routing.request import effects, traits
 from routing.request.trackers import take_trackers
-from routing.session import split as splitting
 from routing.session.prepared import PreparedHandle
-from routing.session.snapshot import Snapshot, begins_anew, ends_transaction, reads_data
-from routing.session.split import Split
-from routing.session.split_snapshot import SplitSnapshot, needed
+from routing.session.split_snapshot import SplitSnapshot
 from routing.sql.early_errors import did_nothing
 
 if TYPE_CHECKING:
@@ -79,6 +77,7 @@ class Aftermath:
         self._rules = rules
         self._servers = servers
         self._settings = settings
+        self._transactions = Transactions(state, servers, shared.metrics)
         self._prepared = prepared
         self._previous = previous
         self._query_attributes = query_attributes
@@ -217,7 +216,7 @@ class Aftermath:
         elif not state.in_transaction:
             implied = state.snapshot or state.split
             if implied is not None and implied.implied:
-                self._follow_implied(stream)
+                self._transactions.follow_implied(stream)
         statement = command.statement
         if statement is None or statement.assignments or statement.reason in traits.OF_ACCOUNTS:
             if ended_well and traits.changes_passwords(command):
@@ -251,7 +250,7 @@ class Aftermath:
         snapshot = state.snapshot
         split = snapshot is not None and isinstance(snapshot, SplitSnapshot)
         if split or state.split is not None or status & _IN_TRANS_READONLY == _IN_TRANS:
-            self._follow_split(connection, command, trail, status)
+            self._transactions.follow_split(connection, command, trail, status)
             snapshot = state.snapshot
             split = snapshot is not None and isinstance(snapshot, SplitSnapshot)
         if state.retries and state.in_transaction and not status & _IN_TRANS:
@@ -262,7 +261,7 @@ class Aftermath:
         if (snapshot is not None and not split) or (
             status & _IN_TRANS_READONLY == _IN_TRANS_READONLY
         ):
-            self._follow_snapshot(connection, command, trail, status, opened=opened)
+            self._transactions.follow_snapshot(connection, command, trail, status, opened=opened)
         if state.status_tells:
             state.autocommit = status & _AUTOCOMMIT != 0
         if state.modes.waiting and traits.began_transaction(command):
@@ -282,13 +281,7 @@ class Aftermath:
     def _failed(self, command: Command, trail: Trail) -> None:
         state = self._state
         state.modes.doubt()
-        if state.split is not None and not splitting.is_plain(command.statement, trail.may_write):
-            self._stay(state.split)
-        snapshot = state.snapshot
-        if isinstance(snapshot, SplitSnapshot) and not snapshot.moved and trail.may_write:
-            # It may have ended: nothing is begun again on the primary in its place.
-            state.snapshot = None
-            self._servers.end_transactions()
+        self._transactions.failed(command, trail)
         if trail.may_write or not state.modes_known:
             # It may have committed before it failed, and opened a transaction, too.
             state.may_have_written(command.rules)
@@ -358,123 +351,6 @@ class Aftermath:
             and not isinstance(state.snapshot, SplitSnapshot)
             and not state.unsure,
         )
-
-    # READ ONLY transactions
-
-    def _follow_snapshot(
-        self,
-        primary: ServerConnection,
-        command: Command,
-        trail: Trail,
-        status: int,
-        *,
-        opened: bool,
-    ) -> None:
-        """See whether a READ ONLY transaction has begun or ended, or reads from the primary.
-
-        `opened`: none was open before, and all that the command does is read.
-        """
-        state, metrics = self._state, self._metrics
-        statement = command.statement
-        snapshot = state.snapshot
-        if command.code == Code.COM_STMT_PREPARE:
-            return  # nothing ran
-        still_open = status & _IN_TRANS_READONLY == _IN_TRANS_READONLY
-        over = ends_transaction(statement, trail.may_write, still_open)
-        # An error before may have ended it, and had no status to say so.
-        over = over or (snapshot is not None and not snapshot.implied and not still_open)
-        ended = snapshot if over else None
-        if ended is not None:
-            state.snapshot = snapshot = None
-            self._servers.end_transactions()
-        if not still_open:
-            return
-        reads = reads_data(statement, trail.may_write, command.text)
-        if snapshot is None:
-            apart = state.reads_apart
-            state.snapshot = snapshot = Snapshot(autocommit=status & _AUTOCOMMIT != 0, apart=apart)
-            text = command.text.upper()
-            modes = state.modes
-            # What follows by COMMIT AND CHAIN has the isolation level of the one before.
-            changed = not opened and ended is not None and ended.apart is not apart
-            changed = changed and statement is not None and not statement.begins
-            if (
-                (reads and not (apart and opened))
-                or not (begins_anew(statement) or (apart and opened))
-                or changed
-                or modes.isolates
-                or state.is_serializable
-                or state.tracks_transactions
-                or b"SNAPSHOT" in text
-                or not text
-            ):
-                snapshot.taken_on(primary.server)
-                if ended is not None and ended.is_replicas and not begins_anew(statement):
-                    metrics.snapshot_split()  # it may be the same transaction
-        elif snapshot.server is None and reads and not snapshot.apart:
-            snapshot.taken_on(primary.server)
-        elif snapshot.is_replicas and reads:
-            metrics.snapshot_split()
-
-    def _follow_implied(self, stream: ResponseStream) -> None:
-        """See whether the first read without autocommit has begun a transaction on its replica.
-
-        One that came to no table has not, and of one that failed it does not matter.
-        """
-        state = self._state
-        began = stream.error is None and stream.status & _IN_TRANS_READONLY == _IN_TRANS_READONLY
-        if began:
-            state.in_transaction = True
-            state.modes.spent()
-            writes = state.split is not None or isinstance(state.snapshot, SplitSnapshot)
-            self._servers.status |= _IN_TRANS if writes else _IN_TRANS_READONLY
-        else:
-            state.snapshot = state.split = None
-            self._servers.end_transactions()
-
-    # Transactions that read from replicas until they write
-
-    def _follow_split(
-        self, primary: ServerConnection, command: Command, trail: Trail, status: int
-    ) -> None:
-        """See whether one has begun or ended, or what follows must run where it is."""
-        state = self._state
-        if command.code == Code.COM_STMT_PREPARE:
-            return  # nothing ran
-        statement, may_write = command.statement, trail.may_write
-        before = state.split
-        snapshot = state.snapshot if isinstance(state.snapshot, SplitSnapshot) else None
-        still_open = status & _IN_TRANS_READONLY == _IN_TRANS
-        if snapshot is not None:
-            if splitting.goes_on(statement, may_write, still_open):
-                if snapshot.server is None and needed(statement, may_write, command.text) != (
-                    "nothing"
-                ):
-                    snapshot.taken_on(primary.server)
-                return
-            state.snapshot = None
-            self._servers.end_transactions()
-        if before is not None:
-            if splitting.goes_on(statement, may_write, still_open):
-                if not before.stays and not splitting.is_plain(statement, may_write):
-                    self._stay(before)
-                return
-            state.split = None
-            self._servers.end_transactions()
-        if not still_open or state.snapshot is not None:
-            return
-        opened = command.is_read and state.opens_split and not may_write
-        began = splitting.begins(statement, command.text, before or snapshot)
-        autocommit = status & _AUTOCOMMIT != 0
-        if opened or (began and state.reads_apart and not state.modes.isolates):
-            state.split = Split(autocommit=autocommit)
-        elif began and state.splits_snapshots(state.rules):
-            state.snapshot = SplitSnapshot(autocommit=autocommit)
-
-    def _stay(self, split: Split) -> None:
-        """What follows in the transaction runs on the primary."""
-        split.stays = True
-        self._servers.end_transactions()
 
 
 def _code(error: bytes) -> int:

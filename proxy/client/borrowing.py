@@ -16,8 +16,9 @@ from proxy.client.carrying import FAREWELL as FAREWELL_SQL
 from proxy.client.carrying import Carrying
 from proxy.client.preparation import statement_packet
 from proxy.client.reopening import ChangedError, imitation, reopen
-from proxy.server.connection import FAREWELL, IMITATE
+from proxy.client.servers import left_behind
 from proxy.server.errors import ServerFullError, ServerRefusedError, ServerUnreachableError
+from proxy.server.exchange import FAREWELL, IMITATE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -206,11 +207,7 @@ class Borrowing:
         carried = self._carrying.carried
         if carried is None or self._going is not None:
             return ""  # who is borrowing is told then
-        if carried.server is not self._shared.topology.primary:
-            return "another server has become the primary"
-        if carried.epoch < carried.server.started_epoch:
-            return "the primary was restarted"
-        return ""
+        return left_behind(carried.server, carried.epoch, self._shared.topology)
 
     async def borrow(self) -> ErrPacket | None:
         """Have a connection to the primary again; what to tell the client if there is none.

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from protocol.authentication import CACHING_SHA2
 from protocol.command import ComChangeUser
 from protocol.errors import ProtocolError, ServerErrorCode
 from protocol.handshake import AuthSwitchRequest
 from proxy.channel import ChannelClosedError, PacketChannel
+from proxy.client.answer import DONE
 from proxy.client.authentication import Authentication
 from proxy.client.login import (
     LOGIN_PACKET_LIMIT,
@@ -25,137 +26,185 @@ from proxy.client.sandbox import leave_sandbox
 from proxy.server.login import Login
 from proxy.server.opened import Sandbox
 from routing.consistency.adjustment import SettingError
+from routing.consistency.decision import Outcome, Proof, Reason
 
 if TYPE_CHECKING:
+    from proxy.client.aftermath import Aftermath
+    from proxy.client.borrowing import Borrowing
     from proxy.client.connection import ClientConnection
+    from proxy.client.prepared import PreparedStatements
+    from proxy.client.primary_settings import PrimarySettings
+    from proxy.client.servers import Servers
     from proxy.client.session_rules import SessionRules
+    from proxy.client.turn import Turn
+    from proxy.observe.ledger import Account
     from proxy.server.connection import ServerConnection
     from proxy.server.opened import Lent, Opened
     from proxy.shared import Shared
     from routing.session.session import Session
 
 
-class Changing(Protocol):
-    """The session whose user changes."""
+class UserChange:
+    """One change of one session's user, made for its command."""
+
+    def __init__(
+        self,
+        shared: Shared,
+        turn: Turn,
+        client: ClientConnection,
+        servers: Servers,
+        state: Session,
+        rules: SessionRules,
+        aftermath: Aftermath,
+        settings: PrimarySettings,
+        prepared: PreparedStatements,
+        borrowing: Borrowing | None,
+        account: Account,
+    ) -> None:
+        """What the session consists of.
+
+        Args:
+            shared: what sessions share.
+            turn: the command, which it serves.
+            client: the connection to its client.
+            servers: its connections.
+            state: what routing knows of it.
+            rules: where its rules come from.
+            aftermath: takes over what a command changed.
+            settings: what the primary was told for consistency's sake.
+            prepared: its prepared statements.
+            borrowing: it borrows its connections; None if they are its own.
+            account: its records go there.
+        """
+        self._shared = shared
+        self._turn = turn
+        self._client = client
+        self._servers = servers
+        self._state = state
+        self._rules = rules
+        self._aftermath = aftermath
+        self._settings = settings
+        self._prepared = prepared
+        self._borrowing = borrowing
+        self._account = account
+
+    async def run(self) -> bool | None:
+        """Learn the new user's password and log in at the primary anew.
+
+        Returns:
+            Whether the client goes on, as the new user; None if it has left already.
+        """
+        shared = self._shared
+        lent = self._client.lend()
+        if lent is None:
+            return None
+        transport, secure = lent
+        channel = PacketChannel(LOGIN_PACKET_LIMIT)
+        channel.adopt(transport, 1, secure=secure)
+        try:
+            async with asyncio.timeout(shared.config.handshake_timeout) as limit:
+                if await self._change(channel, limit):
+                    channel.hand_over(self._client)
+                    return True
+        except TimeoutError:
+            timed_out(shared, channel)
+        except ChannelClosedError as error:
+            shared.refusals.failed(channel, f"could not change its user: {error}")
+            refuse(
+                channel, ServerErrorCode.CR_SERVER_LOST, f"Lost connection to MySQL server: {error}"
+            )
+        except ProtocolError as error:
+            shared.metrics.protocol_error("client")
+            shared.refusals.failed(channel, f"broke its change of user off: {error}")
+            refuse(channel, handshake_error(error), f"Bad handshake: {error}")
+        return False
+
+    async def _change(self, channel: PacketChannel, limit: asyncio.Timeout) -> bool:
+        """Do it, up to the OK; False if the primary refused, of which the client was told.
+
+        `limit` is the time that the login may take.
+
+        The server always answers with an AuthSwitchRequest (fact 6.7), and so does the proxy.
+        """
+        shared, before, capabilities = self._shared, self._servers.login, self._client.capabilities
+        command = ComChangeUser.parse(self._turn.command.packet[4:], capabilities)
+        channel.user = command.username
+        nonce = bytes(byte % 127 + 1 for byte in secrets.token_bytes(20))
+        channel.write_packet(AuthSwitchRequest(CACHING_SHA2, nonce).serialise())
+        response = await channel.read_packet()
+        authentication = Authentication(
+            channel, command.username, nonce, shared.materials.rsa_key, shared.known_passwords
+        )
+        password = await authentication.learn(CACHING_SHA2, response)
+        login = Login(
+            username=command.username,
+            password=password,
+            capabilities=before.capabilities,
+            character_set=command.character_set or before.character_set,
+            database=command.database or None,
+            attributes=command.attributes or before.attributes,
+            own_attributes=before.own_attributes,
+        )
+        try:
+            rules = self._rules.of_user(login.username, login.attributes)
+        except SettingError as error:
+            shared.refusals.add("attribute", channel, str(error))
+            refuse(channel, ServerErrorCode.ER_WRONG_VALUE_FOR_VAR, f"Tidegate: {error}")
+            return False
+        tracking = rules.initial(login.database or "").tracking
+        primary = self._idle_primary  # it may still answer a question of the proxy's own
+        entered = await open_primary(
+            shared, channel, login, authentication, tracking, current=primary
+        )
+        if entered is None:
+            return False
+        login = entered.login
+        if isinstance(entered.opened, Sandbox):
+            channel.write_packet(login_ok(login, capabilities, entered.opened))
+            limit.reschedule(None)
+            # What the user before had must not wait for the new password.
+            self._servers.abandon_primary()
+            opened = await leave_sandbox(shared, channel, login, entered.opened, capabilities)
+            channel.sequence_id = 0
+            if opened is None or not may_enter(shared, channel, login, opened):
+                return False
+            await shared.catalogues.learn(opened, login.username)
+            self._changed(login, opened, rules)
+            self._state.may_have_written()  # a new password, before GTIDs were tracked
+            return True
+        await shared.catalogues.learn(entered.opened, login.username)
+        self._changed(login, entered.opened, rules)
+        channel.write_packet(login_ok(login, capabilities, entered.opened))
+        return True
 
     @property
-    def client(self) -> ClientConnection:
-        """The connection to its client."""
+    def _idle_primary(self) -> ServerConnection | None:
+        """The connection to the primary, if it owes no answer."""
+        primary = self._servers.primary
+        return None if primary is None or primary.busy or primary.lost else primary
 
-    @property
-    def login(self) -> Login:
-        """As whom it logged in before."""
-
-    @property
-    def rules(self) -> SessionRules:
-        """Where its rules came from."""
-
-    @property
-    def state(self) -> Session:
-        """What routing knows of it."""
-
-    @property
-    def idle_primary(self) -> ServerConnection | None:
-        """Its connection to the primary, if that owes no answer."""
-
-    def abandon(self) -> None:
-        """Close that connection."""
-
-    def changed_user(self, login: Login, opened: Opened | Lent, rules: SessionRules) -> None:
-        """The new login succeeded.
+    def _changed(self, login: Login, opened: Opened | Lent, rules: SessionRules) -> None:
+        """The new login succeeded: what the old one had goes, what it wrote stays written.
 
         Raises:
             ChannelClosedError: the new connection broke meanwhile.
         """
-
-    def client_lost(self) -> None:
-        """The client is gone."""
-
-
-async def change_user(shared: Shared, session: Changing, packet: bytes) -> None:
-    """Learn the new user's password and log in at the primary anew; failing ends the session."""
-    connection = session.client
-    lent = connection.lend()
-    if lent is None:
-        return
-    transport, secure = lent
-    channel = PacketChannel(LOGIN_PACKET_LIMIT)
-    channel.adopt(transport, 1, secure=secure)
-    try:
-        async with asyncio.timeout(shared.config.handshake_timeout) as limit:
-            if await _change(shared, session, channel, packet, limit):
-                channel.hand_over(connection)
-                connection.ready()
-                return
-    except TimeoutError:
-        timed_out(shared, channel)
-    except ChannelClosedError as error:
-        shared.refusals.failed(channel, f"could not change its user: {error}")
-        refuse(channel, ServerErrorCode.CR_SERVER_LOST, f"Lost connection to MySQL server: {error}")
-    except ProtocolError as error:
-        shared.metrics.protocol_error("client")
-        shared.refusals.failed(channel, f"broke its change of user off: {error}")
-        refuse(channel, handshake_error(error), f"Bad handshake: {error}")
-    session.client_lost()
-
-
-async def _change(
-    shared: Shared,
-    session: Changing,
-    channel: PacketChannel,
-    packet: bytes,
-    limit: asyncio.Timeout,
-) -> bool:
-    """Do it, up to the OK; False if the primary refused, of which the client was told.
-
-    `limit` is the time that the login may take.
-
-    The server always answers with an AuthSwitchRequest (fact 6.7), and so does the proxy.
-    """
-    capabilities = session.client.capabilities
-    command = ComChangeUser.parse(packet[4:], capabilities)
-    channel.user = command.username
-    nonce = bytes(byte % 127 + 1 for byte in secrets.token_bytes(20))
-    channel.write_packet(AuthSwitchRequest(CACHING_SHA2, nonce).serialise())
-    response = await channel.read_packet()
-    authentication = Authentication(
-        channel, command.username, nonce, shared.materials.rsa_key, shared.known_passwords
-    )
-    password = await authentication.learn(CACHING_SHA2, response)
-    login = Login(
-        username=command.username,
-        password=password,
-        capabilities=session.login.capabilities,
-        character_set=command.character_set or session.login.character_set,
-        database=command.database or None,
-        attributes=command.attributes or session.login.attributes,
-        own_attributes=session.login.own_attributes,
-    )
-    try:
-        rules = session.rules.of_user(login.username, login.attributes)
-    except SettingError as error:
-        shared.refusals.add("attribute", channel, str(error))
-        refuse(channel, ServerErrorCode.ER_WRONG_VALUE_FOR_VAR, f"Tidegate: {error}")
-        return False
-    tracking = rules.initial(login.database or "").tracking
-    primary = session.idle_primary  # it may still answer a question of the proxy's own
-    entered = await open_primary(shared, channel, login, authentication, tracking, current=primary)
-    if entered is None:
-        return False
-    login = entered.login
-    if isinstance(entered.opened, Sandbox):
-        channel.write_packet(login_ok(login, capabilities, entered.opened))
-        limit.reschedule(None)
-        session.abandon()  # what the user before had must not wait for the new password
-        opened = await leave_sandbox(shared, channel, login, entered.opened, capabilities)
-        channel.sequence_id = 0
-        if opened is None or not may_enter(shared, channel, login, opened):
-            return False
-        await shared.catalogues.learn(opened, login.username)
-        session.changed_user(login, opened, rules)
-        session.state.may_have_written()  # a new password, before GTIDs were tracked
-        return True
-    await shared.catalogues.learn(entered.opened, login.username)
-    session.changed_user(login, entered.opened, rules)
-    channel.write_packet(login_ok(login, capabilities, entered.opened))
-    return True
+        state, servers = self._state, self._servers
+        servers.was_reset = False
+        self._settings.made()
+        servers.login = login
+        self._rules.become(rules)
+        state.logged_in(login.username)
+        state.initial_rules = rules.initial(login.database or "")
+        state.reset()
+        self._aftermath.count_pins()
+        self._prepared.clear()
+        servers.drop_replicas()
+        servers.take_primary(opened)
+        if self._borrowing is not None:
+            self._borrowing.began()
+        trail = self._turn.trail
+        trail.reason = Reason.COMMAND
+        trail.proof = Proof.PRIMARY
+        self._account.enter(self._turn.command, trail, opened.connection.server, Outcome.OK)
+        self._turn.answer.stage = DONE

@@ -9,9 +9,10 @@ from protocol.errors import ServerErrorCode
 from protocol.gtid import EMPTY
 from proxy.client import prelude, preparation
 from proxy.client.answer import DONE, HOLDING
+from proxy.client.asking import NOTHING, Asking
 from proxy.client.confirmation import beside_wait, columns
 from proxy.client.prepared import prepare_on
-from proxy.server.connection import PROBE
+from proxy.server.exchange import PROBE
 from proxy.server.gtid_question import PROBE_SQL
 from proxy.wall_clock import utc_us
 from routing.consistency.decision import Decision, Level, Proof, Reason
@@ -36,7 +37,8 @@ if TYPE_CHECKING:
     from proxy.client.turn import Turn
     from proxy.client.untold import Untold
     from proxy.client.views import Views
-    from proxy.server.connection import Batch, ServerConnection, Taker
+    from proxy.server.connection import ServerConnection, Taker
+    from proxy.server.exchange import Batch
     from proxy.shared import Shared
     from routing.request.read import Read
     from routing.request.step import Step
@@ -282,15 +284,16 @@ class Dispatch:
             begin_implied(state, command.rules)
         snapshot, mirror = state.snapshot, replica.mirror
         takes = snapshot is not None and (mirror.needs_reset or mirror.snapshot is not snapshot)
+        asking = NOTHING
+        if waits or question or audits:
+            audited = trail.required if audits else None
+            asking = Asking(gtids if waits else None, budget, question, audited)
         batch = prelude.before_read(
             mirror,
-            decision,
-            question,
-            budget,
+            asking,
             command,
-            trail.required if audits else None,
             state,
-            self._previous,
+            self._previous if decision.reason is Reason.DIAGNOSTIC else None,
             replica.settings,
             replica.query_attributes,
         )

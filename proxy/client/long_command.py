@@ -70,6 +70,10 @@ class LongCommand:
             self._client.resume_reading()
             self._ended()
 
+    def discard(self, then: Callable[[], None] | None = None) -> None:
+        """Let the parts go nowhere; `then` tells what is wrong, once all of it has come."""
+        self.give(_nowhere, then=then)
+
     def part(self, data: bytes, done: bool) -> None:
         """A part came."""
         if done:
@@ -93,3 +97,7 @@ class LongCommand:
             then = self._then
             self._then = None
             then()
+
+
+def _nowhere(data: bytes) -> None:
+    """It is not to run."""

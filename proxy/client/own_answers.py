@@ -14,11 +14,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from proxy.client.connection import ClientConnection
+    from proxy.client.long_command import LongCommand
     from proxy.client.servers import Servers
     from proxy.client.turn import Turn
     from proxy.observe.ledger import Account
     from proxy.observe.metrics import Metrics
     from routing.request.read import Read
+    from routing.request.step import Refuse
     from routing.session.session import Session
 
 
@@ -32,6 +34,7 @@ class OwnAnswers:
         client: ClientConnection,
         servers: Servers,
         state: Session,
+        long: LongCommand,
         account: Account,
         metrics: Metrics,
     ) -> None:
@@ -43,6 +46,7 @@ class OwnAnswers:
             client: the connection to its client.
             servers: its connections to servers.
             state: what routing knows of it.
+            long: the command that comes in parts.
             account: its records go there.
             metrics: count errors.
         """
@@ -51,6 +55,7 @@ class OwnAnswers:
         self._client = client
         self._servers = servers
         self._state = state
+        self._long = long
         self._account = account
         self._metrics = metrics
 
@@ -75,6 +80,13 @@ class OwnAnswers:
             command.prepared.forget_long_data()  # as an execution that fails
         self._client.send_error(ErrPacket(code.code, code.sqlstate, message))
         self._client.ready()
+
+    def refuse_whole(self, step: Refuse) -> None:
+        """The same; a command that comes in parts is refused when it has come whole."""
+        if self._turn.command.packet:
+            self.refuse(step.code, step.message, step.reason)
+        else:
+            self._long.discard(lambda: self.refuse(step.code, step.message, step.reason))
 
     def end(self, message: str, code: ServerErrorCode = ServerErrorCode.CR_SERVER_LOST) -> None:
         """End the client's connection with an error."""

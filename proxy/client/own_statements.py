@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from protocol.errors import ServerErrorCode
 from proxy.client import token
 from proxy.client.session_rules import without
 from proxy.observe import show
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from protocol.gtid import GtidSet
     from proxy.client.aftermath import Aftermath
     from proxy.client.commands.desk import Desk
+    from proxy.client.own_answers import OwnAnswers
     from proxy.shared import Shared
     from routing.consistency.adjustment import Adjustment
     from routing.consistency.rules import Rules
@@ -41,7 +43,7 @@ _VALUES: Final[dict[str, Callable[[Rules], str]]] = {
 }
 
 
-class WrongOwnError(Exception):
+class _WrongOwnError(Exception):
     """What is wrong with such a statement, for its client."""
 
 
@@ -53,6 +55,7 @@ class OwnStatements:
         shared: Shared,
         desk: Desk,
         aftermath: Aftermath,
+        own_answers: OwnAnswers,
         session_id: int,
         connection_id: int,
     ) -> None:
@@ -62,12 +65,14 @@ class OwnStatements:
             shared: what sessions share.
             desk: the session's.
             aftermath: knows what follows from other rules.
+            own_answers: what its client is told.
             session_id: names the session in logs.
             connection_id: what its client was given for one.
         """
         self._shared = shared
         self._desk = desk
         self._aftermath = aftermath
+        self._own_answers = own_answers
         self._session_id = session_id
         self._connection_id = connection_id
         self._last_answer: LastAnswer | None = None
@@ -86,15 +91,29 @@ class OwnStatements:
             self._scope, self._desk.state.rules.level, self._shared.topology.term
         )
 
-    def answer(self, command: Command, probed: GtidSet | None) -> Table | None:
-        """Do what it says; what to show for it, or None for an OK.
+    def obey(self, command: Command, probed: GtidSet | None) -> None:
+        """Do what it says, and tell the client; or only what is wrong with it.
 
         Args:
             command: the statement.
             probed: what the primary has, if it was asked.
+        """
+        try:
+            table = self._obeyed(command, probed)
+        except _WrongOwnError as error:
+            code = ServerErrorCode.ER_WRONG_VALUE_FOR_VAR
+            self._own_answers.refuse(code, f"Tidegate: {error}", Reason.PROXY)
+            return
+        if table is None:
+            self._own_answers.ok()
+        else:
+            self._own_answers.table(*table)
+
+    def _obeyed(self, command: Command, probed: GtidSet | None) -> Table | None:
+        """Do it; what to show for it, or None for an OK.
 
         Raises:
-            WrongOwnError: the client is told of it, and nothing was done.
+            _WrongOwnError: something is wrong with it, and nothing was done.
         """
         asked = _asked(command)
         try:
@@ -104,9 +123,9 @@ class OwnStatements:
             if isinstance(asked, SelectOwn):
                 return self._selected(asked, probed)
         except (SettingError, TokenError) as error:
-            raise WrongOwnError(str(error)) from error
+            raise _WrongOwnError(str(error)) from error
         if isinstance(asked, WrongOwn):
-            raise WrongOwnError(asked.message)
+            raise _WrongOwnError(asked.message)
         return None if asked is None else self._shown(asked)
 
     @property

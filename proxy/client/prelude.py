@@ -1,43 +1,42 @@
 """What goes to a server with a command: what it must be told first, and the command as it is there.
 
-No I/O, and no connection: of one it is given the `Mirror`, where what is to be told is noted. What
-is to be sent is given back as a batch: whoever sends it registers each command, and writes its
-bytes, in that order.
+No I/O, and no connection: of one it is given the `Mirror`. What is to be sent is given back as a
+batch: whoever sends it registers each command, and writes its bytes, in that order.
+
+What a batch tells is noted in the mirror as the batch is made, and that is a part of making it: the
+next of its commands builds on the ones before (a reset forgets roles and variables, rights are
+looked up behind both). Nothing waits for the answers either. A batch that was made must be sent;
+where the server then refuses one of its commands, the connection is closed, with its mirror.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from protocol.constants import Command as Code
 from protocol.response_stream import RESULTS
 from proxy.client import preparation
+from proxy.client.asking import NOTHING
 from proxy.client.prepared import prepare_on
 from proxy.client.previous import begun
-from proxy.server.connection import FORWARD, FORWARD_CURSOR, FORWARD_ROW
-from routing.consistency.decision import Proof, Reason
+from proxy.server.exchange import FORWARD, FORWARD_CURSOR, FORWARD_ROW
 from routing.consistency.rules import REMEMBERING
 from routing.policy import shows_less
 from routing.session.prepared import READING
 from routing.sql.statement import StatementClass, Touch
 
 if TYPE_CHECKING:
-    from protocol.gtid import GtidSet
+    from proxy.client.asking import Asking
     from proxy.client.prepared import PreparedStatements
     from proxy.client.previous import Previous
-    from proxy.server.connection import Batch, Exchange
+    from proxy.server.exchange import Batch, Exchange
     from proxy.server.mirror import Mirror
-    from routing.consistency.decision import Decision
     from routing.request.command import Command
     from routing.request.trail import Trail
     from routing.servers.topology import Server, Topology
     from routing.session.prepared import PreparedHandle
     from routing.session.session import Session
     from routing.sql.statement import Statement
-
-
-_DIAGNOSTIC: Final = Reason.DIAGNOSTIC
-_WAITED: Final = Proof.WAITED
 
 
 def expected(command: Command) -> Exchange:
@@ -82,13 +81,10 @@ def can_know(mirror: Mirror, command: Command, state: Session) -> bool:
 
 def before_read(
     mirror: Mirror,
-    decision: Decision,
-    question: str,
-    budget: float,
+    asking: Asking,
     command: Command,
-    audited: GtidSet | None,
     state: Session,
-    previous: Previous,
+    previous: Previous | None,
     settings: bytes,
     query_attributes: bool,
 ) -> Batch:
@@ -96,39 +92,33 @@ def before_read(
 
     Args:
         mirror: of the connection to it.
-        decision: why it was chosen.
-        question: what it is asked of itself (`proxy.client.confirmation`), beside a WAIT or alone.
-        budget: how long a WAIT may take, s.
+        asking: what it is asked.
         command: the statement.
-        audited: of this set the replica's own word is asked for; None if of none.
         state: of the session, whose transaction is begun there if it was not yet.
-        previous: how its last statement ended.
+        previous: how its last statement ended, if this one asks about that and is there for it.
         settings: the SET statement that made the connection fit for its purpose.
         query_attributes: were negotiated on the connection.
     """
     batch: Batch = ()
-    waits = decision.proof is _WAITED and decision.proof_set is not None
+    gtids, question, audited = asking.gtids, asking.question, asking.audited
     # What is asked about the statement before needs no rights, and would lose it.
-    asks = decision.reason is _DIAGNOSTIC
+    asks = previous is not None
     schema = state.schema if asks and mirror.schema != state.schema else ""
     rights = not asks and (
         mirror.role_version != state.role_version
         or (bool(state.schema) and mirror.schema_version != state.schema_version)
     )
     if (
-        waits
-        or decision.confirm
-        or audited is not None
+        asking is not NOTHING
         or schema
         or rights
         or mirror.needs_reset
         or mirror.variables_version != state.variables_version
     ):
         batch = preparation.prepare(mirror, state, settings, query_attributes)
-        if waits and decision.proof_set is not None:
-            gtids = decision.proof_set
-            batch += preparation.wait(state, gtids, budget, question, query_attributes)
-        elif decision.confirm:
+        if gtids is not None:
+            batch += preparation.wait(state, gtids, asking.budget, question, query_attributes)
+        elif question:
             batch += preparation.confirm(state, question, query_attributes)
         if audited is not None:
             batch += preparation.audit(state, audited, query_attributes)
@@ -146,7 +136,7 @@ def before_read(
     if statement is not None and statement.user_variables:
         names = statement.user_variables
         batch += preparation.assign_user_variables(mirror, state, names, query_attributes)
-    return batch + previous.zeroing if asks else batch
+    return batch if previous is None else batch + previous.zeroing
 
 
 # To the primary

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from protocol.command import com_query
 from protocol.packet import frame
-from proxy.server.connection import (
+from proxy.server.exchange import (
     AUDIT,
     BEFORE,
     BEHIND,
@@ -29,7 +29,7 @@ from routing.session.variables import FLAGS, SWITCH, exact
 
 if TYPE_CHECKING:
     from protocol.gtid import GtidSet
-    from proxy.server.connection import Batch, Exchange
+    from proxy.server.exchange import Batch, Exchange
     from proxy.server.mirror import Mirror
     from routing.session.session import Session
     from routing.session.snapshot import Snapshot

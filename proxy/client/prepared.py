@@ -24,12 +24,13 @@ from protocol.constants import Command as Code
 from protocol.packet import frame
 from protocol.statement_execution import statement_id
 from proxy.client import preparation
-from proxy.server.connection import STATEMENT
+from proxy.server.exchange import STATEMENT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from proxy.server.connection import Batch, ServerConnection
+    from proxy.server.connection import ServerConnection
+    from proxy.server.exchange import Batch
     from proxy.server.mirror import Mirror
     from routing.session.prepared import PreparedStatement
 

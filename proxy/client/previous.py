@@ -16,10 +16,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from proxy.client.preparation import PING, statement_packet
-from proxy.server.connection import IMITATE
+from proxy.server.exchange import IMITATE
 
 if TYPE_CHECKING:
-    from proxy.server.connection import Batch
+    from proxy.server.exchange import Batch
     from routing.request.command import Command
     from routing.request.trail import Trail
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from protocol.session_track import SystemVariable, decode, entries
 from proxy.client.preparation import statement_packet
-from proxy.server.connection import IMITATE, RESTORE
+from proxy.server.exchange import IMITATE, RESTORE
 from proxy.server.settings import primary_settings
 from routing.request import effects, traits
 from routing.session.variables import ISOLATION, is_wide, literal_of
@@ -20,7 +20,8 @@ from routing.session.variables import ISOLATION, is_wide, literal_of
 if TYPE_CHECKING:
     from protocol.response_stream import ResponseStream
     from proxy.client.servers import Servers
-    from proxy.server.connection import Batch, ServerConnection
+    from proxy.server.connection import ServerConnection
+    from proxy.server.exchange import Batch
     from routing.request.command import Command
     from routing.request.trail import Trail
     from routing.session.session import Session

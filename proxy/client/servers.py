@@ -15,6 +15,7 @@ from proxy.channel import ChannelClosedError
 from proxy.client import preparation
 from proxy.server.connection import Owner
 from proxy.server.errors import ServerFullError, ServerRefusedError, ServerUnreachableError
+from proxy.server.kill import kill
 from proxy.server.login import Login
 from proxy.server.slots import Holder
 from routing.consistency.decision import Reason
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from proxy.server.connection import ServerConnection
     from proxy.server.opened import Lent, Opened
     from proxy.shared import Shared
-    from routing.servers.topology import Server
+    from routing.servers.topology import Server, Topology
     from routing.session.session import Session
 
 _log = logging.getLogger(__name__)
@@ -111,6 +112,14 @@ class Servers:
         """The active one, if it leads to a replica."""
         active = self.active
         return active if active is not None and active is not self.primary else None
+
+    def kill_active(self, name: str, *, query_only: bool = False) -> None:
+        """End what runs on a replica for the session, by a task of this name."""
+        replica, shared = self.active_replica, self._shared
+        if replica is not None:
+            login = self.replica_login()
+            work = kill(replica, login, shared.config, shared.materials, query_only=query_only)
+            shared.start(work, name)
 
     def drop(self, connection: ServerConnection) -> None:
         """Close one."""
@@ -233,6 +242,14 @@ class Servers:
         if primary is None or primary.lost or primary.overdue:
             return None
         return primary if primary.server is self._shared.topology.primary else None
+
+    @property
+    def cause(self) -> str:
+        """Why the session cannot go on with its connection to the primary; "" if it can."""
+        primary = self.primary
+        if primary is None:
+            return ""
+        return left_behind(primary.server, primary.epoch, self._shared.topology)
 
     def abandon_primary(self) -> None:
         """Close the primary's."""
@@ -403,3 +420,10 @@ class Servers:
         """
         tells = self.login.capabilities & Capability.CLIENT_DEPRECATE_EOF
         return self._state.tracking if tells else "OFF"
+
+
+def left_behind(server: Server, epoch: int, topology: Topology) -> str:
+    """Why nobody can go on with this incarnation of a primary; "" if one can."""
+    if server is not topology.primary:
+        return "another server has become the primary"
+    return "the primary was restarted" if epoch < server.started_epoch else ""

@@ -9,14 +9,15 @@ is asked; each of its steps becomes a question to the primary, a timer, a connec
 bytes to a server, or an answer of the proxy's own (`_perform`). `Dispatch` writes to servers: what
 goes in front of a command is made by `prelude`, and over which connection `servers` knows.
 
-Servers answer in order. `aside` takes the answers to the proxy's own statements; those that are
-events for the machine are judged by `ReadEvents`, which gives its next step. `answer` passes the
-bytes of the client's answer on, or holds them back as long as they may not count: a WAIT failed, or
-a replica refused; then the command runs elsewhere. When it is complete, `Aftermath` takes over what
-the command changed, before the client is told of its end.
+Servers answer in order. `Asides` judges the answers to the proxy's own statements; those that are
+events for the machine are told to it by `ReadEvents`. `ServerAnswers` passes the bytes of the
+client's answer on, or holds them back as long as they may not count. `Losses` follows where a
+server or the client is gone. Each gives the machine's next step, if there is one, and it is taken
+here.
 
 The parts are given what they need; none of them has the session. What they share of the command
-that is being served is its `Turn`.
+that is being served is its `Turn`. COM_CHANGE_USER has a part of its own, made for the one command
+(`proxy.client.change_user`).
 
 Most statements do not come here at all: `proxy.client.fast_path` sends what is plain, and takes its
 answer, as long as the session is (`Session.plain`). Whatever comes here may change that.
@@ -24,28 +25,21 @@ answer, as long as the session is (`Session.plain`). Whatever comes here may cha
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Final
 
 from protocol.constants import Capability
 from protocol.constants import Command as Code
-from protocol.errors import MalformedPacketError, ServerErrorCode
-from protocol.frame_numbers import FrameNumbers
-from protocol.packet import frame
+from protocol.errors import ServerErrorCode
 from protocol.response import ErrPacket
 from protocol.response_stream import SIMPLE
-from protocol.statement_execution import with_statement_id
 from proxy.client.aftermath import Aftermath
 from proxy.client.answer import (
     DONE,
     HOLDING,
-    PASSING,
-    as_the_client_knows_it,
-    may_pass,
-    wants_file,
 )
+from proxy.client.asides import Asides
 from proxy.client.borrowing import Borrowing
-from proxy.client.change_user import change_user
+from proxy.client.change_user import UserChange
 from proxy.client.commands import understood, understood_long
 from proxy.client.commands.desk import Desk
 from proxy.client.commands.order import (
@@ -69,41 +63,38 @@ from proxy.client.dispatch import Dispatch
 from proxy.client.fast_path.answer import FastAnswers
 from proxy.client.fast_path.request import FastRequests
 from proxy.client.long_command import LongCommand
+from proxy.client.losses import Losses
 from proxy.client.own_answers import OwnAnswers
-from proxy.client.own_statements import OwnStatements, WrongOwnError
+from proxy.client.own_statements import OwnStatements
 from proxy.client.pending import Pending
 from proxy.client.prepared import PreparedStatements
 from proxy.client.previous import Previous
 from proxy.client.primary_settings import PrimarySettings
 from proxy.client.read_events import ReadEvents
+from proxy.client.server_answers import ServerAnswers
 from proxy.client.servers import Servers
 from proxy.client.split_snapshots import SplitSnapshots
 from proxy.client.turn import Turn
 from proxy.client.untold import Untold
 from proxy.client.views import Views
-from proxy.server.connection import Purpose, ServerConnection
+from proxy.server.connection import ServerConnection
 from proxy.server.errors import ServerFullError
-from proxy.server.kill import kill
+from proxy.server.exchange import Purpose
 from proxy.wall_clock import utc_us
 from routing.consistency.decision import (
     Decision,
-    Outcome,
-    Proof,
     Reason,
 )
 from routing.policy import on_primary
-from routing.request import effects, refusal
 from routing.request.command import Command
 from routing.request.read import Read
 from routing.request.stage import ASKING
 from routing.request.step import Ask, Delay, End, Join, Known, Open, Refuse, Send, Step
-from routing.session.prepared import PreparedHandle
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Coroutine
 
-    from protocol.gtid import GtidSet
     from proxy.client.connection import ClientConnection
     from proxy.client.session_rules import SessionRules
     from proxy.server.gtid_question import Answer as ProbeAnswer
@@ -113,15 +104,8 @@ if TYPE_CHECKING:
     from routing.servers.topology import Server
     from routing.session.session import Session
 
-_log = logging.getLogger(__name__)
-
 PING_TRUST_US: Final = 1_000_000
 """How long ago the primary may have spoken for a COM_PING to be answered without it."""
-
-_DRAIN_LIMIT: Final = 1 << 20
-"""Bytes of an answer that does not count which are read before the connection is given up."""
-
-_OF_SNAPSHOTS: Final = (Purpose.BEFORE, Purpose.SNAPSHOT, Purpose.BEHIND)
 
 
 class ClientSession:
@@ -152,56 +136,66 @@ class ClientSession:
         self._shared = shared
         self._now = shared.now
         self._topology = shared.topology
-        self._metrics = shared.metrics
         self._client = client
         self._session_id = session_id
         self._connection_id = connection_id
         self._state = state
         self._rules = rules
         self._servers = servers = Servers(shared, client, login, state, self)
-        self._prepared = PreparedStatements()
-        self._previous = Previous()
-        self._settings = PrimarySettings(state, self._servers)
-        self._views = Views(shared.catalogues, state, shared.now)
-        self._aftermath = Aftermath(
-            *(shared, state, rules, self._servers, self._settings, self._prepared),
-            *(self._previous, attributes),
+        self._prepared = prepared = PreparedStatements()
+        self._previous = previous = Previous()
+        self._settings = settings = PrimarySettings(state, servers)
+        self._views = views = Views(shared.catalogues, state, shared.now)
+        self._aftermath = aftermath = Aftermath(
+            *(shared, state, rules, servers, settings, prepared, previous, attributes)
         )
-        self._untold = Untold(state, self._servers, self._settings, self._aftermath, shared.metrics)
-        self._splits = SplitSnapshots(state, self._servers, shared.metrics)
-        self._borrowing: Borrowing | None = None
+        untold = Untold(state, servers, settings, aftermath, shared.metrics)
+        splits = SplitSnapshots(state, servers, shared.metrics)
+        borrowing: Borrowing | None = None
         if shared.config.connection_sharing == "on":
-            self._borrowing = Borrowing(
-                *(shared, state, self._servers, self._prepared, self._settings),
-                *(self._previous, connection_id),
+            borrowing = Borrowing(
+                *(shared, state, servers, prepared, settings, previous, connection_id)
             )
+        self._borrowing = borrowing
         self._desk = Desk(
-            *(state, rules, self._servers, self._prepared, self._views, shared.classifier),
+            *(state, rules, servers, prepared, views, shared.classifier),
             *(shared.config, shared.kill_targets, attributes),
         )
-        self._own = OwnStatements(shared, self._desk, self._aftermath, session_id, connection_id)
-        self._account = shared.ledger.open(session_id, state)
-        self._long = LongCommand(client)
+        self._account = account = shared.ledger.open(session_id, state)
+        self._long = long = LongCommand(client)
         self._pending = pending = Pending(shared.waits, shared.deadlines, shared.call_later)
         read = Read(state, shared.topology, shared.waits, shared.config.on_lost_writes)
         self._read = read
         self._turn = turn = Turn(Command(Code.COM_SLEEP, SIMPLE, state.rules))
-        self._events = ReadEvents(shared, turn, read, pending, servers, state)
-        self._own_answers = OwnAnswers(
-            turn, read, client, servers, state, self._account, shared.metrics
+        self._events = events = ReadEvents(shared, turn, read, pending, servers, state)
+        self._own_answers = own_answers = OwnAnswers(
+            turn, read, client, servers, state, long, account, shared.metrics
         )
-        taker = FastAnswers(
-            *(shared, turn, read, state, servers, self._previous, self._account, client)
+        self._own = OwnStatements(
+            shared, self._desk, aftermath, own_answers, session_id, connection_id
         )
-        if self._borrowing is None:
+        taker = FastAnswers(shared, turn, read, state, servers, previous, account, client)
+        if borrowing is None:
             client.fast = FastRequests(
-                *(shared, turn, read.standing, state, servers, self._settings, self._views),
-                *(self._untold, taker, attributes),
+                *(shared, turn, read.standing, state, servers, settings, views),
+                *(untold, taker, attributes),
             )
-        self._dispatch = Dispatch(
-            *(shared, turn, read, pending, state, servers, self._prepared, self._previous),
-            *(self._settings, self._views, self._untold, self._splits, self._borrowing),
-            *(self._long, self._own_answers, taker, attributes, self._silent),
+        self._dispatch = dispatch = Dispatch(
+            *(shared, turn, read, pending, state, servers, prepared, previous),
+            *(settings, views, untold, splits, borrowing),
+            *(long, own_answers, taker, attributes, self._silent),
+        )
+        self._answers = answers = ServerAnswers(
+            *(shared, turn, read, events, state, client, servers, aftermath),
+            *(untold, borrowing, dispatch, long, account),
+        )
+        self._asides = Asides(
+            *(shared, session_id, turn, read, events, state, servers, aftermath),
+            *(settings, views, splits, borrowing, dispatch, own_answers, answers),
+        )
+        self._losses = Losses(
+            *(shared, session_id, turn, read, events, state, client, servers, aftermath),
+            *(borrowing, dispatch, long, own_answers, account),
         )
         self._task: asyncio.Task[None] | None = None  # what the client has to wait for
         self._closed = False
@@ -229,6 +223,11 @@ class ClientSession:
         return self._client.peer
 
     @property
+    def client(self) -> ClientConnection:
+        """The connection to its client."""
+        return self._client
+
+    @property
     def keeps_waiting(self) -> ServerConnection | None:
         """The connection to a replica that the client waits for, if there is one."""
         return None if self._turn.answer.stage == DONE else self._servers.keeps_waiting
@@ -238,15 +237,10 @@ class ClientSession:
 
         0 if it has none: then it is about to end.
         """
-        servers, shared = self._servers, self._shared
-        replica = servers.active_replica
-        if replica is not None and servers.login.username == username:
-            # The primary would find nothing to end.
-            login = servers.replica_login()
-            self._shared.start(
-                kill(replica, login, shared.config, shared.materials, query_only=True),
-                f"session {self._session_id}: kill its query",
-            )
+        servers = self._servers
+        if servers.login.username == username:
+            # What runs on a replica the primary would not find.
+            servers.kill_active(f"session {self._session_id}: kill its query", query_only=True)
         if self._borrowing is not None and servers.primary is not None:
             self._borrowing.killed()
             servers.primary.keepable = False  # the KILL may come late: nobody else is to have it
@@ -265,22 +259,17 @@ class ClientSession:
 
     def leave_primary(self) -> None:
         """End, if the primary is another now, or began anew: the session was on the old one."""
-        primary = self._servers.primary
-        if primary is None:
-            cause = "" if self._borrowing is None else self._borrowing.cause
-            if cause:
-                message = f"Tidegate: {cause}; connect again"
-                self._client.fail(ServerErrorCode.ER_SERVER_SHUTDOWN, message, sequence_id=0)
+        servers, borrowing = self._servers, self._borrowing
+        primary = servers.primary
+        cause = servers.cause if primary is not None or borrowing is None else borrowing.cause
+        if not cause:
             return
-        if primary.server is not self._topology.primary:
-            cause = "another server has become the primary"
-        elif primary.epoch < primary.server.started_epoch:
-            cause = "the primary was restarted"
-        else:
-            return
-        primary.close()
         code = ServerErrorCode.ER_SERVER_SHUTDOWN
         message = f"Tidegate: {cause}; connect again"
+        if primary is None:
+            self._client.fail(code, message, sequence_id=0)
+            return
+        primary.close()
         error = ErrPacket(code.code, code.sqlstate, message)
         self.server_lost(primary, message, error.serialise(self._client.capabilities))
 
@@ -340,7 +329,7 @@ class ClientSession:
         else:
             code = ServerErrorCode.ER_CON_COUNT_ERROR
             self._leave_read()
-            self._refuse_read(Refuse(code, full.message, Reason.PROXY))
+            self._own_answers.refuse_whole(Refuse(code, full.message, Reason.PROXY))
 
     async def _find(self, order: Find) -> None:
         """Find what is to be killed, and go on with the KILL."""
@@ -365,7 +354,7 @@ class ClientSession:
         self._leave_read()
         self._own_answers.end_refused(error, waits=waits)
 
-    # It begins, and others log in over it (`proxy.client.change_user.Changing`)
+    # It begins, and others log in over it
 
     def take_primary(self, opened: Opened | Lent) -> None:
         """Use this connection to the primary.
@@ -375,53 +364,18 @@ class ClientSession:
         """
         self._servers.take_primary(opened)
 
-    @property
-    def client(self) -> ClientConnection:
-        """The connection to the client."""
-        return self._client
-
-    @property
-    def login(self) -> Login:
-        """As whom the client logged in."""
-        return self._servers.login
-
-    @property
-    def rules(self) -> SessionRules:
-        """Where its rules come from."""
-        return self._rules
-
-    @property
-    def idle_primary(self) -> ServerConnection | None:
-        """The connection to the primary, if it owes no answer."""
-        primary = self._servers.primary
-        return None if primary is None or primary.busy or primary.lost else primary
-
-    def changed_user(self, login: Login, opened: Opened | Lent, rules: SessionRules) -> None:
-        """The new login succeeded: what the old one had goes, what it wrote stays written.
-
-        Raises:
-            ChannelClosedError: the new connection broke meanwhile.
-        """
-        state, servers = self._state, self._servers
-        self._task = None
-        servers.was_reset = False
-        self._settings.made()
-        servers.login = login
-        self._rules.become(rules)
-        state.logged_in(login.username)
-        state.initial_rules = rules.initial(login.database or "")
-        state.reset()
-        self._aftermath.count_pins()
-        self._prepared.clear()
-        servers.drop_replicas()
-        servers.take_primary(opened)
-        if self._borrowing is not None:
-            self._borrowing.began()
-        trail = self._turn.trail
-        trail.reason = Reason.COMMAND
-        trail.proof = Proof.PRIMARY
-        self._account.enter(self._turn.command, trail, opened.connection.server, Outcome.OK)
-        self._turn.answer.stage = DONE
+    async def _change_user(self) -> None:
+        """Let another user log in; failing ends the session."""
+        change = UserChange(
+            *(self._shared, self._turn, self._client, self._servers, self._state, self._rules),
+            *(self._aftermath, self._settings, self._prepared, self._borrowing, self._account),
+        )
+        changed = await change.run()
+        if changed:
+            self._task = None
+            self._client.ready()
+        elif changed is False:
+            self.client_lost()
 
     # A command comes (`proxy.client.connection.Commands`)
 
@@ -505,12 +459,12 @@ class ClientSession:
         elif isinstance(order, Unknown):
             unknown = ToPrimary(order.command, Reason.PREPARED)
             if self._long.going:
-                self._long.give(_nowhere, then=lambda: self._obey(unknown))
+                self._long.discard(lambda: self._obey(unknown))
             else:
                 self._obey(unknown)
         elif isinstance(order, ChangeUser):
             self._turn.begin(order.command)
-            self._start(change_user(self._shared, self, order.command.packet), "change user")
+            self._start(self._change_user(), "change user")
         elif isinstance(order, Quit):
             self._client.close()
         elif isinstance(order, TooLong):
@@ -549,21 +503,7 @@ class ClientSession:
         if self._own.asks_primary(command):
             self._perform(self._read.ask(self._now()))  # `Known` goes on
         else:
-            self._answer_own(None)
-
-    def _answer_own(self, probed: GtidSet | None) -> None:
-        """Answer it, now that all is known for it; `probed` is what the primary said, if asked."""
-        try:
-            table = self._own.answer(self._turn.command, probed)
-        except WrongOwnError as error:
-            code = ServerErrorCode.ER_WRONG_VALUE_FOR_VAR
-            self._own_answers.refuse(code, f"Tidegate: {error}", Reason.PROXY)
-            return
-        if table is None:
-            self._own_answers.ok()
-        else:
-            columns, rows = table
-            self._own_answers.table(columns, rows)
+            self._own.obey(command, None)
 
     def _start(self, work: Coroutine[object, object, None], name: str) -> None:
         """Do what the client has to wait for."""
@@ -617,25 +557,16 @@ class ClientSession:
         elif isinstance(step, Delay):
             pending.after(step.seconds, self._turn_came)
         elif isinstance(step, Refuse):
-            self._refuse_read(step)
+            self._own_answers.refuse_whole(step)
         elif isinstance(step, End):
             self._own_answers.end_lost(step.cause)
         elif isinstance(step, Known):
-            self._answer_own(read.probed)
+            self._own.obey(self._turn.command, read.probed)
 
     def _go_on(self, step: Step | None) -> None:
         """Take the next step, if there is one already."""
         if step is not None:
             self._perform(step)
-
-    def _refuse_read(self, step: Refuse) -> None:
-        if self._turn.command.packet:
-            self._own_answers.refuse(step.code, step.message, step.reason)
-        else:  # when it has come whole
-            answers = self._own_answers
-            self._long.give(
-                _nowhere, then=lambda: answers.refuse(step.code, step.message, step.reason)
-            )
 
     # The read's machine: events
 
@@ -683,241 +614,23 @@ class ClientSession:
             turn.answer.stage = HOLDING
             self._start(self._awake(lambda: self._to(decision)), "borrow")
             return
-        self._go_on(self._dispatch.to(decision))
-
-    def _snapshot_told(self, connection: ServerConnection, purpose: Purpose) -> None:
-        """A server was asked what a snapshot of the transaction's shows, or to take it."""
-        primary = self._servers.primary
-        if connection is primary and self._state.suspect:
-            self._take_trackers(connection)  # of what failed before it
-        waits = connection is self._servers.active and not connection.owes_answer
-        if self._splits.told(connection, purpose) and waits and connection is primary:
-            self._dispatch.to_primary(connection)
-
-    def _rolled_back(self, primary: ServerConnection) -> None:
-        """The transaction has ended whose snapshots differ: its client is to begin it again."""
-        error = primary.stream.error
-        if error is not None:
-            self._own_answers.end(f"the primary did not roll back: {ErrPacket.parse(error)}")
-            return
-        self._state.rolled_back()
-        self._servers.status = primary.stream.status
-        self._refuse_read(refusal.split_conflict())
-
-    def _prepared_there(self, connection: ServerConnection, *, active: bool) -> None:
-        """A server was asked to prepare a statement that it did not know; perhaps it did."""
-        stream = connection.stream
-        number = connection.mirror.preparing.pop(0)
-        if stream.head is not None:
-            connection.mirror.statements[number] = PreparedHandle.of(stream.head)
-        prepared = self._turn.command.prepared
-        waits = active and self._turn.answer.stage != DONE
-        if not waits or prepared is None or prepared.number != number:
-            return
-        if stream.error is None:
-            self._dispatch.send(connection)
-            self._dispatch.pass_parts(connection)
-        elif connection is not self._servers.primary and not self._read.bound:
-            self._refused(connection, Reason.REPLICA_REFUSED)
-        else:
-            if self._long.going:
-                self._long.give(_nowhere)
-            self._finish(connection)
-            self._client.write(frame(stream.error, 1))
+        step = self._dispatch.to(decision)
+        if step is not None:  # on the way of every statement, so without a call
+            self._perform(step)
 
     # From a server (`proxy.server.connection.Owner`)
 
     def answer(self, connection: ServerConnection, data: bytes, received: int) -> None:
         """Pass on bytes of the answer; what a replica says too late goes nowhere."""
         self._state.plain = False  # else it would have been taken
-        servers = self._servers
-        if connection is not servers.active:
-            connection.drained += received
-            if connection.drained > _DRAIN_LIMIT:
-                servers.give_up(connection)
-            return
-        command, trail, answer = self._turn.command, self._turn.trail, self._turn.answer
-        stream = connection.stream
-        trail.received += received
-        if stream.session_states:
-            self._aftermath.take_trackers(connection, command, trail)
-        prepares = command.prepares
-        if answer.stage != PASSING and (
-            connection is not servers.primary
-            or prepares is not None
-            or command.prepared is not None
-        ):
-            data = answer.held + data
-            answer.held = b""
-            if len(data) < (5 if prepares is None else 9):
-                answer.held = data
-                return
-            if data[4] == 0xFF:
-                if not stream.done:
-                    answer.held = data
-                    return
-                if stream.error is not None:
-                    if self._does_not_count(connection, stream.error):
-                        return
-                    data = as_the_client_knows_it(data, command, connection)
-            elif prepares is not None:
-                data = with_statement_id(data, prepares.number)
-        if stream.infile and not (
-            # Some clients send whichever file a server names.
-            connection is servers.primary
-            and self._client.capabilities & Capability.CLIENT_LOCAL_FILES
-            and wants_file(command)
-        ):
-            raise MalformedPacketError(
-                "it asked for a local file of a client that has offered none"
-            )
-        if stream.done:
-            if connection.silent and self._untold.behind(
-                connection, command, trail, going=self._long.going
-            ):
-                answer.ending = data
-                self._aftermath.take_over(connection, stream, command, trail, told_later=True)
-                return
-            self._finish(connection)
-        if data:
-            if not answer.started:
-                answer.started = True
-                if answer.stage != DONE:
-                    answer.stage = PASSING
-                    self._read.first_byte()
-            self._client.write(data)
-        if stream.infile:
-            connection.be_patient()
-            numbers = FrameNumbers(stream.sequence_id + 1)
-            self._long.begin()
-            self._long.give(lambda data: connection.write(numbers.renumber(data)))
-            stream.infile_sent()
-            self._client.expect_infile()
-
-    def _does_not_count(self, connection: ServerConnection, error: bytes) -> bool:
-        """Whether a server's error is not for the client: the command runs again, or elsewhere."""
-        command, answer = self._turn.command, self._turn.answer
-        may_move = connection is not self._servers.primary and not self._read.bound
-        meaning = answer.meaning(error, command, self._state, may_move=may_move)
-        if meaning == "pass":
-            return False
-        if meaning == "again" and command.prepared is not None:
-            answer.prepared_anew = True
-            connection.mirror.statements.pop(command.prepared.number, None)
-            self._dispatch.send(connection)
-        elif meaning == "leaving":
-            self._refused(connection, Reason.REPLICA_LOST)
-            self._servers.give_up(connection)
-        else:
-            if meaning == "forbidden" and command.statement is not None:
-                refusals = self._topology.refusals
-                refusals.add(command.statement.digest, self._now())
-            if meaning == "denied":
-                connection.mirror.look_up_again()
-            self._refused(connection, Reason.REPLICA_REFUSED)
-        return True
-
-    def _refused(self, replica: ServerConnection, reason: Reason) -> None:
-        """A replica cannot run it, or not as the session is."""
-        self._perform(self._events.refused(replica, reason))
+        self._go_on(self._answers.came(connection, data, received))
 
     def aside(self, connection: ServerConnection, purpose: Purpose) -> None:
         """Judge the answer to a statement of the proxy's own."""
-        servers, state, stream = self._servers, self._state, connection.stream
-        active = connection is servers.active
-        read = active and self._turn.answer.stage != DONE  # else its session has ended without it
-        if purpose is Purpose.WAIT:
-            if read:
-                self._perform(self._events.waited(connection))
-        elif purpose is Purpose.PROBE:
-            if active:
-                if stream.session_states:
-                    self._take_trackers(connection)  # of what failed before it
-                self._events.primary_told(connection)
-        elif purpose is Purpose.GATHER:
-            if state.suspect and not connection.silent:
-                self._take_trackers(connection)  # of what failed before it
-                if effects.told_late(self._turn.command, self._turn.trail, state):
-                    self._settings.restore()
-            self._shared.probes.answered(connection, stream)
-        elif purpose is Purpose.IMITATE or purpose is Purpose.SETTLE:
-            if state.suspect:
-                self._take_trackers(connection)  # of what failed before it
-            if purpose is Purpose.SETTLE and active:
-                self._go_on(self._events.settled(connection))
-        elif purpose in _OF_SNAPSHOTS:
-            self._snapshot_told(connection, purpose)
-        elif purpose is Purpose.ROLLBACK:
-            self._rolled_back(connection)
-        elif purpose is Purpose.STATEMENT:
-            self._prepared_there(connection, active=active)
-        elif purpose is Purpose.CONFIRM:
-            if read:
-                self._perform(self._events.confirmed(connection))
-        elif purpose is Purpose.AUDIT:
-            if read:
-                self._go_on(self._events.audited(connection))
-        elif purpose is Purpose.LATE:
-            self._told_late(connection)
-        elif purpose is Purpose.FAREWELL:
-            if self._borrowing is not None:
-                self._borrowing.said(connection, stream)
-        elif purpose is Purpose.VIEWS:
-            self._views.answered(connection, stream)
-        elif stream.error is None:
-            if purpose is Purpose.RESTORE:
-                self._settings.restored(connection, stream)
-        elif purpose is Purpose.RESTORE:
-            connection.close()
-            if self._turn.trail.may_write:
-                state.may_have_written(self._turn.command.rules)  # it stands right behind
-            self._own_answers.end(
-                "the primary did not take the settings that consistency needs: "
-                f"{ErrPacket.parse(stream.error)}"
-            )
-        elif connection is servers.primary:
-            self._own_answers.end(
-                "the primary did not go back to the session's schema: "
-                f"{ErrPacket.parse(stream.error)}"
-            )
-        else:
-            self._objected(connection, stream.error, active=active)
-            if active:
-                self._refused(connection, Reason.REPLICA_REFUSED)
-            # Even if nobody waits for it any more: it has not what it was thought to have.
-            servers.give_up(connection)
-
-    def _objected(self, replica: ServerConnection, error: bytes, *, active: bool) -> None:
-        """A replica did not take what the session carries: remember that, unless it may pass.
-
-        Where the WAIT before ran out, the replica may be too old to know a schema or a role.
-        """
-        cause = str(ErrPacket.parse(error))
-        pause = 0.0
-        if active and not may_pass(error):
-            state = self._state
-            pause = state.objections.add(replica.server, cause, state.told, self._now())
-        _log.info(
-            "replica %s could not be prepared, and is left alone for %g s by session %d: %s",
-            *(replica.server.name, pause, self._session_id, cause),
-        )
-
-    def _told_late(self, connection: ServerConnection) -> None:
-        """What trackers could not tell before is known: the answer that waited for it may end."""
-        answer = self._turn.answer
-        ending = answer.ending
-        behind = ending is not None
-        self._untold.told(connection, self._turn.command, self._turn.trail, behind=behind)
-        self._aftermath.follow_rules()
-        if ending is not None:
-            answer.ending = None
-            # Whoever asked the primary meanwhile asked too early for what the client sees now.
-            effects.shown(
-                *(self._turn.command, self._turn.trail, self._state),
-                *(connection.server, connection.epoch),
-            )
-            self._end(connection)
-            self._client.write(ending)
+        if purpose is not Purpose.WAIT:
+            self._go_on(self._asides.came(connection, purpose))
+        elif connection is self._servers.active and self._turn.answer.stage != DONE:
+            self._perform(self._events.waited(connection))  # else the read has ended without it
 
     def settled(self, connection: ServerConnection) -> None:
         """Take the next command, if the answer to this one is complete."""
@@ -931,81 +644,19 @@ class ClientSession:
                 self._let_others()
             self._client.ready()
 
-    def _take_trackers(self, connection: ServerConnection) -> None:
-        self._aftermath.take_trackers(connection, self._turn.command, self._turn.trail)
-
-    def _finish(self, connection: ServerConnection) -> None:
-        """The answer is complete: take over what it changed, count it, log it."""
-        stream = connection.stream
-        turn = self._turn
-        self._aftermath.take_over(connection, stream, turn.command, turn.trail, told_later=False)
-        self._end(connection)
-
-    def _end(self, connection: ServerConnection) -> None:
-        """Count and log what the client is told the end of."""
-        trail = self._turn.trail
-        if self._borrowing is not None:
-            self._borrowing.ended(self._turn.command, trail, connection)
-        self._turn.answer.stage = DONE
-        self._read.ended()
-        self._aftermath.count_pins()
-        outcome = Outcome.ERROR if trail.error else Outcome.OK
-        self._account.enter(
-            self._turn.command, trail, connection.server, outcome, trail.error, trail.rows
-        )
-
     def server_lost(self, connection: ServerConnection, cause: str, error: bytes | None) -> None:
         """Run the statement elsewhere if that is safe, else end the session as a server would."""
-        servers, server = self._servers, connection.server
+        servers = self._servers
         active = connection is servers.active and self._turn.answer.stage != DONE
         servers.lost(connection)
         if connection is servers.primary:
-            self._primary_lost(connection, cause, error, active=active)
-            return
-        if not active:
-            self.settled(connection)  # it may have broken right behind its answer
-            return
-        _log.info("replica %s was lost during a statement: %s", server.name, cause)
-        step = self._read.lost(cause, self._now())
-        if not isinstance(step, End):
-            self._events.leave(connection)
-            self._perform(step)
-        elif not self._dispatch.reset_is_done():
-            self._showed_in_part(connection)
-            self._account.enter(self._turn.command, self._turn.trail, server, Outcome.LOST)
-            self._own_answers.end_lost(cause)
-
-    def _primary_lost(
-        self, primary: ServerConnection, cause: str, error: bytes | None, *, active: bool
-    ) -> None:
-        servers, server, command = self._servers, primary.server, self._turn.command
-        servers.primary = None
-        if self._borrowing is not None:
-            self._borrowing.left()
-        pending = self._task is not None or self._waits
-        self._leave_read()
-        if pending or (servers.active is not None and self._turn.answer.stage != DONE):
-            if active:
-                self._showed_in_part(primary)
-            if active and self._turn.trail.may_write:
-                self._state.may_have_written(command.rules)
-                self._metrics.required_unknown("lost")
-                logged = self._state.logs
-                self._aftermath.note_unlogged(command, self._turn.trail, server, logged=logged)
-            asked = None if self._turn.answer.stage == DONE else servers.active
-            answers = None if asked is None else asked.server
-            self._account.enter(command, self._turn.trail, answers, Outcome.LOST)
-            self._own_answers.end_lost(cause)
-        elif error is not None:
-            self._client.write(frame(error, 0))
-            self._client.close()
+            pending = self._task is not None or self._waits
+            self._leave_read()
+            self._losses.primary(connection, cause, error, active=active, pending=pending)
+        elif active:
+            self._go_on(self._losses.replica(connection, cause))
         else:
-            self._client.close()
-
-    def _showed_in_part(self, connection: ServerConnection) -> None:
-        """Some of an answer that will not be complete has reached the client."""
-        if self._turn.answer.started:
-            self._state.showed(connection.server, connection.epoch, self._turn.command.rules)
+            self.settled(connection)  # it may have broken right behind its answer
 
     def server_paused(self, connection: ServerConnection) -> None:
         """The server reads slower than the client sends: let the client wait."""
@@ -1030,26 +681,11 @@ class ClientSession:
         if self._closed:
             return
         self._closed = True
-        shared, servers = self._shared, self._servers
-        self._state.pins.clear()
-        self._aftermath.count_pins()
         if self._task is not None:
             self._task.cancel()
-        if self._borrowing is not None:
-            self._borrowing.left()
         self._leave_read()
-        active = servers.active
-        answered = self._turn.answer.stage == DONE
-        if active is not None and not answered:
-            self._showed_in_part(active)
-        if active is not None and not active.lost and active.awaiting is Purpose.WAIT:
-            self._metrics.wait_killed()
-            shared.start(
-                kill(active, servers.replica_login(), shared.config, shared.materials),
-                f"session {self._session_id}: kill its wait",
-            )
-        servers.leave(clean=answered and not self._long.going)
-        shared.sessions.forget(self)
+        self._losses.client()
+        self._shared.sessions.forget(self)
         self._part()
 
     def _leave_read(self) -> None:
@@ -1076,7 +712,3 @@ class ClientSession:
         self._long.forget()
         self._dispatch.part()
         self._servers.part()
-
-
-def _nowhere(data: bytes) -> None:
-    """It is not to run; what is wrong with it is told when it has come whole."""

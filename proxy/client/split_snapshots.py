@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from protocol.gtid import EMPTY
 from proxy.client import preparation
-from proxy.server.connection import Purpose
+from proxy.server.exchange import Purpose
 from proxy.server.gtid_question import parsed
 from routing.consistency.decision import ConflictPolicy
 from routing.session.split_snapshot import SplitSnapshot
@@ -20,7 +20,8 @@ from routing.session.split_snapshot import SplitSnapshot
 if TYPE_CHECKING:
     from proxy.client.servers import Servers
     from proxy.observe.metrics import Metrics
-    from proxy.server.connection import Batch, ServerConnection
+    from proxy.server.connection import ServerConnection
+    from proxy.server.exchange import Batch
     from routing.request.command import Command
     from routing.request.trail import Trail
     from routing.session.session import Session

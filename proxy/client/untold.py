@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Final
 
 from protocol.response_stream import RESULTS
 from proxy.client.preparation import PING, statement_packet
-from proxy.server.connection import IMITATE, LATE
+from proxy.server.exchange import IMITATE, LATE
 from routing.request import effects, traits
 from routing.sql.statement import StatementClass, Touch
 
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from proxy.client.primary_settings import PrimarySettings
     from proxy.client.servers import Servers
     from proxy.observe.metrics import Metrics
-    from proxy.server.connection import Batch, ServerConnection
+    from proxy.server.connection import ServerConnection
+    from proxy.server.exchange import Batch
     from routing.request.command import Command
     from routing.request.trail import Trail
     from routing.session.session import Session

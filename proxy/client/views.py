@@ -20,8 +20,8 @@ from protocol.response_stream import RESULTS
 from proxy.channel import ChannelClosedError
 from proxy.client.preparation import statement_packet
 from proxy.server import view_question
-from proxy.server.connection import IMITATE, VIEWS
 from proxy.server.errors import ServerRefusedError
+from proxy.server.exchange import IMITATE, VIEWS
 from proxy.server.opened import Lent, Opened
 from proxy.server.query import query
 from routing.request import traits
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from protocol.response_stream import ResponseStream
     from proxy.config import Config
     from proxy.observe.metrics import Metrics
-    from proxy.server.connection import Batch, ServerConnection
+    from proxy.server.connection import ServerConnection
+    from proxy.server.exchange import Batch
     from proxy.server.view_question import Answer
     from proxy.tasks import Start
     from routing.request.command import Command

@@ -7,13 +7,9 @@ apart by the label `worker`. One thread counts, the routing log's two threads co
 of their own, and any thread may take a snapshot at any moment.
 """
 
-import os
 import resource
-import sys
-from collections.abc import Callable, Sequence
-from operator import add
-from pathlib import Path
-from typing import Final, Literal, TypedDict
+from collections.abc import Callable
+from typing import Final, Literal
 
 from proxy.observe import families
 from proxy.observe.families import (
@@ -23,6 +19,7 @@ from proxy.observe.families import (
     Definition,
 )
 from proxy.observe.histogram import Histogram
+from proxy.observe.snapshot import Snapshot, merged, resident_bytes
 from routing.sql.holds import PinReason
 
 Side = Literal["client", "server", "proxy"]
@@ -65,19 +62,6 @@ _MADE_BY_SNAPSHOT: Final = (
     families.CPU,
     families.MEMORY,
 )
-
-
-class Snapshot(TypedDict):
-    """All counts of one worker at one moment, by family name.
-
-    Attributes:
-        values: of counters and gauges, per series (label values, value).
-        histograms: per series (label values, counts per bucket, sum in seconds).
-
-    """
-
-    values: dict[str, list[tuple[list[str], float]]]
-    histograms: dict[str, list[tuple[list[str], list[int], float]]]
 
 
 class Metrics:
@@ -475,7 +459,7 @@ class Metrics:
         usage = resource.getrusage(resource.RUSAGE_SELF)
         values[families.GTIDS_TRACKED.name] = [([], self.tracked)]
         values[families.CPU.name] = [([], usage.ru_utime + usage.ru_stime)]
-        values[families.MEMORY.name] = [([], _resident_bytes(usage.ru_maxrss))]
+        values[families.MEMORY.name] = [([], resident_bytes(usage.ru_maxrss))]
 
         latency: list[tuple[tuple[str, ...], Histogram]] = []
         reads: list[tuple[tuple[str, ...], Histogram]] = []
@@ -486,10 +470,10 @@ class Metrics:
         return {
             "values": values,
             "histograms": {
-                families.LATENCY.name: _series(latency),
-                families.READS.name: _series(reads),
-                families.WAITS.name: _series(list(self._waits.items())),
-                families.TRANSACTION_LAG.name: _series(list(self._transaction_lag.items())),
+                families.LATENCY.name: merged(latency),
+                families.READS.name: merged(reads),
+                families.WAITS.name: merged(list(self._waits.items())),
+                families.TRANSACTION_LAG.name: merged(list(self._transaction_lag.items())),
             },
         }
 
@@ -505,25 +489,3 @@ class Metrics:
             if cause not in causes and len(causes) >= MAX_CAUSES:
                 key = (*labels, "other")
         series[key] = series.get(key, 0) + 1
-
-
-def _series(
-    histograms: Sequence[tuple[tuple[str, ...], Histogram]],
-) -> list[tuple[list[str], list[int], float]]:
-    """Labels, counts and seconds; histograms with the same labels are one."""
-    counts: dict[tuple[str, ...], list[int]] = {}
-    totals: dict[tuple[str, ...], int] = {}
-    for labels, histogram in histograms:
-        found = list(histogram.counts)
-        known = counts.get(labels)
-        counts[labels] = found if known is None else list(map(add, known, found))
-        totals[labels] = totals.get(labels, 0) + histogram.total
-    return [(list(labels), found, totals[labels] / 1e6) for labels, found in counts.items()]
-
-
-def _resident_bytes(peak_kib: int) -> int:
-    """Return the memory in use, or where the kernel does not tell, its peak."""
-    if sys.platform != "linux":
-        return peak_kib * 1024
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE")

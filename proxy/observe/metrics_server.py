@@ -19,7 +19,7 @@ from proxy.observe.families import (
     Definition,
 )
 from proxy.observe.http_server import HttpServer
-from proxy.observe.metrics import Snapshot
+from proxy.observe.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIEnvironment

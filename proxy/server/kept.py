@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol
 from protocol.command import com_query
 from protocol.packet import frame
 from proxy.channel import ChannelClosedError
-from proxy.server.connection import DEFAULTS, PREPARE, Purpose, ServerConnection
+from proxy.server.connection import ServerConnection
+from proxy.server.exchange import DEFAULTS, PREPARE, Purpose
 from proxy.server.judged import RESET, ROLLBACK
 
 if TYPE_CHECKING:

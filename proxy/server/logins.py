@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING, Final
 
 from protocol.constants import Capability
 from protocol.errors import ServerErrorCode
-from proxy.server.connection import IMITATE, PREPARE
 from proxy.server.errors import ServerRefusedError, ServerUnreachableError
+from proxy.server.exchange import IMITATE, PREPARE
 from proxy.server.greeting import Greeted, be_greeted
 from proxy.server.judged import preface
 from proxy.server.kept import Kept

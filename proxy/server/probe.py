@@ -11,7 +11,7 @@ import time
 from typing import TYPE_CHECKING, Protocol
 
 from proxy.client.preparation import statement_packet
-from proxy.server.connection import GATHER
+from proxy.server.exchange import GATHER
 from proxy.server.gtid_question import PROBE_SQL, parsed
 from proxy.wall_clock import utc_us
 from routing.servers.gathering import Gathering

@@ -8,7 +8,7 @@ import pytest
 
 from protocol.gtid import GtidSet
 from protocol.packet import frame
-from proxy.server.connection import Purpose
+from proxy.server.exchange import Purpose
 from routing.consistency.decision import Level
 from tests.faults.client import Client
 from tests.faults.peers import OK, err, rows

@@ -308,7 +308,7 @@ async def test_show_scopes_has_no_keys_of_others() -> None:
         async def keys(session: Client) -> list[list[bytes | None]]:
             return [row[:2] for row in (await session.query("SHOW TIDEGATE SCOPES")).rows]
 
-        (one,) = [s.session_id for s in on.proxy.sessions if s.login.username == "app"]
+        (one,) = [s.session_id for s in on.proxy.sessions if s.state.user == "app"]
         assert await keys(client) == [
             [b"connection", str(one).encode()],
             [b"proxy", None],

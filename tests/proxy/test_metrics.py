@@ -20,8 +20,9 @@ from proxy.observe.families import (
     SUPERVISOR_DEFINITIONS,
     WAIT_BUCKETS_US,
 )
-from proxy.observe.metrics import MAX_CAUSES, MAX_LAG_SERIES, Metrics, Snapshot
+from proxy.observe.metrics import MAX_CAUSES, MAX_LAG_SERIES, Metrics
 from proxy.observe.metrics_server import MetricsServer, WorkersCollector
+from proxy.observe.snapshot import Snapshot
 from routing.consistency.decision import Outcome, Proof, Reason, Role
 from routing.sql.holds import PinReason
 

@@ -5,9 +5,10 @@ from protocol.gtid import GtidSet
 from protocol.packet import frame
 from protocol.response_stream import RESULTS
 from proxy.client import prelude
+from proxy.client.asking import NOTHING, Asking
 from proxy.client.prepared import PreparedStatements
 from proxy.client.previous import Previous
-from proxy.server.connection import (
+from proxy.server.exchange import (
     FORWARD,
     FORWARD_CURSOR,
     FORWARD_ROW,
@@ -72,15 +73,16 @@ class On:
         audited: GtidSet | None = None,
         query_attributes: bool = False,
     ) -> Batch:
+        waits = decision.proof is Proof.WAITED
+        asking = NOTHING
+        if waits or question or audited is not None:
+            asking = Asking(decision.proof_set if waits else None, 0.25, question, audited)
         return prelude.before_read(
             self.mirror,
-            decision,
-            question,
-            0.25,
+            asking,
             command(sql),
-            audited,
             self.state,
-            self.previous,
+            self.previous if decision.reason is Reason.DIAGNOSTIC else None,
             SETTINGS,
             query_attributes,
         )

@@ -20,7 +20,7 @@ from proxy.client.preparation import (
     statement_packet,
     wait,
 )
-from proxy.server.connection import Batch
+from proxy.server.exchange import Batch
 from proxy.server.gtid_question import PROBE_SQL
 from proxy.server.settings import primary_settings
 from routing.consistency.decision import Level, Scope, TimeoutPolicy

@@ -12,7 +12,7 @@ os.environ["TIDEGATE_PURE"] = "1"
 from protocol.gtid import GtidSet
 from proxy.cli import main
 from proxy.client import preparation
-from proxy.server.connection import WAIT, Batch
+from proxy.server.exchange import WAIT, Batch
 from routing.session.session import Session
 
 

@@ -1,0 +1,240 @@
+"""Servers' answers to the proxy's own statements: what each means for the session.
+
+Servers answer in order, so these stand before the client's answer, or behind it. Those that are
+events for the read's machine go to `ReadEvents`; the others are for whichever part has asked. The
+answer to a WAIT, by far the most frequent one, the session gives to the machine itself.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from protocol.response import ErrPacket
+from proxy.client.answer import DONE, may_pass
+from proxy.server.exchange import Purpose
+from routing.consistency.decision import Reason
+from routing.request import effects, refusal
+from routing.session.prepared import PreparedHandle
+
+if TYPE_CHECKING:
+    from proxy.client.aftermath import Aftermath
+    from proxy.client.borrowing import Borrowing
+    from proxy.client.dispatch import Dispatch
+    from proxy.client.own_answers import OwnAnswers
+    from proxy.client.primary_settings import PrimarySettings
+    from proxy.client.read_events import ReadEvents
+    from proxy.client.server_answers import ServerAnswers
+    from proxy.client.servers import Servers
+    from proxy.client.split_snapshots import SplitSnapshots
+    from proxy.client.turn import Turn
+    from proxy.client.views import Views
+    from proxy.server.connection import ServerConnection
+    from proxy.shared import Shared
+    from routing.request.read import Read
+    from routing.request.step import Step
+    from routing.session.session import Session
+
+_log = logging.getLogger(__name__)
+
+_OF_SNAPSHOTS: Final = (Purpose.BEFORE, Purpose.SNAPSHOT, Purpose.BEHIND)
+
+
+class Asides:
+    """Those that one session's servers give."""
+
+    def __init__(
+        self,
+        shared: Shared,
+        session_id: int,
+        turn: Turn,
+        read: Read,
+        events: ReadEvents,
+        state: Session,
+        servers: Servers,
+        aftermath: Aftermath,
+        settings: PrimarySettings,
+        views: Views,
+        splits: SplitSnapshots,
+        borrowing: Borrowing | None,
+        dispatch: Dispatch,
+        own_answers: OwnAnswers,
+        answers: ServerAnswers,
+    ) -> None:
+        """What the session consists of.
+
+        Args:
+            shared: what sessions share.
+            session_id: names it in the log.
+            turn: the command that it serves.
+            read: the machine of its reads.
+            events: tells that machine what happens.
+            state: what routing knows of it.
+            servers: its connections.
+            aftermath: takes over what a command changed.
+            settings: what the primary was told for consistency's sake.
+            views: what it knows of views.
+            splits: its snapshots on a replica and the primary.
+            borrowing: it borrows its connections; None if they are its own.
+            dispatch: writes its commands.
+            own_answers: what a command is told that may not go.
+            answers: those to its client's commands.
+        """
+        self._probes = shared.probes
+        self._now = shared.now
+        self._session_id = session_id
+        self._turn = turn
+        self._read = read
+        self._events = events
+        self._state = state
+        self._servers = servers
+        self._aftermath = aftermath
+        self._settings = settings
+        self._views = views
+        self._splits = splits
+        self._borrowing = borrowing
+        self._dispatch = dispatch
+        self._own_answers = own_answers
+        self._answers = answers
+
+    def came(self, connection: ServerConnection, purpose: Purpose) -> Step | None:
+        """Judge an answer that is complete; the next step of the read, if it is told of one.
+
+        Args:
+            connection: who answered; its stream holds the answer.
+            purpose: what it is for; neither FORWARD nor WAIT.
+
+        Raises:
+            MalformedPacketError: its trackers contradict themselves.
+        """
+        active = connection is self._servers.active
+        read = active and self._turn.answer.stage != DONE  # else its session has ended without it
+        if purpose is Purpose.CONFIRM:
+            return self._events.confirmed(connection) if read else None
+        if purpose is Purpose.AUDIT:
+            return self._events.audited(connection) if read else None
+        if purpose is Purpose.IMITATE or purpose is Purpose.SETTLE:
+            self._told_of_failure(connection)
+            if purpose is Purpose.SETTLE and active:
+                return self._events.settled(connection)
+        elif purpose is Purpose.PROBE:
+            if active:
+                if connection.stream.session_states:
+                    self._take_trackers(connection)  # of what failed before it
+                self._events.primary_told(connection)
+        elif purpose is Purpose.GATHER:
+            self._gathered(connection)
+        elif purpose in _OF_SNAPSHOTS:
+            self._snapshot_told(connection, purpose)
+        elif purpose is Purpose.ROLLBACK:
+            self._rolled_back(connection)
+        elif purpose is Purpose.STATEMENT:
+            return self._prepared_there(connection, waits=read)
+        elif purpose is Purpose.LATE:
+            self._answers.told_late(connection)
+        elif purpose is Purpose.FAREWELL:
+            if self._borrowing is not None:
+                self._borrowing.said(connection, connection.stream)
+        elif purpose is Purpose.VIEWS:
+            self._views.answered(connection, connection.stream)
+        elif connection.stream.error is not None:
+            return self._unprepared(connection, purpose, connection.stream.error, active=active)
+        elif purpose is Purpose.RESTORE:
+            self._settings.restored(connection, connection.stream)
+        return None
+
+    def _take_trackers(self, connection: ServerConnection) -> None:
+        self._aftermath.take_trackers(connection, self._turn.command, self._turn.trail)
+
+    def _told_of_failure(self, connection: ServerConnection) -> None:
+        """What failed before had no trackers; this answer has them."""
+        if self._state.suspect:
+            self._take_trackers(connection)
+
+    def _gathered(self, primary: ServerConnection) -> None:
+        """The primary says what it has to all reads that wait for it."""
+        state = self._state
+        if state.suspect and not primary.silent:
+            self._take_trackers(primary)  # of what failed before it
+            if effects.told_late(self._turn.command, self._turn.trail, state):
+                self._settings.restore()
+        self._probes.answered(primary, primary.stream)
+
+    def _snapshot_told(self, connection: ServerConnection, purpose: Purpose) -> None:
+        """A server was asked what a snapshot of the transaction's shows, or to take it."""
+        primary = self._servers.primary
+        if connection is primary:
+            self._told_of_failure(connection)
+        waits = connection is self._servers.active and not connection.owes_answer
+        if self._splits.told(connection, purpose) and waits and connection is primary:
+            self._dispatch.to_primary(connection)
+
+    def _rolled_back(self, primary: ServerConnection) -> None:
+        """The transaction has ended whose snapshots differ: its client is to begin it again."""
+        error = primary.stream.error
+        if error is not None:
+            self._own_answers.end(f"the primary did not roll back: {ErrPacket.parse(error)}")
+            return
+        self._state.rolled_back()
+        self._servers.status = primary.stream.status
+        self._own_answers.refuse_whole(refusal.split_conflict())
+
+    def _prepared_there(self, connection: ServerConnection, *, waits: bool) -> Step | None:
+        """A server was asked to prepare a statement that it did not know; perhaps it did.
+
+        `waits`: its client waits for an answer of this server's.
+        """
+        stream = connection.stream
+        number = connection.mirror.preparing.pop(0)
+        if stream.head is not None:
+            connection.mirror.statements[number] = PreparedHandle.of(stream.head)
+        prepared = self._turn.command.prepared
+        if not waits or prepared is None or prepared.number != number:
+            return None
+        if stream.error is None:
+            self._dispatch.send(connection)
+            self._dispatch.pass_parts(connection)
+            return None
+        if connection is not self._servers.primary and not self._read.bound:
+            return self._events.refused(connection, Reason.REPLICA_REFUSED)
+        self._answers.cannot_prepare(connection, stream.error)
+        return None
+
+    def _unprepared(
+        self, connection: ServerConnection, purpose: Purpose, error: bytes, *, active: bool
+    ) -> Step | None:
+        """A server did not take what makes it fit for the statement behind; `error` says why."""
+        if purpose is Purpose.RESTORE:
+            connection.close()
+            if self._turn.trail.may_write:
+                self._state.may_have_written(self._turn.command.rules)  # it stands right behind
+            self._own_answers.end(
+                "the primary did not take the settings that consistency needs: "
+                f"{ErrPacket.parse(error)}"
+            )
+            return None
+        if connection is self._servers.primary:
+            self._own_answers.end(
+                f"the primary did not go back to the session's schema: {ErrPacket.parse(error)}"
+            )
+            return None
+        self._objected(connection, error, active=active)
+        step = self._events.refused(connection, Reason.REPLICA_REFUSED) if active else None
+        # Even if nobody waits for it any more: it has not what it was thought to have.
+        self._servers.give_up(connection)
+        return step
+
+    def _objected(self, replica: ServerConnection, error: bytes, *, active: bool) -> None:
+        """A replica did not take what the session carries: remember that, unless it may pass.
+
+        Where the WAIT before ran out, the replica may be too old to know a schema or a role.
+        """
+        cause = str(ErrPacket.parse(error))
+        pause = 0.0
+        if active and not may_pass(error):
+            state = self._state
+            pause = state.objections.add(replica.server, cause, state.told, self._now())
+        _log.info(
+            "replica %s could not be prepared, and is left alone for %g s by session %d: %s",
+            *(replica.server.name, pause, self._session_id, cause),
+        )

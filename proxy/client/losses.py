@@ -1,0 +1,167 @@
+"""What follows when a session loses what it cannot do without: a server, its client, its login.
+
+A statement that a replica had may run elsewhere, as long as its client has seen nothing of the
+answer. The primary's connection is the session, so the client's ends with it, as a server would end
+it. A client that leaves must not leave a WAIT behind.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from protocol.packet import frame
+from proxy.client.answer import DONE
+from proxy.server.exchange import Purpose
+from routing.consistency.decision import Outcome
+from routing.request.step import End
+
+if TYPE_CHECKING:
+    from proxy.client.aftermath import Aftermath
+    from proxy.client.borrowing import Borrowing
+    from proxy.client.connection import ClientConnection
+    from proxy.client.dispatch import Dispatch
+    from proxy.client.long_command import LongCommand
+    from proxy.client.own_answers import OwnAnswers
+    from proxy.client.read_events import ReadEvents
+    from proxy.client.servers import Servers
+    from proxy.client.turn import Turn
+    from proxy.observe.ledger import Account
+    from proxy.server.connection import ServerConnection
+    from proxy.shared import Shared
+    from routing.request.read import Read
+    from routing.request.step import Step
+    from routing.session.session import Session
+
+_log = logging.getLogger(__name__)
+
+
+class Losses:
+    """Those of one session."""
+
+    def __init__(
+        self,
+        shared: Shared,
+        session_id: int,
+        turn: Turn,
+        read: Read,
+        events: ReadEvents,
+        state: Session,
+        client: ClientConnection,
+        servers: Servers,
+        aftermath: Aftermath,
+        borrowing: Borrowing | None,
+        dispatch: Dispatch,
+        long: LongCommand,
+        own_answers: OwnAnswers,
+        account: Account,
+    ) -> None:
+        """What the session consists of.
+
+        Args:
+            shared: what sessions share.
+            session_id: names it in the log.
+            turn: the command that it serves.
+            read: the machine of its reads.
+            events: tells that machine what happens.
+            state: what routing knows of it.
+            client: the connection to its client.
+            servers: its connections.
+            aftermath: takes over what a command changed.
+            borrowing: it borrows its connections; None if they are its own.
+            dispatch: writes its commands.
+            long: the command that comes in parts.
+            own_answers: what its client is told.
+            account: its records go there.
+        """
+        self._now = shared.now
+        self._metrics = shared.metrics
+        self._session_id = session_id
+        self._turn = turn
+        self._read = read
+        self._events = events
+        self._state = state
+        self._client = client
+        self._servers = servers
+        self._aftermath = aftermath
+        self._borrowing = borrowing
+        self._dispatch = dispatch
+        self._long = long
+        self._own_answers = own_answers
+        self._account = account
+
+    def replica(self, replica: ServerConnection, cause: str) -> Step | None:
+        """The replica is gone that was to answer: the read's next step, if it can go elsewhere."""
+        turn, server = self._turn, replica.server
+        _log.info("replica %s was lost during a statement: %s", server.name, cause)
+        step = self._read.lost(cause, self._now())
+        if not isinstance(step, End):
+            self._events.leave(replica)
+            return step
+        if not self._dispatch.reset_is_done():
+            self._showed_in_part(replica)
+            self._account.enter(turn.command, turn.trail, server, Outcome.LOST)
+            self._own_answers.end_lost(cause)
+        return None
+
+    def primary(
+        self,
+        primary: ServerConnection,
+        cause: str,
+        error: bytes | None,
+        *,
+        active: bool,
+        pending: bool,
+    ) -> None:
+        """The primary's connection is gone, and nobody waits for the read any more.
+
+        Args:
+            primary: it.
+            cause: why.
+            error: the ERR packet that it ended with; None if it said nothing.
+            active: it was to answer.
+            pending: the client waited for something else before its answer.
+        """
+        servers, turn = self._servers, self._turn
+        servers.primary = None
+        if self._borrowing is not None:
+            self._borrowing.left()
+        if pending or (servers.active is not None and turn.answer.stage != DONE):
+            command, server = turn.command, primary.server
+            if active:
+                self._showed_in_part(primary)
+            if active and turn.trail.may_write:
+                self._state.may_have_written(command.rules)
+                self._metrics.required_unknown("lost")
+                logged = self._state.logs
+                self._aftermath.note_unlogged(command, turn.trail, server, logged=logged)
+            asked = None if turn.answer.stage == DONE else servers.active
+            answers = None if asked is None else asked.server
+            self._account.enter(command, turn.trail, answers, Outcome.LOST)
+            self._own_answers.end_lost(cause)
+        elif error is not None:
+            self._client.write(frame(error, 0))
+            self._client.close()
+        else:
+            self._client.close()
+
+    def client(self) -> None:
+        """The client is gone, and nobody waits for the read any more (fact 4.1)."""
+        servers = self._servers
+        if self._borrowing is not None:
+            self._borrowing.left()
+        self._state.pins.clear()
+        self._aftermath.count_pins()
+        active = servers.active
+        answered = self._turn.answer.stage == DONE
+        if active is not None and not answered:
+            self._showed_in_part(active)
+        if active is not None and not active.lost and active.awaiting is Purpose.WAIT:
+            self._metrics.wait_killed()
+            servers.kill_active(f"session {self._session_id}: kill its wait")
+        servers.leave(clean=answered and not self._long.going)
+
+    def _showed_in_part(self, connection: ServerConnection) -> None:
+        """Some of an answer that will not be complete has reached the client."""
+        if self._turn.answer.started:
+            self._state.showed(connection.server, connection.epoch, self._turn.command.rules)

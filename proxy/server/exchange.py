@@ -1,0 +1,95 @@
+"""What the answers to commands are for: a connection's queue, and what is given to it to send."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final, TypeAlias
+
+from protocol.response_stream import PREPARED, RESULTS, SIMPLE
+
+
+class Purpose(Enum):
+    """Why a command was sent."""
+
+    FORWARD = "forward"
+    """The client's own; the owner is given its answer as it comes."""
+    PREPARE = "prepare"
+    """Makes the connection fit for the statement behind it; must succeed."""
+    WAIT = "wait"
+    """WAIT_FOR_EXECUTED_GTID_SET; its row says whether the statement behind it may count."""
+    PROBE = "probe"
+    """`@@GLOBAL.gtid_executed`, sent before a statement."""
+    GATHER = "gather"
+    """The same for all reads that wait for it, whatever the session (`proxy.server.probe`)."""
+    CONFIRM = "confirm"
+    """Whether the server still has what it has proved, before a read that relies on it."""
+    AUDIT = "audit"
+    """The server's own GTID_SUBSET on what the read behind it must see."""
+    IMITATE = "imitate"
+    """Makes the primary look as if it had run what a replica has run; its answer tells nothing."""
+    SETTLE = "settle"
+    """A WAIT on the primary for what it is committing, so that it shows what replicas show."""
+    STATEMENT = "statement"
+    """A COM_STMT_PREPARE of a statement that the client prepared elsewhere."""
+    VIEWS = "views"
+    """Which views there are (`proxy.server.view_question`); sent before a statement."""
+    RESTORE = "restore"
+    """Makes the proxy's settings again, which a client's command undid; must succeed."""
+    DEFAULTS = "defaults"
+    """What its session begins with (`proxy.server.judged`)."""
+    FAREWELL = "farewell"
+    """What a session takes along that gives its connection back (`proxy.client.borrowing`)."""
+    BEFORE = "before"
+    """What a server has executed, before a snapshot is taken there."""
+    SNAPSHOT = "snapshot"
+    """A START TRANSACTION WITH CONSISTENT SNAPSHOT on the primary."""
+    BEHIND = "behind"
+    """What a server has executed and is committing, behind a snapshot."""
+    ROLLBACK = "rollback"
+    """The proxy's own, of a transaction whose snapshots differ."""
+    LATE = "late"
+    """A COM_PING, whose OK brings what trackers could not tell before (`proxy.client.untold`)."""
+
+
+class Exchange:
+    """A command whose answer is awaited."""
+
+    __slots__ = ("asks_cursor", "forwarded", "keeps_row", "purpose", "shape")
+
+    def __init__(
+        self, purpose: Purpose, shape: int, keeps_row: bool = False, asks_cursor: bool = False
+    ) -> None:
+        self.purpose = purpose
+        self.shape = shape
+        self.asks_cursor = asks_cursor
+        self.forwarded = purpose is Purpose.FORWARD
+        self.keeps_row = keeps_row or (not self.forwarded and shape == RESULTS)
+
+
+Batch: TypeAlias = tuple[tuple[Exchange, bytes], ...]
+"""Commands for one server, in their order: what each one's answer is for, and its packets."""
+
+FORWARD: Final = tuple(Exchange(Purpose.FORWARD, shape) for shape in range(6))
+"""By the shape of the response (`protocol.response_stream`)."""
+FORWARD_ROW: Final = Exchange(Purpose.FORWARD, RESULTS, keeps_row=True)
+"""Where the answer's one row tells what the statement did."""
+FORWARD_CURSOR: Final = Exchange(Purpose.FORWARD, RESULTS, asks_cursor=True)
+"""An execution whose rows are to be fetched by later commands."""
+PREPARE: Final = Exchange(Purpose.PREPARE, SIMPLE)
+WAIT: Final = Exchange(Purpose.WAIT, RESULTS)
+PROBE: Final = Exchange(Purpose.PROBE, RESULTS)
+GATHER: Final = Exchange(Purpose.GATHER, RESULTS)
+CONFIRM: Final = Exchange(Purpose.CONFIRM, RESULTS)
+AUDIT: Final = Exchange(Purpose.AUDIT, RESULTS)
+IMITATE: Final = Exchange(Purpose.IMITATE, RESULTS)
+SETTLE: Final = Exchange(Purpose.SETTLE, RESULTS)
+VIEWS: Final = Exchange(Purpose.VIEWS, RESULTS)
+STATEMENT: Final = Exchange(Purpose.STATEMENT, PREPARED)
+RESTORE: Final = Exchange(Purpose.RESTORE, SIMPLE)
+DEFAULTS: Final = Exchange(Purpose.DEFAULTS, RESULTS)
+BEFORE: Final = Exchange(Purpose.BEFORE, RESULTS)
+SNAPSHOT: Final = Exchange(Purpose.SNAPSHOT, SIMPLE)
+BEHIND: Final = Exchange(Purpose.BEHIND, RESULTS)
+ROLLBACK: Final = Exchange(Purpose.ROLLBACK, SIMPLE)
+LATE: Final = Exchange(Purpose.LATE, SIMPLE)
+FAREWELL: Final = Exchange(Purpose.FAREWELL, RESULTS)
