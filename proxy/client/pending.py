@@ -18,8 +18,22 @@ if TYPE_CHECKING:
 class Pending:
     """That of one session's read, and the one timer that ends it."""
 
-    def __init__(self, waits: Waits, deadlines: Deadlines, call_later: CallLater) -> None:
-        """`waits` and `deadlines` are those of all sessions."""
+    def __init__(
+        self,
+        waits: Waits,
+        deadlines: Deadlines,
+        call_later: CallLater,
+        silent: Callable[[], None],
+    ) -> None:
+        """Nothing is waited for yet.
+
+        Args:
+            waits: those of all sessions.
+            deadlines: likewise.
+            call_later: sets a timer.
+            silent: is called when a replica does not even say that a WAIT ran out.
+        """
+        self._silent: Callable[[], None] | None = silent
         self._waits = waits
         self._deadlines = deadlines
         self._call_later = call_later
@@ -34,6 +48,11 @@ class Pending:
         return self._timer is not None or self._deadline is not None
 
     @property
+    def waits(self) -> bool:
+        """Whether a WAIT is in flight in front of it."""
+        return self._wait is not None
+
+    @property
     def joined(self) -> bool:
         """Whether it relies on another read's WAIT."""
         return self._joined is not None
@@ -41,10 +60,6 @@ class Pending:
     def after(self, seconds: float, then: Callable[[], object]) -> None:
         """Have `then` called, unless it is `in_time`."""
         self._timer = self._call_later(seconds, then)
-
-    def limit(self, seconds: float, then: Callable[[], object]) -> None:
-        """The same, where that is hardly ever called."""
-        self._deadline = self._deadlines.after(seconds, then)
 
     def in_time(self) -> None:
         """What the timer is for has come."""
@@ -55,17 +70,26 @@ class Pending:
             self._timer.cancel()
             self._timer = None
 
-    def begin_wait(self, server: Server, gtids: GtidSet, now: float) -> None:
-        """A WAIT goes out in front of the read."""
+    def begin_wait(self, server: Server, gtids: GtidSet, now: float, limit: float) -> None:
+        """A WAIT goes out in front of the read; after `limit` seconds its replica is silent."""
         self._wait = self._waits.begin(server, gtids, now)
+        self._deadline = self._deadlines.after(limit, self._is_silent)
 
-    def end_wait(self, server: Server) -> None:
+    def _is_silent(self) -> None:
+        if self._silent is not None:
+            self._silent()
+
+    def part(self) -> None:
+        """Let go of the session."""
+        self._silent = None
+
+    def end_wait(self) -> None:
         """It is over: those who joined it need not wait any more."""
         self.in_time()
         wait = self._wait
         if wait is not None:
             self._wait = None
-            self._waits.end(server, wait)
+            self._waits.end(wait)
 
     def join(self, wait: Wait, follower: Follower) -> None:
         """Rely on another read's WAIT; `follower` is told of its end."""

@@ -182,7 +182,9 @@ class ClientSession:
         self._own = OwnStatements(shared, self._desk, self._aftermath, session_id, connection_id)
         self._account = shared.ledger.open(session_id, state)
         self._long = LongCommand(client)
-        self._pending = pending = Pending(shared.waits, shared.deadlines, shared.call_later)
+        self._pending = pending = Pending(
+            shared.waits, shared.deadlines, shared.call_later, self._silent
+        )
         read = Read(state, shared.topology, shared.waits, shared.config.on_lost_writes)
         self._read = read
         self._turn = turn = Turn(Command(Code.COM_SLEEP, SIMPLE, state.rules))
@@ -190,18 +192,18 @@ class ClientSession:
         self._own_answers = OwnAnswers(
             turn, read, client, servers, state, self._account, shared.metrics
         )
-        taker = FastAnswers(
-            *(shared, turn, read, state, servers, self._previous, self._account, client)
+        self._taker = taker = FastAnswers(
+            *(shared, turn, read, pending, state, servers, self._previous, self._account, client)
         )
         if self._borrowing is None:
             client.fast = FastRequests(
-                *(shared, turn, read.standing, state, servers, self._settings, self._views),
-                *(self._untold, taker, attributes),
+                *(shared, turn, read.standing, pending, state, servers, self._settings),
+                *(self._views, self._untold, taker, attributes),
             )
         self._dispatch = Dispatch(
             *(shared, turn, read, pending, state, servers, self._prepared, self._previous),
             *(self._settings, self._views, self._untold, self._splits, self._borrowing),
-            *(self._long, self._own_answers, taker, attributes, self._silent),
+            *(self._long, self._own_answers, taker, attributes),
         )
         self._task: asyncio.Task[None] | None = None  # what the client has to wait for
         self._closed = False
@@ -668,9 +670,13 @@ class ClientSession:
         self._task = None
         self._perform(self._events.opened(failed))
 
-    def _silent(self, replica: ServerConnection) -> None:
-        self._perform(self._events.silent(replica))
-        self._servers.give_up(replica)
+    def _silent(self) -> None:
+        """The replica did not even say that the wait's budget ran out."""
+        replica = self._servers.active
+        if replica is not None:
+            self._taker.declined(replica)
+            self._perform(self._events.silent(replica))
+            self._servers.give_up(replica)
 
     # To a server
 
@@ -1052,10 +1058,8 @@ class ClientSession:
         read = self._read
         self._pending.leave(self)
         asking = read.stage == ASKING
-        decision = read.decision
         read.left()
-        if decision is not None:
-            self._pending.end_wait(decision.server)
+        self._pending.end_wait()
         if asking:
             self._shared.probes.leave(self)
 
@@ -1069,7 +1073,7 @@ class ClientSession:
         self._task = None
         self._client.detach()
         self._long.forget()
-        self._dispatch.part()
+        self._pending.part()
         self._servers.part()
 
 

@@ -54,8 +54,9 @@ class Reads:
     def take_up(self, decision: Decision) -> None:
         """A read was sent by a decision that stands."""
         session, read, now = self._session, self.read, self._proxy.now()
-        self._tell("take_up", _READ, decision, read.standing.required, now)
-        session.request.scope = session.state.reading(session.rules, self._proxy.topology.term, now)
+        scope = read.standing.scope
+        self._tell("take_up", _READ, decision, scope.own, now)
+        session.request.scope = scope
 
     # Steps
 
@@ -215,7 +216,7 @@ class Reads:
 
     def _end_wait(self) -> None:
         """Its own WAIT is over: those who joined it need not wait any more."""
-        wait, decision = self._wait, self._session.request.decision
-        if wait is not None and decision is not None:
+        wait = self._wait
+        if wait is not None:
             self._wait = None
-            self._proxy.waits.end(decision.server, wait)
+            self._proxy.waits.end(wait)
