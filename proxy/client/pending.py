@@ -38,14 +38,15 @@ class Pending:
         self._deadlines = deadlines
         self._call_later = call_later
         self._timer: asyncio.TimerHandle | None = None
-        self._deadline: Deadline | None = None
+        self._deadline: Deadline | None = None  # of a WAIT
         self._wait: Wait | None = None  # in flight in front of the read
         self._joined: Wait | None = None  # another read's
 
     @property
     def timed(self) -> bool:
         """Whether it has a time limit."""
-        return self._timer is not None or self._deadline is not None
+        deadline = self._deadline
+        return self._timer is not None or (deadline is not None and not deadline.over)
 
     @property
     def waits(self) -> bool:
@@ -64,8 +65,7 @@ class Pending:
     def in_time(self) -> None:
         """What the timer is for has come."""
         if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
+            self._deadline.pause()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -73,7 +73,11 @@ class Pending:
     def begin_wait(self, server: Server, gtids: GtidSet, now: float, limit: float) -> None:
         """A WAIT goes out in front of the read; after `limit` seconds its replica is silent."""
         self._wait = self._waits.begin(server, gtids, now)
-        self._deadline = self._deadlines.after(limit, self._is_silent)
+        deadline = self._deadline
+        if deadline is None or not deadline.put_off(limit, now):
+            if deadline is not None:
+                deadline.cancel()
+            self._deadline = self._deadlines.after(limit, self._is_silent)
 
     def _is_silent(self) -> None:
         if self._silent is not None:
@@ -82,6 +86,8 @@ class Pending:
     def part(self) -> None:
         """Let go of the session."""
         self._silent = None
+        if self._deadline is not None:
+            self._deadline.cancel()
 
     def end_wait(self) -> None:
         """It is over: those who joined it need not wait any more."""

@@ -51,7 +51,10 @@ class Waits:
     def begin(self, server: Server, gtids: GtidSet, now: float) -> Wait:
         """A WAIT is sent."""
         wait = Wait(server, gtids, now)
-        self._waits.setdefault(server, []).append(wait)
+        waits = self._waits.get(server)
+        if waits is None:
+            waits = self._waits[server] = []
+        waits.append(wait)
         return wait
 
     def find(self, server: Server, gtids: GtidSet, now: float) -> Wait | None:
@@ -69,6 +72,7 @@ class Waits:
         waits = self._waits.get(wait.server, [])
         if wait in waits:
             waits.remove(wait)
-        joined, wait.joined = wait.joined, []
-        for follower in joined:
-            follower.released()
+        if wait.joined:
+            joined, wait.joined = wait.joined, []
+            for follower in joined:
+                follower.released()
