@@ -157,10 +157,10 @@ class Taker:
     """
 
     def waited(self, connection: ServerConnection) -> bool:
-        """Take the answer to the WAIT in front, which the connection's stream tells of.
+        """Take the answer to a WAIT in front of it, which the connection's stream tells of.
 
         Returns:
-            False, and nothing was done, if the owner has to take it.
+            False, if the owner has to take it.
         """
         raise NotImplementedError
 

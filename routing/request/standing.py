@@ -38,6 +38,7 @@ class Standing:
     Attributes:
         scope: the one that the last plain read was decided about in. What that must see is all of
             the scope's own.
+        relies: that is something.
     """
 
     def __init__(self, session: Session, topology: Topology, waits: Waits) -> None:
@@ -46,6 +47,7 @@ class Standing:
         self._topology = topology
         self._waits = waits
         self.scope = session.own_scope
+        self.relies = False
         self._required: GtidSet = EMPTY  # by the decision that stands
         self._relies = False  # that is something
         self._decision: Decision | None = None
@@ -120,6 +122,7 @@ class Standing:
             and scope.term == self._term
             and topology.stands(decision.server, self._epoch, self._term, now, self._relies)
         ):
+            self.relies = self._relies
             return decision
         return self._anew(scope, rules, now)
 
@@ -134,6 +137,7 @@ class Standing:
         decision = among_replicas(self._session, rules, topology, now, required, scope.changed_at)
         if decision.confirm:
             return None
+        self.relies = bool(required)
         if decision.proof is _KNOWN:
             self.decided(decision, scope, rules.level)
             return decision

@@ -36,8 +36,10 @@ async def go_on(one: Lane, client: Client) -> None:
     try:
         for sql in _SEEN:
             await one.does(client, sql)
-            replica.caught_up()  # else times would tell whether it is asked again
+            # Else times would tell whether the replica is asked again, and what it has by then.
+            replica.caught_up()
             replica.reached()
+            await one.on.caught_up()
     except (ConnectionError, EOFError):
         one.seen.append("the end")
 

@@ -1,8 +1,9 @@
 """Takes the whole ordinary answers to plain statements of a plain session, in one step each.
 
-What such an answer changes is little: that somebody showed something, or that one more transaction
-is the session's own. It is taken over here by the same functions as that of any other answer
-(`proxy.client.aftermath`), but for what is known to change nothing.
+What such an answer changes is little: that somebody showed something, that a replica has what was
+waited for, or that one more transaction is the session's own. It is taken over here by the same
+functions as that of any other answer (`proxy.client.aftermath`, `routing.request.standing`), but
+for what is known to change nothing.
 """
 
 from __future__ import annotations

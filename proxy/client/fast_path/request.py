@@ -5,8 +5,9 @@ Theory of operation
 
 Most statements are like the one before: a read or a write of data, in no transaction, with nothing
 to be told to its server first. For these the session need not be asked. A read goes where the last
-one went, while that decision stands (`routing.request.standing`), a write goes to the primary, and
-the whole answer is taken in one step, too (`proxy.client.fast_path.answer`).
+one went, while that decision stands, or to the replica that the policy chooses anew
+(`routing.request.standing`), with a WAIT in front if need be. A write goes to the primary. The
+answers are taken in one step, too (`proxy.client.fast_path.answer`).
 
 Whatever else comes is served by the session (`proxy.client.session`), which knows the same things
 of the last statement whichever way it went: its `Turn`. So does an answer that is not as most are:
@@ -132,7 +133,7 @@ class FastRequests(FastPath):
         return state.plain
 
     def _read(self, packet: bytes, statement: Statement) -> bool:
-        """Send a read where the last one went."""
+        """Send a read where the last one went, or with a WAIT where one is due."""
         if (
             statement.identifiers
             and self._account.plain_in is not self._catalogues.era
@@ -158,7 +159,7 @@ class FastRequests(FastPath):
         if waits and replica.stream.tells_status:
             return False  # it is told again that it need not
         audits = self._audits
-        if audits.on and required:
+        if audits.on and self._standing.relies:
             credit = audits.credit + audits.share
             if credit >= 1:
                 return False  # it is audited

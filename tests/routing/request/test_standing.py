@@ -278,6 +278,7 @@ def check(world: World) -> None:
     )
     assert stands.proof_set is not None
     assert chosen.proof_set is not None
+    assert world.read.standing.relies == bool(scope.own)
     assert not stands.confirm
     if stands.proof is Proof.WAITED:
         assert stands.proof_set is chosen.proof_set is scope.own
