@@ -76,7 +76,7 @@ class Lane:
         self._look(client)
         packets = [self.plain(packet) for packet in answer.packets]
         if isinstance(sql, str) and "TIDEGATE" in sql:
-            packets = [_NUMBERS.sub(b"_", packet) for packet in packets]
+            packets = [_without_times(packet) for packet in packets]
         self.seen.append((sql, packets))
         return answer.packets
 
@@ -145,6 +145,16 @@ async def lane(fast: bool, **options: Any) -> AsyncIterator[Lane]:
         assert (await door.query(WIDE)).ok
         await on.caught_up()
         yield Lane(on, fast, log)
+
+
+def _without_times(packet: bytes) -> bytes:
+    """A row whose texts tell of times, which differ in length as well."""
+    values, at = [], 0
+    while at < len(packet):
+        end = at + 1 + packet[at]
+        values.append(_NUMBERS.sub(b"_", packet[at + 1 : end]))
+        at = end
+    return b"|".join(values)
 
 
 Scenario = Callable[[Lane], Awaitable[None]]
