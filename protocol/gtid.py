@@ -209,14 +209,17 @@ class GtidSet:
             number = number * 10 + digit
         numbers = self._numbers
         last = numbers[-1]
-        uuid, line = self._uuid, ""
+        uuid, line = self._uuid, self._text
         if number == last and len(numbers) <= 2 * most:
             joined: Boundaries = (numbers[0], number + 1)
             if len(numbers) > 2:
                 joined = (*numbers[:-1], number + 1)
+            if line:
+                if last - numbers[-2] > 1:
+                    line = line[: line.rfind("-")]  # the last number that it had
+                line += "-" + text[begin:].decode("ascii")
         elif number > last and len(numbers) < 2 * most:
             joined = (*numbers, number, number + 1)
-            line = self._text
             if line:
                 line += text[begin - 1 :].decode("ascii")
         else:

@@ -221,7 +221,7 @@ def _read(
         since = now - rules.staleness
     else:
         since = scope.changed_at
-    return _guarded(session, rules, topology, now, required, since, crowded, seen_on)
+    return among_replicas(session, rules, topology, now, required, since, crowded, seen_on)
 
 
 def _apart(session: Session) -> bool:
@@ -230,16 +230,28 @@ def _apart(session: Session) -> bool:
     return session.reads_apart if snapshot is None else snapshot.apart
 
 
-def _guarded(
+def among_replicas(
     session: Session,
     rules: Rules,
     topology: Topology,
     now: float,
     required: GtidSet,
     since: float,
-    crowded: bool,
-    seen_on: Server | None,
+    crowded: bool = False,
+    seen_on: Server | None = None,
 ) -> Decision:
+    """Decide about a read that a replica may answer, and about which it is known what it must see.
+
+    Args:
+        session: who sent it.
+        rules: what it asks for.
+        topology: who could answer.
+        now: monotonic time, seconds.
+        required: what it must see.
+        since: when the newest of that was acknowledged, monotonic, s.
+        crowded: as in `choose`.
+        seen_on: only this replica may answer, if it is given.
+    """
     replicas = topology.replicas
     count = len(replicas)
     index = session.preferred

@@ -133,7 +133,9 @@ _REQUIRED: Final = ',"required":"', '",'
 _REQUIRED_NULL: Final = ',"required":null', ","
 _PROOF_SET: Final = ',"proof_set":"', '",'
 _PROOF_SET_NULL: Final = ',"proof_set":null', ","
-_PLAIN_COURSE: Final = f'"wait_us":0,"fallbacks":"","outcome":"{_OK}","error_code":0,'
+_WAIT: Final = '"wait_us":'
+_BEHIND_WAIT: Final = f',"fallbacks":"","outcome":"{_OK}","error_code":0,'
+_PLAIN_COURSE: Final = f"{_WAIT}0{_BEHIND_WAIT}"
 _NO_GTIDS: Final = '"own_gtids":"","own_known":true,"observed":"","bytes":'
 _ROWS: Final = ',"rows":'
 _END: Final = "}\n"
@@ -297,7 +299,9 @@ class RecordStream:
             before_proof_set, behind_proof_set = _PROOF_SET_NULL
             proof_set = ""
         course = _PLAIN_COURSE
-        if outcome != _OK or wait_us or error_code or fallbacks:
+        if wait_us and outcome == _OK and not error_code and not fallbacks:
+            course = _WAIT + str(wait_us) + _BEHIND_WAIT
+        elif outcome != _OK or error_code or fallbacks:
             course = (
                 f'"wait_us":{wait_us},"fallbacks":"{fallbacks}","outcome":"{outcome}",'
                 f'"error_code":{error_code},'

@@ -3,6 +3,9 @@
 Of one length, who comes first is due first. So each length has a queue, and the event loop one
 timer for its head, in place of a timer for each that is set and cancelled. Of other lengths, once
 there are many, each has a timer of its own.
+
+Who needs one again and again keeps it: it is put off, in the place where it stands. Only where it
+is needed just when its place comes to the head it gets a timer of its own.
 """
 
 from __future__ import annotations
@@ -26,23 +29,41 @@ class Deadline:
 
     Attributes:
         due: when it is reached, monotonic s.
-        over: it was reached, or nobody waits for it any more.
+        over: it was reached, or nobody waits for it now.
+        gone: nobody will wait for it any more.
+        place: what it stands by in the queue: when it was due at first.
+        length: of the queue that it stands in, s; 0 if in none.
         timer: its own, if it has one.
     """
 
     def __init__(self, due: float, reached: Callable[[], object]) -> None:
-        self.due: Final = due
-        self.over = False
+        self.due = due
+        self.over = self.gone = False
+        self.place: Final = due
+        self.length = 0.0
         self.timer: asyncio.TimerHandle | None = None
         self._reached: Callable[[], object] | None = reached
 
-    def cancel(self) -> None:
-        """Nobody waits for it any more."""
+    def put_off(self, seconds: float, now: float) -> bool:
+        """Be reached so long from now; False if it does not stand among those of this length."""
+        if self.length != seconds:
+            return False
+        self.due = now + seconds
+        self.over = False
+        return True
+
+    def pause(self) -> None:
+        """Nobody waits for it until it is put off."""
         self.over = True
-        self._reached = None
         if self.timer is not None:
             self.timer.cancel()
             self.timer = None
+
+    def cancel(self) -> None:
+        """Nobody waits for it any more."""
+        self.pause()
+        self.gone = True
+        self._reached = None
 
     def reach(self) -> None:
         """It is reached."""
@@ -71,21 +92,30 @@ class Deadlines:
                 return deadline
             queue = self._queues[seconds] = deque()
             self._call_later(seconds, self._look, seconds)
-        while queue and queue[0].over:
+        while queue and queue[0].gone:
             queue.popleft()
+        deadline.length = seconds
         queue.append(deadline)
         return deadline
 
     def _look(self, seconds: float) -> None:
         """Reach what is due; look again when the next one is."""
         queue = self._queues[seconds]
-        until = self._now() + _EARLY_S
+        now = self._now()
+        until = now + _EARLY_S
         try:
-            while queue and (queue[0].over or queue[0].due <= until):
-                queue.popleft().reach()
+            while queue and (queue[0].gone or queue[0].place <= until):
+                deadline = queue.popleft()
+                deadline.length = 0.0
+                if deadline.over:
+                    pass
+                elif deadline.due <= until:
+                    deadline.reach()
+                else:
+                    deadline.timer = self._call_later(deadline.due - now, deadline.reach)
         finally:
             if queue:
-                left = queue[0].due - self._now()
+                left = queue[0].place - self._now()
                 self._call_later(max(0.0, left), self._look, seconds)
             else:
                 del self._queues[seconds]

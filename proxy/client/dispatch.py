@@ -23,8 +23,6 @@ from routing.session.split_snapshot import Moment, SplitSnapshot
 from routing.sql.statement import StatementClass
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from proxy.client.borrowing import Borrowing
     from proxy.client.long_command import LongCommand
     from proxy.client.own_answers import OwnAnswers
@@ -75,7 +73,6 @@ class Dispatch:
         own_answers: OwnAnswers,
         taker: Taker,
         query_attributes: bool,
-        silent: Callable[[ServerConnection], None],
     ) -> None:
         """What the session consists of.
 
@@ -97,7 +94,6 @@ class Dispatch:
             own_answers: what a command is told that may not go.
             taker: takes the answers to a plain session's reads.
             query_attributes: its client's statements begin with attributes.
-            silent: is called when a replica does not answer in time.
         """
         self._topology = shared.topology
         self._now = shared.now
@@ -119,11 +115,6 @@ class Dispatch:
         self._own_answers = own_answers
         self._taker = taker
         self._query_attributes = query_attributes
-        self._silent: Callable[[ServerConnection], None] | None = silent
-
-    def part(self) -> None:
-        """Let go of the session."""
-        self._silent = None
 
     def to(self, decision: Decision) -> Step | None:
         """Write the command to the server that was decided on; the next step if it cannot go."""
@@ -310,9 +301,8 @@ class Dispatch:
         if waits and gtids is not None:
             # The replica is not relied on to end it.
             trail.dispatched_us = utc_us()
-            self._pending.begin_wait(replica.server, gtids, self._now())
             limit = budget + self._connect_timeout
-            self._pending.limit(limit, lambda: self._is_silent(replica))
+            self._pending.begin_wait(replica.server, gtids, self._now(), limit)
         self.send(replica, batch)
         if state.plain:
             replica.give_to(self._taker)
@@ -331,10 +321,6 @@ class Dispatch:
                 command.arrived_us,
                 stale=decision.reason is Reason.WAIT_TIMEOUT,
             )
-
-    def _is_silent(self, replica: ServerConnection) -> None:
-        if self._silent is not None:
-            self._silent(replica)
 
     def to_holder(self, holder: ServerConnection, reason: Reason) -> Step | None:
         """Write it where something of the session's is that no other server has; as `to`."""

@@ -106,7 +106,14 @@ def _prepared_by(statements: list[bytes], query_attributes: bool) -> Batch:
 def wait(
     state: Session, gtids: GtidSet, budget: float, further: str, query_attributes: bool
 ) -> Batch:
-    """A WAIT for a set.
+    """A WAIT for a set (`wait_packet`)."""
+    return ((WAIT, wait_packet(state, gtids, budget, further, query_attributes)),)
+
+
+def wait_packet(
+    state: Session, gtids: GtidSet, budget: float, further: str, query_attributes: bool
+) -> bytes:
+    """A WAIT for a set, framed.
 
     Two values come back: what the WAIT said (0 reached, 1 timed out), and what GTID_SUBSET, which
     reads the set by itself and more strictly, said of it afterwards (1 applied). Behind them are
@@ -124,7 +131,7 @@ def wait(
         f"SELECT {hint}WAIT_FOR_EXECUTED_GTID_SET(_latin1'{text}',{timeout}) a,"
         f"GTID_SUBSET(_latin1'{text}',@@GLOBAL.gtid_executed) b{beside} LIMIT 1"
     )
-    return ((WAIT, statement_packet(sql.encode("ascii"), query_attributes)),)
+    return statement_packet(sql.encode("ascii"), query_attributes)
 
 
 def _timeout(seconds: float) -> str:

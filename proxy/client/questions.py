@@ -31,6 +31,11 @@ _HAS_NOT: Final = b"\x010"
 _ALL_COMMITTED: Final = b"\x010"
 
 
+def is_reached(stream: ResponseStream) -> bool:
+    """Whether an answer to a WAIT says that the set is there; it was asked nothing beside."""
+    return stream.error is None and stream.rows == 1 and stream.row in _REACHED
+
+
 def waited(
     connection: ServerConnection, waited_us: int, metrics: Metrics, *, confirm: bool, order: bool
 ) -> tuple[WaitResult, Said]:

@@ -174,7 +174,7 @@ class ReadEvents:
     def _judged(self, replica: ServerConnection, step: Step) -> Step:
         """A replica's answer to a question of the proxy's own was judged."""
         if isinstance(step, Pass):
-            self._pending.end_wait(replica.server)
+            self._pending.end_wait()
         else:
             self.leave(replica)
         return step
@@ -238,7 +238,7 @@ class ReadEvents:
         The answer itself may still come, and is drained; until then the replica is not asked.
         """
         state, trail = self._state, self._turn.trail
-        self._pending.end_wait(replica.server)
+        self._pending.end_wait()
         replica.drained = 0
         snapshot, split = state.snapshot, state.split
         if snapshot is not None and snapshot is replica.mirror.snapshot:

@@ -163,7 +163,9 @@ class ClientSession:
         )
         self._account = account = shared.ledger.open(session_id, state)
         self._long = long = LongCommand(client)
-        self._pending = pending = Pending(shared.waits, shared.deadlines, shared.call_later)
+        self._pending = pending = Pending(
+            shared.waits, shared.deadlines, shared.call_later, self._silent
+        )
         read = Read(state, shared.topology, shared.waits, shared.config.on_lost_writes)
         self._read = read
         self._turn = turn = Turn(Command(Code.COM_SLEEP, SIMPLE, state.rules))
@@ -174,16 +176,18 @@ class ClientSession:
         self._own = OwnStatements(
             shared, self._desk, aftermath, own_answers, session_id, connection_id
         )
-        taker = FastAnswers(shared, turn, read, state, servers, previous, account, client)
+        self._taker = taker = FastAnswers(
+            *(shared, turn, read, pending, state, servers, previous, account, client)
+        )
         if borrowing is None:
             client.fast = FastRequests(
-                *(shared, turn, read.standing, state, servers, settings, views),
-                *(untold, taker, attributes),
+                *(shared, turn, read.standing, pending, state, servers, settings),
+                *(views, untold, taker, attributes),
             )
         self._dispatch = dispatch = Dispatch(
             *(shared, turn, read, pending, state, servers, prepared, previous),
             *(settings, views, untold, splits, borrowing),
-            *(long, own_answers, taker, attributes, self._silent),
+            *(long, own_answers, taker, attributes),
         )
         self._answers = answers = ServerAnswers(
             *(shared, turn, read, events, state, client, servers, aftermath),
@@ -599,9 +603,13 @@ class ClientSession:
         self._task = None
         self._perform(self._events.opened(failed))
 
-    def _silent(self, replica: ServerConnection) -> None:
-        self._perform(self._events.silent(replica))
-        self._servers.give_up(replica)
+    def _silent(self) -> None:
+        """The replica did not even say that the wait's budget ran out."""
+        replica = self._servers.active
+        if replica is not None:
+            self._taker.declined(replica)
+            self._perform(self._events.silent(replica))
+            self._servers.give_up(replica)
 
     # To a server
 
@@ -693,10 +701,8 @@ class ClientSession:
         read = self._read
         self._pending.leave(self)
         asking = read.stage == ASKING
-        decision = read.decision
         read.left()
-        if decision is not None:
-            self._pending.end_wait(decision.server)
+        self._pending.end_wait()
         if asking:
             self._shared.probes.leave(self)
 
@@ -710,5 +716,5 @@ class ClientSession:
         self._task = None
         self._client.detach()
         self._long.forget()
-        self._dispatch.part()
+        self._pending.part()
         self._servers.part()

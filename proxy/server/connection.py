@@ -26,7 +26,7 @@ from protocol.response_stream import RESULTS, ResponseStream
 from protocol.tracker_view import ALL_TRACKERS, TrackerView
 from protocol.whole_answer import take
 from proxy.channel import ChannelClosedError
-from proxy.server.exchange import FORWARD, PREPARE, Purpose
+from proxy.server.exchange import FORWARD, PREPARE, WAIT, Purpose
 from proxy.server.mirror import Mirror
 from proxy.server.tcp import be_patient
 
@@ -65,7 +65,18 @@ class Owner(Protocol):
 
 
 class Taker:
-    """Who can take the whole answer to a FORWARD in one step, in the owner's place."""
+    """Who can take the whole answer to a FORWARD in one step, in the owner's place.
+
+    And that to a WAIT in front of it.
+    """
+
+    def waited(self, connection: ServerConnection) -> bool:
+        """Take the answer to a WAIT in front of it, which the connection's stream tells of.
+
+        Returns:
+            False, if the owner has to take it.
+        """
+        raise NotImplementedError
 
     def answered(self, connection: ServerConnection, data: bytes) -> bool:
         """Take an answer that has come whole, and that `protocol.whole_answer` knows.
@@ -237,6 +248,15 @@ class ServerConnection:
         if self._transport is not None:
             self._transport.write(command)
 
+    def ask_behind(self, taker: Taker, wait: bytes, command: bytes) -> None:
+        """The same with a WAIT in front, in one write."""
+        self._current = WAIT
+        self._begun = False
+        self._queue.append(FORWARD[RESULTS])
+        self._taker = taker
+        if self._transport is not None:
+            self._transport.write(wait + command)
+
     def give_to(self, taker: Taker) -> None:
         """Let the answer to the client's command be taken; the command was registered."""
         self._taker = taker
@@ -406,7 +426,9 @@ class ServerConnection:
                         raise MalformedPacketError("it asked the proxy for a local file")
                     if not stream.done:
                         return
-                    owner.aside(self, current.purpose)
+                    taker = self._taker
+                    if current is not WAIT or taker is None or not taker.waited(self):
+                        owner.aside(self, current.purpose)
                 if self.lost:
                     return
                 if self._queue:

@@ -140,7 +140,7 @@ class Read:
         self._topology = topology
         self._waits = waits
         self._on_lost_writes = on_lost_writes
-        self.standing: Final = Standing(session, topology)
+        self.standing: Final = Standing(session, topology, waits)
         self.stage: Stage = DONE
         self.rules: Rules = session.rules
         self.decision: Decision | None = None
@@ -196,20 +196,29 @@ class Read:
         self._send(decision, now)
 
     def take_up(
-        self, statement: Statement, decision: Decision, required: GtidSet | None, now: float
+        self,
+        statement: Statement,
+        decision: Decision,
+        required: GtidSet | None,
+        now: float,
+        *,
+        reached: bool = False,
     ) -> None:
-        """A statement was sent by a decision that stood: it goes on as if it had begun here.
+        """A plain statement was sent past the machine: it goes on as if it had begun here.
 
         Args:
             statement: it.
-            decision: where it was sent.
+            decision: where it was sent; if that is to be `waited` for, a WAIT is in front.
             required: what it must see.
             now: when that was, monotonic, s.
+            reached: the WAIT has ended well already.
         """
         self._take("take_up")
         self._reset(statement, None)
         self.required = required
+        self.scope = self.standing.scope
         self._send(decision, now)
+        self._reached = reached
 
     def ask(self, now: float) -> Step:
         """Nothing is read, but what the primary has is wanted; ends with `Known`, or is refused."""
@@ -425,10 +434,8 @@ class Read:
         """
         self._take("wait_answered")
         decision = self._decided()
-        server, gtids = decision.server, decision.proof_set
         level, scope, sent_at = self.rules.level, self.scope, self.sent_at
-        if judgement.waited(server, gtids, result, level, scope, epoch, sent_at, waited, now):
-            self.standing.waited(decision, scope, level)
+        self.standing.wait_answered(decision, result, level, scope, epoch, sent_at, waited, now)
         doubt: Reason | None = None
         if result != "failed" and (decision.confirm or self.asks_order):
             doubt = self._doubt(still, ordered, epoch, now)

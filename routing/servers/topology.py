@@ -158,9 +158,10 @@ class Server:
     @property
     def applied(self) -> GtidSet:
         """What this incarnation has proved to have committed, visible to new reads."""
-        if self._pending:
-            self._applied |= united(self._pending)
-            self._pending.clear()
+        pending = self._pending
+        if pending:
+            self._applied |= pending[0] if len(pending) == 1 else united(pending)
+            pending.clear()
         return self._applied
 
     def proved(self, gtids: GtidSet, epoch: int, asked_at: float = inf) -> bool:

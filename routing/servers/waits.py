@@ -27,14 +27,16 @@ class Wait:
     Who joins enters itself, and takes itself away if it does not wait for the end.
 
     Attributes:
+        server: where it waits.
         gtids: what it waits for.
         since: when it was sent, monotonic s.
         joined: reads that sent none of their own.
     """
 
-    __slots__ = ("gtids", "joined", "since")
+    __slots__ = ("gtids", "joined", "server", "since")
 
-    def __init__(self, gtids: GtidSet, since: float) -> None:
+    def __init__(self, server: Server, gtids: GtidSet, since: float) -> None:
+        self.server = server
         self.gtids = gtids
         self.since = since
         self.joined: list[Follower] = []
@@ -48,8 +50,11 @@ class Waits:
 
     def begin(self, server: Server, gtids: GtidSet, now: float) -> Wait:
         """A WAIT is sent."""
-        wait = Wait(gtids, now)
-        self._waits.setdefault(server, []).append(wait)
+        wait = Wait(server, gtids, now)
+        waits = self._waits.get(server)
+        if waits is None:
+            waits = self._waits[server] = []
+        waits.append(wait)
         return wait
 
     def find(self, server: Server, gtids: GtidSet, now: float) -> Wait | None:
@@ -62,11 +67,12 @@ class Waits:
                 return wait
         return None
 
-    def end(self, server: Server, wait: Wait) -> None:
+    def end(self, wait: Wait) -> None:
         """It was answered, or nobody will hear its answer: let those who joined decide again."""
-        waits = self._waits.get(server, [])
+        waits = self._waits.get(wait.server, [])
         if wait in waits:
             waits.remove(wait)
-        joined, wait.joined = wait.joined, []
-        for follower in joined:
-            follower.released()
+        if wait.joined:
+            joined, wait.joined = wait.joined, []
+            for follower in joined:
+                follower.released()

@@ -3,9 +3,10 @@
 A plain session reads at READ_OWN_WRITES, and has no transaction, open or about to be; nothing pins
 it to the primary; no replica is left out for its sake; all that changed its session on the primary
 is known. Then a plain read (`Statement.plain`) goes where the last one went for as long as that has
-what must be seen (`routing.request.standing`), a plain write to the primary, and nothing needs to
-be told to either server first. All that is looked at here is the session's own. What other sessions
-or the servers change is looked at anew with each statement.
+what must be seen, and else where the policy finds a replica (`routing.request.standing`), a plain
+write goes to the primary, and nothing needs to be told to either server first. All that is looked
+at here is the session's own. What other sessions or the servers change is looked at anew with each
+statement.
 
 Three things can change any of this, and each sets `Session.plain` to False, so that it is found out
 anew when the next statement comes: a command that is no plain statement (`ClientSession.serve`); an

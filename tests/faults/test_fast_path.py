@@ -1,12 +1,7 @@
 """The same statements on the fast path and without: same packets, servers, records and counts."""
 
 import asyncio
-import json
 import random
-import re
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import pytest
@@ -17,148 +12,14 @@ from protocol.command import com_query
 from protocol.constants import Capability, Command
 from protocol.packet import frame
 from protocol.response import OkPacket
-from protocol.response_stream import RESULTS, SIMPLE
+from protocol.response_stream import SIMPLE
 from proxy.server.succession import promote
 from routing.consistency.decision import Scope
-from routing.record import RecordStream
-from routing.session.plain import is_plain
-from tests.faults.client import BASE, MODERN, Client, attributed, query
+from tests.faults.client import BASE, MODERN, attributed, query
+from tests.faults.lanes import READ, WRITE, Lane, both
 from tests.faults.peers import err, rows
-from tests.faults.stage import Stage, asked, eventually, stage
+from tests.faults.stage import asked, eventually
 from tests.faults.table import CLIENTS
-
-_VARIABLE: Final = {
-    *("v", "proxy", "run", "seq", "session", "scope_key"),
-    *("arrived_us", "dispatched_us", "ended_us", "wait_us", "snapshot_us"),
-    # Of what a replica is known to have, a decision that stands tells what was enough for it.
-    "proof_set",
-}
-"""What records differ in."""
-_COUNTED: Final = (
-    *("tidegate_statements_total", "tidegate_gtids_tracked_total", "tidegate_errors_total"),
-    *("tidegate_required_unknown_total", "tidegate_fallbacks_total", "tidegate_stale_reads_total"),
-    *("tidegate_unlogged_writes_total", "tidegate_pins_total", "tidegate_audited_reads_total"),
-)
-WIDE: Final = "INSERT INTO wide VALUES (1, '" + "x" * 300_000 + "')"
-_NUMBERS: Final = re.compile(rb"\b\d+(\.\d+)? ?(ms|us|s)\b")
-
-
-@dataclass
-class Lane:
-    """What came of a scenario, on one way or the other.
-
-    Attributes:
-        on: the proxy.
-        fast: the fast path is open.
-        seen: packets of answers, as the clients got them.
-        went_fast: statements that took it.
-    """
-
-    on: Stage
-    fast: bool
-    log: RecordStream
-    seen: list[Any] = field(default_factory=list)
-    went_fast: int = 0
-    _sessions: dict[Client, Any] = field(default_factory=dict)
-
-    async def client(self, capabilities: Capability = MODERN, **options: Any) -> Client:
-        """A client whose session takes the fast path, or does not."""
-        before = set(self.on.proxy.sessions)
-        client = await self.on.session(capabilities=capabilities, **options)
-        (session,) = set(self.on.proxy.sessions) - before
-        self._sessions[client] = session
-        if not self.fast:
-            session.client.fast = None
-        return client
-
-    async def does(self, client: Client, sql: str | bytes, shape: int = RESULTS) -> list[bytes]:
-        """Send a statement, or any command, and see what comes."""
-        if isinstance(sql, str):
-            answer = await client.query(sql)
-        else:
-            client.send(sql)
-            answer = await client.answer(shape, text=False)
-        self._look(client)
-        packets = [self._plain(packet) for packet in answer.packets]
-        if isinstance(sql, str) and "TIDEGATE" in sql:
-            packets = [_NUMBERS.sub(b"_", packet) for packet in packets]
-        self.seen.append((sql, packets))
-        return answer.packets
-
-    def _look(self, client: Client) -> None:
-        """See that a session which thinks that it is plain is."""
-        session = self._sessions[client]
-        state, settings = session.state, session._settings
-        self.went_fast += state.plain  # else it did not stay so
-        if state.plain:
-            assert is_plain(state)
-            assert not settings.undone
-            assert not settings.untracked
-
-    def _plain(self, data: bytes) -> bytes:
-        """Without what differs from cluster to cluster."""
-        for number, server in enumerate(self.on.cluster.servers):
-            data = data.replace(server.gtids.server_uuid.encode(), b"<uuid %d>" % number)
-            data = data.replace(server.address.encode(), b"<server %d>" % number)
-        return data
-
-    def _text(self, text: str) -> str:
-        return self._plain(text.encode()).decode()
-
-    @property
-    def outcome(self) -> dict[str, Any]:
-        """All that the two ways must have in common."""
-        self.log.finish()
-        records = []
-        for line in self._text(self.log.take(1 << 30)).splitlines():
-            found = json.loads(line)
-            if found["kind"] == "statement":
-                found["proof_set"] = None
-                found["scope_key"] = found["scope_key"].partition("/")[2]
-                records.append({name: found[name] for name in found if name not in _VARIABLE})
-        snapshot = self.on.proxy.metrics.snapshot()["values"]
-        counts = {
-            name: sorted((self._text(" ".join(labels)), value) for labels, value in snapshot[name])
-            for name in _COUNTED
-        }
-        ran = [[self._text(text) for text in asked(one)] for one in self.on.cluster.servers]
-        return {"seen": self.seen, "ran": ran, "records": records, "counts": counts}
-
-
-@asynccontextmanager
-async def lane(fast: bool, **options: Any) -> AsyncIterator[Lane]:
-    log = RecordStream("gate", 0, "a1", 1 << 26)
-    async with stage(log=log, **options) as on:  # of two replicas, times would tell which is asked
-        door = await on.door()
-        for sql in (
-            "CREATE TABLE t (id INT PRIMARY KEY, n INT, s TEXT)",
-            "INSERT INTO t VALUES (1, 10, 'one'), (2, 20, NULL), (3, 30, '')",
-            "CREATE TABLE wide (id INT PRIMARY KEY, s TEXT)",
-            "CREATE PROCEDURE adds() INSERT INTO t VALUES (77, 7, 'seven')",
-        ):
-            assert (await door.query(sql)).ok
-        assert (await door.query(WIDE)).ok
-        await on.caught_up()
-        yield Lane(on, fast, log)
-
-
-Scenario = Callable[[Lane], Awaitable[None]]
-
-
-async def both(scenario: Scenario, **options: Any) -> int:
-    """Play it on either way; how many statements took the fast path."""
-    outcomes = []
-    for fast in (False, True):
-        async with lane(fast, **options) as one:
-            await scenario(one)
-            outcomes.append(one.outcome)
-            assert fast or one.went_fast == 0
-            taken = one.went_fast
-    slow, quick = outcomes
-    for part, found in slow.items():
-        assert quick[part] == found, part
-    return taken
-
 
 PLAIN: Final = (
     *("SELECT n FROM t WHERE id = 1", "SELECT n FROM t WHERE id = 2", "SELECT * FROM t"),
@@ -230,7 +91,7 @@ async def test_any_statements(seed: int, capabilities: Capability) -> None:
             if chance.random() < 0.7:
                 await one.does(client, *RESET)
 
-    assert await both(scenario) > 0
+    assert (await both(scenario)).went_fast > 0
 
 
 @pytest.mark.parametrize("scope", [Scope.CONNECTION, Scope.USER, Scope.PROXY])
@@ -241,11 +102,9 @@ async def test_sessions_beside_each_other(scope: Scope) -> None:
         for _ in range(80):
             await one.does(chance.choice(clients), chance.choice(PLAIN))
 
-    assert await both(scenario, scope=scope) > 20
+    assert (await both(scenario, scope=scope)).went_fast > 20
 
 
-READ: Final = "SELECT n FROM t WHERE id = 1"
-WRITE: Final = "UPDATE t SET n = n + 1 WHERE id = 1"
 STATUS: Final = OkPacket(status=2).serialise(Capability.CLIENT_PROTOCOL_41)
 ANSWERS: Final = {
     "an error": err(1064, "no"),
@@ -303,7 +162,7 @@ async def test_any_answer(answer: str | int, sql: str, capabilities: Capability)
         if at is replica:
             await one.on.caught_up()
 
-    assert await both(scenario) > 0
+    assert (await both(scenario)).went_fast > 0
 
 
 async def test_a_result_that_comes_in_parts() -> None:
@@ -313,7 +172,7 @@ async def test_a_result_that_comes_in_parts() -> None:
             packets = await one.does(client, sql)
             assert packets[-1][0] != 0xFF
 
-    assert await both(scenario) >= 3
+    assert (await both(scenario)).went_fast >= 3
 
 
 async def test_commands_that_come_in_one_piece() -> None:
@@ -323,7 +182,7 @@ async def test_commands_that_come_in_one_piece() -> None:
         for _ in range(3):
             client.send_bytes(b"".join(frame(query(sql), 0) for sql in (READ, READ, WRITE, READ)))
             for _ in range(4):
-                one.seen.append([one._plain(it) for it in (await client.answer()).packets])
+                one.seen.append([one.plain(it) for it in (await client.answer()).packets])
 
     await both(scenario)
 
@@ -336,7 +195,7 @@ async def test_reads_that_are_audited(share: float) -> None:
             for sql in (WRITE, READ, READ, READ, READ):
                 await one.does(client, sql)
 
-    assert await both(scenario, self_audit=share) > 0
+    assert (await both(scenario, self_audit=share)).went_fast > 0
 
 
 async def test_a_client_that_leaves_in_between() -> None:
@@ -393,7 +252,7 @@ class Splitter(asyncio.Protocol):
 async def test_packets_that_are_split_anywhere(capabilities: Capability) -> None:
     async def scenario(one: Lane) -> None:
         client = await one.client(capabilities)
-        servers = one._sessions[client]._servers
+        servers = one.sessions[client]._servers
         for sql in (READ, WRITE, READ, READ):
             await one.does(client, sql)
         connections = [servers.primary, *servers.replicas]
@@ -406,11 +265,11 @@ async def test_packets_that_are_split_anywhere(capabilities: Capability) -> None
             client.send_bytes(packet[:at])
             await one.on.caught_up()
             client.send_bytes(packet[at:])
-            one.seen.append([one._plain(it) for it in (await client.answer()).packets])
+            one.seen.append([one.plain(it) for it in (await client.answer()).packets])
         for connection in connections:
             connection._transport.set_protocol(connection)
 
-    assert await both(scenario) > 0
+    assert (await both(scenario)).went_fast > 0
 
 
 LOAD: Final = "LOAD DATA LOCAL INFILE '/x' INTO TABLE t"
@@ -448,10 +307,10 @@ async def test_whatever_a_client_sends(data: bytes, capabilities: Capability) ->
         read, write = (frame(com_query(sql.encode(), attributes), 0) for sql in (READ, WRITE))
         client.send_bytes(read + data + write + read + read)
         client.writer.write_eof()
-        one.seen.append(one._plain(await client.reader.read()))
+        one.seen.append(one.plain(await client.reader.read()))
         await eventually(lambda: not one.on.proxy.sessions)
 
-    assert await both(scenario) > 0
+    assert (await both(scenario)).went_fast > 0
 
 
 async def test_a_failover_between_two_statements() -> None:
@@ -464,7 +323,7 @@ async def test_a_failover_between_two_statements() -> None:
         one.seen.append((await client.rest())[:9])
         one.seen.append((await other.rest())[:9])
 
-    assert await both(scenario) > 0
+    assert (await both(scenario)).went_fast > 0
 
 
 @pytest.mark.parametrize("what", ["epoch", "term", "strayed", "down", "gtids", "doubt", "refused"])
@@ -489,11 +348,11 @@ async def test_servers_that_change_between_two_statements(what: str) -> None:
         elif what == "doubt":
             replica.proof_max_age = 0.0
         else:
-            topology.refusals.add(one._sessions[client]._turn.command.statement.digest, 1e9)
+            topology.refusals.add(one.sessions[client]._turn.command.statement.digest, 1e9)
         for sql in (READ, WRITE, READ, READ):
             await one.does(client, sql)
 
-    assert await both(scenario) > 0
+    assert (await both(scenario)).went_fast > 0
 
 
 @pytest.mark.parametrize("sql", [READ, WRITE])
@@ -508,20 +367,20 @@ async def test_a_statement_that_is_killed(sql: str) -> None:
         gate = at.faults.hold_reply(matching=b" t ", raw=err(1317, "interrupted"))
         client.send(query(sql))
         await eventually(lambda: gate.held == 1)
-        number = one._sessions[client].connection_id
+        number = one.sessions[client].connection_id
         assert (await killer.query(f"KILL QUERY {number}")).ok
         gate.open()
         one.seen.append((await client.answer()).packets)
         for behind in (READ, WRITE, READ, READ):
             await one.does(client, behind)
 
-    assert await both(scenario) > 0
+    assert (await both(scenario)).went_fast > 0
 
 
 async def test_a_user_whom_a_replica_does_not_let_in() -> None:
     async def scenario(one: Lane) -> None:
         client = await one.client()
-        one._sessions[client].state.preferred = 0
+        one.sessions[client].state.preferred = 0
         for sql in (READ, READ):
             await one.does(client, sql)
         replica = one.on.cluster.replicas[0]
@@ -530,4 +389,4 @@ async def test_a_user_whom_a_replica_does_not_let_in() -> None:
         for sql in (READ, READ, READ):
             await one.does(client, sql)
 
-    assert await both(scenario, replicas=2) > 0
+    assert (await both(scenario, replicas=2)).went_fast > 0

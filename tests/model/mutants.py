@@ -658,7 +658,7 @@ def let_a_decision_stand_whatever_was_written(patch: pytest.MonkeyPatch) -> None
     of = Standing.of
 
     def forgetful(self: Standing, now: float) -> Decision | None:
-        self.required = self._session.own_scope.own
+        self._required = self._session.own_scope.own
         return of(self, now)
 
     patch.setattr(Standing, "of", forgetful)
@@ -702,6 +702,33 @@ def let_a_decision_stand_in_the_scope_of_the_connection(patch: pytest.MonkeyPatc
             return of(self, now)
 
     patch.setattr(Standing, "of", alone)
+
+
+@_mutant(clients=2)
+def take_any_answer_to_a_wait_past_the_machine(patch: pytest.MonkeyPatch) -> None:
+    """WAIT_FOR_EXECUTED_GTID_SET has ended, and GTID_SUBSET says that the set is not there."""
+    patch.setattr(Reads, "is_there", lambda self, answer: self._past is not None or answer.has)
+
+
+@_mutant(clients=2)
+def send_a_read_past_the_machine_behind_what_is_not_answered_yet(
+    patch: pytest.MonkeyPatch,
+) -> None:
+    """An older WAIT's answer, and that to the read behind it, are taken for this one's."""
+    patch.setattr(ProxySession, "_is_free", lambda self, link: link.epoch == link.server.epoch)
+
+
+@_mutant(clients=2)
+def wait_past_the_machine_for_what_was_required_before(patch: pytest.MonkeyPatch) -> None:
+    of = Standing.of
+
+    def late(self: Standing, now: float) -> Decision | None:
+        decision = of(self, now)
+        if decision is None or decision.proof is not Proof.WAITED or not self._required:
+            return decision
+        return Decision(decision.server, decision.reason, decision.proof, self._required)
+
+    patch.setattr(Standing, "of", late)
 
 
 # Who the primary is (`tests.model.succession`).

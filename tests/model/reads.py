@@ -38,12 +38,13 @@ class Reads:
         self.read = Read(session.state, proxy.topology, proxy.waits, LostPolicy.ERROR)
         self._timers = 0  # by which the one that counts is known
         self._wait: Wait | None = None  # in flight before its read
+        self._past: Decision | None = None  # by which a read was sent that the machine is not told
         self._joined: Wait | None = None  # another read's
 
-    def _tell(self, event: Event, *arguments: Any) -> Any:
+    def _tell(self, event: Event, *arguments: Any, **named: Any) -> Any:
         """Tell the machine of an event; it may go where its table says."""
         before = self.read.stage
-        step = getattr(self.read, event)(*arguments)
+        step = getattr(self.read, event)(*arguments, **named)
         assert self.read.stage in TABLE[before, event], (before, event, self.read.stage)
         return step
 
@@ -51,11 +52,46 @@ class Reads:
         """A read came."""
         self._perform(self._tell("begin", _READ, self._session.rules, self._proxy.now()))
 
-    def take_up(self, decision: Decision) -> None:
-        """A read was sent by a decision that stands."""
-        session, read, now = self._session, self.read, self._proxy.now()
-        self._tell("take_up", _READ, decision, read.standing.required, now)
-        session.request.scope = session.state.reading(session.rules, self._proxy.topology.term, now)
+    # Past the machine, as `proxy.client.fast_path` goes
+
+    def go_past(self, link: Link, decision: Decision) -> None:
+        """A plain read is sent; what it needs in front goes out here."""
+        self._past = decision
+        self._session.request.scope = self.read.standing.scope
+        if decision.proof is Proof.WAITED and decision.proof_set is not None:
+            budget = self._session.rules.wait_budget
+            self._wait = self._proxy.waits.begin(link.server, decision.proof_set, self._proxy.now())
+            link.send("wait", self.wait_command(decision.proof_set, budget, None))
+
+    def _take_up(self) -> None:
+        """The machine is to go on with a read that it was not told of."""
+        decision, self._past = self._past, None
+        if decision is not None:
+            required, sent_at = self.read.standing.scope.own, self._session.request.sent_at
+            reached = decision.proof is Proof.WAITED and self._wait is None
+            self._tell("take_up", _READ, decision, required, sent_at, reached=reached)
+
+    def _takes(self, link: Link, answer: Answer) -> bool:
+        """Take the answer to a WAIT past the machine, if that says that the set is there."""
+        decision = self._past
+        if decision is None or not self.is_there(answer):
+            return False
+        standing, now, sent_at = (
+            self.read.standing,
+            self._proxy.now(),
+            self._session.request.sent_at,
+        )
+        level = self._session.rules.level
+        standing.wait_answered(
+            *(decision, "reached", level, standing.scope, link.epoch, sent_at, now - sent_at, now)
+        )
+        self._end_wait()
+        return True
+
+    def ended(self) -> None:
+        """The client has its answer."""
+        self._past = None
+        self.read.ended()
 
     # Steps
 
@@ -127,6 +163,7 @@ class Reads:
         """The client or its primary is gone."""
         self._leave_joined()
         asking = self.read.stage == ASKING
+        self._past = None
         self._tell("left")
         self._end_wait()
         if asking:
@@ -167,6 +204,9 @@ class Reads:
 
     def waited(self, link: Link, answer: Answer) -> None:
         """The WAIT before the read was answered."""
+        if self._takes(link, answer):
+            return
+        self._take_up()
         now = self._proxy.now()
         result: WaitResult = "reached" if self.is_there(answer) else "timeout"
         waited = now - self.read.sent_at
@@ -201,6 +241,7 @@ class Reads:
 
     def lost(self) -> None:
         """The replica's connection broke."""
+        self._take_up()
         step = self._tell("lost", "it broke", self._proxy.now())
         if isinstance(step, End):
             self._session.end()
@@ -215,7 +256,7 @@ class Reads:
 
     def _end_wait(self) -> None:
         """Its own WAIT is over: those who joined it need not wait any more."""
-        wait, decision = self._wait, self._session.request.decision
-        if wait is not None and decision is not None:
+        wait = self._wait
+        if wait is not None:
             self._wait = None
-            self._proxy.waits.end(decision.server, wait)
+            self._proxy.waits.end(wait)

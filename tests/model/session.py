@@ -113,16 +113,18 @@ class ProxySession:
         state.plain = state.plain or is_plain(state)
         decision = self.reads.read.standing.of(now) if state.plain else None
         link = None if decision is None else self._replicas.get(decision.server)
-        if decision is None or link is None or link.busy or self.bent:
+        if decision is None or link is None or self.bent or not self._is_free(link):
             return False
-        if link.epoch != decision.server.epoch:
-            return False
-        self.reads.take_up(decision)
         self._active = link
         self.request.decision = decision
         self.request.sent_at = now
+        self.reads.go_past(link, decision)
         link.send("forward", Command("read", self.request.register, sent_at=now))
         return True
+
+    def _is_free(self, link: Link) -> bool:
+        """Whether a replica's connection awaits nothing, and is to what the replica is now."""
+        return not link.busy and link.epoch == link.server.epoch
 
     def _adjust(self, rules: Rules) -> None:
         if self.state.adjust(rules):
@@ -315,7 +317,7 @@ class ProxySession:
         """End the request."""
         self._answered = True
         self._active = None
-        self.reads.read.ended()
+        self.reads.ended()
         self._reply(reply)
 
     def _is_idle(self, server: Server) -> bool:

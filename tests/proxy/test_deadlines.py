@@ -134,3 +134,58 @@ def test_each_is_reached_when_it_is_due_unless_it_is_cancelled(
             made[number].cancel()
     clock.turn(now + 20)
     assert reached == pytest.approx(expected, abs=0.0011)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.floats(0, 3),  # after the one before has ended
+            st.sampled_from([1.0, 5.0]),
+            st.floats(0, 6),  # until it is paused
+        ),
+        max_size=30,
+    ),
+    st.lists(st.floats(0, 30), max_size=5),
+)
+def test_one_that_is_put_off_again_and_again_is_reached_when_it_is_due(
+    limits: list[tuple[float, float, float]], others: list[float]
+) -> None:
+    clock = Clock()
+    deadlines, reached, expected = Deadlines(clock.time, clock.call_later), [], list[float]()
+    events = [(at, -1.0) for at in others]
+    now = 0.0
+    for later, length, pause in limits:
+        now += later
+        events.append((now, length))
+        if pause < length - 0.01:
+            now += pause
+            events.append((now, 0.0))
+        else:
+            expected.append(now + length)
+            now += length + 0.01
+    deadline = deadlines.after(1.0, lambda: reached.append(clock.now))
+    deadline.pause()
+    for at, length in sorted(events, key=lambda event: event[0]):
+        clock.turn(at)
+        if length < 0:
+            deadlines.after(5.0, lambda: None)  # of somebody else
+        elif length == 0:
+            deadline.pause()
+        elif not deadline.put_off(length, at):
+            deadline.cancel()
+            deadline = deadlines.after(length, lambda: reached.append(clock.now))
+    clock.turn(now + 60)
+    assert reached == pytest.approx(expected, abs=0.0011)
+    assert clock.waiting == 0
+
+
+def test_one_that_is_put_off_needs_no_timer_of_its_own(clock: Clock) -> None:
+    deadlines = Deadlines(clock.time, clock.call_later)
+    deadline = deadlines.after(5.0, lambda: pytest.fail("it was paused"))
+    for number in range(4000):
+        clock.turn(number * 0.001)
+        assert deadline.put_off(5.0, clock.now)
+        deadline.pause()
+    assert clock.set == 1
+    clock.turn(5.01)
+    assert not deadline.put_off(5.0, clock.now)

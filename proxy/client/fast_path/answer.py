@@ -1,8 +1,9 @@
 """Takes the whole ordinary answers to plain statements of a plain session, in one step each.
 
-What such an answer changes is little: that somebody showed something, or that one more transaction
-is the session's own. It is taken over here by the same functions as that of any other answer
-(`proxy.client.aftermath`), but for what is known to change nothing.
+What such an answer changes is little: that somebody showed something, that a replica has what was
+waited for, or that one more transaction is the session's own. It is taken over here by the same
+functions as that of any other answer (`proxy.client.aftermath`, `routing.request.standing`), but
+for what is known to change nothing.
 """
 
 from __future__ import annotations
@@ -14,13 +15,16 @@ from protocol.errors import ProtocolError
 from protocol.gtid import EMPTY
 from protocol.session_track import TEXT_ENCODING, decode_gtids
 from proxy.client.answer import DONE
+from proxy.client.questions import is_reached
 from proxy.server.connection import Taker
-from routing.consistency.decision import Outcome
+from proxy.wall_clock import utc_ns
+from routing.consistency.decision import Outcome, Proof
 from routing.consistency.scope import COMPACT_ABOVE
 from routing.request.stage import DONE as READ_DONE
 
 if TYPE_CHECKING:
     from proxy.client.connection import ClientConnection
+    from proxy.client.pending import Pending
     from proxy.client.previous import Previous
     from proxy.client.servers import Servers
     from proxy.client.turn import Turn
@@ -33,6 +37,7 @@ if TYPE_CHECKING:
     from routing.session.session import Session
 
 _OK: Final = Outcome.OK
+_WAITED: Final = Proof.WAITED
 _OF_TRANSACTIONS: Final = IN_TRANS | IN_TRANS_READONLY | AUTOCOMMIT
 _ENTITY: Final = 2
 _TEXT: Final = 4
@@ -48,6 +53,7 @@ class FastAnswers(Taker):
         shared: Shared,
         turn: Turn,
         read: Read,
+        pending: Pending,
         state: Session,
         servers: Servers,
         previous: Previous,
@@ -60,6 +66,7 @@ class FastAnswers(Taker):
             shared: what sessions share.
             turn: the command that it serves.
             read: the machine of its reads.
+            pending: what a read waits for besides its answer.
             state: what routing knows of it.
             servers: its connections.
             previous: how its last statement ended.
@@ -70,11 +77,43 @@ class FastAnswers(Taker):
         self._now = shared.now
         self._turn = turn
         self._read = read
+        self._standing = read.standing
+        self._pending = pending
         self._state = state
         self._servers = servers
         self._previous = previous
         self._account = account
         self._client = client
+
+    def waited(self, connection: ServerConnection) -> bool:
+        """Take over what a WAIT proved that was sent in front of a read."""
+        turn = self._turn
+        command, trail = turn.command, turn.trail
+        decision = trail.decision
+        if (
+            self._read.stage != READ_DONE
+            or connection is not self._servers.active
+            or turn.answer.stage == DONE
+            or decision is None
+        ):
+            return False  # the machine knows of it, or nobody waits for it any more
+        if not is_reached(connection.stream):
+            self.declined(connection)
+            return False
+        trail.wait_us = waited_us = utc_ns() // 1000 - trail.dispatched_us
+        self._metrics.wait(connection.server.name, "reached", waited_us)
+        self._standing.wait_answered(
+            decision,
+            "reached",
+            command.rules.level,
+            self._standing.scope,
+            connection.epoch,
+            trail.sent_at,
+            waited_us / 1e6,
+            self._now(),
+        )
+        self._pending.end_wait()
+        return True
 
     def answered(self, connection: ServerConnection, data: bytes) -> bool:
         """Take over what an answer changed, and give it to the client."""
@@ -164,4 +203,10 @@ class FastAnswers(Taker):
         if connection is not self._servers.active:
             return
         if read.stage == READ_DONE and command.statement is not None and trail.decision is not None:
-            read.take_up(command.statement, trail.decision, trail.required, trail.sent_at)
+            read.take_up(
+                command.statement,
+                trail.decision,
+                trail.required,
+                trail.sent_at,
+                reached=trail.proof is _WAITED and not self._pending.waits,
+            )

@@ -5,8 +5,9 @@ Theory of operation
 
 Most statements are like the one before: a read or a write of data, in no transaction, with nothing
 to be told to its server first. For these the session need not be asked. A read goes where the last
-one went, while that decision stands (`routing.request.standing`), a write goes to the primary, and
-the whole answer is taken in one step, too (`proxy.client.fast_path.answer`).
+one went, while that decision stands, or to the replica that the policy chooses anew
+(`routing.request.standing`), with a WAIT in front if need be. A write goes to the primary. The
+answers are taken in one step, too (`proxy.client.fast_path.answer`).
 
 Whatever else comes is served by the session (`proxy.client.session`), which knows the same things
 of the last statement whichever way it went: its `Turn`. So does an answer that is not as most are:
@@ -21,8 +22,9 @@ from protocol.constants import Command as Code
 from protocol.response_stream import RESULTS
 from proxy.client.answer import HOLDING, Answer
 from proxy.client.connection import FastPath
+from proxy.client.preparation import wait_packet
 from proxy.wall_clock import utc_ns
-from routing.consistency.decision import Reason
+from routing.consistency.decision import Proof, Reason
 from routing.policy import on_primary
 from routing.request.command import Command
 from routing.request.trail import Trail
@@ -30,6 +32,7 @@ from routing.session.plain import is_plain
 from routing.sql.statement import PLAIN_READ, PLAIN_WRITE
 
 if TYPE_CHECKING:
+    from proxy.client.pending import Pending
     from proxy.client.primary_settings import PrimarySettings
     from proxy.client.servers import Servers
     from proxy.client.turn import Turn
@@ -43,6 +46,7 @@ if TYPE_CHECKING:
     from routing.session.session import Session
     from routing.sql.statement import Statement
 
+_WAITED: Final = Proof.WAITED
 _QUERY: Final = Code.COM_QUERY
 _COM_QUERY: Final = int(Code.COM_QUERY)
 
@@ -55,6 +59,7 @@ class FastRequests(FastPath):
         shared: Shared,
         turn: Turn,
         standing: Standing,
+        pending: Pending,
         state: Session,
         servers: Servers,
         settings: PrimarySettings,
@@ -68,7 +73,8 @@ class FastRequests(FastPath):
         Args:
             shared: what sessions share.
             turn: the command that it serves.
-            standing: the last decision about a read.
+            standing: where its reads go.
+            pending: what a read waits for besides its answer.
             state: what routing knows of it.
             servers: its connections.
             settings: what the primary was told for consistency's sake.
@@ -82,8 +88,10 @@ class FastRequests(FastPath):
         self._catalogues = shared.catalogues
         self._audits = shared.audits
         self._now = shared.now
+        self._connect_timeout = shared.config.connect_timeout
         self._turn = turn
         self._standing = standing
+        self._pending = pending
         self._state = state
         self._servers = servers
         self._settings = settings
@@ -125,7 +133,7 @@ class FastRequests(FastPath):
         return state.plain
 
     def _read(self, packet: bytes, statement: Statement) -> bool:
-        """Send a read where the last one went."""
+        """Send a read where the last one went, or with a WAIT where one is due."""
         if (
             statement.identifiers
             and self._account.plain_in is not self._catalogues.era
@@ -146,6 +154,10 @@ class FastRequests(FastPath):
             replica = self._connection_to(server)
             if replica is None or not replica.is_free:
                 return False
+        required = self._standing.scope.own
+        waits = decision.proof is _WAITED
+        if waits and replica.stream.tells_status:
+            return False  # it is told again that it need not
         audits = self._audits
         if audits.on and self._standing.relies:
             credit = audits.credit + audits.share
@@ -153,10 +165,17 @@ class FastRequests(FastPath):
                 return False  # it is audited
             audits.credit = credit
         trail = self._begin(packet, statement, decision, arrived_us)
-        trail.required = self._standing.required
+        trail.required = required
         trail.sent_at = now
         self._servers.active = replica
-        replica.ask(self._taker, packet)
+        if waits:
+            state, budget = self._state, self._state.rules.wait_budget
+            wait = wait_packet(state, required, budget, "", replica.query_attributes)
+            # The replica is not relied on to end it.
+            self._pending.begin_wait(server, required, now, budget + self._connect_timeout)
+            replica.ask_behind(self._taker, wait, packet)
+        else:
+            replica.ask(self._taker, packet)
         return True
 
     def _connection_to(self, server: Server) -> ServerConnection | None:

@@ -1,4 +1,4 @@
-"""A decision stands as long as the policy would decide the same."""
+"""What a plain read is sent by without the machine is what the machine would say."""
 
 from collections.abc import Callable
 from itertools import product
@@ -13,7 +13,7 @@ from routing.consistency.decision import Decision, Level, LostPolicy, Proof, Sco
 from routing.consistency.rules import Rules
 from routing.policy import choose
 from routing.request.read import Read
-from routing.request.step import Ask, Send
+from routing.request.step import Ask, Join, Send
 from routing.servers.topology import Topology
 from routing.servers.waits import Waits
 from routing.session.plain import is_plain
@@ -32,14 +32,19 @@ def gtids(text: str) -> GtidSet:
 class World:
     """A session, and servers; each method is something that may happen."""
 
-    def __init__(self, scope: Scope, preferred: int) -> None:
+    def __init__(
+        self,
+        scope: Scope,
+        preferred: int,
+        on_timeout: TimeoutPolicy = TimeoutPolicy.PRIMARY,
+    ) -> None:
         self.now = 1000.0
         self.topology = Topology("p", ["r1", "r2"], proof_max_age=AGE)
         self.committed = 5
         self.topology.primary.observed("uuid-p", (0, 0), gtids("1-5"), EMPTY)
         for replica in self.topology.replicas:
             replica.observed(f"uuid-{replica.name}", (0, 0), gtids("1-3"), EMPTY, sent_at=self.now)
-        rules = Rules(Level.READ_OWN_WRITES, scope, 0.25, TimeoutPolicy.PRIMARY)
+        rules = Rules(Level.READ_OWN_WRITES, scope, 0.25, on_timeout)
         self.session = Session(rules, preferred, user="app", term=self.topology.term)
         self.waits = Waits()
         self.read = Read(self.session, self.topology, self.waits, LostPolicy.ERROR)
@@ -58,8 +63,19 @@ class World:
 
         The connection may be to an earlier incarnation of the replica, by `which`.
         """
-        if self.stands is None:
-            self._decide(None, lambda: None, which)
+        self._reads(lambda: None, which)
+
+    def _reads(self, meanwhile: Callable[[], None], late: int) -> None:
+        stands = self.stands
+        if stands is None:
+            self._decide(None, meanwhile, late)
+            return
+        epoch, scope, sent_at = stands.server.epoch - late, self.read.standing.scope, self.now
+        meanwhile()
+        if stands.proof is Proof.WAITED:
+            level = self.session.rules.level
+            answered = stands, "reached", level, scope, epoch, sent_at, 0.1, self.now
+            self.read.standing.wait_answered(*answered)  # type: ignore[arg-type]
 
     def reads_as_it_asks(self, which: int) -> None:
         """By rules of the read's own."""
@@ -68,7 +84,36 @@ class World:
         self._decide(Rules(level, scope, 0.25, TimeoutPolicy.PRIMARY, 100.0), lambda: None, 0)
 
     def reads_while_others_write(self, which: int) -> None:
-        self._decide(None, lambda: self.another_writes(0), 0)
+        self._reads(lambda: self.another_writes(0), 0)
+
+    def writes_while_it_reads(self, which: int) -> None:
+        """As a client cannot: what is known then may not be taken for what was waited for."""
+        self._reads(lambda: self.writes(0), 0)
+
+    def another_waits(self, which: int) -> None:
+        """For the same, and for more or less than is worth joining."""
+        if self.scope.own:
+            since = self.now - (0.1, 0.001)[which]
+            self.waits.begin(self.topology.replicas[0], GtidSet.parse(self.scope.own.text), since)
+
+    def waits_end(self, which: int) -> None:
+        for wait in [wait for waits in self.waits._waits.values() for wait in waits]:
+            self.waits.end(wait)
+
+    def takes_its_time(self, which: int) -> None:
+        """A WAIT took so long, or less than the budget."""
+        self.topology.replicas[which].applied_after((0.3, 0.1)[which], 0.1, self.now)
+
+    def has_little_time(self, which: int) -> None:
+        rules = self.session.rules
+        budget = (0.0, 0.05)[which]
+        self.session.adjust(Rules(rules.level, rules.scope, budget, rules.on_timeout))
+
+    def gives_many(self, which: int) -> None:
+        """Of what the session writes, there are gaps between."""
+        for _ in range((9, 70)[which]):
+            self.committed += 2
+            self.session.wrote(gtids(str(self.committed)), self.topology.primary, self.now)
 
     def _decide(self, rules: Rules | None, meanwhile: Callable[[], None], late: int) -> None:
         step = self.read.begin(READ, rules, self.now)
@@ -77,6 +122,9 @@ class World:
             self.topology.observations.add(self.now, executed)
             step = self.read.probe_answered(executed, EMPTY, self.now)
         meanwhile()
+        if isinstance(step, Join):
+            self.waits_end(0)
+            step = self.read.released(self.now)
         if isinstance(step, Send):
             decision = step.decision
             epoch = decision.server.epoch - late
@@ -196,7 +244,9 @@ HAPPENINGS: Final[list[Callable[[World, int], None]]] = [
         World.writes_unlogged,
     ),
     *(World.chooses_rules, World.begins, World.is_left_out, World.is_behind),
-    *(World.reads_as_it_asks, World.reads_while_others_write),
+    *(World.reads_as_it_asks, World.reads_while_others_write, World.writes_while_it_reads),
+    *(World.another_waits, World.waits_end, World.takes_its_time, World.has_little_time),
+    World.gives_many,
 ]
 happenings = st.tuples(
     st.one_of(
@@ -207,21 +257,34 @@ happenings = st.tuples(
 
 
 def check(world: World) -> None:
-    """See that what stands is what the policy decides, but for how much of its set is told."""
+    """See that what it is sent by is what the machine says, but for how much of a set is told."""
     stands = world.stands
     if stands is None:
         return
     session, topology = world.session, world.topology
     assert not world.scope.lost_untold  # it would be refused
+    scope = world.read.standing.scope
+    assert scope is world.scope
     chosen = choose(session, READ, topology, world.now)
+    machine = Read(session, topology, world.waits, LostPolicy.ERROR)
+    step = machine.begin(READ, None, world.now)
+    assert isinstance(step, Send)  # and not Join, or Ask
+    assert step.decision == chosen
+    assert machine.note is None
+    assert machine.required is scope.own
     assert stands.server is chosen.server
     assert (stands.reason, stands.proof, stands.confirm) == (
         *(chosen.reason, chosen.proof, chosen.confirm),
     )
     assert stands.proof_set is not None
     assert chosen.proof_set is not None
-    assert world.scope.own <= stands.proof_set <= chosen.proof_set
-    assert world.read.standing.required is world.scope.own
+    assert world.read.standing.relies == bool(scope.own)
+    assert not stands.confirm
+    if stands.proof is Proof.WAITED:
+        assert stands.proof_set is chosen.proof_set is scope.own
+    else:
+        assert stands.proof is Proof.KNOWN
+        assert scope.own <= stands.proof_set <= chosen.proof_set
 
 
 Step = tuple[Callable[[World, int], None], int]
@@ -230,12 +293,13 @@ Step = tuple[Callable[[World, int], None], int]
 @given(
     st.sampled_from([Scope.CONNECTION, Scope.USER]),
     st.integers(0, 3),
+    st.sampled_from(TimeoutPolicy),
     st.lists(happenings, max_size=25),
 )
 def test_what_stands_is_what_the_policy_decides(
-    scope: Scope, preferred: int, steps: list[Step]
+    scope: Scope, preferred: int, on_timeout: TimeoutPolicy, steps: list[Step]
 ) -> None:
-    world = World(scope, preferred)
+    world = World(scope, preferred, on_timeout)
     for happens, which in steps:
         happens(world, which)
         check(world)
@@ -265,11 +329,41 @@ def test_whatever_two_things_happen(scope: Scope, before: list[Step]) -> None:
 def test_a_read_that_is_known_stands(scope: Scope) -> None:
     world = World(scope, 0)
     world.reads(0)
-    assert world.stands is not None
+    before = world.stands
+    assert before is not None
+    assert before is world.stands
     world.writes(0)
-    assert world.stands is None
+    assert world.stands is not before
     world.applies(0)
     world.reads(0)
+    stands = world.stands
+    assert stands is not None
+    assert stands is world.stands
+
+
+@pytest.mark.parametrize("scope", [Scope.CONNECTION, Scope.USER])
+def test_a_read_behind_a_write_waits(scope: Scope) -> None:
+    world = World(scope, 0)
+    world.reads(0)
+    world.writes(0)
+    stands = world.stands
+    assert stands is not None
+    assert stands.proof is Proof.WAITED
+    assert stands.proof_set is world.scope.own
+    world.reads(0)
+    behind = world.stands
+    assert behind is not None
+    assert (behind.server, behind.proof) == (stands.server, Proof.KNOWN)
+
+
+@pytest.mark.parametrize("late", [0, 1])
+def test_a_read_joins_another_ones_wait(late: int) -> None:
+    """The machine does, once that has lasted for long enough."""
+    world = World(Scope.CONNECTION, 0)
+    world.writes(0)
+    world.another_waits(late)
+    assert (world.stands is None) == (late == 0)
+    world.waits_end(0)
     assert world.stands is not None
 
 
@@ -293,9 +387,15 @@ def test_a_read_that_relies_on_nothing_stands_for_ever() -> None:
     assert world.stands is not None
 
 
-def test_what_another_replica_than_the_first_has_does_not_stand() -> None:
+def test_what_another_replica_than_the_first_has_is_decided_anew_each_time() -> None:
     world = World(Scope.CONNECTION, 0)
     world.is_down(0)
     world.reads(0)
-    assert world.stands is None
-    assert choose(world.session, READ, world.topology, world.now).proof is Proof.KNOWN
+    stands = world.stands
+    assert stands is not None
+    assert (stands.server.name, stands.proof) == ("r2", Proof.KNOWN)
+    assert stands is not world.stands
+    world.is_up(0)
+    stands = world.stands
+    assert stands is not None
+    assert stands.server.name == "r1"

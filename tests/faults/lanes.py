@@ -1,0 +1,175 @@
+"""Plays a scenario on the fast path and without, and compares what came of it."""
+
+import json
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from protocol.constants import Capability
+from protocol.response_stream import RESULTS
+from routing.consistency.decision import Proof
+from routing.record import RecordStream
+from routing.session.plain import is_plain
+from tests.faults.client import MODERN, Client
+from tests.faults.stage import Stage, asked, stage
+
+_VARIABLE: Final = {
+    *("v", "proxy", "run", "seq", "session", "scope_key"),
+    *("arrived_us", "dispatched_us", "ended_us", "wait_us", "snapshot_us"),
+    # Of what a replica is known to have, a decision that stands tells what was enough for it.
+    "proof_set",
+}
+"""What records differ in."""
+_COUNTED: Final = (
+    *("tidegate_statements_total", "tidegate_gtids_tracked_total", "tidegate_errors_total"),
+    *("tidegate_required_unknown_total", "tidegate_fallbacks_total", "tidegate_stale_reads_total"),
+    *("tidegate_unlogged_writes_total", "tidegate_pins_total", "tidegate_audited_reads_total"),
+    "tidegate_waits_killed_total",
+)
+_WAITS: Final = "tidegate_wait_duration_seconds"
+READ: Final = "SELECT n FROM t WHERE id = 1"
+WRITE: Final = "UPDATE t SET n = n + 1 WHERE id = 1"
+WIDE: Final = "INSERT INTO wide VALUES (1, '" + "x" * 300_000 + "')"
+_NUMBERS: Final = re.compile(rb"\b\d+(\.\d+)? ?(ms|us|s)\b")
+
+
+@dataclass
+class Lane:
+    """What came of a scenario, on one way or the other.
+
+    Attributes:
+        on: the proxy.
+        fast: the fast path is open.
+        seen: packets of answers, as the clients got them.
+        went_fast: statements that took it.
+        waited_fast: those of them that had a WAIT in front.
+        sessions: of the clients.
+    """
+
+    on: Stage
+    fast: bool
+    log: RecordStream
+    seen: list[Any] = field(default_factory=list)
+    went_fast: int = 0
+    waited_fast: int = 0
+    sessions: dict[Client, Any] = field(default_factory=dict)
+
+    async def client(self, capabilities: Capability = MODERN, **options: Any) -> Client:
+        """A client whose session takes the fast path, or does not."""
+        before = set(self.on.proxy.sessions)
+        client = await self.on.session(capabilities=capabilities, **options)
+        (session,) = set(self.on.proxy.sessions) - before
+        self.sessions[client] = session
+        if not self.fast:
+            session.client.fast = None
+        return client
+
+    async def does(self, client: Client, sql: str | bytes, shape: int = RESULTS) -> list[bytes]:
+        """Send a statement, or any command, and see what comes."""
+        if isinstance(sql, str):
+            answer = await client.query(sql)
+        else:
+            client.send(sql)
+            answer = await client.answer(shape, text=False)
+        self._look(client)
+        packets = [self.plain(packet) for packet in answer.packets]
+        if isinstance(sql, str) and "TIDEGATE" in sql:
+            packets = [_without_times(packet) for packet in packets]
+        self.seen.append((sql, packets))
+        return answer.packets
+
+    def _look(self, client: Client) -> None:
+        """See that a session which thinks that it is plain is."""
+        session = self.sessions[client]
+        state, settings = session.state, session._settings
+        trail = session._turn.trail
+        if trail.proof is Proof.WAITED and session._read.decision is not trail.decision:
+            self.waited_fast += 1  # the machine has never heard of it
+        self.went_fast += state.plain  # else it did not stay so
+        if state.plain:
+            assert is_plain(state)
+            assert not settings.undone
+            assert not settings.untracked
+
+    def plain(self, data: bytes) -> bytes:
+        """Without what differs from cluster to cluster."""
+        for number, server in enumerate(self.on.cluster.servers):
+            data = data.replace(server.gtids.server_uuid.encode(), b"<uuid %d>" % number)
+            data = data.replace(server.address.encode(), b"<server %d>" % number)
+        return data
+
+    def _text(self, text: str) -> str:
+        return self.plain(text.encode()).decode()
+
+    @property
+    def outcome(self) -> dict[str, Any]:
+        """All that the two ways must have in common."""
+        self.log.finish()
+        records = []
+        for line in self._text(self.log.take(1 << 30)).splitlines():
+            found = json.loads(line)
+            if found["kind"] == "statement":
+                found["proof_set"] = None
+                found["scope_key"] = found["scope_key"].partition("/")[2]
+                records.append({name: found[name] for name in found if name not in _VARIABLE})
+        snapshot = self.on.proxy.metrics.snapshot()["values"]
+        counts = {
+            name: sorted((self._text(" ".join(labels)), value) for labels, value in snapshot[name])
+            for name in _COUNTED
+        }
+        waits = self.on.proxy.metrics.snapshot()["histograms"][_WAITS]
+        counts["waits"] = sorted(
+            (self._text(" ".join(labels)), sum(buckets)) for labels, buckets, _ in waits
+        )
+        ran = [[self._text(text) for text in asked(one)] for one in self.on.cluster.servers]
+        return {"seen": self.seen, "ran": ran, "records": records, "counts": counts}
+
+
+@asynccontextmanager
+async def lane(fast: bool, **options: Any) -> AsyncIterator[Lane]:
+    log = RecordStream("gate", 0, "a1", 1 << 26)
+    # What the monitor sees, and when, would tell which reads wait; of two replicas times would tell
+    # which is asked.
+    options = {"monitor_interval": 3600.0, **options}
+    async with stage(log=log, **options) as on:
+        door = await on.door()
+        for sql in (
+            "CREATE TABLE t (id INT PRIMARY KEY, n INT, s TEXT)",
+            "INSERT INTO t VALUES (1, 10, 'one'), (2, 20, NULL), (3, 30, '')",
+            "CREATE TABLE wide (id INT PRIMARY KEY, s TEXT)",
+            "CREATE PROCEDURE adds() INSERT INTO t VALUES (77, 7, 'seven')",
+        ):
+            assert (await door.query(sql)).ok
+        assert (await door.query(WIDE)).ok
+        await on.caught_up()
+        yield Lane(on, fast, log)
+
+
+def _without_times(packet: bytes) -> bytes:
+    """A row whose texts tell of times, which differ in length as well."""
+    values, at = [], 0
+    while at < len(packet):
+        end = at + 1 + packet[at]
+        values.append(_NUMBERS.sub(b"_", packet[at + 1 : end]))
+        at = end
+    return b"|".join(values)
+
+
+Scenario = Callable[[Lane], Awaitable[None]]
+
+
+async def both(scenario: Scenario, **options: Any) -> Lane:
+    """Play it on either way, and compare; gives what came of it on the fast path."""
+    outcomes = []
+    for fast in (False, True):
+        async with lane(fast, **options) as one:
+            await scenario(one)
+            outcomes.append(one.outcome)
+            assert fast or one.went_fast == one.waited_fast == 0
+            last = one
+    slow, quick = outcomes
+    for part, found in slow.items():
+        assert quick[part] == found, part
+    return last

@@ -1,0 +1,365 @@
+"""Reads that wait on the fast path and without: same packets, servers, records and counts."""
+
+import asyncio
+from typing import Any, Final
+
+import pytest
+
+from protocol.constants import Capability
+from protocol.packet import frame
+from protocol.response import OkPacket
+from protocol.response_stream import RESULTS, ResponseStream
+from routing.consistency.decision import Scope, TimeoutPolicy
+from tests.faults.client import BASE, MODERN, Client, query
+from tests.faults.lanes import READ, WRITE, Lane, both
+from tests.faults.peers import err, rows
+from tests.faults.stage import asked, eventually
+
+_STATUS: Final = OkPacket(status=2).serialise(Capability.CLIENT_PROTOCOL_41)
+_WAIT: Final = b"WAIT_FOR_EXECUTED_GTID_SET"
+_SEEN: Final = (READ, WRITE, READ, WRITE, READ, READ, "SHOW TIDEGATE LAST")
+_IDS: Final = ["modern", "old"]
+
+
+async def warm_up(one: Lane, capabilities: Capability = MODERN) -> Client:
+    """A client whose next read behind a write is one that waits."""
+    client = await one.client(capabilities)
+    for sql in (READ, WRITE, READ, WRITE, READ):
+        await one.does(client, sql)
+    await one.does(client, WRITE)
+    return client
+
+
+async def go_on(one: Lane, client: Client) -> None:
+    """See that the session is as it was on the other way."""
+    replica = one.on.proxy.topology.replicas[0]
+    try:
+        for sql in _SEEN:
+            await one.does(client, sql)
+            # Else times would tell whether the replica is asked again, and what it has by then.
+            replica.caught_up()
+            replica.reached()
+            await one.on.caught_up()
+    except (ConnectionError, EOFError):
+        one.seen.append("the end")
+
+
+def _waits(one: Lane) -> int:
+    return sum("WAIT_FOR" in text for text in asked(one.on.cluster.replicas[0]))
+
+
+@pytest.mark.parametrize("capabilities", [MODERN, BASE], ids=_IDS)
+async def test_a_read_that_waits_takes_the_fast_path(capabilities: Capability) -> None:
+    async def scenario(one: Lane) -> None:
+        client = await warm_up(one, capabilities)
+        waits = _waits(one)
+        await one.does(client, READ)
+        assert _waits(one) == waits + 1
+        await one.does(client, READ)
+        assert _waits(one) == waits + 1  # what was proved, stands
+
+    assert (await both(scenario)).waited_fast == 3
+
+
+@pytest.mark.parametrize("scope", list(Scope))
+@pytest.mark.parametrize("delay", [0.0, 0.01])
+async def test_clients_that_write_and_read(scope: Scope, delay: float) -> None:
+    async def scenario(one: Lane) -> None:
+        clients = [await one.client(), await one.client(BASE)]
+        if scope is Scope.APPLICATION:
+            for client in clients:
+                await one.does(client, "SET tidegate_application = 'shop'")
+        for client in clients:
+            await one.does(client, READ)
+        for turn in range(12):
+            client = clients[turn % 3 % 2]
+            await one.does(client, WRITE)
+            await one.does(client, READ)
+
+    played = await both(scenario, scope=scope, apply_delay=delay, wait_budget=5.0)
+    assert played.waited_fast > 0
+
+
+def _answers(*, modern: bool) -> dict[str, bytes]:
+    """What a replica may answer to a WAIT."""
+
+    def told(*lines: list[bytes | None], columns: int = 2) -> bytes:
+        return rows(*lines, columns=columns, deprecate_eof=modern)
+
+    whole = told([b"0", b"1"])
+    return {
+        "reached": whole,
+        "reached after all": told([b"1", b"1"]),
+        "out of time": told([b"1", b"0"]),
+        "reached, and not there": told([b"0", b"0"]),
+        "nothing": told([None, None]),
+        "other characters": told([b"0", b"\0001"]),
+        "no row": told(),
+        "two rows": told([b"0", b"1"], [b"0", b"1"]),
+        "one value": told([b"0"], columns=1),
+        "three values": told([b"0", b"1", b"1"], columns=3),
+        "two results": whole[:-4] + b"\x0a\x00\x00\x00" + whole,
+        "in a transaction": whole[:-4] + (b"\x03\x00\x00\x00" if modern else b"\0\0\3\0"),
+        "an OK": frame(_STATUS, 1),
+        "an error": err(1105),
+        "an error behind the definitions": told()[:-11] + err(1317, "interrupted", 3),
+        "that it goes away": err(1053, "shutdown"),
+        "no packet": b"\0\0\0\1",
+        "a file": frame(b"\xfb/etc/passwd", 1),
+    }
+
+
+@pytest.mark.parametrize("capabilities", [MODERN, BASE], ids=_IDS)
+@pytest.mark.parametrize("answer", [*_answers(modern=True), 0, 3, 4, 5, 20, 60])
+async def test_any_answer_to_the_wait(answer: str | int, capabilities: Capability) -> None:
+    """A number is bytes of it behind which the connection breaks."""
+
+    async def scenario(one: Lane) -> None:
+        client = await warm_up(one, capabilities)
+        faults = one.on.cluster.replicas[0].faults
+        if isinstance(answer, int):
+            faults.drop_connection_after(answer, matching=_WAIT)
+        else:
+            reply = _answers(modern=capabilities is MODERN)[answer]
+            faults.raw_reply(reply, matching=_WAIT)
+        await go_on(one, client)
+
+    assert (await both(scenario)).waited_fast > 0
+
+
+@pytest.mark.parametrize("on_timeout", list(TimeoutPolicy))
+async def test_a_wait_that_runs_out(on_timeout: TimeoutPolicy) -> None:
+    async def scenario(one: Lane) -> None:
+        client = await warm_up(one)
+        faults = one.on.cluster.replicas[0].faults
+        faults.raw_reply(_answers(modern=True)["out of time"], matching=_WAIT)
+        await go_on(one, client)
+
+    assert (await both(scenario, on_timeout=on_timeout)).waited_fast > 0
+
+
+_READ_ANSWERS: Final = {
+    "an error": err(1064, "no"),
+    "an error behind the definitions": rows()[:-11] + err(1317, "interrupted", 3),
+    "that it may not": err(1792, "read only transaction"),
+    "that it may not write": err(1290, "read only"),
+    "that it may not yet": err(1142, "denied"),
+    "that it goes away": err(1053, "shutdown"),
+    "two results": rows([b"1"])[:-4] + b"\x0a\x00\x00\x00" + rows([b"2"], sequence_id=5),
+    "no row": rows(),
+    "an OK": frame(_STATUS, 1),
+    "rows that began a transaction": rows([b"1"])[:-4] + b"\x03\x00\x00\x00",
+    "nothing sensible": frame(b"\x05\x00", 1),
+    "a file": frame(b"\xfb/etc/passwd", 1),
+}
+
+
+@pytest.mark.parametrize("capabilities", [MODERN, BASE], ids=_IDS)
+@pytest.mark.parametrize("answer", [*_READ_ANSWERS, 0, 3, 4, 5, 20])
+async def test_any_answer_behind_a_wait(answer: str | int, capabilities: Capability) -> None:
+    """A number is bytes of it behind which the connection breaks."""
+
+    async def scenario(one: Lane) -> None:
+        client = await warm_up(one, capabilities)
+        faults = one.on.cluster.replicas[0].faults
+        if isinstance(answer, int):
+            faults.drop_connection_after(answer, matching=b" t ")
+        else:
+            faults.raw_reply(_READ_ANSWERS[answer], matching=b" t ")
+        await go_on(one, client)
+
+    assert (await both(scenario)).waited_fast > 0
+
+
+class Regrouping(asyncio.Protocol):
+    """Lets two answers arrive in chunks of its own making, once it has both."""
+
+    def __init__(self, connection: Any, *ends: int) -> None:
+        self._connection = connection
+        self._ends = ends
+        self._data = b""
+        self.size = 0
+
+    def data_received(self, data: bytes) -> None:
+        self._data += data
+        end = 0
+        for _ in range(2):
+            stream = ResponseStream(
+                self._connection.stream.deprecates_eof, self._connection.stream.session_track
+            )
+            stream.begin(RESULTS)
+            end = stream.feed(self._data, end)
+            if not stream.done:
+                return
+        assert end == len(self._data)
+        whole, self._data = self._data, b""
+        self.size = end
+        begin = 0
+        for until in (*self._ends, end):
+            if begin < until <= end:
+                self._connection.data_received(whole[begin:until])
+                begin = until
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._connection.connection_lost(error)
+
+
+@pytest.mark.parametrize("capabilities", [MODERN, BASE], ids=_IDS)
+async def test_both_answers_in_chunks_that_end_anywhere(capabilities: Capability) -> None:
+    async def scenario(one: Lane) -> None:
+        client = await warm_up(one, capabilities)
+        await one.does(client, READ)
+        (replica,) = one.sessions[client]._servers.replicas
+        at, size = 0, 1
+        while at < size:
+            regrouping = Regrouping(replica, at)
+            await one.does(client, WRITE)
+            replica._transport.set_protocol(regrouping)
+            await one.does(client, READ)
+            replica._transport.set_protocol(replica)
+            at, size = at + 1, regrouping.size
+        assert size > 100
+
+    assert (await both(scenario)).waited_fast > 50
+
+
+@pytest.mark.parametrize("capabilities", [MODERN, BASE], ids=_IDS)
+async def test_both_answers_in_more_chunks(capabilities: Capability) -> None:
+    async def scenario(one: Lane) -> None:
+        client = await warm_up(one, capabilities)
+        await one.does(client, READ)
+        (replica,) = one.sessions[client]._servers.replicas
+        for length in (1, 2, 3, 5, 7, 11, 50):
+            await one.does(client, WRITE)
+            replica._transport.set_protocol(Regrouping(replica, *range(0, 300, length)))
+            await one.does(client, READ)
+            replica._transport.set_protocol(replica)
+
+    assert (await both(scenario)).waited_fast > 0
+
+
+async def test_a_replica_that_stays_silent() -> None:
+    async def scenario(one: Lane) -> None:
+        client = await warm_up(one)
+        gate = one.on.cluster.replicas[0].faults.hold_reply(matching=_WAIT)
+        await go_on(one, client)
+        gate.open()
+        await one.does(client, READ)
+
+    assert (await both(scenario, wait_budget=0.05, connect_timeout=0.2)).waited_fast > 0
+
+
+HAPPENINGS: Final = ("the client leaves", "the primary is lost", "the replica is lost", "a KILL")
+
+
+@pytest.mark.parametrize("happens", HAPPENINGS)
+@pytest.mark.parametrize("held", [_WAIT, b" t "], ids=["before", "behind"])
+async def test_what_happens_before_and_behind_the_answer_to_the_wait(
+    held: bytes, happens: str
+) -> None:
+    async def scenario(one: Lane) -> None:
+        client = await warm_up(one)
+        killer = await one.on.session()
+        session = one.sessions[client]
+        raw = err(1317, "interrupted") if happens == "a KILL" else None
+        gate = one.on.cluster.replicas[0].faults.hold_reply(matching=held, raw=raw)
+        client.send(query(READ))
+        await eventually(lambda: gate.held == 1)
+        if happens == "the client leaves":
+            client.abort()
+            await eventually(lambda: len(one.on.proxy.sessions) == 1)
+            if held is _WAIT:
+                replica = one.on.cluster.replicas[0]
+                await eventually(lambda: any("KILL" in text for text in asked(replica)))
+            gate.open()
+        elif happens == "the primary is lost":
+            session._servers.primary.give_up("test")
+            one.seen.append(await client.rest())
+            gate.open()
+        else:
+            if happens == "the replica is lost":
+                session._servers.active.give_up("test")
+            else:
+                assert (await killer.query(f"KILL QUERY {session.connection_id}")).ok
+            gate.open()
+            one.seen.append((await client.answer()).packets)
+            await go_on(one, client)
+        assert not any(one.on.proxy.waits._waits.values())
+
+    assert (await both(scenario)).waited_fast > 0
+
+
+async def test_commands_that_come_in_one_piece() -> None:
+    async def scenario(one: Lane) -> None:
+        client = await warm_up(one)
+        await one.does(client, READ)
+        for _ in range(3):
+            pieces = (WRITE, READ, READ, WRITE, READ)
+            client.send_bytes(b"".join(frame(query(sql), 0) for sql in pieces))
+            for _ in pieces:
+                one.seen.append([one.plain(it) for it in (await client.answer()).packets])
+
+    await both(scenario)
+
+
+async def test_a_read_that_joins_the_wait_of_another_session() -> None:
+    async def scenario(one: Lane) -> None:
+        client, other = await one.client(), await one.client()
+        for sql in (READ, WRITE, READ, WRITE, READ):
+            await one.does(client, sql)
+            await one.does(other, READ)
+        await one.does(client, WRITE)
+        gate = one.on.cluster.replicas[0].faults.hold_reply(matching=_WAIT)
+        client.send(query(READ))
+        await eventually(lambda: gate.held == 1)
+        await asyncio.sleep(0.01)
+        waits = _waits(one)
+        other.send(query(READ))
+        (wait,) = one.on.proxy.waits._waits[one.on.proxy.topology.replicas[0]]
+        await eventually(lambda: len(wait.joined) == 1)
+        gate.open()
+        for each in (client, other):
+            one.seen.append((await each.answer()).packets)
+        assert _waits(one) == waits
+        await go_on(one, other)
+
+    played = await both(scenario, scope=Scope.USER, wait_budget=5.0)
+    assert played.waited_fast > 0
+
+
+@pytest.mark.parametrize("share", [0.3, 1.0])
+async def test_reads_that_are_audited(share: float) -> None:
+    async def scenario(one: Lane) -> None:
+        client = await warm_up(one)
+        for _ in range(5):
+            for sql in (READ, WRITE, READ, WRITE):
+                await one.does(client, sql)
+
+    assert ((await both(scenario, self_audit=share)).waited_fast > 0) == (share < 1)
+
+
+@pytest.mark.parametrize("what", ["strayed", "down", "gtids", "doubt", "behind", "epoch"])
+async def test_servers_that_change_between_write_and_read(what: str) -> None:
+    async def scenario(one: Lane) -> None:
+        topology, now = one.on.proxy.topology, one.on.proxy.now()
+        primary, replica = topology.primary, topology.replicas[0]
+        client = await warm_up(one)
+        if what == "epoch":
+            replica.distrust(replica.epoch)
+        elif what == "strayed":
+            replica.strayed = replica.applied
+        elif what == "down":
+            replica.silent(now + 3600)
+        elif what == "gtids":
+            primary.gtids = False
+        elif what == "doubt":
+            replica.proof_max_age = 0.0
+        else:
+            replica.timed_out(now + 3600, 1.0)
+        for sql in (READ, WRITE, READ, READ):
+            await one.does(client, sql)
+
+    assert (await both(scenario)).waited_fast > 0
