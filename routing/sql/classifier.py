@@ -74,13 +74,17 @@ class Classifier:
     by key do, what stands before it is remembered, too.
 
     Holds at most 2 * GENERATION entries of MAX_KEY bytes in each cache, for each combination of
-    mode flags that is in use.
+    mode flags that is in use; and the last text that took a search, which may be asked for again by
+    whoever serves it in the end.
     """
 
     def __init__(self) -> None:
         self._texts = [_Cache() for _ in range(MODES)]
         self._numbered = [_Cache() for _ in range(MODES)]
         self._skeletons = [_Cache() for _ in range(MODES)]
+        self._last: Statement | None = None
+        self._last_sql = b""
+        self._last_flags = 0
 
     def classify(self, sql: bytes, mode_flags: int) -> Statement:
         """Classify a text.
@@ -136,8 +140,17 @@ class Classifier:
         return numbered.add(head, statement)
 
     def _by_skeleton(self, sql: bytes, mode_flags: int) -> Statement:
+        if len(sql) > MAX_TEXT:
+            return classify_text(sql, mode_flags)
+        if self._last is not None and mode_flags == self._last_flags and sql == self._last_sql:
+            return self._last
+        self._last = statement = self._search(sql, mode_flags)
+        self._last_sql, self._last_flags = sql, mode_flags
+        return statement
+
+    def _search(self, sql: bytes, mode_flags: int) -> Statement:
         cache = self._skeletons[mode_flags]
-        key = _shared_key(sql, mode_flags) if len(sql) <= MAX_TEXT else None
+        key = _shared_key(sql, mode_flags)
         if key is None or len(key) > MAX_KEY:
             return classify_text(sql, mode_flags)
         statement = cache.young.get(key)

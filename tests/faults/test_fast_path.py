@@ -105,6 +105,24 @@ async def test_sessions_beside_each_other(scope: Scope) -> None:
     assert (await both(scenario, scope=scope)).went_fast > 20
 
 
+NEW: Final = (
+    "UPDATE t SET n = {} WHERE id = {}",
+    "INSERT INTO t (n, id) VALUES ('{}', {})",
+    "SELECT n FROM t WHERE n <> '{}' AND id = {} AND 1 = 1",
+)
+
+
+async def test_statements_of_which_only_the_literals_are_new() -> None:
+    async def scenario(one: Lane) -> None:
+        client = await one.client()
+        for n in range(20):
+            for text in NEW:
+                await one.does(client, text.format(n + 1000, n + 2000))
+
+    # All but the first read, which opens a connection, and those behind a write, which may wait.
+    assert (await both(scenario)).went_fast >= 40
+
+
 STATUS: Final = OkPacket(status=2).serialise(Capability.CLIENT_PROTOCOL_41)
 ANSWERS: Final = {
     "an error": err(1064, "no"),

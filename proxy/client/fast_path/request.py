@@ -116,7 +116,7 @@ class FastRequests(FastPath):
                 return False
         statement = self._classifier.known(packet, begin, state.mode_flags)
         if statement is None:
-            return False
+            statement = self._classifier.classify(packet[begin:], state.mode_flags)
         if statement.plain == PLAIN_READ:
             return self._read(packet, statement)
         return statement.plain == PLAIN_WRITE and self._write(packet, statement)

@@ -132,6 +132,22 @@ def test_what_is_asked_for_stays(count: Count) -> None:
     assert count.calls == 5 * GENERATION + 1
 
 
+def test_a_text_that_nothing_keeps_is_looked_at_once_in_a_row(count: Count) -> None:
+    """Who serves a statement in the end may ask again."""
+    classifier = Classifier()
+    one, other = (b'SELECT "f"(1), ' + name * MAX_KEY for name in (b"a", b"b"))
+    for looked_at, text, mode in (
+        (1, one, 0),
+        (2, other, 0),
+        (3, one, 0),
+        (4, one, MODE_ANSI_QUOTES),
+        (5, one, 0),
+    ):
+        for _ in range(3):
+            assert classifier.classify(text, mode) == classify_text(text, mode)
+        assert count.calls == looked_at
+
+
 def test_long_texts_are_not_kept(count: Count) -> None:
     classifier = Classifier()
     literals = b"SELECT '" + b"x" * MAX_KEY + b"'"
