@@ -89,8 +89,14 @@ MORE_RESULTS: Final = 0x0008
 CURSOR_EXISTS: Final = 0x0040
 LAST_ROW_SENT: Final = 0x0080
 OUT_PARAMETERS: Final = 0x1000
+NO_BACKSLASH_ESCAPES: Final = 0x0200
 SESSION_STATE_CHANGED: Final = 0x4000
 """Status flags that are asked for with every answer, as numbers, which compiled code folds."""
+
+
+TEXT_ZERO: Final = b"\x010"
+TEXT_ONE: Final = b"\x011"
+"""The values 0 and 1 in a row of text: a length of one byte, and a digit."""
 
 
 class ServerStatus(IntFlag):
@@ -104,7 +110,7 @@ class ServerStatus(IntFlag):
     SERVER_STATUS_CURSOR_EXISTS = CURSOR_EXISTS
     SERVER_STATUS_LAST_ROW_SENT = LAST_ROW_SENT
     SERVER_STATUS_DB_DROPPED = 0x0100
-    SERVER_STATUS_NO_BACKSLASH_ESCAPES = 0x0200
+    SERVER_STATUS_NO_BACKSLASH_ESCAPES = NO_BACKSLASH_ESCAPES
     SERVER_STATUS_METADATA_CHANGED = 0x0400
     SERVER_QUERY_WAS_SLOW = 0x0800
     SERVER_PS_OUT_PARAMS = OUT_PARAMETERS

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from protocol.command import query_text_offset
+from protocol.constants import AUTOCOMMIT, IN_TRANS, IN_TRANS_READONLY
 from protocol.constants import Command as Code
 from proxy.client.transactions import Transactions
 from routing.consistency.adjustment import NO_ADJUSTMENT
@@ -38,10 +39,8 @@ if TYPE_CHECKING:
     from routing.session.session import Session
 
 _DIAGNOSTIC: Final = Reason.DIAGNOSTIC
-_IN_TRANS: Final = 0x0001
-_AUTOCOMMIT: Final = 0x0002
-_IN_TRANS_READONLY: Final = 0x2001
-"""Status flags of an open transaction, and of an open READ ONLY one."""
+_READ_ONLY_OPEN: Final = IN_TRANS | IN_TRANS_READONLY
+"""Status flags of an open READ ONLY transaction."""
 
 
 class Aftermath:
@@ -249,21 +248,19 @@ class Aftermath:
         self._servers.status = status = stream.status
         snapshot = state.snapshot
         split = snapshot is not None and isinstance(snapshot, SplitSnapshot)
-        if split or state.split is not None or status & _IN_TRANS_READONLY == _IN_TRANS:
+        if split or state.split is not None or status & _READ_ONLY_OPEN == IN_TRANS:
             self._transactions.follow_split(connection, command, trail, status)
             snapshot = state.snapshot
             split = snapshot is not None and isinstance(snapshot, SplitSnapshot)
-        if state.retries and state.in_transaction and not status & _IN_TRANS:
+        if state.retries and state.in_transaction and not status & IN_TRANS:
             state.retries = False
         opened = command.is_read and not trail.may_write and not state.in_transaction
-        state.in_transaction = status & _IN_TRANS != 0
+        state.in_transaction = status & IN_TRANS != 0
         state.unsure = False
-        if (snapshot is not None and not split) or (
-            status & _IN_TRANS_READONLY == _IN_TRANS_READONLY
-        ):
+        if (snapshot is not None and not split) or (status & _READ_ONLY_OPEN == _READ_ONLY_OPEN):
             self._transactions.follow_snapshot(connection, command, trail, status, opened=opened)
         if state.status_tells:
-            state.autocommit = status & _AUTOCOMMIT != 0
+            state.autocommit = status & AUTOCOMMIT != 0
         if state.modes.waiting and traits.began_transaction(command):
             state.modes.spent()
         elif state.modes.waiting and not traits.keeps_modes(command, trail):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Literal
 
+from protocol.errors import ServerErrorCode as Error
 from protocol.packet import frame
 
 if TYPE_CHECKING:
@@ -25,24 +26,47 @@ Meaning = Literal["pass", "again", "forbidden", "full", "denied", "leaving"]
 else can answer, since this replica may not run it, has no room for it, no time or no such table in
 its snapshot, knows no such right, or serves nobody for now."""
 
-_WRITES: Final = frozenset({1290, 1792, 1836})
+_WRITES: Final = frozenset(
+    {
+        Error.ER_OPTION_PREVENTS_STATEMENT.code,
+        Error.ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION.code,
+        Error.ER_READ_ONLY_MODE.code,
+    }
+)
 """Errors by which a server says that it may not run a statement that writes."""
-_FULL: Final = 1461
-"""ER_MAX_PREPARED_STMT_COUNT_REACHED: it has no room for another prepared statement."""
-_REDEFINED: Final = 1412
-"""ER_TABLE_DEF_CHANGED: the table is newer than the snapshot, which was taken right before."""
-_DENIALS: Final = frozenset({1044, 1142, 1143, 1227, 1356, 1370, 1449})
+_FULL: Final = Error.ER_MAX_PREPARED_STMT_COUNT_REACHED.code
+"""It has no room for another prepared statement."""
+_REDEFINED: Final = Error.ER_TABLE_DEF_CHANGED.code
+"""The table is newer than the snapshot, which was taken right before."""
+_DENIALS: Final = frozenset(
+    {
+        Error.ER_DBACCESS_DENIED_ERROR.code,
+        Error.ER_TABLEACCESS_DENIED_ERROR.code,
+        Error.ER_COLUMNACCESS_DENIED_ERROR.code,
+        Error.ER_SPECIFIC_ACCESS_DENIED_ERROR.code,
+        Error.ER_VIEW_INVALID.code,
+        Error.ER_PROCACCESS_DENIED_ERROR.code,
+        Error.ER_NO_SUCH_USER.code,
+    }
+)
 """Errors by which a server says that the user, or a definer, lacks a right. A replica may not know
 yet of one that was given, and the primary decides."""
-_QUERY_TIMEOUT: Final = 3024
-"""ER_QUERY_TIMEOUT: max_execution_time has passed."""
-_FORGOTTEN: Final = frozenset({1243, 1615})
+_QUERY_TIMEOUT: Final = Error.ER_QUERY_TIMEOUT.code
+"""max_execution_time has passed."""
+_FORGOTTEN: Final = frozenset({Error.ER_UNKNOWN_STMT_HANDLER.code, Error.ER_NEED_REPREPARE.code})
 """Errors by which a server says that it does not have a prepared statement any more."""
-_NAMING: Final = frozenset({1243, 1421})
+_NAMING: Final = frozenset(
+    {Error.ER_UNKNOWN_STMT_HANDLER.code, Error.ER_STMT_HAS_NO_OPEN_CURSOR.code}
+)
 """Errors whose text names a prepared statement by its id."""
-_FAREWELLS: Final = frozenset({1053, 3032})
+_FAREWELLS: Final = frozenset({Error.ER_SERVER_SHUTDOWN.code, Error.ER_SERVER_OFFLINE_MODE.code})
 """Errors by which a server says that it goes away, or serves nobody for now."""
-_PASSING: Final = _FAREWELLS | {1205, 1213, 1317, _QUERY_TIMEOUT}
+_PASSING: Final = _FAREWELLS | {
+    Error.ER_LOCK_WAIT_TIMEOUT.code,
+    Error.ER_LOCK_DEADLOCK.code,
+    Error.ER_QUERY_INTERRUPTED.code,
+    _QUERY_TIMEOUT,
+}
 """These, and that something was in the way, or the statement was killed."""
 
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from protocol.constants import TEXT_ONE, TEXT_ZERO
+
 if TYPE_CHECKING:
     from protocol.gtid import GtidSet
     from routing.request.read import Read
@@ -19,9 +21,7 @@ _IN_ORDER: Final = (
 )
 """Whether a replica commits in its source's order: one worker has no choice (WL#6813)."""
 
-_YES: Final = b"\x011"
-_NO: Final = b"\x010"
-_VALUE: Final = len(_YES)
+_VALUE: Final = len(TEXT_ONE)
 
 
 class Said(NamedTuple):
@@ -61,9 +61,9 @@ def parsed(values: bytes, *, confirm: bool) -> Said:
         values: those of `columns`, or of the order alone.
         confirm: all was asked.
     """
-    if confirm and values[:_VALUE] == _NO:
+    if confirm and values[:_VALUE] == TEXT_ZERO:
         return Said(still=False, ordered=None)
     order = values[-_VALUE:]
-    if order not in (_YES, _NO) or values[:-_VALUE] != (_YES if confirm else b""):
+    if order not in (TEXT_ONE, TEXT_ZERO) or values[:-_VALUE] != (TEXT_ONE if confirm else b""):
         return UNANSWERED
-    return Said(still=True if confirm else None, ordered=order == _YES)
+    return Said(still=True if confirm else None, ordered=order == TEXT_ONE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from protocol.constants import IN_TRANS
 from protocol.constants import Command as Code
 from protocol.errors import ServerErrorCode
 from protocol.gtid import EMPTY
@@ -42,8 +43,6 @@ if TYPE_CHECKING:
     from routing.request.step import Step
     from routing.session.session import Session
     from routing.session.snapshot import Snapshot
-
-_IN_TRANS: Final = 0x0001
 
 # Members of enums, looked up once.
 _INSIDE: Final = Reason.TRANSACTION
@@ -220,7 +219,7 @@ class Dispatch:
         if (
             command.is_read
             and state.wants_probe
-            and not servers.status & _IN_TRANS
+            and not servers.status & IN_TRANS
             and command.rules.level is not Level.BEST_EFFORT
         ):
             batch += ((PROBE, preparation.statement_packet(PROBE_SQL, attributes)),)

@@ -17,7 +17,7 @@ from protocol.compression import (
     Compression,
     agreed,
 )
-from protocol.constants import Capability
+from protocol.constants import AUTOCOMMIT, Capability
 from protocol.errors import ProtocolError, ServerErrorCode
 from protocol.frame_numbers import FrameNumbers
 from protocol.handshake import HandshakeResponse41, HandshakeV10, SSLRequest, is_ssl_request
@@ -26,7 +26,6 @@ from proxy.channel import ChannelClosedError, PacketChannel
 from proxy.client.authentication import Authentication
 from proxy.client.connection import ClientConnection
 from proxy.client.login import (
-    AUTOCOMMIT,
     LOGIN_PACKET_LIMIT,
     handshake_error,
     login_ok,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from protocol.constants import Capability
+from protocol.constants import AUTOCOMMIT, NO_BACKSLASH_ESCAPES, SESSION_STATE_CHANGED, Capability
 from protocol.errors import ServerErrorCode
 from protocol.response import ErrPacket, OkPacket
 from protocol.session_track import schema_entry
@@ -30,11 +30,6 @@ if TYPE_CHECKING:
 
 LOGIN_PACKET_LIMIT: Final = 1 << 18
 """No packet of a client's login is longer, bytes: names, a password and 64 KiB of attributes."""
-
-AUTOCOMMIT: Final = 0x0002
-"""The server status that a session begins with."""
-_NO_BACKSLASH_ESCAPES: Final = 0x0200
-"""With this one, where the server's sql_mode has it: clients escape literals by it."""
 
 
 class LoggedIn(NamedTuple):
@@ -175,10 +170,11 @@ def _unreachable(
 def login_ok(login: Login, capabilities: Capability, opened: Opened | Lent | Sandbox) -> bytes:
     """The OK that ends a login; it carries the schema, as a server's does (fact 1.5)."""
     state = None
-    status = AUTOCOMMIT | opened.connection.stream.status & _NO_BACKSLASH_ESCAPES
+    # A session begins so; clients escape literals by what the server's sql_mode says.
+    status = AUTOCOMMIT | opened.connection.stream.status & NO_BACKSLASH_ESCAPES
     if login.database is not None and capabilities & Capability.CLIENT_SESSION_TRACK:
         state = schema_entry(login.database)
-        status |= 0x4000
+        status |= SESSION_STATE_CHANGED
     return OkPacket(
         affected_rows=0,
         last_insert_id=0,

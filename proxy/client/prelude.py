@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from protocol.constants import IN_TRANS
 from protocol.constants import Command as Code
 from protocol.response_stream import RESULTS
 from proxy.client import preparation
@@ -214,7 +215,7 @@ def older_than_seen(
     elsewhere = state.split is not None or (
         state.snapshot is not None and state.snapshot.is_elsewhere
     )
-    if status & 0x0001 and not elsewhere:
+    if status & IN_TRANS and not elsewhere:
         return False
     primary = topology.primary
     if command.shape != RESULTS or not primary.gtids or not _may_show(command):

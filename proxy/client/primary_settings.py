@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from protocol.constants import IN_TRANS
 from protocol.session_track import SystemVariable, decode, entries
 from proxy.client.preparation import statement_packet
 from proxy.server.exchange import IMITATE, RESTORE
@@ -103,7 +104,7 @@ class PrimarySettings:
 
     def restored(self, primary: ServerConnection, stream: ResponseStream) -> None:
         """The settings were made; behind an error it is known only now if a transaction is open."""
-        self._state.in_transaction = stream.status & 0x0001 != 0
+        self._state.in_transaction = stream.status & IN_TRANS != 0
         self._state.unsure = False
         if self._isolates:
             for block in stream.session_states:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
+from protocol.constants import TEXT_ONE, TEXT_ZERO
 from protocol.response import ErrPacket
 from proxy.client.confirmation import UNANSWERED, parsed
 
@@ -18,17 +19,13 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_REACHED: Final = (b"\x010\x011", b"\x011\x011")
+_REACHED: Final = (TEXT_ZERO + TEXT_ONE, TEXT_ONE + TEXT_ONE)
 """The first two values of an answer to a WAIT (`preparation.wait`) by which the set is there. What
 counts is the second: under some settings a WAIT itself takes a set for an empty one, and is
 content."""
-_TIMED_OUT: Final = b"\x011\x010"
+_TIMED_OUT: Final = TEXT_ONE + TEXT_ZERO
 _VALUES: Final = 4
 """How long those two are in a row, bytes; behind them are the confirmation's, if it was asked."""
-
-_HAS: Final = b"\x011"
-_HAS_NOT: Final = b"\x010"
-_ALL_COMMITTED: Final = b"\x010"
 
 
 def is_reached(stream: ResponseStream) -> bool:
@@ -100,8 +97,8 @@ def audited(connection: ServerConnection, trail: Trail, metrics: Metrics) -> boo
     """Whether a replica has what a read must see; None if it does not say."""
     stream = connection.stream
     has: bool | None = None
-    if stream.error is None and stream.rows == 1 and stream.row in (_HAS, _HAS_NOT):
-        has = stream.row == _HAS
+    if stream.error is None and stream.rows == 1 and stream.row in (TEXT_ONE, TEXT_ZERO):
+        has = stream.row == TEXT_ONE
     if has:
         metrics.audited("held")
     elif has is False:
@@ -129,7 +126,7 @@ def audited(connection: ServerConnection, trail: Trail, metrics: Metrics) -> boo
 
 def shows_all(stream: ResponseStream) -> bool:
     """Whether the primary has finished what it was committing (`preparation.settle`)."""
-    if stream.error is None and stream.rows == 1 and stream.row == _ALL_COMMITTED:
+    if stream.error is None and stream.rows == 1 and stream.row == TEXT_ZERO:
         return True
     _log.warning(
         "the primary has not finished what it was committing: %s",

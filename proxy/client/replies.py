@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from protocol.constants import AUTOCOMMIT, IN_TRANS, IN_TRANS_READONLY, NO_BACKSLASH_ESCAPES
 from protocol.packet import frame
 from protocol.response import OkPacket
 from protocol.resultset import ColumnDefinition41, text_resultset
@@ -14,8 +15,8 @@ if TYPE_CHECKING:
     from protocol.constants import Capability
     from routing.session.session import Session
 
-_LASTING: Final = 0x2200
-"""Status flags that last: SERVER_STATUS_IN_TRANS_READONLY and _NO_BACKSLASH_ESCAPES."""
+_LASTING: Final = IN_TRANS_READONLY | NO_BACKSLASH_ESCAPES
+"""Status flags that last."""
 
 
 def status(state: Session, of_primary: int) -> int:
@@ -23,9 +24,9 @@ def status(state: Session, of_primary: int) -> int:
 
     `of_primary` is the primary's last one.
     """
-    flags = 0x0001 if state.in_transaction else 0
+    flags = IN_TRANS if state.in_transaction else 0
     if state.autocommit:
-        flags |= 0x0002
+        flags |= AUTOCOMMIT
     return flags | of_primary & _LASTING
 
 

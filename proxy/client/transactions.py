@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from protocol.constants import AUTOCOMMIT, IN_TRANS, IN_TRANS_READONLY
 from protocol.constants import Command as Code
 from routing.session import split as splitting
 from routing.session.snapshot import Snapshot, begins_anew, ends_transaction, reads_data
@@ -23,10 +24,8 @@ if TYPE_CHECKING:
     from routing.request.trail import Trail
     from routing.session.session import Session
 
-_IN_TRANS: Final = 0x0001
-_AUTOCOMMIT: Final = 0x0002
-_IN_TRANS_READONLY: Final = 0x2001
-"""Status flags of an open transaction, and of an open READ ONLY one."""
+_READ_ONLY_OPEN: Final = IN_TRANS | IN_TRANS_READONLY
+"""Status flags of an open READ ONLY transaction."""
 
 
 class Transactions:
@@ -58,7 +57,7 @@ class Transactions:
         snapshot = state.snapshot
         if command.code == Code.COM_STMT_PREPARE:
             return  # nothing ran
-        still_open = status & _IN_TRANS_READONLY == _IN_TRANS_READONLY
+        still_open = status & _READ_ONLY_OPEN == _READ_ONLY_OPEN
         over = ends_transaction(statement, trail.may_write, still_open)
         # An error before may have ended it, and had no status to say so.
         over = over or (snapshot is not None and not snapshot.implied and not still_open)
@@ -71,7 +70,7 @@ class Transactions:
         reads = reads_data(statement, trail.may_write, command.text)
         if snapshot is None:
             apart = state.reads_apart
-            state.snapshot = snapshot = Snapshot(autocommit=status & _AUTOCOMMIT != 0, apart=apart)
+            state.snapshot = snapshot = Snapshot(autocommit=status & AUTOCOMMIT != 0, apart=apart)
             text = command.text.upper()
             modes = state.modes
             # What follows by COMMIT AND CHAIN has the isolation level of the one before.
@@ -101,12 +100,12 @@ class Transactions:
         One that came to no table has not, and of one that failed it does not matter.
         """
         state = self._state
-        began = stream.error is None and stream.status & _IN_TRANS_READONLY == _IN_TRANS_READONLY
+        began = stream.error is None and stream.status & _READ_ONLY_OPEN == _READ_ONLY_OPEN
         if began:
             state.in_transaction = True
             state.modes.spent()
             writes = state.split is not None or isinstance(state.snapshot, SplitSnapshot)
-            self._servers.status |= _IN_TRANS if writes else _IN_TRANS_READONLY
+            self._servers.status |= IN_TRANS if writes else _READ_ONLY_OPEN
         else:
             state.snapshot = state.split = None
             self._servers.end_transactions()
@@ -123,7 +122,7 @@ class Transactions:
         statement, may_write = command.statement, trail.may_write
         before = state.split
         snapshot = state.snapshot if isinstance(state.snapshot, SplitSnapshot) else None
-        still_open = status & _IN_TRANS_READONLY == _IN_TRANS
+        still_open = status & _READ_ONLY_OPEN == IN_TRANS
         if snapshot is not None:
             if splitting.goes_on(statement, may_write, still_open):
                 if snapshot.server is None and needed(statement, may_write, command.text) != (
@@ -144,7 +143,7 @@ class Transactions:
             return
         opened = command.is_read and state.opens_split and not may_write
         began = splitting.begins(statement, command.text, before or snapshot)
-        autocommit = status & _AUTOCOMMIT != 0
+        autocommit = status & AUTOCOMMIT != 0
         if opened or (began and state.reads_apart and not state.modes.isolates):
             state.split = Split(autocommit=autocommit)
         elif began and state.splits_snapshots(state.rules):

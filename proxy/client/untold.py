@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from protocol.constants import IN_TRANS, SESSION_STATE_CHANGED
 from protocol.response_stream import RESULTS
 from proxy.client.preparation import PING, statement_packet
 from proxy.server.exchange import IMITATE, LATE
@@ -42,8 +43,6 @@ if TYPE_CHECKING:
 
 _ASK: Final = ((LATE, PING),)
 _NO_ROW_COUNT: Final = b"SHOW WARNINGS LIMIT 0"
-_IN_TRANSACTION: Final = 0x0001
-_SESSION_STATE_CHANGED: Final = 0x4000
 _WITHOUT_TRACKERS: Final = (Touch.DATA, Touch.LOCKING_READ)
 """What mostly has none in its OK packet while a transaction is open."""
 
@@ -98,7 +97,7 @@ class Untold:
         self.pinged = (
             command.is_read
             and command.prepared is None
-            and not self._servers.status & _IN_TRANSACTION
+            and not self._servers.status & IN_TRANS
             and _may_have_run_programs(command, trail)
         )
         return self._ask() if self.pinged else ()
@@ -120,11 +119,11 @@ class Untold:
             asks = traits.is_suspicious(command, trail)
         elif stream.untold:
             asks = command.shape == RESULTS and _may_have_run_programs(command, trail)
-            if asks and stream.status & _IN_TRANSACTION and not traits.explains(command):
+            if asks and stream.status & IN_TRANS and not traits.explains(command):
                 self._state.noted = True
                 asks = False
         else:
-            if self._state.noted and stream.status & _SESSION_STATE_CHANGED:
+            if self._state.noted and stream.status & SESSION_STATE_CHANGED:
                 self._doubt(connection, command, trail)
             self._state.noted = False
             return False
@@ -154,7 +153,7 @@ class Untold:
             self._doubt(connection, command, trail)
             return
         self._servers.status = stream.status
-        state.in_transaction = stream.status & _IN_TRANSACTION != 0
+        state.in_transaction = stream.status & IN_TRANS != 0
         tells = bool(stream.session_states)
         if behind and not trail.error:
             self._aftermath.judge_names(connection, command, trail, doubted=tells)

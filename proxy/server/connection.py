@@ -17,9 +17,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
-from protocol.constants import IN_TRANS_READONLY
+from protocol.constants import IN_TRANS_READONLY, Capability
 from protocol.errors import MalformedPacketError, ProtocolError
 from protocol.response import ErrPacket
 from protocol.response_stream import RESULTS, ResponseStream
@@ -31,12 +31,17 @@ from proxy.server.mirror import Mirror
 from proxy.server.tcp import be_patient
 
 if TYPE_CHECKING:
-    from protocol.constants import Capability
     from proxy.channel import PacketChannel
     from proxy.server.exchange import Batch, Exchange
     from proxy.server.judged import Judged
     from proxy.server.slots import Slot
     from routing.servers.topology import Server
+
+# As numbers: flags of an enum take a microsecond each.
+_QUERY_ATTRIBUTES: Final = int(Capability.CLIENT_QUERY_ATTRIBUTES)
+_DEPRECATE_EOF: Final = int(Capability.CLIENT_DEPRECATE_EOF)
+_SESSION_TRACK: Final = int(Capability.CLIENT_SESSION_TRACK)
+_OPTIONAL_METADATA: Final = int(Capability.CLIENT_OPTIONAL_RESULTSET_METADATA)
 
 
 class Owner(Protocol):
@@ -137,12 +142,12 @@ class ServerConnection:
         self.said = 0
         self.drained = 0
         flags = int(capabilities)
-        self.query_attributes = bool(flags & 1 << 27)
-        self.silent = not flags & 1 << 24
+        self.query_attributes = flags & _QUERY_ATTRIBUTES != 0
+        self.silent = flags & _DEPRECATE_EOF == 0
         self.stream = ResponseStream(
             deprecate_eof=not self.silent,
-            session_track=bool(flags & 1 << 23),
-            optional_metadata=bool(flags & 1 << 25),
+            session_track=flags & _SESSION_TRACK != 0,
+            optional_metadata=flags & _OPTIONAL_METADATA != 0,
         )
         self.view: TrackerView | None = None
         self._owner: Owner | None = None

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from protocol.constants import TEXT_ONE
 from routing.request import variables
 from routing.request.command import Command
 from routing.request.trail import Trail
@@ -207,7 +208,7 @@ def _hold(statement: Statement, state: Session, row: bytes | None) -> None:
     worked: bool | None = None
     if row is not None and not statement.multi:
         # The value of GET_LOCK() or RELEASE_LOCK(), in text or behind a bitmap of NULLs.
-        worked = row[2:3] == b"\x01" if row[:1] == b"\0" else row == b"\x011"
+        worked = row[2:3] == b"\x01" if row[:1] == b"\0" else row == TEXT_ONE
     for hold in statement.holds:
         if statement.multi and hold.name.startswith("."):
             # The default schema may be another one by now: what was taken has no name.
