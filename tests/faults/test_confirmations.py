@@ -96,7 +96,7 @@ async def test_a_replica_that_has_lost_what_it_had(caplog: pytest.LogCaptureFixt
 
 async def test_a_wait_finds_out_as_well() -> None:
     """What it waits for is there, and something else is not."""
-    async with read_once() as (on, client):
+    async with read_once(wait_budget=5.0) as (on, client):
         (replica,) = on.cluster.replicas
         (server,) = on.proxy.topology.replicas
         had = replica.gtids.executed
