@@ -74,8 +74,9 @@ class World:
         meanwhile()
         if stands.proof is Proof.WAITED:
             level = self.session.rules.level
-            answered = stands, "reached", level, scope, epoch, sent_at, 0.1, self.now
-            self.read.standing.wait_answered(*answered)  # type: ignore[arg-type]
+            self.read.standing.wait_answered(
+                stands, "reached", level, scope, epoch, sent_at, 0.1, self.now
+            )
 
     def reads_as_it_asks(self, which: int) -> None:
         """By rules of the read's own."""
