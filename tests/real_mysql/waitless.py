@@ -12,19 +12,21 @@ os.environ["TIDEGATE_PURE"] = "1"
 from protocol.gtid import GtidSet
 from proxy.cli import main
 from proxy.client import preparation
-from proxy.server.exchange import WAIT, Batch
+from proxy.client.fast_path import request
 from routing.session.session import Session
 
 
-def wait(
+def wait_packet(
     state: Session, gtids: GtidSet, budget: float, further: str, query_attributes: bool
-) -> Batch:
+) -> bytes:
     """Ask nothing; the answer is that of a WAIT that was reached."""
     columns = f"0 a,1 b,{further}" if further else "0 a,1 b"
-    sql = f"SELECT {columns} LIMIT 1".encode("ascii")
-    return ((WAIT, preparation.statement_packet(sql, query_attributes)),)
+    return preparation.statement_packet(
+        f"SELECT {columns} LIMIT 1".encode("ascii"), query_attributes
+    )
 
 
 if __name__ == "__main__":
-    preparation.wait = wait
+    for module in (preparation, request):
+        module.wait_packet = wait_packet  # type: ignore[attr-defined]  # reads of both ways
     sys.exit(main())
