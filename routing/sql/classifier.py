@@ -1,12 +1,12 @@
 """Classification that remembers: most statements come again, with the same or other literals."""
 
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from routing.sql.directive import directive_comment
 from routing.sql.lexer import MODES, skeleton
 from routing.sql.own_statement import mentions_tidegate
 from routing.sql.statement import MAX_TEXT, Statement, Touch, classify_text
-from routing.sql.token_patterns import BEFORE_NUMBER
+from routing.sql.token_patterns import NAME_DIGITS, NUMBERED
 
 MAX_KEY: Final = 1024
 """Longer texts, and longer skeletons, are not kept. Bytes."""
@@ -21,33 +21,34 @@ _LITERAL: Final = (
     Touch.STATUS,
 )
 """Reasons of statements that are not what others of their skeleton are."""
-_ZERO: Final = 0x30
-_NINE: Final = 0x39
+_DIGITS_AS_ZERO: Final = bytes(0x30 if 0x30 <= byte <= 0x39 else byte for byte in range(256))
+
+_T = TypeVar("_T")
 
 
-class _Cache:
+class _Cache(Generic[_T]):
     """A bounded dict in two generations: what was not asked for in the last one is forgotten."""
 
     __slots__ = ("_old", "young")
 
     def __init__(self) -> None:
-        self.young: dict[bytes, Statement] = {}
-        self._old: dict[bytes, Statement] = {}
+        self.young: dict[bytes, _T] = {}
+        self._old: dict[bytes, _T] = {}
 
-    def old(self, key: bytes) -> Statement | None:
+    def old(self, key: bytes) -> _T | None:
         """Look for what is not in `young`; found, it is young again."""
-        statement = self._old.get(key)
-        if statement is not None:
-            self.add(key, statement)
-        return statement
+        found = self._old.get(key)
+        if found is not None:
+            self.add(key, found)
+        return found
 
-    def add(self, key: bytes, statement: Statement) -> Statement:
+    def add(self, key: bytes, value: _T) -> _T:
         """Remember, and give back."""
         if len(self.young) >= GENERATION:
             self._old = self.young
             self.young = {}
-        self.young[key] = statement
-        return statement
+        self.young[key] = value
+        return value
 
 
 def _depends_on_literals(statement: Statement) -> bool:
@@ -67,11 +68,21 @@ def _shared_key(sql: bytes, mode_flags: int) -> bytes | None:
     return comment + key  # no skeleton has a whole comment in it
 
 
+def _named(form: bytes, sql: bytes, places: tuple[int, ...]) -> bytes:
+    """A text's form, and the digits in its names: the key of what is the same statement."""
+    parts = [form]
+    for at in range(0, len(places), 2):
+        parts.append(sql[places[at] : places[at + 1]])
+    return b"\0".join(parts)
+
+
 class Classifier:
     """`classify_text` behind caches: by the text itself, and by what is left without literals.
 
-    The skeleton takes a search of the text. So of texts that end in a number, as those of a look-up
-    by key do, what stands before it is remembered, too.
+    What is left without literals, the skeleton, takes a search of the text. So of texts whose
+    literals are whole numbers the form is remembered, too: the text with a zero for each digit.
+    Where in a text of one form the digits of names are does not depend on the digits; and any
+    others are numbers, which may be what they like.
 
     Holds at most 2 * GENERATION entries of MAX_KEY bytes in each cache, for each combination of
     mode flags that is in use; and the last text that took a search, which may be asked for again by
@@ -79,9 +90,12 @@ class Classifier:
     """
 
     def __init__(self) -> None:
-        self._texts = [_Cache() for _ in range(MODES)]
-        self._numbered = [_Cache() for _ in range(MODES)]
-        self._skeletons = [_Cache() for _ in range(MODES)]
+        self._texts: list[_Cache[Statement]] = [_Cache() for _ in range(MODES)]
+        self._forms: list[_Cache[Statement]] = [_Cache() for _ in range(MODES)]
+        # Of forms in whose names there are digits: where those are; and the statements.
+        self._places: _Cache[tuple[int, ...]] = _Cache()
+        self._named: list[_Cache[Statement]] = [_Cache() for _ in range(MODES)]
+        self._skeletons: list[_Cache[Statement]] = [_Cache() for _ in range(MODES)]
         self._last: Statement | None = None
         self._last_sql = b""
         self._last_flags = 0
@@ -93,51 +107,38 @@ class Classifier:
             sql: what a client sends as COM_QUERY or COM_STMT_PREPARE.
             mode_flags: a sum of `routing.sql.lexer.MODE_…`.
         """
-        statement = self._texts[mode_flags].young.get(sql)
-        if statement is not None:
-            return statement
-        return self._look_further(sql, mode_flags)
-
-    def known(self, packet: bytes, begin: int, mode_flags: int) -> Statement | None:
-        """What a text that was classified lately is, or one that differs in its last number alone.
-
-        Args:
-            packet: what holds the text.
-            begin: where the text begins; it goes on to the end.
-            mode_flags: as of `classify`.
-
-        Returns:
-            None if it has to be classified.
-        """
-        end = len(packet)
-        while end > begin and _ZERO <= packet[end - 1] <= _NINE:
-            end -= 1
-        if end - begin > MAX_KEY:
-            return None
-        if end < len(packet):
-            return self._numbered[mode_flags].young.get(packet[begin:end])
-        return self._texts[mode_flags].young.get(packet[begin:])
-
-    def _look_further(self, sql: bytes, mode_flags: int) -> Statement:
         if len(sql) > MAX_KEY:
             return self._by_skeleton(sql, mode_flags)
-        texts = self._texts[mode_flags]
-        end = len(sql)
-        while end and _ZERO <= sql[end - 1] <= _NINE:
-            end -= 1
-        if end == len(sql):
-            return texts.old(sql) or texts.add(sql, self._by_skeleton(sql, mode_flags))
-        head = sql[:end]
-        numbered = self._numbered[mode_flags]
-        statement = numbered.young.get(head)
+        form = sql.translate(_DIGITS_AS_ZERO)
+        statement = self._forms[mode_flags].young.get(form)
         if statement is None:
-            statement = numbered.old(head) or texts.old(sql)
+            places = self._places.young.get(form)
+            if places is None:
+                statement = self._texts[mode_flags].young.get(sql)
+            else:
+                statement = self._named[mode_flags].young.get(_named(form, sql, places))
+        return statement or self._look_further(sql, form, mode_flags)
+
+    def _look_further(self, sql: bytes, form: bytes, mode_flags: int) -> Statement:
+        """The same for what was not asked for lately."""
+        texts, forms, named = (it[mode_flags] for it in (self._texts, self._forms, self._named))
+        statement = texts.young.get(sql) or texts.old(sql) or forms.old(form)
         if statement is not None:
             return statement
+        places = self._places.young.get(form) or self._places.old(form)
+        if places is not None:
+            statement = named.old(_named(form, sql, places))
+            if statement is not None:
+                return statement
         statement = self._by_skeleton(sql, mode_flags)
-        if _depends_on_literals(statement) or BEFORE_NUMBER.fullmatch(head) is None:
+        if _depends_on_literals(statement) or NUMBERED.fullmatch(sql) is None:
             return texts.add(sql, statement)
-        return numbered.add(head, statement)
+        if places is None:
+            places = tuple([at for it in NAME_DIGITS.finditer(sql) for at in it.span()])
+        if not places:
+            return forms.add(form, statement)
+        self._places.add(form, places)
+        return named.add(_named(form, sql, places), statement)
 
     def _by_skeleton(self, sql: bytes, mode_flags: int) -> Statement:
         if len(sql) > MAX_TEXT:

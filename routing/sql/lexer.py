@@ -28,7 +28,6 @@ from routing.sql.token_patterns import (
     MODE_ANSI_QUOTES,
     MODE_NO_BACKSLASH_ESCAPES,
     NOT_EXECUTED,
-    ONE_NUMBER,
     OUTSIDE,
     SKELETON,
     SPLIT_CHARACTER,
@@ -159,12 +158,6 @@ def skeleton(sql: bytes, mode_flags: int) -> bytes | None:
     Two texts with one skeleton have, by `lex` and with the same flags, the same kinds of tokens,
     and the same words except for literals; or both are unreadable.
     """
-    one = ONE_NUMBER.fullmatch(sql)
-    return any_skeleton(sql, mode_flags) if one is None else b"\0".join((one[1], one[2], b""))
-
-
-def any_skeleton(sql: bytes, mode_flags: int) -> bytes | None:
-    """The same for any text; where there is a shorter way it takes thrice the time."""
     # To look for bytes by `in` costs many times a `find`.
     if sql.find(b"\0") >= 0 or not (sql.isascii() or _certain(sql, mode_flags)):
         return None

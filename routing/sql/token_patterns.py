@@ -112,19 +112,16 @@ follows at once; another token; literals; the unreadable rest of the text."""
 SKELETON: Final = tuple(_skeleton_pattern(mode) for mode in range(4))
 """Literals, and in a group what stands between them and the next ones."""
 
-ONE_NUMBER: Final = re.compile(
-    rb"((?:[A-Za-z_]\w*+|\.(?=[A-Za-z_])|[\t-\r =<>!(,*+;%]++)++(?<=[\t-\r =<>(,]))"
-    rb"\d++([\t-\r );]*+)"
+_BESIDE_NUMBER = rb"\t-\r =<>(,*+"
+NUMBERED: Final = re.compile(
+    rb"(?:[A-Za-z_]\w*+|\.(?=[A-Za-z_])|[\t-\r =<>!(),*+;%%]++"
+    rb"|(?<=[%b])\d++(?=[%b);]|\Z))++" % (_BESIDE_NUMBER, _BESIDE_NUMBER)
 )
-"""A text without quotes and comments, whose one literal is a whole number near its end; in groups
-what stands before the number and behind it."""
+"""A text without quotes and comments, whose literals, if it has any, are whole numbers. Its digits
+belong to a name, behind a letter, or to a number, behind anything else: no digit decides that."""
 
-BEFORE_NUMBER: Final = re.compile(
-    rb"(?:[A-Za-z_]\w*+|\.(?=[A-Za-z_])|[\t-\r =<>!(),*+;%]++"
-    rb"|(?<=[\t-\r =<>(,*+])[01](?=[\t-\r =<>!(),*+;%]))++(?<=[\t-\r =<>(,])"
-)
-"""What ends where a number may begin, without quotes and comments. Digits behind it are one whole
-number, however many. It may have numbers itself, but only such as are often the same."""
+NAME_DIGITS: Final = re.compile(rb"(?<=[A-Za-z_])\d++")
+"""In such a text those that are part of a name."""
 
 UNCOMMENTED: Final = tuple(_uncommented_pattern(mode) for mode in range(4))
 """A comment, and in a group what stands between it and the next one; for what SKELETON left."""

@@ -1,5 +1,7 @@
 """The classifier's caches: bounded, and never of another opinion than the lexer."""
 
+import re
+
 import pytest
 
 from routing.sql import classifier as module
@@ -54,39 +56,63 @@ def test_texts_that_differ_in_literals_are_looked_at_once(count: Count) -> None:
 
 
 @pytest.mark.parametrize(
-    "head",
+    "text",
     [
-        *("SELECT c FROM t WHERE id = ", "SELECT f(", "SELECT t.c + 1 FROM t LIMIT 0,"),
-        *("UPDATE t SET n = n + 1 WHERE id=", "DELETE FROM t WHERE a IN (0, 1) AND b ="),
+        *("SELECT c FROM t WHERE id = %d", "SELECT f(%d)", "SELECT t.c + 1 FROM t LIMIT %d, 3"),
+        *("UPDATE t SET n = %d WHERE id=%d", "DELETE FROM t WHERE a IN (%d, %d) AND b = 5;"),
+        *("SELECT 5 + %d", "SELECT c"),
     ],
 )
-def test_what_stands_before_a_number_is_searched_once(head: str) -> None:
-    """Also where the text before it has numbers, if they are 0 or 1."""
+def test_whole_numbers_are_searched_for_once(text: str) -> None:
     classifier = Classifier()
-    for number in (0, 7, 7, 123_456_789_012_345_678_901_234_567_890):
-        text = f"{head}{number}".encode()
-        assert classifier.classify(text, 0) == classify_text(text, 0)
-    assert list(classifier._numbered[0].young) == [head.encode()]
+    for number in (3, 7, 7, 0):
+        one = text.replace("%d", str(number)).encode()
+        assert classifier.classify(one, 0) == classify_text(one, 0)
+    assert list(classifier._forms[0].young) == [re.sub(r"%d|\d", "0", text).encode()]
     assert len(classifier._skeletons[0].young) == 1
     assert not classifier._texts[0].young
+    assert not classifier._named[0].young
+
+
+def test_digits_of_names_are_not_numbers() -> None:
+    classifier = Classifier()
+    for _ in range(2):
+        for digits in (10, 11):
+            for number in (3, 7, 0):
+                text = b"SELECT c1 FROM t_%da WHERE id = %d" % (digits, number)
+                statement = classifier.classify(text, 0)
+                assert statement == classify_text(text, 0)
+                assert b"T_%dA" % digits in statement.identifiers
+    assert len(classifier._named[0].young) == 2
+    assert len(classifier._places.young) == 1
+    assert not classifier._forms[0].young
+    assert not classifier._texts[0].young
+
+
+def test_a_text_with_a_nul_is_not_taken_for_the_names_of_another() -> None:
+    classifier = Classifier()
+    text = b"SELECT c FROM t0 WHERE id = 0"
+    for one in (text, text + b"\x000", text):
+        assert classifier.classify(one, 0) == classify_text(one, 0)
 
 
 @pytest.mark.parametrize(
     "head",
     [
-        *("SELECT c", "SELECT t.", "SELECT .", "SELECT 0x", "SELECT 1e", "SELECT 1.", "SELECT @"),
+        *("SELECT t.", "SELECT .", "SELECT 0x", "SELECT 1e", "SELECT 1.", "SELECT @"),
         *("SELECT 'a", "SELECT 'a ", "SELECT `a ", "SELECT 1 # ", "SELECT 1 -- ", "SELECT 1 /* "),
-        *("SELECT 1 /*! + ", "/*! SELECT */ ", "SELECT é + ", "SELECT a - ", "SELECT 5 + "),
+        *("SELECT 1 /*! + ", "/*! SELECT */ ", "SELECT é + ", "SELECT a - "),
         *("SET a = ", "KILL ", "EXECUTE s", "SELECT -", "SELECT 1 + @a:="),
         *("SET tidegate_wait_budget = ", "SELECT GET_LOCK(a, ", ""),
     ],
 )
-def test_what_is_no_beginning_of_a_number_is_not_taken_for_one(head: str) -> None:
+def test_what_is_no_whole_number_is_not_taken_for_one(head: str) -> None:
     classifier = Classifier()
     for number in (0, 7, 7, 123):
         text = f"{head}{number}".encode()
         assert classifier.classify(text, 0) == classify_text(text, 0)
-    assert not classifier._numbered[0].young
+    assert not classifier._forms[0].young
+    assert not classifier._named[0].young
 
 
 def test_what_literals_decide_is_looked_at_each_time(count: Count) -> None:
@@ -117,10 +143,11 @@ def test_a_cache_is_bounded(text: bytes) -> None:
     classifier = Classifier()
     for number in range(5 * GENERATION):
         classifier.classify(text % number, 0)
-    for caches in (classifier._texts, classifier._skeletons, classifier._numbered):
-        for cache in caches:
-            assert len(cache.young) <= GENERATION
-            assert len(cache._old) <= GENERATION
+    caches = [classifier._places]
+    caches += classifier._texts + classifier._skeletons + classifier._forms + classifier._named
+    for cache in caches:
+        assert len(cache.young) <= GENERATION
+        assert len(cache._old) <= GENERATION
 
 
 def test_what_is_asked_for_stays(count: Count) -> None:
