@@ -8,8 +8,10 @@ time by its intervals, never by the numbers in them. `gtid_intervals` has the ar
 `gtid_text` and `gtid_binary` the two ways to write a set down.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from protocol import gtid_binary, gtid_text
 from protocol.errors import MalformedGtidSetError
@@ -22,6 +24,9 @@ from protocol.gtid_intervals import (
     normalise,
     union,
 )
+
+if TYPE_CHECKING:
+    from mypy_extensions import i64  # an int in Python; compiled, a number without a box
 
 __all__ = ["EMPTY", "Gtid", "GtidSet", "MalformedGtidSetError", "united"]
 
@@ -38,7 +43,7 @@ class Gtid(NamedTuple):
     number: int
 
     @classmethod
-    def parse(cls, text: str) -> "Gtid":
+    def parse(cls, text: str) -> Gtid:
         """Reads one GTID in any of the server's spellings.
 
         Raises:
@@ -88,7 +93,7 @@ class GtidSet:
             }
 
     @classmethod
-    def parse(cls, text: str | bytes, near: "GtidSet | None" = None) -> "GtidSet":
+    def parse(cls, text: str | bytes, near: GtidSet | None = None) -> GtidSet:
         """Reads text in any of the server's spellings; "" is the empty set.
 
         Args:
@@ -119,7 +124,7 @@ class GtidSet:
         return _of(boundaries, canonical)
 
     @classmethod
-    def from_binary(cls, data: bytes) -> "GtidSet":
+    def from_binary(cls, data: bytes) -> GtidSet:
         """Reads either binary form (facts 3.2, 3.3).
 
         Raises:
@@ -163,7 +168,7 @@ class GtidSet:
             total += sum(numbers[1::2]) - sum(numbers[::2])
         return total
 
-    def compact(self, within: "GtidSet") -> "GtidSet":
+    def compact(self, within: GtidSet) -> GtidSet:
         """This set, its gaps closed where `within` has the numbers.
 
         A session that is told of its own writes one by one collects an interval for each. Where a
@@ -181,7 +186,7 @@ class GtidSet:
                         closed[tsid] = joined
         return _of({**self._boundaries, **closed}) if closed else self
 
-    def followed_by(self, text: bytes, most: int) -> "tuple[GtidSet, GtidSet]":
+    def followed_by(self, text: bytes, most: int) -> tuple[GtidSet, GtidSet]:
         """One GTID, and this set with it, where that is told without much ado.
 
         A server tells a session of its transactions one by one, and each is mostly of the same
@@ -201,15 +206,15 @@ class GtidSet:
         size = len(text)
         if begin == 0 or not text.startswith(source) or not begin < size <= gtid_text.LONGEST_GTID:
             return EMPTY, EMPTY
-        number = 0
+        number: i64 = 0
         for place in range(begin, size):
-            digit = text[place] - _ZERO
+            digit: i64 = text[place] - _ZERO
             if digit < 0 or digit > 9 or (number == 0 and digit == 0):
                 return EMPTY, EMPTY
             number = number * 10 + digit
         numbers = self._numbers
-        last = numbers[-1]
-        uuid, line = self._uuid, self._text
+        last: i64 = numbers[-1]
+        uuid, line, written = self._uuid, self._text, text.decode("ascii")
         if number == last and len(numbers) <= 2 * most:
             joined: Boundaries = (numbers[0], number + 1)
             if len(numbers) > 2:
@@ -217,18 +222,18 @@ class GtidSet:
             if line:
                 if last - numbers[-2] > 1:
                     line = line[: line.rfind("-")]  # the last number that it had
-                line += "-" + text[begin:].decode("ascii")
+                line = f"{line}-{written[begin:]}"
         elif number > last and len(numbers) < 2 * most:
             joined = (*numbers, number, number + 1)
             if line:
-                line += text[begin - 1 :].decode("ascii")
+                line += written[begin - 1 :]
         else:
             return EMPTY, EMPTY
         both = _of({uuid: joined}, line)
         both._uuid = uuid
         both._numbers = joined
         both._source = source
-        return _of({uuid: (number, number + 1)}, text.decode("ascii")), both
+        return _of({uuid: (number, number + 1)}, written), both
 
     def _find_source(self) -> bytes:
         """See if all of it is of one UUID; then that, with the colon behind it."""
@@ -240,7 +245,7 @@ class GtidSet:
                     self._source = tsid.encode("ascii") + b":"
         return self._source
 
-    def __or__(self, other: "GtidSet") -> "GtidSet":
+    def __or__(self, other: GtidSet) -> GtidSet:
         own, others = self._boundaries, other._boundaries
         if own is others or not others:
             return self
@@ -265,7 +270,7 @@ class GtidSet:
             joined = {tsid: joined[tsid] for tsid in sorted(joined)}
         return _of(joined)
 
-    def __and__(self, other: "GtidSet") -> "GtidSet":
+    def __and__(self, other: GtidSet) -> GtidSet:
         if self is other:
             return self
         common: dict[str, Boundaries] = {}
@@ -275,7 +280,7 @@ class GtidSet:
                 common[tsid] = both
         return _own_if_equal(self, common)
 
-    def __sub__(self, other: "GtidSet") -> "GtidSet":
+    def __sub__(self, other: GtidSet) -> GtidSet:
         rest: dict[str, Boundaries] = {}
         for tsid, numbers in self._boundaries.items():
             taken = other._boundaries.get(tsid)
@@ -284,7 +289,7 @@ class GtidSet:
                 rest[tsid] = left
         return _own_if_equal(self, rest)
 
-    def covers(self, other: "GtidSet") -> bool:
+    def covers(self, other: GtidSet) -> bool:
         """Whether it has all of another set: ``other <= self``, in fewer steps where compiled."""
         own, others = self._boundaries, other._boundaries
         if own is others:
@@ -295,7 +300,18 @@ class GtidSet:
                 return False
         return True
 
-    def __le__(self, other: "GtidSet") -> bool:
+    def has_newest(self, other: GtidSet) -> bool:
+        """Whether it has one certain GTID of another set: the last one under the first TSID.
+
+        Of sets of which none has it, all together do not cover the other.
+        """
+        for tsid, numbers in other._boundaries.items():
+            known = self._boundaries.get(tsid)
+            end = numbers[-1]
+            return known is not None and end <= known[-1] and contains(known, end - 1)
+        return True
+
+    def __le__(self, other: GtidSet) -> bool:
         return other.covers(self)
 
     def __contains__(self, gtid: Gtid | str) -> bool:
