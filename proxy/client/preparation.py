@@ -41,6 +41,8 @@ _SETTLE_SQL: Final = (
 )
 _PLAIN: Final = com_query(b"", False)
 _ATTRIBUTES: Final = com_query(b"", True)
+_PLAIN_TEXT: Final = _PLAIN.decode("ascii")
+_ATTRIBUTES_TEXT: Final = _ATTRIBUTES.decode("ascii")
 _LONGEST_SET: Final = 1000
 """How long a SET of several variables gets, bytes; max_allowed_packet is 1024 at least."""
 _TIMEOUTS: Final[dict[float, str]] = {}
@@ -127,11 +129,12 @@ def wait_packet(
     seconds = max(budget, 0.001)
     text, hint, timeout = gtids.text, _hint(state, seconds), _timeout(seconds)
     beside = "," + further if further else ""
+    command = _ATTRIBUTES_TEXT if query_attributes else _PLAIN_TEXT
     sql = (
-        f"SELECT {hint}WAIT_FOR_EXECUTED_GTID_SET(_latin1'{text}',{timeout}) a,"
+        f"{command}SELECT {hint}WAIT_FOR_EXECUTED_GTID_SET(_latin1'{text}',{timeout}) a,"
         f"GTID_SUBSET(_latin1'{text}',@@GLOBAL.gtid_executed) b{beside} LIMIT 1"
     )
-    return statement_packet(sql.encode("ascii"), query_attributes)
+    return frame(sql.encode("ascii"), 0)
 
 
 def _timeout(seconds: float) -> str:

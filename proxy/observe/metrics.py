@@ -101,11 +101,15 @@ class Metrics:
 
     def wait(self, server: str, result: WaitResult, wait_us: int) -> None:
         """Count one WAIT_FOR_EXECUTED_GTID_SET and the time to its answer."""
+        self.waits(server, result).add(wait_us)
+
+    def waits(self, server: str, result: WaitResult) -> Histogram:
+        """Where those are counted that ended so, by the time to their answers, us."""
         key = (server, result)
         waits = self._waits.get(key)
         if waits is None:
             waits = self._waits[key] = Histogram(WAIT_BUCKETS_US)
-        waits.add(wait_us)
+        return waits
 
     def fallback(self, server: str, reason: str) -> None:
         """Count a read that left `server` (a replica) since `reason`."""

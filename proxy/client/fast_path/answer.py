@@ -28,12 +28,14 @@ if TYPE_CHECKING:
     from proxy.client.previous import Previous
     from proxy.client.servers import Servers
     from proxy.client.turn import Turn
+    from proxy.observe.histogram import Histogram
     from proxy.observe.ledger import Account
     from proxy.server.connection import ServerConnection
     from proxy.shared import Shared
     from routing.request.command import Command
     from routing.request.read import Read
     from routing.request.trail import Trail
+    from routing.servers.topology import Server
     from routing.session.session import Session
 
 _OK: Final = Outcome.OK
@@ -84,6 +86,9 @@ class FastAnswers(Taker):
         self._previous = previous
         self._account = account
         self._client = client
+        # Where the WAITs of the replica are counted that was waited for last.
+        self._waited_on: Server | None = None
+        self._waits: Histogram | None = None
 
     def waited(self, connection: ServerConnection) -> bool:
         """Take over what a WAIT proved that was sent in front of a read."""
@@ -101,7 +106,10 @@ class FastAnswers(Taker):
             self.declined(connection)
             return False
         trail.wait_us = waited_us = utc_ns() // 1000 - trail.dispatched_us
-        self._metrics.wait(connection.server.name, "reached", waited_us)
+        if self._waits is None or self._waited_on is not connection.server:
+            self._waited_on = connection.server
+            self._waits = self._metrics.waits(connection.server.name, "reached")
+        self._waits.add(waited_us)
         self._standing.wait_answered(
             decision,
             "reached",
