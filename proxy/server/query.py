@@ -178,6 +178,8 @@ async def identify(
     server.gtids = gtid_mode == b"ON"
     # One worker has no choice but to keep the order (WL#6813).
     server.keeps_order(order == b"1" or workers in (b"0", b"1"), asked_at, time.monotonic())
+    # Of a replica that has begun anew meanwhile this may be the word of what it was before.
+    late = server.role is Role.REPLICA and server.epoch != epoch
     grew = not executed <= server.applied
     started = server.started
     if not present:
@@ -189,7 +191,7 @@ async def identify(
     if confirms:
         server.confirmed(connection.epoch, asked_at)
     grew = grew or server.epoch != epoch
-    if grew and server.witness is not None:
+    if grew and not late and server.witness is not None:
         server.witness.identified(server, executed, asked_us, answered_us)
     return Identity(
         executed=executed,
