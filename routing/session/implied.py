@@ -1,4 +1,4 @@
-"""The transaction that a read begins by itself: without autocommit, where none is open."""
+"""The transaction that a read begins implicitly: with autocommit off, where none is open."""
 
 from routing.consistency.rules import Rules
 from routing.session.session import Session
