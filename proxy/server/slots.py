@@ -127,7 +127,7 @@ class Slots:
         return self._most - self._taken[server] if self._most else None
 
     def try_take(self, server: Server) -> Slot | None:
-        """Take a slot at once; None if there is none, or others wait for one."""
+        """Take a slot at once; None if there is none: then others may be waiting for one."""
         if self._most and self._taken[server] >= self._most:
             return None
         self._taken[server] += 1

@@ -352,7 +352,7 @@ class ScopeState:
     def kept(self, kept: KeptScope) -> bool:
         """This was kept.
 
-        Whether nothing more is required by now; if so, `ahead` is called again.
+        Returns whether nothing more is required by now; if so, `ahead` is told of the next growth.
         """
         if kept.growth != self._growth:
             return False
@@ -410,7 +410,7 @@ class Scopes:
         self._states: OrderedDict[ScopeKey, ScopeState] = OrderedDict()
         self._begun = 0
         self._unlogged: set[ScopeKey] = set()
-        self._unlogged_unknown = False  # any scope may have one
+        self._unlogged_unknown = False  # there may be some in any scope
         self._keeper: Keeper | None = None
         self._sharer: Sharer | None = None
         self._was_unlogged: Callable[[ScopeKey], bool] = _never

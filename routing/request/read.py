@@ -286,8 +286,7 @@ class Read:
 
     def _send(self, decision: Decision, now: float) -> Send:
         if decision.reason is _IN_TRANSACTION and decision.server is not self._topology.primary:
-            # Its transaction's snapshot there is gone; a statement that may write goes on without
-            # it.
+            # That replica has the transaction's snapshot; one that may write goes on without it.
             self.bound = not isinstance(self._session.snapshot, SplitSnapshot)
         self.decision = decision
         self.sent_at = now

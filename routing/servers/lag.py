@@ -289,7 +289,7 @@ class Lag:
         return None if found is None else found / 1e6
 
     def _contradicts(self, channel: str) -> bool:
-        """Whether timestamps of a source contradict; not if it is silent and others are right.
+        """Whether a source's timestamps are wrong, unless it is silent and others' are right.
 
         One that was primary once may never commit again.
         """
