@@ -275,11 +275,12 @@ def among_replicas(
         if in_order and not server.ordered:
             unordered = True
             continue
-        if server.has(required):
+        applied = server.applied
+        if applied.covers(required):
             # Any state will do for a read that need not see anything and follows no other.
             relies = bool(required) or rules.level in REMEMBERING
             confirm = relies and server.is_doubtful(now)
-            return Decision(server, _A_READ, _KNOWN, server.applied, confirm)
+            return Decision(server, _A_READ, _KNOWN, applied, confirm)
         reachable = True
         if patient or now >= server.behind_until:
             wait = server.predicted_wait(since, now)
