@@ -182,7 +182,7 @@ class Carrying:
             return "pinned"
         if state.suspect or state.noted or not state.modes_known or state.modes.waiting:
             return "unknown"
-        if self._settings.undone or self._settings.untracked or state.tracks_transactions:
+        if self._settings.undone or self._settings.untracked or state.trackers.of_transactions:
             return "tracking"
         if len(self._prepared) or state.text_prepared or primary.mirror.statements:
             return "prepared"

@@ -82,7 +82,7 @@ class Transactions:
                 or changed
                 or modes.isolates
                 or state.is_serializable
-                or state.tracks_transactions
+                or state.trackers.of_transactions
                 or b"SNAPSHOT" in text
                 or not text
             ):

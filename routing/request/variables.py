@@ -47,9 +47,9 @@ def told(name: str, value: str, command: Command, trail: Trail, state: Session) 
     elif name == "transaction_read_only":
         state.modes.read_only = is_on(value)
     elif name == "session_track_system_variables" and not value:
-        state.set_tracker(name, "NULL")  # of an empty list no tracker tells
+        state.trackers.set(name, "NULL")  # of an empty list no tracker tells
     elif name in TRACKING:
-        state.set_tracker(name, f"'{value}'")
+        state.trackers.set(name, f"'{value}'")
     elif name in PINNING:
         _pin(name, value, state)
     elif name in CARRIED and not _shows(command.statement, name):
@@ -97,7 +97,7 @@ def assigned(assignment: Assignment, trail: Trail, state: Session) -> bool:
             state.modes.read_only = False  # no tracker says what it is
     elif name in TRACKING:
         if name not in trail.told:
-            state.set_tracker(name, value)
+            state.trackers.set(name, value)
         return True
     elif name == "gtid_next":
         if "ANONYMOUS" in (value or "ANONYMOUS").upper():

@@ -12,13 +12,13 @@ from routing.session.objections import Objections, Told
 from routing.session.pins import Pins
 from routing.session.snapshot import Snapshot
 from routing.session.split import LEVELS, Split
+from routing.session.trackers import Trackers
 from routing.session.transaction_modes import TransactionModes
 from routing.session.user_variables import UserVariables
 from routing.session.variables import (
     DEFAULT_ISOLATION,
     ISOLATION,
     LOGGING,
-    SHOWN_BY_DEFAULT,
     SWITCH,
     literal_of,
 )
@@ -43,9 +43,6 @@ def lexer_modes(sql_mode: str) -> int:
     return flags
 
 
-_SHOWN_BY_DEFAULT: Final = frozenset({0, 1, 4, 5})
-"""Tracker types that a server with default settings shows; types 2 and 3 are the proxy's doing."""
-
 _ORDERED: Final = frozenset(
     {
         *("names", "character set", "character_set_client", "character_set_connection"),
@@ -53,12 +50,6 @@ _ORDERED: Final = frozenset(
     }
 )
 """What one of these sets, another may set, too."""
-
-_TRACKERS: Final = {
-    "session_track_schema": 1,
-    "session_track_state_change": 2,
-    "session_track_gtids": 3,
-}
 
 
 class Session:
@@ -99,11 +90,7 @@ class Session:
         retries: a conflict (`routing.session.split_snapshot`) ended its last transaction; so the
             next one is not split.
         modes: what the next transaction will be.
-        tracking: session_track_gtids of the primary connection (WL#6972 maps it from the level).
-        tracks_transactions: the client wants to be told of its transactions' state.
-        shown_trackers: tracker types that the client is to see.
-        shown_variables: system variables whose tracker it is to see, as it set
-            session_track_system_variables.
+        trackers: what the client is to see of them, and which GTIDs its primary tells.
         avoided: replicas that do not let this user in.
         objections: replicas that did not take what it carries.
         last: the server that ran the previous statement.
@@ -151,12 +138,7 @@ class Session:
         self.snapshot: Snapshot | None = None
         self.split: Split | None = None
         self.retries = False
-        self.tracks_transactions = False
-        self.tracking = self._level_tracking = rules.tracking
-        self._client_tracking = ""
-        self.shown_trackers = _SHOWN_BY_DEFAULT
-        self.shown_variables = SHOWN_BY_DEFAULT
-        self._shows_null = False
+        self.trackers = Trackers(rules.tracking)
         self.avoided: frozenset[Server] = frozenset()
         self.objections = Objections()
         self.last: Server | None = None
@@ -270,7 +252,7 @@ class Session:
 
         A SERIALIZABLE one locks what it reads, which orders nothing on a replica.
         """
-        if self.autocommit or self.in_transaction or self.suspect or self.tracks_transactions:
+        if self.autocommit or self.in_transaction or self.suspect or self.trackers.of_transactions:
             return False
         modes = self.modes
         if not modes.next_is_read_only or modes.isolates:
@@ -306,7 +288,7 @@ class Session:
         """
         if rules.transaction_reads is not TransactionReads.SNAPSHOT or self.retries:
             return False
-        if self.unsure or self.suspect or self.tracks_transactions or self.lacks_isolation:
+        if self.unsure or self.suspect or self.trackers.of_transactions or self.lacks_isolation:
             return False
         literal = self.variables.get(ISOLATION, DEFAULT_ISOLATION)
         named = literal.strip("'\"").upper().replace(" ", "-")
@@ -327,7 +309,7 @@ class Session:
         """
         if rules.transaction_reads is TransactionReads.PRIMARY or self.snapshot is not None:
             return False
-        if self.unsure or self.suspect or self.tracks_transactions:
+        if self.unsure or self.suspect or self.trackers.of_transactions:
             return False
         split = self.split
         return self.opens_split if split is None else not split.stays
@@ -337,13 +319,12 @@ class Session:
 
         What was not tracked so far is not known: the first guarded read has the primary asked.
         """
-        before = self._level_tracking
+        before, needed = self.rules.tracking, rules.tracking
         self.rules = rules
-        if before == "OFF" and rules.tracking != "OFF":
+        if before == "OFF" and needed != "OFF":
             self.may_have_written()
-        self._level_tracking = rules.tracking
-        self.tracking = self._client_tracking or rules.tracking
-        return before != rules.tracking
+        self.trackers.need(needed)
+        return before != needed
 
     # What it carries
 
@@ -434,46 +415,6 @@ class Session:
             modes = self._initial_modes if default else lexer_modes(text)
             self.mode_flags = modes | self.mode_flags & MODE_UTF8
 
-    def set_tracker(self, name: str, literal: str | None) -> None:
-        """The client set a session_track_… variable: it sees that tracker, or no more.
-
-        The proxy goes on to track what its level needs.
-        """
-        if name == "session_track_system_variables":
-            self._shows_null = literal is not None and literal.upper() == "NULL"
-            if self._shows_null:
-                return  # what was tracked before goes on to be
-            default = literal is None or literal.upper() == "DEFAULT"
-            shown = SHOWN_BY_DEFAULT if default else (literal or "").strip("'\"")
-            # No name has a quote or a backslash: what has one shows nothing.
-            self.shown_variables = shown.replace("'", "").replace("\\", "")
-            return
-        kind = _TRACKERS.get(name)
-        value = (literal or "ON").strip("'\"").upper()
-        if kind is not None:
-            hidden = value in ("OFF", "0", "FALSE", "")
-            hidden = hidden or (value == "DEFAULT" and kind not in _SHOWN_BY_DEFAULT)
-            others = self.shown_trackers - {kind}
-            self.shown_trackers = others if hidden else others | {kind}
-        if name == "session_track_transaction_info":
-            self.tracks_transactions = value not in ("OFF", "0", "DEFAULT")
-        if name == "session_track_gtids":
-            # What a server would show it: a level that needs more than OWN_GTID then has to ask.
-            self._client_tracking = value if value in ("ALL_GTIDS", "OWN_GTID") else ""
-            self.tracking = self._client_tracking or self._level_tracking
-
-    def tracking_of_client(self, gtids: bool) -> str:
-        """The client's own settings of trackers, as SET takes them; `gtids`: that one, too."""
-        on = ["ON" if kind in self.shown_trackers else "OFF" for kind in (1, 2)]
-        variables = "NULL" if self._shows_null else f"_binary'{self.shown_variables}'"
-        settings = (
-            f"session_track_schema={on[0]},session_track_state_change={on[1]}"
-            f",session_track_system_variables={variables}"
-        )
-        if gtids:
-            settings += f",session_track_gtids={self._client_tracking or 'OFF'}"
-        return settings
-
     def rolled_back(self) -> None:
         """The proxy ended the open transaction, which its client is told to begin again."""
         self.snapshot = self.split = None
@@ -502,11 +443,7 @@ class Session:
         self.snapshot = None
         self.split = None
         self.retries = False
-        self.tracks_transactions = False
-        self._client_tracking = ""
         self.adjust(self.initial_rules)
-        self.shown_trackers = _SHOWN_BY_DEFAULT
-        self.shown_variables = SHOWN_BY_DEFAULT
-        self._shows_null = False
+        self.trackers = Trackers(self.rules.tracking)
         self.last = None
         self.found_on = None

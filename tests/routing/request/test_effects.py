@@ -698,8 +698,8 @@ def test_a_value_that_cannot_be_written_pins(on: On, value: str) -> None:
 def test_what_a_program_does_to_tracking_is_restored(on: On) -> None:
     tracking = told(session_track_gtids="ALL_GTIDS", session_track_system_variables="*")
     assert on.succeed("CALL p()", tracking, CHANGED)
-    assert on.state.tracking == "ALL_GTIDS"
-    assert on.state.shown_variables == "*"
+    assert on.state.trackers.gtids == "ALL_GTIDS"
+    assert on.state.trackers.shown_variables == "*"
 
 
 def test_roles_are_carried_as_they_are_written(on: On) -> None:

@@ -59,12 +59,21 @@ def test_without_autocommit_a_read_opens_one() -> None:
     assert not state.splits(SPLIT)
 
 
-@pytest.mark.parametrize("doubt", ["unsure", "suspect", "tracks_transactions"])
+@pytest.mark.parametrize("doubt", ["unsure", "suspect"])
 def test_a_doubt_keeps_reads_on_the_primary(doubt: str) -> None:
     state = session()
     state.split = Split()
     setattr(state, doubt, True)
     assert not state.splits(SPLIT)
+
+
+def test_a_client_that_tracks_its_transactions_would_see_a_split() -> None:
+    state = session()
+    state.split = Split()
+    state.trackers.set("session_track_transaction_info", "STATE")
+    assert not state.splits(SPLIT)
+    state.trackers.set("session_track_transaction_info", "OFF")
+    assert state.splits(SPLIT)
 
 
 def test_what_set_transaction_says_is_not_split() -> None:
