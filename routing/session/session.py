@@ -3,7 +3,7 @@
 from typing import Final
 
 from protocol.gtid import EMPTY, GtidSet
-from routing.consistency.decision import Scope, TransactionReads
+from routing.consistency.decision import Scope
 from routing.consistency.rules import REMEMBERING, Rules
 from routing.consistency.scope import COMPACT_ABOVE, Scopes, ScopeState
 from routing.servers.topology import Role, Server
@@ -11,7 +11,7 @@ from routing.session.commits import Commits
 from routing.session.objections import Objections, Told
 from routing.session.pins import Pins
 from routing.session.snapshot import Snapshot
-from routing.session.split import LEVELS, Split
+from routing.session.split import Split
 from routing.session.trackers import Trackers
 from routing.session.transaction_modes import TransactionModes
 from routing.session.user_variables import UserVariables
@@ -245,74 +245,6 @@ class Session:
     def wants_probe(self) -> bool:
         """Whether the next statement on the primary should bring its `gtid_executed` along."""
         return self.own_scope.unknown or self.own_scope.is_long
-
-    @property
-    def opens_read_only(self) -> bool:
-        """Whether the first read of a table opens a READ ONLY transaction that may be a replica's.
-
-        A SERIALIZABLE one locks what it reads, which orders nothing on a replica.
-        """
-        if self.autocommit or self.in_transaction or self.suspect or self.trackers.of_transactions:
-            return False
-        modes = self.modes
-        if not modes.next_is_read_only or modes.isolates:
-            return False
-        return not self.is_serializable
-
-    @property
-    def is_serializable(self) -> bool:
-        """Whether the session's transactions are, by what it has set."""
-        return "SERIALIZABLE" in self.variables.get(ISOLATION, "").upper()
-
-    @property
-    def reads_apart(self) -> bool:
-        """Whether each statement of its transactions has a snapshot of its own, by what it has set.
-
-        A SET TRANSACTION may say otherwise of the next one.
-        """
-        literal = self.variables.get(ISOLATION, "")
-        return literal.strip("'\"").upper().replace(" ", "-") in LEVELS
-
-    @property
-    def opens_split(self) -> bool:
-        """Whether the first read of a table opens a transaction that may write, and read apart."""
-        if self.autocommit or self.in_transaction or not self.status_tells:
-            return False
-        modes = self.modes
-        return not modes.waiting and not modes.next_is_read_only and self.reads_apart
-
-    def splits_snapshots(self, rules: Rules) -> bool:
-        """Whether a transaction that began now could read from a replica's snapshot, and write.
-
-        Under rules by which it may, at REPEATABLE READ, and while nobody sees the difference.
-        """
-        if rules.transaction_reads is not TransactionReads.SNAPSHOT or self.retries:
-            return False
-        if self.unsure or self.suspect or self.trackers.of_transactions or self.lacks_isolation:
-            return False
-        literal = self.variables.get(ISOLATION, DEFAULT_ISOLATION)
-        named = literal.strip("'\"").upper().replace(" ", "-")
-        return named == DEFAULT_ISOLATION and not self.modes.isolates
-
-    def opens_snapshot(self, rules: Rules) -> bool:
-        """Whether the first read of a table opens one."""
-        if self.autocommit or self.in_transaction or not self.status_tells:
-            return False
-        modes = self.modes
-        fresh = not modes.waiting and not modes.next_is_read_only
-        return fresh and self.splits_snapshots(rules)
-
-    def splits(self, rules: Rules) -> bool:
-        """Whether a read under these rules may leave the primary in an open transaction.
-
-        Or in the one that it opens. While the client tracks its transactions' state it would see.
-        """
-        if rules.transaction_reads is TransactionReads.PRIMARY or self.snapshot is not None:
-            return False
-        if self.unsure or self.suspect or self.trackers.of_transactions:
-            return False
-        split = self.split
-        return self.opens_split if split is None else not split.stays
 
     def adjust(self, rules: Rules) -> bool:
         """Read under other rules from now on; whether connections must track other GTIDs.

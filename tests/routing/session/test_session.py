@@ -11,6 +11,7 @@ from routing.consistency.scope import COMPACT_ABOVE, PROBE_ABOVE, Scopes
 from routing.servers.topology import Role, Server
 from routing.session.session import Session, lexer_modes
 from routing.session.trackers import Trackers
+from routing.session.transactions import is_serializable, reads_apart
 from routing.sql.holds import PinReason
 from routing.sql.lexer import MODE_ANSI_QUOTES, MODE_NO_BACKSLASH_ESCAPES
 from tests.support.gtid_sets import gtids
@@ -229,13 +230,13 @@ def test_what_a_session_begins_with_is_as_if_it_had_set_it(
 ) -> None:
     version = session.variables_version
     session.connected("", isolation=level)
-    assert (session.reads_apart, session.is_serializable) == (apart, serializable)
+    assert (reads_apart(session), is_serializable(session)) == (apart, serializable)
     carried = {} if level == "REPEATABLE-READ" else {"transaction_isolation": f"'{level}'"}
     assert session.variables == carried, "replicas have MySQL's own default"
     assert (session.variables_version != version) == bool(carried)
     assert not session.lacks_isolation
     session.reset()  # the default may be another by now
-    assert not session.reads_apart
+    assert not reads_apart(session)
     assert session.lacks_isolation == bool(carried)
     session.set_variable("transaction_isolation", "'REPEATABLE-READ'")
     assert not session.lacks_isolation
