@@ -113,9 +113,9 @@ def assigned(assignment: Assignment, trail: Trail, state: Session) -> bool:
         _pin(name, value, state)
     elif value is None:
         if name == "sql_mode":
-            state.set_sql_mode(None)
+            state.lexer_modes.set_sql_mode(None)
         if name in _CHARACTER_SETS:
-            state.set_character_set(None)
+            state.lexer_modes.set_character_set(None)
         state.pins.take(PinReason.VARIABLE, name)
     else:
         _carry(name, value, state)
@@ -132,15 +132,15 @@ def _has_been_told(name: str, value: str | None, trail: Trail) -> bool:
 def _carry(name: str, literal: str, state: Session) -> None:
     """Let replicas have a variable, too."""
     if name in _CHARACTER_SETS:
-        state.set_character_set(literal)
+        state.lexer_modes.set_character_set(literal)
     if name in READ_STRINGS:
         state.user_variables.forget_strings()
     if name == SWITCH:
         _carry_switch(literal, state)
         return
     if name == "sql_mode":
-        state.set_sql_mode(literal)
-        if not state.modes_known:
+        state.lexer_modes.set_sql_mode(literal)
+        if not state.lexer_modes.known:
             state.pins.take(PinReason.VARIABLE, name)
             return
     if name in _CHARACTER_SETS:

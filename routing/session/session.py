@@ -8,6 +8,7 @@ from routing.consistency.rules import REMEMBERING, Rules
 from routing.consistency.scope import COMPACT_ABOVE, Scopes, ScopeState
 from routing.servers.topology import Role, Server
 from routing.session.commits import Commits
+from routing.session.lexer_modes import LexerModes
 from routing.session.objections import Objections, Told
 from routing.session.pins import Pins
 from routing.session.snapshot import Snapshot
@@ -23,25 +24,7 @@ from routing.session.variables import (
     literal_of,
 )
 from routing.sql.holds import PinReason
-from routing.sql.lexer import (
-    MODE_ANSI_QUOTES,
-    MODE_NO_BACKSLASH_ESCAPES,
-    MODE_UTF8,
-    UTF8_COMPATIBLE,
-)
 from routing.sql.statement import Statement
-
-
-def lexer_modes(sql_mode: str) -> int:
-    """The modes of a sql_mode that change where a statement's tokens begin and end."""
-    names = {name.strip().upper() for name in sql_mode.split(",")}
-    flags = 0
-    if names & {"ANSI_QUOTES", "ANSI"}:
-        flags |= MODE_ANSI_QUOTES
-    if "NO_BACKSLASH_ESCAPES" in names:
-        flags |= MODE_NO_BACKSLASH_ESCAPES
-    return flags
-
 
 _ORDERED: Final = frozenset(
     {
@@ -79,8 +62,7 @@ class Session:
         variables: session variables that the client set, name to SQL literal; NAMES is one of them.
         variables_version: changes whenever `variables` does.
         results: its character_set_results, if a tracker has told of it; else empty.
-        mode_flags: lexer modes by the session's sql_mode and character set.
-        modes_known: False after a SET sql_mode whose value cannot be read off the statement.
+        lexer_modes: how its statements are cut into tokens.
         suspect: what failed may have changed the session, which the next OK packet tells.
         noted: results of a transaction may have told nothing of what the next OK packet tells.
         snapshot: of the open READ ONLY transaction, or of a `SplitSnapshot`; None while there is
@@ -129,8 +111,7 @@ class Session:
         self.variables: dict[str, str] = {}
         self.variables_version = 0
         self.results = ""
-        self.mode_flags = 0
-        self.modes_known = True
+        self.lexer_modes = LexerModes()
         self._begins_isolated = False
         self.suspect = False
         self.noted = False
@@ -145,7 +126,6 @@ class Session:
         self.found_on: Server | None = None
         self.preferred = preferred
         self.plain = False
-        self._initial_modes = 0
 
     # What it must see
 
@@ -306,14 +286,10 @@ class Session:
         character_set: str = "utf8mb4",
         isolation: str = DEFAULT_ISOLATION,
     ) -> None:
-        """The primary connection is open; a reset returns to what it has now.
-
-        But not to its character set: a reset takes the server's own (fact 7.9).
-        """
+        """The primary connection is open; a reset returns to what it has now."""
         self.has_isolation(isolation)
         self.autocommit = self.status_tells = self._initial_autocommit = autocommit
-        self.mode_flags = self._initial_modes = lexer_modes(sql_mode)
-        self.set_character_set(character_set)
+        self.lexer_modes.begin(sql_mode, character_set)
 
     def has_isolation(self, isolation: str) -> None:
         """The session begins with this transaction_isolation."""
@@ -329,23 +305,6 @@ class Session:
         A reset takes what the default is by then.
         """
         return self._begins_isolated and ISOLATION not in self.variables
-
-    def set_character_set(self, literal: str | None) -> None:
-        """The client chose its character set: a literal, perhaps with a COLLATE behind it."""
-        words = (literal or "").lower().split()
-        if words and words[0].strip("'\"") in UTF8_COMPATIBLE:
-            self.mode_flags |= MODE_UTF8
-        else:
-            self.mode_flags &= ~MODE_UTF8
-
-    def set_sql_mode(self, literal: str | None) -> None:
-        """The client set sql_mode; None is a value that the statement does not show."""
-        text = "" if literal is None else literal.strip("'\"")
-        self.modes_known = literal is not None and (literal != text or text.isidentifier())
-        if self.modes_known:
-            default = literal == text and text.upper() == "DEFAULT"
-            modes = self._initial_modes if default else lexer_modes(text)
-            self.mode_flags = modes | self.mode_flags & MODE_UTF8
 
     def rolled_back(self) -> None:
         """The proxy ended the open transaction, which its client is told to begin again."""
@@ -368,8 +327,7 @@ class Session:
         self.variables.clear()
         self.variables_version += 1
         self.results = ""
-        self.mode_flags = self._initial_modes
-        self.modes_known = True
+        self.lexer_modes.reset()
         self.suspect = False
         self.modes = TransactionModes()
         self.snapshot = None

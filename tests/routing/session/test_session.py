@@ -9,14 +9,13 @@ from routing.consistency.decision import Level, Scope, TimeoutPolicy
 from routing.consistency.rules import Rules
 from routing.consistency.scope import COMPACT_ABOVE, PROBE_ABOVE, Scopes
 from routing.servers.topology import Role, Server
-from routing.session.session import Session, lexer_modes
+from routing.session.session import Session
 from routing.session.trackers import Trackers
 from routing.session.transactions import is_serializable, reads_apart
 from routing.sql.holds import PinReason
-from routing.sql.lexer import MODE_ANSI_QUOTES, MODE_NO_BACKSLASH_ESCAPES
+from routing.sql.lexer import MODE_ANSI_QUOTES
 from tests.support.gtid_sets import gtids
 
-LEXER_MODES = MODE_ANSI_QUOTES | MODE_NO_BACKSLASH_ESCAPES
 U = "11111111-1111-1111-1111-111111111111"
 V = "22222222-2222-2222-2222-222222222222"
 
@@ -181,8 +180,8 @@ def test_a_reset_forgets_the_state_and_never_a_write(session: Session, primary: 
     session.modes.set_next("transaction_read_only", "ON")
     session.last = primary
     session.set_variable("time_zone", "'+00:00'")
-    session.set_sql_mode("'NO_BACKSLASH_ESCAPES'")
-    session.set_sql_mode(None)
+    session.lexer_modes.set_sql_mode("'NO_BACKSLASH_ESCAPES'")
+    session.lexer_modes.set_sql_mode(None)
     session.trackers.set("session_track_gtids", "ALL_GTIDS")
     session.trackers.set("session_track_schema", "OFF")
     session.trackers.set("session_track_system_variables", "NULL")
@@ -199,8 +198,8 @@ def test_a_reset_forgets_the_state_and_never_a_write(session: Session, primary: 
     assert session.last is None
     assert session.variables == {}
     assert session.variables_version != version
-    assert session.mode_flags & LEXER_MODES == MODE_ANSI_QUOTES
-    assert session.modes_known
+    assert session.lexer_modes.flags == MODE_ANSI_QUOTES
+    assert session.lexer_modes.known
     assert session.trackers.gtids == "OWN_GTID"
     assert session.trackers.shown == {0, 1, 4, 5}
     assert session.trackers.settings(gtids=True) == Trackers("OWN_GTID").settings(gtids=True)
@@ -271,52 +270,6 @@ def test_each_assignment_changes_the_version(session: Session) -> None:
         session.set_variable("names", "latin1")
         versions.add(session.variables_version)
     assert len(versions) == 5
-
-
-# sql_mode.
-
-
-@pytest.mark.parametrize(
-    ("mode", "flags"),
-    [
-        ("", 0),
-        ("ONLY_FULL_GROUP_BY,STRICT_TRANS_TABLES", 0),
-        ("ANSI_QUOTES", MODE_ANSI_QUOTES),
-        ("ansi", MODE_ANSI_QUOTES),
-        ("STRICT_ALL_TABLES, NO_BACKSLASH_ESCAPES", MODE_NO_BACKSLASH_ESCAPES),
-        ("ANSI_QUOTES,NO_BACKSLASH_ESCAPES", MODE_ANSI_QUOTES | MODE_NO_BACKSLASH_ESCAPES),
-        ("NOT_ANSI_QUOTES", 0),
-    ],
-)
-def test_modes_of_the_lexer(mode: str, flags: int) -> None:
-    assert lexer_modes(mode) == flags
-
-
-@pytest.mark.parametrize(
-    ("literal", "flags", "known"),
-    [
-        ("'ANSI_QUOTES'", MODE_ANSI_QUOTES, True),
-        ('"ANSI_QUOTES"', MODE_ANSI_QUOTES, True),
-        ("ANSI_QUOTES", MODE_ANSI_QUOTES, True),
-        ("ansi", MODE_ANSI_QUOTES, True),
-        ("''", 0, True),
-        ("'STRICT_ALL_TABLES,NO_BACKSLASH_ESCAPES'", MODE_NO_BACKSLASH_ESCAPES, True),
-        (None, None, False),
-        ("4", None, False),  # by its bits
-        ("0x4", None, False),
-        ("DEFAULT", MODE_NO_BACKSLASH_ESCAPES, True),
-        ("default", MODE_NO_BACKSLASH_ESCAPES, True),
-    ],
-)
-def test_set_sql_mode(
-    session: Session, literal: str | None, flags: int | None, known: bool
-) -> None:
-    session.connected("NO_BACKSLASH_ESCAPES")
-    session.set_sql_mode("ANSI_QUOTES")
-    session.set_sql_mode(literal)
-    assert session.modes_known is known
-    if flags is not None:
-        assert session.mode_flags & LEXER_MODES == flags
 
 
 # Other rules.
