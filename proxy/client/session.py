@@ -293,16 +293,8 @@ class ClientSession:
 
     def give_way(self, server: Server) -> None:
         """Somebody waits for a connection to the server: give one back, if it is not needed."""
-        borrowing = self._borrowing
-        if borrowing is not None and (self._rests or borrowing.is_under_way):
-            borrowing.give_way(server)
-
-    def _let_others(self) -> None:
-        """Somebody waits for connections: give back those that the session had for long enough."""
-        for connection in self._servers.connections:
-            slot = connection.slot
-            if slot is not None and self._shared.slots.wants(slot):
-                self.give_way(connection.server)
+        if self._borrowing is not None:
+            self._borrowing.give_way(server, rests=self._rests)
 
     @property
     def is_away(self) -> bool:
@@ -649,7 +641,7 @@ class ClientSession:
         if answered and connection is servers.active:
             servers.settled(connection)
             if self._borrowing is not None and self._shared.slots.waiting:
-                self._let_others()
+                self._borrowing.let_others(rests=self._rests)
             self._client.ready()
 
     def server_lost(self, connection: ServerConnection, cause: str, error: bytes | None) -> None:

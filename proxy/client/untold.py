@@ -85,7 +85,7 @@ class Untold:
                 statement.kind is StatementClass.READ and not statement.shows_tracking
             ):
                 return ()
-        if not self._state.noted or self._state.tracks_transactions:
+        if not self._state.noted or self._state.trackers.of_transactions:
             return ()  # the client's next OK has to tell of its transaction, not a COM_PING's
         return self._ask()
 
