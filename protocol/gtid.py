@@ -300,17 +300,6 @@ class GtidSet:
                 return False
         return True
 
-    def has_newest(self, other: GtidSet) -> bool:
-        """Whether it has one certain GTID of another set: the last one under the first TSID.
-
-        Of sets of which none has it, all together do not cover the other.
-        """
-        for tsid, numbers in other._boundaries.items():
-            known = self._boundaries.get(tsid)
-            end = numbers[-1]
-            return known is not None and end <= known[-1] and contains(known, end - 1)
-        return True
-
     def __le__(self, other: GtidSet) -> bool:
         return other.covers(self)
 

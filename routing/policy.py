@@ -17,6 +17,13 @@ from routing.consistency.scope import ScopeState
 from routing.servers.topology import Server, Topology
 from routing.session.session import Session
 from routing.session.split_snapshot import SplitSnapshot
+from routing.session.transactions import (
+    is_serializable,
+    opens_read_only,
+    opens_snapshot,
+    reads_apart,
+    splits,
+)
 from routing.sql.query import SERVER_SCHEMAS
 from routing.sql.statement import Statement, StatementClass, Touch
 
@@ -103,7 +110,7 @@ def _waits_for_table(session: Session, rules: Rules) -> bool:
     snapshot = session.snapshot
     if isinstance(snapshot, SplitSnapshot):
         return snapshot.server is None
-    return snapshot is None and session.opens_snapshot(rules)
+    return snapshot is None and opens_snapshot(session, rules)
 
 
 def shows_less(scope: ScopeState, primary: Server) -> bool:
@@ -166,7 +173,7 @@ def _read(
     alone = remembers and rules.scope is _CONNECTION and probed is None
     snapshot = session.snapshot
     opens = snapshot is not None or (
-        not session.autocommit and (session.opens_read_only or session.opens_snapshot(rules))
+        not session.autocommit and (opens_read_only(session) or opens_snapshot(session, rules))
     )
     if snapshot is not None:
         if snapshot.server is not None:
@@ -175,7 +182,7 @@ def _read(
             if snapshot.stale or not guarded:
                 return Decision(snapshot.server, Reason.TRANSACTION, Proof.NONE)
             return Decision(snapshot.server, Reason.TRANSACTION, Proof.KNOWN, snapshot.gtids)
-        if snapshot.apart is not session.reads_apart or session.is_serializable:
+        if snapshot.apart is not reads_apart(session) or is_serializable(session):
             # A transaction that begins elsewhere now would be of another isolation level.
             return on_primary(topology, Reason.TRANSACTION)
         if (
@@ -187,7 +194,7 @@ def _read(
         return on_primary(topology, Reason.UNKNOWN_REQUIRED)
     shaped = session.in_transaction or not session.autocommit or session.modes.waiting
     begins = opens and not session.unsure and (rules is session.rules or _apart(session))
-    if shaped and not begins and not session.splits(rules):
+    if shaped and not begins and not splits(session, rules):
         return on_primary(topology, Reason.TRANSACTION)
     if session.pins.reasons:
         return on_primary(topology, Reason.PINNED)
@@ -227,7 +234,7 @@ def _read(
 def _apart(session: Session) -> bool:
     """Whether each statement of its transaction has a snapshot of its own."""
     snapshot = session.snapshot
-    return session.reads_apart if snapshot is None else snapshot.apart
+    return reads_apart(session) if snapshot is None else snapshot.apart
 
 
 def among_replicas(
@@ -275,11 +282,12 @@ def among_replicas(
         if in_order and not server.ordered:
             unordered = True
             continue
-        if server.has(required):
+        applied = server.applied
+        if applied.covers(required):
             # Any state will do for a read that need not see anything and follows no other.
             relies = bool(required) or rules.level in REMEMBERING
             confirm = relies and server.is_doubtful(now)
-            return Decision(server, _A_READ, _KNOWN, server.applied, confirm)
+            return Decision(server, _A_READ, _KNOWN, applied, confirm)
         reachable = True
         if patient or now >= server.behind_until:
             wait = server.predicted_wait(since, now)

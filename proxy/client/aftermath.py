@@ -279,7 +279,7 @@ class Aftermath:
         state = self._state
         state.modes.doubt()
         self._transactions.failed(command, trail)
-        if trail.may_write or not state.modes_known:
+        if trail.may_write or not state.lexer_modes.known:
             # It may have committed before it failed, and opened a transaction, too.
             state.may_have_written(command.rules)
             state.in_transaction = state.unsure = True
@@ -336,7 +336,7 @@ class Aftermath:
         """Whether the primary's error says that the statement has changed nothing."""
         state = self._state
         statement = command.statement
-        if statement is None or not command.is_query or not state.modes_known:
+        if statement is None or not command.is_query or not state.lexer_modes.known:
             return False
         payload = command.packet[4:]
         return did_nothing(

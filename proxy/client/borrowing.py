@@ -104,8 +104,20 @@ class Borrowing:
             self._shared.metrics.not_given_back(reason)
         self._told = reason
 
-    def give_way(self, server: Server) -> None:
-        """Begin to give back a connection to this server, since others wait for one."""
+    def let_others(self, *, rests: bool) -> None:
+        """Somebody waits for connections: give back those that the session had for long enough."""
+        for connection in self._servers.connections:
+            slot = connection.slot
+            if slot is not None and self._shared.slots.wants(slot):
+                self.give_way(connection.server, rests=rests)
+
+    def give_way(self, server: Server, *, rests: bool) -> None:
+        """Begin to give back a connection to this server, that others wait for.
+
+        `rests`: the client waits for nothing.
+        """
+        if not (rests or self.is_under_way):
+            return
         primary = self._servers.primary
         if not self.is_away and (primary is None or self._carrying.reason()):
             return

@@ -181,9 +181,9 @@ class Carrying:
             return "transaction"
         if state.pins.reasons or state.role is not None:
             return "pinned"
-        if state.suspect or state.noted or not state.modes_known or state.modes.waiting:
+        if state.suspect or state.noted or not state.lexer_modes.known or state.modes.waiting:
             return "unknown"
-        if self._settings.undone or self._settings.untracked or state.tracks_transactions:
+        if self._settings.undone or self._settings.untracked or state.trackers.of_transactions:
             return "tracking"
         if len(self._prepared) or state.text_prepared or primary.mirror.statements:
             return "prepared"

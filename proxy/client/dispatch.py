@@ -18,9 +18,9 @@ from proxy.server.gtid_question import PROBE_SQL
 from proxy.wall_clock import utc_us
 from routing.consistency.decision import Decision, Level, Proof, Reason
 from routing.policy import on_primary
-from routing.session.implied import begin_implied
 from routing.session.split import Split
 from routing.session.split_snapshot import Moment, SplitSnapshot
+from routing.session.transactions import begin_implied
 from routing.sql.statement import StatementClass
 
 if TYPE_CHECKING:

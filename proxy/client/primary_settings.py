@@ -59,7 +59,7 @@ class PrimarySettings:
         if primary is None:
             return
         if primary.view is not None:
-            primary.view.show(state.shown_trackers, state.shown_variables)
+            primary.view.show(state.trackers.shown, state.trackers.shown_variables)
         self._servers.track()
 
     def made(self) -> None:
@@ -83,17 +83,17 @@ class PrimarySettings:
         if shows:
             self.undone = True
             self.untracked = self.untracked or changes
-            sql = f"SET SESSION {state.tracking_of_client(gtids=changes)}".encode()
+            sql = f"SET SESSION {state.trackers.settings(gtids=changes)}".encode()
             return ((IMITATE, statement_packet(sql, primary.query_attributes)),)
         self.undone = False
         self.untracked = self.untracked and not changes
-        self._restoring = state.tracking if changes else ""
+        self._restoring = state.trackers.gtids if changes else ""
         if changes:
             state.commits.tracked()
         sql = primary_settings(
             primary.max_packet,
             self._restoring,
-            state.shown_variables,
+            state.trackers.shown_variables,
             wide=is_wide(state.variables.get("character_set_filesystem", "")),
         )
         # What a SET TRANSACTION has set for the next transaction would be lost.

@@ -85,10 +85,10 @@ async def _log_in(shared: Shared, primary: Server, login: Login, state: Session)
     logins = shared.logins
     slot = await logins.enter(primary)
     if shared.terms.has_begun():
-        lent = logins.lend(primary, login, state.tracking, state.schema, slot)
+        lent = logins.lend(primary, login, state.trackers.gtids, state.schema, slot)
         if lent is not None:
             return lent.opened()
-    opened = await logins.log_in(primary, login, state.tracking, slot)
+    opened = await logins.log_in(primary, login, state.trackers.gtids, slot)
     if not isinstance(opened, Opened):
         opened.channel.abort()
         raise ServerRefusedError(opened.refusal)

@@ -178,7 +178,7 @@ class Servers:
     def _use_primary(self, opened: Opened | Lent, owner: Conductor) -> None:
         connection, state, metrics = opened.connection, self._state, self._shared.metrics
         connection.view = TrackerView(
-            self._client.capabilities, state.shown_trackers, state.shown_variables
+            self._client.capabilities, state.trackers.shown, state.trackers.shown_variables
         )
         opened.hand_over(owner)
         if connection.slot is not None:
@@ -332,7 +332,7 @@ class Servers:
             raise ChannelClosedError("the session has ended")
         if connection.mirror.tracks_all:
             # It has CLIENT_SESSION_TRACK, whether the client has or not.
-            connection.view = TrackerView(self._client.capabilities, self._state.shown_trackers)
+            connection.view = TrackerView(self._client.capabilities, self._state.trackers.shown)
         opened.hand_over(owner)
         if connection.slot is not None:
             connection.slot.use(owner)
@@ -375,7 +375,7 @@ class Servers:
             if connection.mirror.tracks_all is not tracks_all:
                 self.give_up(connection)
             elif connection.view is not None:
-                connection.view.show(state.shown_trackers, state.shown_variables)
+                connection.view.show(state.trackers.shown, state.trackers.shown_variables)
 
     def end_transactions(self) -> None:
         """The client's READ ONLY transaction has ended."""
@@ -420,7 +420,7 @@ class Servers:
         is remembered all the same, and later reads go by that (`routing.consistency.scope`).
         """
         tells = self.login.capabilities & Capability.CLIENT_DEPRECATE_EOF
-        return self._state.tracking if tells else "OFF"
+        return self._state.trackers.gtids if tells else "OFF"
 
 
 def left_behind(server: Server, epoch: int, topology: Topology) -> str:

@@ -296,17 +296,9 @@ class ClientSession:
         )
 
     def give_way(self, server: Server) -> None:
-        """Others wait for a connection to the server: give one back, if it is not needed."""
-        borrowing = self._borrowing
-        if borrowing is not None and (self._rests or borrowing.is_under_way):
-            borrowing.give_way(server)
-
-    def _let_others(self) -> None:
-        """Others wait for connections: give back those that the session has had for long enough."""
-        for connection in self._servers.connections:
-            slot = connection.slot
-            if slot is not None and self._shared.slots.wants(slot):
-                self.give_way(connection.server)
+        """Somebody waits for a connection to the server: give one back, if it is not needed."""
+        if self._borrowing is not None:
+            self._borrowing.give_way(server, rests=self._rests)
 
     @property
     def is_away(self) -> bool:
@@ -653,7 +645,7 @@ class ClientSession:
         if answered and connection is servers.active:
             servers.settled(connection)
             if self._borrowing is not None and self._shared.slots.waiting:
-                self._let_others()
+                self._borrowing.let_others(rests=self._rests)
             self._client.ready()
 
     def server_lost(self, connection: ServerConnection, cause: str, error: bytes | None) -> None:

@@ -14,6 +14,12 @@ from routing.session import split as splitting
 from routing.session.snapshot import Snapshot, begins_anew, ends_transaction, reads_data
 from routing.session.split import Split
 from routing.session.split_snapshot import SplitSnapshot, needed
+from routing.session.transactions import (
+    is_serializable,
+    opens_split,
+    reads_apart,
+    splits_snapshots,
+)
 
 if TYPE_CHECKING:
     from protocol.response_stream import ResponseStream
@@ -69,7 +75,7 @@ class Transactions:
             return
         reads = reads_data(statement, trail.may_write, command.text)
         if snapshot is None:
-            apart = state.reads_apart
+            apart = reads_apart(state)
             state.snapshot = snapshot = Snapshot(autocommit=status & AUTOCOMMIT != 0, apart=apart)
             text = command.text.upper()
             modes = state.modes
@@ -82,8 +88,8 @@ class Transactions:
                 or not (begins_anew(statement) or (apart and opened))
                 or changed
                 or modes.isolates
-                or state.is_serializable
-                or state.tracks_transactions
+                or is_serializable(state)
+                or state.trackers.of_transactions
                 or b"SNAPSHOT" in text
                 or not text
             ):
@@ -142,12 +148,12 @@ class Transactions:
             self._servers.end_transactions()
         if not still_open or state.snapshot is not None:
             return
-        opened = command.is_read and state.opens_split and not may_write
+        opened = command.is_read and opens_split(state) and not may_write
         began = splitting.begins(statement, command.text, before or snapshot)
         autocommit = status & AUTOCOMMIT != 0
-        if opened or (began and state.reads_apart and not state.modes.isolates):
+        if opened or (began and reads_apart(state) and not state.modes.isolates):
             state.split = Split(autocommit=autocommit)
-        elif began and state.splits_snapshots(state.rules):
+        elif began and splits_snapshots(state, state.rules):
             state.snapshot = SplitSnapshot(autocommit=autocommit)
 
     def failed(self, command: Command, trail: Trail) -> None:

@@ -88,8 +88,8 @@ class Untold:
                 statement.kind is StatementClass.READ and not statement.shows_tracking
             ):
                 return ()
-        if not self._state.noted or self._state.tracks_transactions:
-            return ()  # the client's next OK, not a COM_PING's, has to report its transaction
+        if not self._state.noted or self._state.trackers.of_transactions:
+            return ()  # the client's next OK has to tell of its transaction, not a COM_PING's
         return self._ask()
 
     def along(self, command: Command, trail: Trail) -> Batch:

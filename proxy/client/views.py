@@ -26,6 +26,7 @@ from proxy.server.opened import Lent, Opened
 from proxy.server.query import query
 from routing.request import traits
 from routing.session.split_snapshot import SplitSnapshot
+from routing.session.transactions import opens_snapshot, splits
 from routing.sql.catalogue import BOUND, CALLS, Catalogue, CatalogueError, Definition, read, through
 
 if TYPE_CHECKING:
@@ -338,10 +339,10 @@ class Views:
         snapshot = state.snapshot
         alone = (
             (state.autocommit and not state.in_transaction)
-            or state.splits(state.rules)
+            or splits(state, state.rules)
             or (snapshot is not None and snapshot.apart)
             or (isinstance(snapshot, SplitSnapshot) and snapshot.server is None)
-            or state.opens_snapshot(state.rules)
+            or opens_snapshot(state, state.rules)
         )
         return (
             alone

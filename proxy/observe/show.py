@@ -127,7 +127,7 @@ def _session(session: Shown) -> _Rows:
         ("on_timeout", rules.on_timeout.value),
         ("transaction_reads", rules.transaction_reads.value),
         ("on_split_conflict", rules.on_split_conflict.value),
-        ("session_track_gtids", state.tracking),
+        ("session_track_gtids", state.trackers.gtids),
         ("in_transaction", "unknown" if state.unsure else _yes(state.in_transaction)),
         ("transaction_reads_from", None if reads_from is None else reads_from.name),
         ("autocommit", _yes(state.autocommit)),

@@ -33,7 +33,7 @@ def committed_unnamed(
     `doubted` says that this was found out already, as a server tells it after an EOF.
     """
     statement = command.statement
-    if state.tracking == "OFF" or not server.gtids:
+    if state.trackers.gtids == "OFF" or not server.gtids:
         return False  # nothing is named
     transaction = statement is not None and statement.kind is StatementClass.TRANSACTION
     if not (trail.may_write or transaction):
@@ -91,7 +91,7 @@ def shown(command: Command, trail: Trail, state: Session, server: Server, epoch:
     shows = command.shape in SHOWING and (trail.rows > 0 or not only_writes(command))
     if shows:
         state.showed(server, epoch, command.rules)
-    if trail.may_write and state.tracking == "OFF":
+    if trail.may_write and state.trackers.gtids == "OFF":
         state.may_have_written(command.rules)
     return shows
 

@@ -47,9 +47,9 @@ def told(name: str, value: str, command: Command, trail: Trail, state: Session) 
     elif name == "transaction_read_only":
         state.modes.read_only = is_on(value)
     elif name == "session_track_system_variables" and not value:
-        state.set_tracker(name, "NULL")  # no tracker reports an empty list
+        state.trackers.set(name, "NULL")  # of an empty list no tracker tells
     elif name in TRACKING:
-        state.set_tracker(name, f"'{value}'")
+        state.trackers.set(name, f"'{value}'")
     elif name in PINNING:
         _pin(name, value, state)
     elif name in CARRIED and not _shows(command.statement, name):
@@ -97,7 +97,7 @@ def assigned(assignment: Assignment, trail: Trail, state: Session) -> bool:
             state.modes.read_only = False  # no tracker says what it is
     elif name in TRACKING:
         if name not in trail.told:
-            state.set_tracker(name, value)
+            state.trackers.set(name, value)
         return True
     elif name == "gtid_next":
         if "ANONYMOUS" in (value or "ANONYMOUS").upper():
@@ -113,9 +113,9 @@ def assigned(assignment: Assignment, trail: Trail, state: Session) -> bool:
         _pin(name, value, state)
     elif value is None:
         if name == "sql_mode":
-            state.set_sql_mode(None)
+            state.lexer_modes.set_sql_mode(None)
         if name in _CHARACTER_SETS:
-            state.set_character_set(None)
+            state.lexer_modes.set_character_set(None)
         state.pins.take(PinReason.VARIABLE, name)
     else:
         _carry(name, value, state)
@@ -132,15 +132,15 @@ def _has_been_told(name: str, value: str | None, trail: Trail) -> bool:
 def _carry(name: str, literal: str, state: Session) -> None:
     """Let replicas have a variable, too."""
     if name in _CHARACTER_SETS:
-        state.set_character_set(literal)
+        state.lexer_modes.set_character_set(literal)
     if name in READ_STRINGS:
         state.user_variables.forget_strings()
     if name == SWITCH:
         _carry_switch(literal, state)
         return
     if name == "sql_mode":
-        state.set_sql_mode(literal)
-        if not state.modes_known:
+        state.lexer_modes.set_sql_mode(literal)
+        if not state.lexer_modes.known:
             state.pins.take(PinReason.VARIABLE, name)
             return
     if name in _CHARACTER_SETS:

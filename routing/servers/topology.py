@@ -164,17 +164,6 @@ class Server:
             pending.clear()
         return self._applied
 
-    def has(self, gtids: GtidSet) -> bool:
-        """Whether `applied` covers a set; what was proved lately is united only if it may."""
-        pending = self._pending
-        if pending and not self._applied.has_newest(gtids):
-            for one in pending:
-                if one.has_newest(gtids):
-                    break
-            else:
-                return False
-        return self.applied.covers(gtids)
-
     def proved(self, gtids: GtidSet, epoch: int, asked_at: float = inf) -> bool:
         """Add what a connection of `epoch` proved: a WAIT that ended well, or a tracker.
 

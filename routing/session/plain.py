@@ -44,7 +44,7 @@ def is_plain(session: Session) -> bool:
         return False
     if session.suspect or session.noted:
         return False  # the next OK packet tells of the statement before
-    if session.tracking != "OWN_GTID":
+    if session.trackers.gtids != "OWN_GTID":
         return False  # what a tracker tells is more than its own
     if session.pins.reasons or session.commits.unwatched:
         return False  # there are, or were, rows that have no GTIDs

@@ -3,48 +3,28 @@
 from typing import Final
 
 from protocol.gtid import EMPTY, GtidSet
-from routing.consistency.decision import Scope, TransactionReads
+from routing.consistency.decision import Scope
 from routing.consistency.rules import REMEMBERING, Rules
 from routing.consistency.scope import COMPACT_ABOVE, Scopes, ScopeState
 from routing.servers.topology import Role, Server
 from routing.session.commits import Commits
+from routing.session.lexer_modes import LexerModes
 from routing.session.objections import Objections, Told
 from routing.session.pins import Pins
 from routing.session.snapshot import Snapshot
-from routing.session.split import LEVELS, Split
+from routing.session.split import Split
+from routing.session.trackers import Trackers
 from routing.session.transaction_modes import TransactionModes
 from routing.session.user_variables import UserVariables
 from routing.session.variables import (
     DEFAULT_ISOLATION,
     ISOLATION,
     LOGGING,
-    SHOWN_BY_DEFAULT,
     SWITCH,
     literal_of,
 )
 from routing.sql.holds import PinReason
-from routing.sql.lexer import (
-    MODE_ANSI_QUOTES,
-    MODE_NO_BACKSLASH_ESCAPES,
-    MODE_UTF8,
-    UTF8_COMPATIBLE,
-)
 from routing.sql.statement import Statement
-
-
-def lexer_modes(sql_mode: str) -> int:
-    """The modes of a sql_mode that change where a statement's tokens begin and end."""
-    names = {name.strip().upper() for name in sql_mode.split(",")}
-    flags = 0
-    if names & {"ANSI_QUOTES", "ANSI"}:
-        flags |= MODE_ANSI_QUOTES
-    if "NO_BACKSLASH_ESCAPES" in names:
-        flags |= MODE_NO_BACKSLASH_ESCAPES
-    return flags
-
-
-_SHOWN_BY_DEFAULT: Final = frozenset({0, 1, 4, 5})
-"""Tracker types that a server with default settings shows; types 2 and 3 are the proxy's doing."""
 
 _ORDERED: Final = frozenset(
     {
@@ -53,12 +33,6 @@ _ORDERED: Final = frozenset(
     }
 )
 """What one of these sets, another may set, too."""
-
-_TRACKERS: Final = {
-    "session_track_schema": 1,
-    "session_track_state_change": 2,
-    "session_track_gtids": 3,
-}
 
 
 class Session:
@@ -88,8 +62,7 @@ class Session:
         variables: session variables that the client set, name to SQL literal; NAMES is one of them.
         variables_version: changes whenever `variables` does.
         results: its character_set_results, if a tracker has told of it; else empty.
-        mode_flags: lexer modes by the session's sql_mode and character set.
-        modes_known: False after a SET sql_mode whose value cannot be read off the statement.
+        lexer_modes: how its statements are cut into tokens.
         suspect: what failed may have changed the session, which the next OK packet tells.
         noted: results of a transaction may have told nothing of what the next OK packet tells.
         snapshot: of the open READ ONLY transaction, or of a `SplitSnapshot`; None while there is
@@ -99,11 +72,7 @@ class Session:
         retries: a conflict (`routing.session.split_snapshot`) ended its last transaction; so the
             next one is not split.
         modes: what the next transaction will be.
-        tracking: session_track_gtids of the primary connection (WL#6972 maps it from the level).
-        tracks_transactions: the client wants to be told of its transactions' state.
-        shown_trackers: tracker types that the client is to see.
-        shown_variables: system variables whose tracker it is to see, as it set
-            session_track_system_variables.
+        trackers: what the client is to see of them, and which GTIDs its primary tells.
         avoided: replicas that do not let this user in.
         objections: replicas that did not take what it carries.
         last: the server that ran the previous statement.
@@ -142,8 +111,7 @@ class Session:
         self.variables: dict[str, str] = {}
         self.variables_version = 0
         self.results = ""
-        self.mode_flags = 0
-        self.modes_known = True
+        self.lexer_modes = LexerModes()
         self._begins_isolated = False
         self.suspect = False
         self.noted = False
@@ -151,19 +119,13 @@ class Session:
         self.snapshot: Snapshot | None = None
         self.split: Split | None = None
         self.retries = False
-        self.tracks_transactions = False
-        self.tracking = self._level_tracking = rules.tracking
-        self._client_tracking = ""
-        self.shown_trackers = _SHOWN_BY_DEFAULT
-        self.shown_variables = SHOWN_BY_DEFAULT
-        self._shows_null = False
+        self.trackers = Trackers(rules.tracking)
         self.avoided: frozenset[Server] = frozenset()
         self.objections = Objections()
         self.last: Server | None = None
         self.found_on: Server | None = None
         self.preferred = preferred
         self.plain = False
-        self._initial_modes = 0
 
     # What it must see
 
@@ -264,86 +226,17 @@ class Session:
         """Whether the next statement on the primary should bring its `gtid_executed` along."""
         return self.own_scope.unknown or self.own_scope.is_long
 
-    @property
-    def opens_read_only(self) -> bool:
-        """Whether the first read of a table opens a READ ONLY transaction that may be a replica's.
-
-        A SERIALIZABLE one locks what it reads, which orders nothing on a replica.
-        """
-        if self.autocommit or self.in_transaction or self.suspect or self.tracks_transactions:
-            return False
-        modes = self.modes
-        if not modes.next_is_read_only or modes.isolates:
-            return False
-        return not self.is_serializable
-
-    @property
-    def is_serializable(self) -> bool:
-        """Whether the session's transactions are, by what it has set."""
-        return "SERIALIZABLE" in self.variables.get(ISOLATION, "").upper()
-
-    @property
-    def reads_apart(self) -> bool:
-        """Whether each statement of its transactions has a snapshot of its own, by what it has set.
-
-        A SET TRANSACTION may say otherwise of the next one.
-        """
-        literal = self.variables.get(ISOLATION, "")
-        return literal.strip("'\"").upper().replace(" ", "-") in LEVELS
-
-    @property
-    def opens_split(self) -> bool:
-        """Whether the first read of a table opens a transaction that may write, and read apart."""
-        if self.autocommit or self.in_transaction or not self.status_tells:
-            return False
-        modes = self.modes
-        return not modes.waiting and not modes.next_is_read_only and self.reads_apart
-
-    def splits_snapshots(self, rules: Rules) -> bool:
-        """Whether a transaction that began now could read from a replica's snapshot, and write.
-
-        Under rules by which it may, at REPEATABLE READ, and while nobody sees the difference.
-        """
-        if rules.transaction_reads is not TransactionReads.SNAPSHOT or self.retries:
-            return False
-        if self.unsure or self.suspect or self.tracks_transactions or self.lacks_isolation:
-            return False
-        literal = self.variables.get(ISOLATION, DEFAULT_ISOLATION)
-        named = literal.strip("'\"").upper().replace(" ", "-")
-        return named == DEFAULT_ISOLATION and not self.modes.isolates
-
-    def opens_snapshot(self, rules: Rules) -> bool:
-        """Whether the first read of a table opens one."""
-        if self.autocommit or self.in_transaction or not self.status_tells:
-            return False
-        modes = self.modes
-        fresh = not modes.waiting and not modes.next_is_read_only
-        return fresh and self.splits_snapshots(rules)
-
-    def splits(self, rules: Rules) -> bool:
-        """Whether a read under these rules may leave the primary in an open transaction.
-
-        Or in the one that it opens. While the client tracks its transactions' state it would see.
-        """
-        if rules.transaction_reads is TransactionReads.PRIMARY or self.snapshot is not None:
-            return False
-        if self.unsure or self.suspect or self.tracks_transactions:
-            return False
-        split = self.split
-        return self.opens_split if split is None else not split.stays
-
     def adjust(self, rules: Rules) -> bool:
         """Read under other rules from now on; whether connections must track other GTIDs.
 
         What was not tracked so far is not known: the first guarded read has the primary asked.
         """
-        before = self._level_tracking
+        before, needed = self.rules.tracking, rules.tracking
         self.rules = rules
-        if before == "OFF" and rules.tracking != "OFF":
+        if before == "OFF" and needed != "OFF":
             self.may_have_written()
-        self._level_tracking = rules.tracking
-        self.tracking = self._client_tracking or rules.tracking
-        return before != rules.tracking
+        self.trackers.need(needed)
+        return before != needed
 
     # What it carries
 
@@ -393,14 +286,10 @@ class Session:
         character_set: str = "utf8mb4",
         isolation: str = DEFAULT_ISOLATION,
     ) -> None:
-        """The primary connection is open; a reset returns to what it has now.
-
-        But not to its character set: a reset takes the server's own (fact 7.9).
-        """
+        """The primary connection is open; a reset returns to what it has now."""
         self.has_isolation(isolation)
         self.autocommit = self.status_tells = self._initial_autocommit = autocommit
-        self.mode_flags = self._initial_modes = lexer_modes(sql_mode)
-        self.set_character_set(character_set)
+        self.lexer_modes.begin(sql_mode, character_set)
 
     def has_isolation(self, isolation: str) -> None:
         """The session begins with this transaction_isolation."""
@@ -416,63 +305,6 @@ class Session:
         A reset takes what the default is by then.
         """
         return self._begins_isolated and ISOLATION not in self.variables
-
-    def set_character_set(self, literal: str | None) -> None:
-        """The client chose its character set: a literal, perhaps with a COLLATE behind it."""
-        words = (literal or "").lower().split()
-        if words and words[0].strip("'\"") in UTF8_COMPATIBLE:
-            self.mode_flags |= MODE_UTF8
-        else:
-            self.mode_flags &= ~MODE_UTF8
-
-    def set_sql_mode(self, literal: str | None) -> None:
-        """The client set sql_mode; None is a value that the statement does not show."""
-        text = "" if literal is None else literal.strip("'\"")
-        self.modes_known = literal is not None and (literal != text or text.isidentifier())
-        if self.modes_known:
-            default = literal == text and text.upper() == "DEFAULT"
-            modes = self._initial_modes if default else lexer_modes(text)
-            self.mode_flags = modes | self.mode_flags & MODE_UTF8
-
-    def set_tracker(self, name: str, literal: str | None) -> None:
-        """The client set a session_track_… variable: it sees that tracker, or no more.
-
-        The proxy goes on to track what its level needs.
-        """
-        if name == "session_track_system_variables":
-            self._shows_null = literal is not None and literal.upper() == "NULL"
-            if self._shows_null:
-                return  # what was tracked before goes on to be
-            default = literal is None or literal.upper() == "DEFAULT"
-            shown = SHOWN_BY_DEFAULT if default else (literal or "").strip("'\"")
-            # No name has a quote or a backslash: what has one shows nothing.
-            self.shown_variables = shown.replace("'", "").replace("\\", "")
-            return
-        kind = _TRACKERS.get(name)
-        value = (literal or "ON").strip("'\"").upper()
-        if kind is not None:
-            hidden = value in ("OFF", "0", "FALSE", "")
-            hidden = hidden or (value == "DEFAULT" and kind not in _SHOWN_BY_DEFAULT)
-            others = self.shown_trackers - {kind}
-            self.shown_trackers = others if hidden else others | {kind}
-        if name == "session_track_transaction_info":
-            self.tracks_transactions = value not in ("OFF", "0", "DEFAULT")
-        if name == "session_track_gtids":
-            # What a server would show it: a level that needs more than OWN_GTID then has to ask.
-            self._client_tracking = value if value in ("ALL_GTIDS", "OWN_GTID") else ""
-            self.tracking = self._client_tracking or self._level_tracking
-
-    def tracking_of_client(self, gtids: bool) -> str:
-        """The client's own settings of trackers, as SET takes them; `gtids`: that one, too."""
-        on = ["ON" if kind in self.shown_trackers else "OFF" for kind in (1, 2)]
-        variables = "NULL" if self._shows_null else f"_binary'{self.shown_variables}'"
-        settings = (
-            f"session_track_schema={on[0]},session_track_state_change={on[1]}"
-            f",session_track_system_variables={variables}"
-        )
-        if gtids:
-            settings += f",session_track_gtids={self._client_tracking or 'OFF'}"
-        return settings
 
     def rolled_back(self) -> None:
         """The proxy ended the open transaction, which its client is told to begin again."""
@@ -495,18 +327,13 @@ class Session:
         self.variables.clear()
         self.variables_version += 1
         self.results = ""
-        self.mode_flags = self._initial_modes
-        self.modes_known = True
+        self.lexer_modes.reset()
         self.suspect = False
         self.modes = TransactionModes()
         self.snapshot = None
         self.split = None
         self.retries = False
-        self.tracks_transactions = False
-        self._client_tracking = ""
         self.adjust(self.initial_rules)
-        self.shown_trackers = _SHOWN_BY_DEFAULT
-        self.shown_variables = SHOWN_BY_DEFAULT
-        self._shows_null = False
+        self.trackers = Trackers(self.rules.tracking)
         self.last = None
         self.found_on = None

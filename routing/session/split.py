@@ -14,9 +14,6 @@ from routing.sql.statement import Statement, StatementClass, Touch
 
 _PLAIN: Final = (StatementClass.READ, StatementClass.DIAGNOSTIC, StatementClass.PROXY)
 
-LEVELS: Final = ("READ-COMMITTED", "READ-UNCOMMITTED")
-"""Isolation levels at which each statement has a snapshot of its own, as trackers tell them."""
-
 
 class Split:
     """Of an open READ WRITE transaction.

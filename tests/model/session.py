@@ -133,7 +133,7 @@ class ProxySession:
 
     def _restore_settings(self) -> None:
         if self.primary is not None:
-            self.primary.track(self.state.tracking)
+            self.primary.track(self.state.trackers.gtids)
 
     def dispatch(self, decision: Decision) -> None:
         """Write the request to the server that was decided on."""
@@ -206,7 +206,7 @@ class ProxySession:
             self.reads.opened(Reason.REPLICA_LOST)
             return
         self._opening = Link(server, mysql, self.answer)
-        tracking = "ALL_GTIDS" if self.state.tracking == "ALL_GTIDS" else "OFF"
+        tracking = "ALL_GTIDS" if self.state.trackers.gtids == "ALL_GTIDS" else "OFF"
         self._opening.identify(tracking, proxy.now())
 
     def primary_for_probe(self) -> Link | None:
@@ -333,9 +333,9 @@ class ProxySession:
 
     def _reset(self) -> None:
         self.bent = False
-        tracking = self.state.tracking
+        tracking = self.state.trackers.gtids
         self.state.reset()
-        if self.state.tracking != tracking:
+        if self.state.trackers.gtids != tracking:
             self._drop_replicas()
         self._restore_settings()
         self.done(Reply("ok"))

@@ -442,13 +442,6 @@ def test_compact_is_the_set_and_what_lies_between(pair: tuple[Model, Model]) -> 
     assert to_model(from_model(own).compact(from_model(within))) == own | between
 
 
-@given(pairs)
-def test_who_has_not_the_newest_does_not_cover(pair: tuple[Model, Model]) -> None:
-    own, other = from_model(pair[0]), from_model(pair[1])
-    newest = max([number for tsid, number in pair[1] if tsid == min(pair[1])[0]], default=None)
-    assert own.has_newest(other) == (newest is None or (min(pair[1])[0], newest) in pair[0])
-
-
 @given(small_models, st.sampled_from(TSIDS), st.integers(1, 13))
 def test_membership_is_that_of_plain_sets(model: Model, tsid: str, number: int) -> None:
     gtids = from_model(model)

@@ -50,7 +50,7 @@ _SHAPES: Final = {
 
 def prepare(desk: Desk, packet: bytes) -> Command | Order:
     """A read is prepared where it would run, all else on the primary."""
-    statement = desk.classifier.classify(packet[5:], desk.state.mode_flags)
+    statement = desk.classifier.classify(packet[5:], desk.state.lexer_modes.flags)
     if statement.own is not None:
         return Refused(
             desk.command(Code.COM_STMT_PREPARE, PREPARED, statement=statement),

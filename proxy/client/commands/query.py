@@ -42,7 +42,7 @@ def query(desk: Desk, packet: bytes) -> Command | Order:
             command = desk.command(Code.COM_QUERY, RESULTS)
             code = ServerErrorCode.ER_MALFORMED_PACKET
             return Refused(command, code, f"Malformed packet: {error}")
-    statement = desk.classifier.classify(packet[offset:], desk.state.mode_flags)
+    statement = desk.classifier.classify(packet[offset:], desk.state.lexer_modes.flags)
     target = statement.kill_target
     if target is None:
         return _classified(desk, packet, offset, statement)
@@ -61,7 +61,7 @@ def kill(desk: Desk, packet: bytes, thread_id: int | None) -> Command | Order:
             number is the primary's own.
     """
     offset = 4 + query_text_offset(packet[4:], True) if desk.query_attributes else 5
-    statement = desk.classifier.classify(packet[offset:], desk.state.mode_flags)
+    statement = desk.classifier.classify(packet[offset:], desk.state.lexer_modes.flags)
     if thread_id == GONE:
         command = desk.command(Code.COM_QUERY, RESULTS, packet, statement)
         code = ServerErrorCode.ER_NO_SUCH_THREAD

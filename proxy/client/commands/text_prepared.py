@@ -33,7 +33,7 @@ def resolved(
         text = _value(desk, prepared.variable)
     if prepared.verb == "deallocate" or text is None or not prepared.name:
         return statement, None
-    inner = desk.classifier.classify(text.encode(), desk.state.mode_flags)
+    inner = desk.classifier.classify(text.encode(), desk.state.lexer_modes.flags)
     return statement, (prepared.name, inner)
 
 
@@ -45,7 +45,7 @@ def _value(desk: Desk, variable: str) -> str | None:
         return None
     # The literal is read as if it stood in the statement.
     sql = f"PREPARE s FROM {literal}".encode("utf-8", "surrogateescape")
-    prepared = desk.classifier.classify(sql, state.mode_flags).text_prepared
+    prepared = desk.classifier.classify(sql, state.lexer_modes.flags).text_prepared
     return None if prepared is None else prepared.text
 
 

@@ -114,7 +114,7 @@ class FastRequests(FastPath):
             begin = 7  # if there are none
             if len(packet) < 7 or packet[5] != 0 or packet[6] != 1:
                 return False
-        statement = self._classifier.classify(packet[begin:], state.mode_flags)
+        statement = self._classifier.classify(packet[begin:], state.lexer_modes.flags)
         if statement.plain == PLAIN_READ:
             return self._read(packet, statement)
         return statement.plain == PLAIN_WRITE and self._write(packet, statement)

@@ -51,7 +51,7 @@ class On:
         if sql is None:
             self._command(Command(Code.COM_PING, 0, self.state.rules, may_write=may_write))
             return
-        statement = self.classifier.classify(sql.encode(), self.state.mode_flags)
+        statement = self.classifier.classify(sql.encode(), self.state.lexer_modes.flags)
         packet = frame(b"\x03" + sql.encode(), 0)
         rules = self.state.rules
         self._command(Command(Code.COM_QUERY, 0, rules, packet, statement, statement.may_write))
@@ -257,7 +257,7 @@ def test_literals_are_carried_over(on: On) -> None:
         "sql_mode": "'ANSI'",
     }
     assert not on.state.pins.reasons
-    assert on.state.modes_known
+    assert on.state.lexer_modes.known
 
 
 def test_a_one_shot_waits_for_the_next_transaction(on: On) -> None:
@@ -641,16 +641,16 @@ def test_a_value_that_a_tracker_tells_is_carried(on: On, sql: str) -> None:
 def test_what_a_program_sets_is_carried(on: On) -> None:
     assert on.succeed("CALL p()", told(sql_mode="ANSI_QUOTES", lc_time_names="de_DE"), CHANGED)
     assert on.state.variables == {"sql_mode": "'ANSI_QUOTES'", "lc_time_names": "'de_DE'"}
-    assert on.state.mode_flags & MODE_ANSI_QUOTES
+    assert on.state.lexer_modes.flags & MODE_ANSI_QUOTES
     assert on.state.pins.text == "unknown"  # it may also have made a temporary table
 
 
 def test_sql_mode_is_known_by_its_tracker(on: On) -> None:
     on.succeed("SET sql_mode = 4")
-    assert not on.state.modes_known
+    assert not on.state.lexer_modes.known
     on.succeed("SET sql_mode = 4", told(sql_mode="ANSI_QUOTES"))
-    assert on.state.modes_known
-    assert on.state.mode_flags & MODE_ANSI_QUOTES
+    assert on.state.lexer_modes.known
+    assert on.state.lexer_modes.flags & MODE_ANSI_QUOTES
     assert not on.state.pins.reasons
 
 
@@ -698,8 +698,8 @@ def test_a_value_that_cannot_be_written_pins(on: On, value: str) -> None:
 def test_what_a_program_does_to_tracking_is_restored(on: On) -> None:
     tracking = told(session_track_gtids="ALL_GTIDS", session_track_system_variables="*")
     assert on.succeed("CALL p()", tracking, CHANGED)
-    assert on.state.tracking == "ALL_GTIDS"
-    assert on.state.shown_variables == "*"
+    assert on.state.trackers.gtids == "ALL_GTIDS"
+    assert on.state.trackers.shown_variables == "*"
 
 
 def test_roles_are_carried_as_they_are_written(on: On) -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.gtid import EMPTY, GtidSet, united
+from protocol.gtid import EMPTY, GtidSet
 from routing.servers.topology import Held, Role, Server, Topology
 from tests.support.gtid_sets import gtids
 
@@ -56,22 +56,6 @@ def test_many_proofs_add_up(server: Server) -> None:
         server.proved(gtids(f"{V}:{number}"), server.epoch)
         assert len(server._pending) < 100
     assert server.applied == gtids(f"{V}:1-5:10-999")
-
-
-SMALL = st.dictionaries(st.sampled_from((U, V)), st.lists(st.integers(1, 6), max_size=4)).map(
-    lambda numbers: GtidSet({tsid: [(it, it + 1) for it in its] for tsid, its in numbers.items()})
-)
-
-
-@given(st.lists(SMALL, max_size=6), SMALL)
-def test_it_has_what_all_proofs_together_cover(proofs: list[GtidSet], asked: GtidSet) -> None:
-    server = Server("r1:3306", Role.REPLICA)
-    for number in range(len(proofs) + 1):
-        together = united(proofs[:number])
-        for one in (asked, asked & together, together, EMPTY):
-            assert server.has(one) == (one <= together)
-        for one in proofs[number : number + 1]:
-            server.proved(one, 0)
 
 
 def test_a_connection_of_another_epoch_proves_nothing(server: Server) -> None:

@@ -56,7 +56,7 @@ def be_objected_to(session: Session) -> None:
 
 
 def track_all(session: Session) -> None:
-    session.set_tracker("session_track_gtids", "'ALL_GTIDS'")
+    session.trackers.set("session_track_gtids", "'ALL_GTIDS'")
 
 
 def attribute(name: str, value: object) -> Callable[[Session], None]:

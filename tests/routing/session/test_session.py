@@ -9,13 +9,13 @@ from routing.consistency.decision import Level, Scope, TimeoutPolicy
 from routing.consistency.rules import Rules
 from routing.consistency.scope import COMPACT_ABOVE, PROBE_ABOVE, Scopes
 from routing.servers.topology import Role, Server
-from routing.session.session import Session, lexer_modes
-from routing.session.variables import SHOWN_BY_DEFAULT
+from routing.session.session import Session
+from routing.session.trackers import Trackers
+from routing.session.transactions import is_serializable, reads_apart
 from routing.sql.holds import PinReason
-from routing.sql.lexer import MODE_ANSI_QUOTES, MODE_NO_BACKSLASH_ESCAPES
+from routing.sql.lexer import MODE_ANSI_QUOTES
 from tests.support.gtid_sets import gtids
 
-LEXER_MODES = MODE_ANSI_QUOTES | MODE_NO_BACKSLASH_ESCAPES
 U = "11111111-1111-1111-1111-111111111111"
 V = "22222222-2222-2222-2222-222222222222"
 
@@ -180,9 +180,11 @@ def test_a_reset_forgets_the_state_and_never_a_write(session: Session, primary: 
     session.modes.set_next("transaction_read_only", "ON")
     session.last = primary
     session.set_variable("time_zone", "'+00:00'")
-    session.set_sql_mode("'NO_BACKSLASH_ESCAPES'")
-    session.set_sql_mode(None)
-    session.set_tracker("session_track_gtids", "ALL_GTIDS")
+    session.lexer_modes.set_sql_mode("'NO_BACKSLASH_ESCAPES'")
+    session.lexer_modes.set_sql_mode(None)
+    session.trackers.set("session_track_gtids", "ALL_GTIDS")
+    session.trackers.set("session_track_schema", "OFF")
+    session.trackers.set("session_track_system_variables", "NULL")
     version = session.variables_version
     session.reset()
     assert session.required == gtids(f"{U}:5")
@@ -196,10 +198,11 @@ def test_a_reset_forgets_the_state_and_never_a_write(session: Session, primary: 
     assert session.last is None
     assert session.variables == {}
     assert session.variables_version != version
-    assert session.mode_flags & LEXER_MODES == MODE_ANSI_QUOTES
-    assert session.modes_known
-    assert session.tracking == "OWN_GTID"
-    assert 3 not in session.shown_trackers
+    assert session.lexer_modes.flags == MODE_ANSI_QUOTES
+    assert session.lexer_modes.known
+    assert session.trackers.gtids == "OWN_GTID"
+    assert session.trackers.shown == {0, 1, 4, 5}
+    assert session.trackers.settings(gtids=True) == Trackers("OWN_GTID").settings(gtids=True)
 
 
 def test_a_server_that_starts_sessions_without_autocommit(session: Session) -> None:
@@ -226,13 +229,13 @@ def test_what_a_session_begins_with_is_as_if_it_had_set_it(
 ) -> None:
     version = session.variables_version
     session.connected("", isolation=level)
-    assert (session.reads_apart, session.is_serializable) == (apart, serializable)
+    assert (reads_apart(session), is_serializable(session)) == (apart, serializable)
     carried = {} if level == "REPEATABLE-READ" else {"transaction_isolation": f"'{level}'"}
     assert session.variables == carried, "replicas have MySQL's own default"
     assert (session.variables_version != version) == bool(carried)
     assert not session.lacks_isolation
     session.reset()  # the default may be another by now
-    assert not session.reads_apart
+    assert not reads_apart(session)
     assert session.lacks_isolation == bool(carried)
     session.set_variable("transaction_isolation", "'REPEATABLE-READ'")
     assert not session.lacks_isolation
@@ -269,157 +272,6 @@ def test_each_assignment_changes_the_version(session: Session) -> None:
     assert len(versions) == 5
 
 
-# sql_mode.
-
-
-@pytest.mark.parametrize(
-    ("mode", "flags"),
-    [
-        ("", 0),
-        ("ONLY_FULL_GROUP_BY,STRICT_TRANS_TABLES", 0),
-        ("ANSI_QUOTES", MODE_ANSI_QUOTES),
-        ("ansi", MODE_ANSI_QUOTES),
-        ("STRICT_ALL_TABLES, NO_BACKSLASH_ESCAPES", MODE_NO_BACKSLASH_ESCAPES),
-        ("ANSI_QUOTES,NO_BACKSLASH_ESCAPES", MODE_ANSI_QUOTES | MODE_NO_BACKSLASH_ESCAPES),
-        ("NOT_ANSI_QUOTES", 0),
-    ],
-)
-def test_modes_of_the_lexer(mode: str, flags: int) -> None:
-    assert lexer_modes(mode) == flags
-
-
-@pytest.mark.parametrize(
-    ("literal", "flags", "known"),
-    [
-        ("'ANSI_QUOTES'", MODE_ANSI_QUOTES, True),
-        ('"ANSI_QUOTES"', MODE_ANSI_QUOTES, True),
-        ("ANSI_QUOTES", MODE_ANSI_QUOTES, True),
-        ("ansi", MODE_ANSI_QUOTES, True),
-        ("''", 0, True),
-        ("'STRICT_ALL_TABLES,NO_BACKSLASH_ESCAPES'", MODE_NO_BACKSLASH_ESCAPES, True),
-        (None, None, False),
-        ("4", None, False),  # by its bits
-        ("0x4", None, False),
-        ("DEFAULT", MODE_NO_BACKSLASH_ESCAPES, True),
-        ("default", MODE_NO_BACKSLASH_ESCAPES, True),
-    ],
-)
-def test_set_sql_mode(
-    session: Session, literal: str | None, flags: int | None, known: bool
-) -> None:
-    session.connected("NO_BACKSLASH_ESCAPES")
-    session.set_sql_mode("ANSI_QUOTES")
-    session.set_sql_mode(literal)
-    assert session.modes_known is known
-    if flags is not None:
-        assert session.mode_flags & LEXER_MODES == flags
-
-
-# Trackers.
-
-
-def test_a_client_sees_what_a_server_shows_by_default(session: Session) -> None:
-    assert session.shown_trackers == {0, 1, 4, 5}
-
-
-def test_what_the_client_set_itself() -> None:
-    session = session_at()
-    assert session.tracking_of_client(gtids=True) == (
-        "session_track_schema=ON,session_track_state_change=OFF,"
-        f"session_track_system_variables=_binary'{SHOWN_BY_DEFAULT}',session_track_gtids=OFF"
-    )
-    session.set_tracker("session_track_schema", "OFF")
-    session.set_tracker("session_track_state_change", "1")
-    session.set_tracker("session_track_gtids", "'ALL_GTIDS'")
-    session.set_tracker("session_track_system_variables", "'*'")
-    assert session.tracking_of_client(gtids=True) == (
-        "session_track_schema=OFF,session_track_state_change=ON,"
-        "session_track_system_variables=_binary'*',session_track_gtids=ALL_GTIDS"
-    )
-    assert "gtids" not in session.tracking_of_client(gtids=False)
-
-
-def test_a_client_sees_the_system_variables_that_it_names() -> None:
-    session = session_at()
-    assert session.shown_variables == SHOWN_BY_DEFAULT
-    for value, shown in (
-        ("'Time_Zone,sql_mode'", "Time_Zone,sql_mode"),
-        ("''", ""),
-        ("NULL", "x"),  # as before
-        ("'NULL'", "NULL"),
-        ("'*'", "*"),
-        ("'a''b\\\\c'", "abc"),
-        ("DEFAULT", SHOWN_BY_DEFAULT),
-        (None, SHOWN_BY_DEFAULT),
-    ):
-        session.set_tracker("session_track_system_variables", "'x'")
-        session.set_tracker("session_track_system_variables", value)
-        assert session.shown_variables == shown
-        assert session.shown_trackers == {0, 1, 4, 5}
-        variables = "NULL" if value == "NULL" else f"_binary'{shown}'"
-        settings = session.tracking_of_client(gtids=False)
-        assert settings.endswith(f"session_track_system_variables={variables}")
-    session.set_tracker("session_track_system_variables", "NULL")
-    session.reset()
-    assert session.shown_variables == SHOWN_BY_DEFAULT
-    assert "NULL" not in session.tracking_of_client(gtids=False)
-
-
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [
-        ("session_track_schema", 1),
-        ("session_track_state_change", 2),
-        ("session_track_gtids", 3),
-    ],
-)
-def test_a_client_sees_the_trackers_that_it_turns_on(name: str, kind: int) -> None:
-    for value in ("ON", "1", "'ALL_GTIDS'", "own_gtid", "'*'", None):
-        session = session_at()
-        session.set_tracker(name, value)
-        assert kind in session.shown_trackers
-    for value in ("OFF", "0", "off", "FALSE", "''", "'OFF'"):
-        session = session_at()
-        session.set_tracker(name, "ON")
-        session.set_tracker(name, value)
-        assert kind not in session.shown_trackers
-        assert session.shown_trackers == {0, 1, 4, 5} - {kind}
-    session = session_at()
-    session.set_tracker(name, "ON")
-    session.set_tracker(name, "default")
-    assert session.shown_trackers == {0, 1, 4, 5}
-
-
-@pytest.mark.parametrize(
-    ("level", "value", "tracking"),
-    [
-        (Level.READ_OWN_WRITES, "OFF", "OWN_GTID"),
-        (Level.READ_OWN_WRITES, "0", "OWN_GTID"),
-        (Level.READ_OWN_WRITES, None, "OWN_GTID"),
-        (Level.READ_OWN_WRITES, "DEFAULT", "OWN_GTID"),
-        (Level.READ_OWN_WRITES, "'own_gtid'", "OWN_GTID"),
-        (Level.READ_OWN_WRITES, "ALL_GTIDS", "ALL_GTIDS"),
-        (Level.BEST_EFFORT, "OFF", "OFF"),
-        (Level.BEST_EFFORT, "OWN_GTID", "OWN_GTID"),
-        (Level.BEST_EFFORT, "ALL_GTIDS", "ALL_GTIDS"),
-    ],
-)
-def test_what_the_level_needs_is_tracked_whatever_the_client_sets(
-    level: Level, value: str | None, tracking: str
-) -> None:
-    session = session_at(level)
-    assert session.tracking == ("OFF" if level is Level.BEST_EFFORT else "OWN_GTID")
-    session.set_tracker("session_track_gtids", value)
-    assert session.tracking == tracking
-
-
-def test_other_trackers_do_not_change_what_is_tracked(session: Session) -> None:
-    session.set_tracker("session_track_schema", "OFF")
-    session.set_tracker("session_track_transaction_info", "STATE")
-    assert session.tracking == "OWN_GTID"
-    assert session.shown_trackers == {0, 4, 5}
-
-
 # Other rules.
 
 
@@ -436,7 +288,7 @@ def test_what_was_not_tracked_before_is_in_doubt_when_it_is_needed(
     session.own_scope.probed(EMPTY, session.own_scope.doubts)  # nothing is in doubt
     tracked, needed = rules_at(before).tracking, rules_at(after).tracking
     assert session.adjust(rules_at(after)) is (tracked != needed)
-    assert session.tracking == needed
+    assert session.trackers.gtids == needed
     assert session.unknown is (tracked == "OFF" and needed != "OFF")
 
 
@@ -447,15 +299,15 @@ def test_a_reset_returns_to_the_rules_that_it_began_with(level: Level) -> None:
     session.adjust(rules_at(level))
     session.reset()
     assert session.rules == session.initial_rules == rules_at(Level.MONOTONIC_READS)
-    assert session.tracking == "ALL_GTIDS"
+    assert session.trackers.gtids == "ALL_GTIDS"
 
 
 def test_a_client_that_tracks_less_gets_less_and_a_reset_ends_that() -> None:
     session = session_at(Level.MONOTONIC_READS)
-    session.set_tracker("session_track_gtids", "OWN_GTID")
-    assert session.tracking == "OWN_GTID"
+    session.trackers.set("session_track_gtids", "OWN_GTID")
+    assert session.trackers.gtids == "OWN_GTID"
     session.reset()
-    assert session.tracking == "ALL_GTIDS"
+    assert session.trackers.gtids == "ALL_GTIDS"
 
 
 @pytest.mark.parametrize("level", list(Level))

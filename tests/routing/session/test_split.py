@@ -2,87 +2,8 @@
 
 import pytest
 
-from routing.consistency.decision import Level, Scope, TimeoutPolicy, TransactionReads
-from routing.consistency.rules import Rules
-from routing.session.session import Session
 from routing.session.split import Split, begins, goes_on, is_plain
 from routing.sql.statement import classify
-
-SPLIT = Rules(Level.READ_OWN_WRITES, Scope.CONNECTION, 0.25, TimeoutPolicy.PRIMARY)
-PRIMARY = Rules(
-    *(Level.READ_OWN_WRITES, Scope.CONNECTION, 0.25, TimeoutPolicy.PRIMARY),
-    transaction_reads=TransactionReads.PRIMARY,
-)
-
-
-def session(isolation: str = "'READ-COMMITTED'", *, autocommit: bool = True) -> Session:
-    state = Session(SPLIT, 0)
-    state.autocommit = autocommit
-    if isolation:
-        state.set_variable("transaction_isolation", isolation)
-    return state
-
-
-@pytest.mark.parametrize(
-    ("isolation", "apart"),
-    [
-        ("'READ-COMMITTED'", True),
-        ("'READ-UNCOMMITTED'", True),
-        ("'read committed'", True),
-        *(("'REPEATABLE-READ'", False), ("'SERIALIZABLE'", False), ("DEFAULT", False), ("", False)),
-    ],
-)
-def test_an_isolation_level_that_is_not_known_keeps_reads_together(
-    isolation: str, apart: bool
-) -> None:
-    assert session(isolation, autocommit=False).splits(SPLIT) is apart
-
-
-def test_a_transaction_reads_apart_until_it_stays() -> None:
-    state = session()
-    assert not state.splits(SPLIT)  # it is not known how it began
-    state.in_transaction = True
-    state.split = Split()
-    assert state.splits(SPLIT)
-    assert not state.splits(PRIMARY)
-    state.split.stays = True
-    assert not state.splits(SPLIT)
-
-
-def test_without_autocommit_a_read_opens_one() -> None:
-    state = session(autocommit=False)
-    assert state.splits(SPLIT)
-    state.in_transaction = True  # by what nobody saw
-    assert not state.splits(SPLIT)
-    state.in_transaction = False
-    state.status_tells = False  # its client would see the flag change
-    assert not state.splits(SPLIT)
-
-
-@pytest.mark.parametrize("doubt", ["unsure", "suspect", "tracks_transactions"])
-def test_a_doubt_keeps_reads_on_the_primary(doubt: str) -> None:
-    state = session()
-    state.split = Split()
-    setattr(state, doubt, True)
-    assert not state.splits(SPLIT)
-
-
-def test_what_set_transaction_says_is_not_split() -> None:
-    state = session(autocommit=False)
-    state.modes.set_next("transaction_isolation", "'SERIALIZABLE'")
-    assert not state.splits(SPLIT)
-    state.modes.spent()
-    assert state.splits(SPLIT)
-    state.modes.read_only = True  # it is a snapshot's
-    assert not state.splits(SPLIT)
-
-
-def test_a_reset_forgets_it() -> None:
-    state = session()
-    state.split = Split()
-    state.reset()
-    assert state.split is None
-    assert not state.reads_apart
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ from routing.consistency.decision import (
 )
 from routing.consistency.rules import Rules
 from routing.servers.topology import Role, Server
-from routing.session.session import Session
 from routing.session.split_snapshot import Moment, SplitSnapshot, needed
 from routing.sql.statement import classify
 
@@ -125,28 +124,6 @@ def test_needs_follow_the_transaction() -> None:
 
 def test_unknown_snapshots_are_not_the_same() -> None:
     assert not SplitSnapshot().is_same
-
-
-def test_which_sessions_split_snapshots() -> None:
-    session = Session(RULES, 0)
-    assert session.splits_snapshots(RULES)
-    assert not session.opens_snapshot(RULES)  # with autocommit no read opens a transaction
-    session.autocommit = False
-    assert session.opens_snapshot(RULES)
-    session.modes.set_next("transaction_read_only", "1")
-    assert session.splits_snapshots(RULES)
-    assert not session.opens_snapshot(RULES)
-    session.modes.spent()
-    for level in ("'READ-COMMITTED'", "'READ-UNCOMMITTED'", "'SERIALIZABLE'", "DEFAULT"):
-        session.set_variable("transaction_isolation", level)
-        assert not session.splits_snapshots(RULES)
-    session.set_variable("transaction_isolation", "'REPEATABLE-READ'")
-    assert session.splits_snapshots(RULES)
-    session.rolled_back()
-    assert not session.splits_snapshots(RULES)
-    session.retries = False
-    session.unsure = True
-    assert not session.splits_snapshots(RULES)
 
 
 def test_conflicts_are_errors_by_default() -> None:

@@ -117,11 +117,18 @@ def test_an_isolation_level_that_came_later_is_not_the_transaction_s(
     assert chosen.reason is (Reason.READ if its_own else Reason.TRANSACTION)
 
 
-@pytest.mark.parametrize("state", ["in_transaction", "suspect", "tracks_transactions"])
+@pytest.mark.parametrize("state", ["in_transaction", "suspect"])
 def test_not_where_it_may_be_another_transaction(state: str) -> None:
     topology = topology_of(f"{U}:1-1000")
     session = without_autocommit()
     setattr(session, state, True)
+    assert choose_read(session, topology).reason is Reason.TRANSACTION
+
+
+def test_not_where_the_client_tracks_its_transactions() -> None:
+    topology = topology_of(f"{U}:1-1000")
+    session = without_autocommit()
+    session.trackers.set("session_track_transaction_info", "STATE")
     assert choose_read(session, topology).reason is Reason.TRANSACTION
 
 
