@@ -105,14 +105,14 @@ class Borrowing:
         self._told = reason
 
     def let_others(self, *, rests: bool) -> None:
-        """Somebody waits for connections: give back those that the session had for long enough."""
+        """Others wait for connections: give back those that the session has had for long enough."""
         for connection in self._servers.connections:
             slot = connection.slot
             if slot is not None and self._shared.slots.wants(slot):
                 self.give_way(connection.server, rests=rests)
 
     def give_way(self, server: Server, *, rests: bool) -> None:
-        """Begin to give back a connection to this server, that others wait for.
+        """Begin to give back a connection to this server, since others wait for one.
 
         `rests`: the client waits for nothing.
         """

@@ -296,7 +296,7 @@ class ClientSession:
         )
 
     def give_way(self, server: Server) -> None:
-        """Somebody waits for a connection to the server: give one back, if it is not needed."""
+        """Others wait for a connection to the server: give one back, if it is not needed."""
         if self._borrowing is not None:
             self._borrowing.give_way(server, rests=self._rests)
 

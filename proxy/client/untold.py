@@ -89,7 +89,7 @@ class Untold:
             ):
                 return ()
         if not self._state.noted or self._state.trackers.of_transactions:
-            return ()  # the client's next OK has to tell of its transaction, not a COM_PING's
+            return ()  # the client's next OK, not a COM_PING's, has to report its transaction
         return self._ask()
 
     def along(self, command: Command, trail: Trail) -> Batch:

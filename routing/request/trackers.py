@@ -78,7 +78,7 @@ def take_trackers(
                     continue
                 server.proved(gtids, epoch, asked_at)
                 if unsure and (tracks_all or state.trackers.gtids == "ALL_GTIDS"):
-                    continue  # its own, or all: what it wrote counts as unnamed
+                    continue  # its own, or all: its writes count as unreported
                 if tracks_all:
                     if not trail.may_write and not command.is_read:
                         continue  # what a driver sets when it connects has seen nothing

@@ -47,7 +47,7 @@ def told(name: str, value: str, command: Command, trail: Trail, state: Session) 
     elif name == "transaction_read_only":
         state.modes.read_only = is_on(value)
     elif name == "session_track_system_variables" and not value:
-        state.trackers.set(name, "NULL")  # of an empty list no tracker tells
+        state.trackers.set(name, "NULL")  # no tracker reports an empty list
     elif name in TRACKING:
         state.trackers.set(name, f"'{value}'")
     elif name in PINNING:
