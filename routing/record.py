@@ -3,33 +3,33 @@
 Every statement gives one record. `FIELDS` is the contract with the audit; a test compares it with
 the Spark schema. Times are UTC microseconds since the epoch by the proxy's clock. `seq` is gapless
 per worker and start, so a reader knows what it did not see. Every `run` (one start of one worker)
-begins at `seq` 1. `ordinal` is gapless per session, so a reader knows whose statements those were.
+begins at `seq` 1. `ordinal` is gapless per session, so a reader knows whose statements are missing.
 
 A "proof" record tells of a set that a server showed outside of any statement's record:
-`dispatched_us` is when it was asked, `ended_us` when it had answered, `proof` is "probed" (then
-`proof_set` is its whole `@@GLOBAL.gtid_executed`) or "waited" (a WAIT returned 0 whose statement
-was then answered elsewhere). Whatever makes a server's applied set grow stands in the log before
-the first read that relies on it: as a waited statement, as an observed set, or as such a record.
-So does the set of the primary that a BOUNDED_STALENESS read relies on, once for all reads whose
-bound it is within: a question that brought no news is in the log for no other reason.
+`dispatched_us` is when the server was asked, `ended_us` when it had answered, `proof` is "probed"
+(then `proof_set` is its whole `@@GLOBAL.gtid_executed`) or "waited" (a WAIT returned 0 whose
+statement was then answered elsewhere). Whatever makes a server's applied set grow stands in the log
+before the first read that relies on it: as a waited statement, as an observed set, or as such a
+record. So does the set of the primary that a BOUNDED_STALENESS read relies on, once for all reads
+whose bound it is within: answers with nothing new are logged only for this reason.
 
-`level`, `scope` and what belongs to them speak for the statement, which may ask for other than its
-session does. `scope_key` names the scope among all of its kind: connection "<run>/<session>", user
+`level`, `scope` and what belongs to them are the statement's, which may differ from its session's.
+`scope_key` names the scope among all of its kind: connection "<run>/<session>", user
 "<proxy>/<user>", application "<proxy>/<key>", proxy "<proxy>". A write counts in every scope that
 it belongs to, whichever its record names: its connection, its user, its application, its proxy.
 
 A "proof" record may have one field more, `lag` (`LAG`): what the monitor saw of a replica's lag by
-commit timestamps (`routing.servers.lag`). No reader needs it, and earlier ones pass over it.
+commit timestamps (`routing.servers.lag`). No reader needs it, and earlier ones ignore it.
 
 A "statement" record may have one field more, `snapshot_us` (`SNAPSHOT`): the read shares the
-snapshot of a READ ONLY transaction, and this is when that was asked for: the arrival of its first
-read. What a read owes, it owes by that moment. A reader that passes over the field judges later
-reads by their own arrival, which is too strict.
+snapshot of a READ ONLY transaction, and this is when the snapshot was asked for: the arrival of its
+first read. A read must see what there was at that moment. A reader that ignores the field judges
+later reads by their own arrival, which is too strict.
 
 A "gap" record tells of records that were not kept: `arrived_us` and `dispatched_us` are the first
 dropped one's arrival, `ended_us` is the last dropped one's end.
 
-Fields that a kind of record does not speak of are empty, 0, false or null.
+Fields that do not apply to a kind of record are empty, 0, false or null.
 
 Rendering is the hot path of the routing log: it happens once per statement on the event loop. What
 is constant per session, per statement text and per server is rendered once into fragments by the
@@ -92,7 +92,7 @@ FIELDS: Final[tuple[tuple[str, type, bool], ...]] = (
 )
 
 SNAPSHOT: Final[tuple[tuple[str, type, bool], ...]] = (("snapshot_us", int, True),)
-"""What a "statement" record has behind all others, or not at all."""
+"""The field that a "statement" record may have after all others."""
 
 LAG: Final[dict[str, tuple[tuple[str, type, bool], ...]]] = {
     "applied": (  # transactions since the look before, as far as seen
@@ -188,7 +188,7 @@ def route_fragment(server_fragment: str, reason: str, proof: str) -> str:
 
 
 def lag_fragment(lag: Lag, applied: Sequence[Transaction]) -> str:
-    """Render what a look told of a replica's lag; empty if that is no news."""
+    """Render what a look told of a replica's lag; empty if that is nothing new."""
     waits = [one for one in lag.sources if one.waits is not None and one.waits.us > 0]
     if not applied and not waits:
         return ""
@@ -276,7 +276,7 @@ class RecordStream:
 
         GTID sets are `GtidSet.text` (one line). Times are UTC microseconds, `wait_us` microseconds.
         `ordinal` counts the session's statements from 1, whether or not their records were kept.
-        `snapshot_us` is 0 for what shares no snapshot.
+        `snapshot_us` is 0 for statements that share no snapshot.
         """
         if self._bytes_in - self._bytes_out > self._max_pending_bytes:
             self._drop(arrived_us, ended_us)

@@ -1,9 +1,9 @@
-"""What a finished command changed: taken over before its client is told of the end.
+"""Takes over what a finished command changed, before its client is told of the end.
 
-The session as routing knows it follows by what trackers told (`routing.request.trackers`) and by
-what the command was (`routing.request.effects`). What more follows is here: settings to be made
-again, other rules, a READ ONLY transaction, what may be asked about the command afterwards, and
-what other sessions rely on.
+What trackers told (`routing.request.trackers`) and what the command was (`routing.request.effects`)
+change the session as routing knows it. All other consequences are here: settings to be made again,
+other rules, a READ ONLY transaction, what may be asked about the command afterwards, and what other
+sessions rely on.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _READ_ONLY_OPEN: Final = IN_TRANS | IN_TRANS_READONLY
 
 
 class Aftermath:
-    """Those of one session's commands."""
+    """Takes over the effects of one session's commands."""
 
     def __init__(
         self,
@@ -118,7 +118,7 @@ class Aftermath:
     def judge_names(
         self, connection: ServerConnection, command: Command, trail: Trail, *, doubted: bool
     ) -> None:
-        """See whether all that a command committed on the primary was named.
+        """See whether the GTIDs of all that a command committed on the primary are known.
 
         `doubted` says that the required set is unknown already, for what the command did.
         """
@@ -130,7 +130,7 @@ class Aftermath:
     def note_unlogged(
         self, command: Command, trail: Trail, primary: Server, *, logged: bool
     ) -> None:
-        """Remember it if a command may have written what no GTID stands for."""
+        """Remember whether a command may have written something without a GTID."""
         if effects.wrote_unlogged(command, trail, primary, logged):
             self._state.wrote_unlogged(command.rules)
             self._metrics.wrote_unlogged()
@@ -191,7 +191,7 @@ class Aftermath:
             stream: the answer.
             command: to this.
             trail: what became of it.
-            told_later: trackers tell of it in another answer, behind this one.
+            told_later: trackers tell of it in a later answer.
         """
         state = self._state
         of_primary = connection is self._servers.primary
@@ -228,7 +228,7 @@ class Aftermath:
             self._prepared.ended(command.prepared, command.code, connection)
         shows = effects.shown(command, trail, state, connection.server, connection.epoch)
         if trail.unsettled and (shows or state.in_transaction):
-            # What the primary showed, or shows in the transaction that began, may be older.
+            # What the primary showed, or shows in the transaction that began, may be too old.
             trail.proof = Proof.NONE
             self._metrics.stale_given()
         if self._new_rules:
@@ -285,12 +285,12 @@ class Aftermath:
             state.in_transaction = state.unsure = True
             self._metrics.required_unknown("error")
         elif not state.autocommit:
-            state.in_transaction = state.unsure = True  # by the first table that it came to
+            state.in_transaction = state.unsure = True  # by the first table that it read
         if effects.failed(command, trail, state, self._settings.undone):
             self._settings.restore()
 
     def _did(self, connection: ServerConnection, stream: ResponseStream, command: Command) -> None:
-        """A command ended well that is about the session itself."""
+        """A command about the session itself ended well."""
         state, code = self._state, command.code
         if command.names is not None:
             name, statement = command.names

@@ -1,4 +1,4 @@
-"""How far the answer to a command has come, and what an ERR in its place means."""
+"""How far the answer to a command has come, and what an ERR instead of it means."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 Stage = Literal["holding", "passing", "done"]
 
 HOLDING: Final = "holding"
-"""Nothing of it has gone to the client: it may still come from elsewhere."""
+"""Nothing of it has gone to the client: another server may still answer."""
 PASSING: Final = "passing"
 """Some of it has."""
 DONE: Final = "done"
 """It is complete, or there was none."""
 
 Meaning = Literal["pass", "again", "forbidden", "full", "denied", "leaving"]
-"""What an ERR is for: the client; the same server, which has forgotten a statement; or whoever
-else can answer, since this replica may not run it, has no room for it, no time or no such table in
-its snapshot, knows no such right, or serves nobody for now."""
+"""What follows an ERR: the client gets it; the same server, which has forgotten a statement, is
+asked again; or another server answers, since this replica may not run the statement, has no room
+for it, no time, no such table in its snapshot or no such right, or serves nobody for now."""
 
 _WRITES: Final = frozenset(
     {
@@ -50,7 +50,7 @@ _DENIALS: Final = frozenset(
     }
 )
 """Errors by which a server says that the user, or a definer, lacks a right. A replica may not know
-yet of one that was given, and the primary decides."""
+yet of a right that was granted, so the primary decides."""
 _QUERY_TIMEOUT: Final = Error.ER_QUERY_TIMEOUT.code
 """max_execution_time has passed."""
 _FORGOTTEN: Final = frozenset({Error.ER_UNKNOWN_STMT_HANDLER.code, Error.ER_NEED_REPREPARE.code})
@@ -60,18 +60,18 @@ _NAMING: Final = frozenset(
 )
 """Errors whose text names a prepared statement by its id."""
 _FAREWELLS: Final = frozenset({Error.ER_SERVER_SHUTDOWN.code, Error.ER_SERVER_OFFLINE_MODE.code})
-"""Errors by which a server says that it goes away, or serves nobody for now."""
+"""Errors by which a server says that it shuts down, or serves nobody for now."""
 _PASSING: Final = _FAREWELLS | {
     Error.ER_LOCK_WAIT_TIMEOUT.code,
     Error.ER_LOCK_DEADLOCK.code,
     Error.ER_QUERY_INTERRUPTED.code,
     _QUERY_TIMEOUT,
 }
-"""These, and that something was in the way, or the statement was killed."""
+"""These, and errors which say that something was in the way, or the statement was killed."""
 
 
 class Answer:
-    """That to one command.
+    """The answer to one command.
 
     Attributes:
         stage: how far it has come.
@@ -113,7 +113,7 @@ class Answer:
 
 
 def _unlimited(command: Command, state: Session) -> bool:
-    """Whether a limit of execution time is the replica's own, and none that the client set."""
+    """Whether a limit of execution time is the replica's own, not one that the client set."""
     hinted = b"MAX_EXECUTION_TIME" in command.text.upper()
     return "max_execution_time" not in state.variables and not hinted
 
@@ -129,12 +129,12 @@ def as_the_client_knows_it(data: bytes, command: Command, connection: ServerConn
 
 
 def may_pass(error: bytes) -> bool:
-    """Whether what a server said so, in an ERR's payload, may be different in a moment."""
+    """Whether the server may answer differently in a moment; `error` is an ERR's payload."""
     return _code(error) in _PASSING
 
 
 def wants_file(command: Command) -> bool:
-    """Whether a client has asked its server to ask for a local file."""
+    """Whether a client's command makes its server ask for a local file."""
     text = command.packet.upper()
     return command.is_query and (
         not text or (b"LOAD" in text and b"LOCAL" in text and b"INFILE" in text)

@@ -1,8 +1,8 @@
 """Servers' answers to the proxy's own statements: what each means for the session.
 
-Servers answer in order, so these stand before the client's answer, or behind it. Those that are
+Servers answer in order, so these come before the client's answer, or after it. Those that are
 events for the read's machine go to `ReadEvents`; the others are for whichever part has asked. The
-answer to a WAIT, by far the most frequent one, the session gives to the machine itself.
+session itself gives the machine the answer to a WAIT, by far the most frequent one.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _OF_SNAPSHOTS: Final = (Purpose.BEFORE, Purpose.SNAPSHOT, Purpose.BEHIND)
 
 
 class Asides:
-    """Those that one session's servers give."""
+    """Takes the answers that one session's servers give to the proxy's own statements."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class Asides:
             splits: its snapshots on a replica and the primary.
             borrowing: it borrows its connections; None if they are its own.
             dispatch: writes its commands.
-            own_answers: what a command is told that may not go.
+            own_answers: the proxy's own answers to its client.
             answers: those to its client's commands.
         """
         self._probes = shared.probes
@@ -98,7 +98,7 @@ class Asides:
         self._answers = answers
 
     def came(self, connection: ServerConnection, purpose: Purpose) -> Step | None:
-        """Judge an answer that is complete; the next step of the read, if it is told of one.
+        """Judge a complete answer; the read's next step, if that was an event for its machine.
 
         Args:
             connection: who answered; its stream holds the answer.
@@ -161,7 +161,7 @@ class Asides:
         self._probes.answered(primary, primary.stream)
 
     def _snapshot_told(self, connection: ServerConnection, purpose: Purpose) -> None:
-        """A server was asked what a snapshot of the transaction's shows, or to take it."""
+        """A server was asked to take a snapshot of the transaction's, or what it shows."""
         primary = self._servers.primary
         if connection is primary:
             self._told_of_failure(connection)
@@ -170,7 +170,7 @@ class Asides:
             self._dispatch.to_primary(connection)
 
     def _rolled_back(self, primary: ServerConnection) -> None:
-        """The transaction has ended whose snapshots differ: its client is to begin it again."""
+        """A transaction with different snapshots was rolled back: its client is to retry it."""
         error = primary.stream.error
         if error is not None:
             self._own_answers.end(f"the primary did not roll back: {ErrPacket.parse(error)}")
@@ -203,11 +203,11 @@ class Asides:
     def _unprepared(
         self, connection: ServerConnection, purpose: Purpose, error: bytes, *, active: bool
     ) -> Step | None:
-        """A server did not take what makes it fit for the statement behind; `error` says why."""
+        """A server refused what prepares it for the next statement; `error` says why."""
         if purpose is Purpose.RESTORE:
             connection.close()
             if self._turn.trail.may_write:
-                self._state.may_have_written(self._turn.command.rules)  # it stands right behind
+                self._state.may_have_written(self._turn.command.rules)  # it follows on the wire
             self._own_answers.end(
                 "the primary did not take the settings that consistency needs: "
                 f"{ErrPacket.parse(error)}"
@@ -220,14 +220,14 @@ class Asides:
             return None
         self._objected(connection, error, active=active)
         step = self._events.refused(connection, Reason.REPLICA_REFUSED) if active else None
-        # Even if nobody waits for it any more: it has not what it was thought to have.
+        # Even if nobody waits for it any more: its state is not what it was thought to be.
         self._servers.give_up(connection)
         return step
 
     def _objected(self, replica: ServerConnection, error: bytes, *, active: bool) -> None:
-        """A replica did not take what the session carries: remember that, unless it may pass.
+        """A replica refused what the session carries: remember that, unless it may be temporary.
 
-        Where the WAIT before ran out, the replica may be too old to know a schema or a role.
+        Where the WAIT before it timed out, the replica may be too old to know a schema or a role.
         """
         cause = str(ErrPacket.parse(error))
         pause = 0.0

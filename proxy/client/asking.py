@@ -9,14 +9,14 @@ if TYPE_CHECKING:
 
 
 class Asking:
-    """It, for one read; never changed.
+    """The questions for one read; never changed.
 
     Attributes:
         gtids: the set that a WAIT is for; None if there is none.
         budget: how long that may take, s.
-        question: what the replica is asked of itself (`proxy.client.confirmation`), beside the WAIT
-            or alone; "" if nothing.
-        audited: of this set the replica's own word is asked for; None if of none.
+        question: what the replica is asked about itself (`proxy.client.confirmation`), with the
+            WAIT or alone; "" if nothing.
+        audited: the replica is asked whether it has this set; None if it is not asked.
     """
 
     def __init__(

@@ -1,15 +1,15 @@
-"""Which reads are audited: of all that could be, the share that the configuration asks for."""
+"""Chooses the reads to audit: the share that the configuration asks for, of all that could be."""
 
 from __future__ import annotations
 
 
 class Audits:
-    """Those of one worker.
+    """Chooses those of one worker.
 
     Attributes:
         on: whether any are.
         share: of the reads, 0 to 1.
-        credit: shares of the reads since the last one that is audited; one is, once it is 1.
+        credit: the sum of shares since the last audited read; at 1 the next one is audited.
     """
 
     def __init__(self, share: float) -> None:

@@ -44,7 +44,7 @@ class Authentication:
         self._exchange: PasswordExchange | None = None
 
     async def learn(self, plugin: str | None, response: bytes) -> bytes:
-        """Know the client's password.
+        """Learn the client's password.
 
         Args:
             plugin: the client's authentication plugin.
@@ -65,9 +65,9 @@ class Authentication:
         return await self._converse(exchange, exchange.start())
 
     async def learn_anew(self) -> bytes | None:
-        """The primary refuses what fitted the scramble: have the client tell its password.
+        """The primary refuses the password that fitted the scramble: ask the client for it.
 
-        None if the client has told it: then the primary's word is the last.
+        None if the client has sent it already: then the primary's refusal is final.
 
         Raises:
             ChannelClosedError, ProtocolError: as `learn`.

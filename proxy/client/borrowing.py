@@ -1,6 +1,6 @@
-"""A session that rests gives its connections back, and borrows one for its next command.
+"""Lets an idle session give its connections back, and borrow one for its next command.
 
-What the primary is asked before (`carrying.FAREWELL`) takes a round trip. A command that comes
+First the primary is asked `carrying.FAREWELL`, which takes a round trip. A command that comes
 meanwhile is held until the answer is there, and then finds the connection as it was.
 """
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class Borrowing:
-    """That of one session.
+    """The giving back and borrowing of one session.
 
     Attributes:
         asking: the primary was asked `carrying.FAREWELL`.
@@ -75,7 +75,7 @@ class Borrowing:
         self._carrying.began()
 
     def ended(self, command: Command, trail: Trail, connection: ServerConnection) -> None:
-        """A command has ended on a server: does it leave what cannot be carried?"""
+        """A command has ended on a server: see whether it leaves state that cannot be carried."""
         self._carrying.ended(command, trail, connection)
 
     def asks_id(self, command: Command) -> bool:
@@ -83,13 +83,13 @@ class Borrowing:
         return self._carrying.asks_id(command)
 
     def killed(self) -> None:
-        """Somebody kills what runs for the session: the KILL must find its connection."""
+        """A KILL was sent for what the session runs: it must find the session's connection."""
         self._carrying.keep("killed")
 
     # It rests
 
     def rest(self, command: Command) -> None:
-        """Begin to give the connections back, if it came to no other command since the last time.
+        """Begin to give the connections back, if no other command came since the last call.
 
         `command` is its last one, which has ended.
         """
@@ -105,14 +105,14 @@ class Borrowing:
         self._told = reason
 
     def let_others(self, *, rests: bool) -> None:
-        """Somebody waits for connections: give back those that the session had for long enough."""
+        """Others wait for connections: give back those that the session has had for long enough."""
         for connection in self._servers.connections:
             slot = connection.slot
             if slot is not None and self._shared.slots.wants(slot):
                 self.give_way(connection.server, rests=rests)
 
     def give_way(self, server: Server, *, rests: bool) -> None:
-        """Begin to give back a connection to this server, that others wait for.
+        """Begin to give back a connection to this server, since others wait for one.
 
         `rests`: the client waits for nothing.
         """
@@ -148,14 +148,14 @@ class Borrowing:
         return self.asking
 
     def said(self, primary: ServerConnection, stream: ResponseStream) -> None:
-        """Take what the primary says that the session takes along."""
+        """Take from the primary's answer what the session carries."""
         if self.asking:
             self._carrying.said_farewell(primary, stream)
 
     def answered(self, connection: ServerConnection) -> bool:
-        """Whether an answer that is complete was to that: the connections are given back now.
+        """Whether a complete answer was to `FAREWELL`: the connections are given back now.
 
-        If a command came meanwhile, it is served instead, or behind others who wait.
+        If a command came meanwhile, it is served instead, or after others who wait.
         """
         if not self.asking or connection is not self._servers.primary:
             return False
@@ -174,7 +174,7 @@ class Borrowing:
             return True
         carrying.carried = None
         if carried is not None:
-            # What the command asks about the one before would be told of the question.
+            # What the command asks about the one before would be answered about the question.
             for sql in imitation(carried):
                 again = statement_packet(sql, connection.query_attributes)
                 connection.send(((IMITATE, again),))
@@ -184,10 +184,10 @@ class Borrowing:
 
     @property
     def _asked_about(self) -> tuple[Server | None, ...]:
-        """Whose connections the next statement may ask about the one before."""
+        """The servers whose connections the next statement may ask about the one before."""
         state = self._state
         if self._previous.is_plain and state.found_on is state.last:
-            return ()  # the primary can be made to tell the same
+            return ()  # the primary can be made to answer the same
         return state.last, state.found_on
 
     def left(self) -> None:
@@ -215,7 +215,7 @@ class Borrowing:
 
     @property
     def cause(self) -> str:
-        """Why it cannot go on; "" if it has a connection, or may have one again."""
+        """Why the session cannot go on; "" if it has a connection, or may get one again."""
         carried = self._carrying.carried
         if carried is None or self._going is not None:
             return ""  # who is borrowing is told then
@@ -224,7 +224,7 @@ class Borrowing:
     async def borrow(self) -> ErrPacket | None:
         """Have a connection to the primary again; what to tell the client if there is none.
 
-        Who comes while another borrows waits for that, and is told nothing.
+        A caller that comes while a connection is being borrowed waits for it, and gets None.
 
         Raises:
             ServerFullError: it may have one later.

@@ -3,12 +3,13 @@
 Theory of operation
 ===================
 
-A session that rests gives its connection back (`borrowing`), and logs in again when it needs one
-(`reopening`). Then the new connection must be what the old one was. So a session does that only
-while all that it did was of kinds that are known to leave nothing else behind: a list of what may
-be, not of what may not. What it then has is schema, variables that are known by value, and what the
-next statement may ask about the one before. The latter and a digest of its variables are asked for
-(`FAREWELL`) before the connection is given back; the new one has to show the same digest.
+An idle session gives its connection back (`borrowing`), and logs in again when it needs one
+(`reopening`). Then the new connection must be in the same state as the old one. So a session does
+that only while all that it did was of kinds that are known to leave no other state behind: a list
+of what is allowed, not of what is forbidden. Its state is then the schema, variables that are known
+by value, and what the next statement may ask about the one before. The latter and a digest of its
+variables are asked for (`FAREWELL`) before the connection is given back; the new one has to show
+the same digest.
 """
 
 from __future__ import annotations
@@ -60,11 +61,11 @@ FAREWELL: Final = b"SELECT LAST_INSERT_ID(),ROW_COUNT(),FOUND_ROWS(),DATABASE(),
 
 _SETTABLE: Final = (CARRIED | {"names", "character set", "autocommit"}) - {
     *(SWITCH, FLAGS),  # its flags are known one by one
-    *("sql_select_limit", "max_execution_time"),  # they bend the proxy's own questions
+    *("sql_select_limit", "max_execution_time"),  # they affect the proxy's own questions
     *("wait_timeout", "interactive_timeout"),  # nobody would end a session without a connection
 }
 _MOST_ROWS: Final = 1000
-"""More found rows are not made up."""
+"""A FOUND_ROWS() above this is not imitated."""
 
 _LEAVING_NOTHING: Final = (
     *(Touch.NOTHING, Touch.DATA, Touch.DEFINITION, Touch.LOCKING_READ),
@@ -78,15 +79,15 @@ _CODES: Final = (
     *(Code.COM_STMT_PREPARE, Code.COM_STMT_EXECUTE, Code.COM_STMT_RESET, Code.COM_STMT_FETCH),
 )
 _COUNTING: Final = (StatementClass.READ, StatementClass.TRANSACTION, StatementClass.SESSION)
-"""Statements behind which ROW_COUNT() is -1 or 0, which can be made again."""
+"""Statements after which ROW_COUNT() is -1 or 0, which can be imitated."""
 
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """What a session without a connection takes along, beside what routing knows of it.
+    """What a session without a connection carries, besides what routing knows of it.
 
     Attributes:
-        server, epoch: the primary's incarnation that the connection led to.
+        server, epoch: the incarnation of the primary that the connection was to.
         last_insert_id: LAST_INSERT_ID().
         row_count: ROW_COUNT(), -1 or 0.
         found_rows: FOUND_ROWS().
@@ -102,11 +103,11 @@ class Carried:
 
 
 class Carrying:
-    """What is known of one session's connection to the primary, by what ran on it.
+    """What is known of one session's connection to the primary, from what ran on it.
 
     Attributes:
-        carried: what the session takes along while it has none; else None.
-        unnamed: it does not tell the client's own id as CONNECTION_ID().
+        carried: what the session carries while it has no connection; else None.
+        unnamed: CONNECTION_ID() on it does not return the id that the client was given.
     """
 
     def __init__(
@@ -122,9 +123,9 @@ class Carrying:
         self._prepared = prepared
         self._settings = settings
         self._kept_for = ""
-        self._counts = True  # ROW_COUNT() behind its last statement can be made again
-        self._quiet = True  # and that had no error, and no warning
-        self._found = True  # FOUND_ROWS() can be made again
+        self._counts = True  # ROW_COUNT() after its last statement can be imitated
+        self._quiet = True  # and that statement had no error and no warning
+        self._found = True  # FOUND_ROWS() can be imitated
         self.carried: Carried | None = None
         self.unnamed = False
 
@@ -141,11 +142,11 @@ class Carrying:
         return bool(self._kept_for)
 
     def keep(self, reason: str) -> None:
-        """Let it."""
+        """Let the session keep its connection until its user changes."""
         self._kept_for = self._kept_for or reason
 
     def ended(self, command: Command, trail: Trail, connection: ServerConnection) -> None:
-        """A command has ended on a server: does it leave what cannot be carried?"""
+        """A command has ended on a server: see whether it leaves state that cannot be carried."""
         if connection is not self._servers.primary or self._kept_for:
             return
         statement = command.statement
@@ -157,7 +158,7 @@ class Carrying:
         if not trail.error and counts_rows(command, trail):
             self._found = _has_few(command, connection.stream.rows)
         if command.code is Code.COM_SET_OPTION:
-            connection.keepable = False  # neither reset nor change of user turns it back
+            connection.keepable = False  # neither a reset nor a change of user undoes it
         reason = unshared(command, trail, self._state)
         if reason and trail.error and reason == "setting":
             return  # nothing was set
@@ -192,7 +193,7 @@ class Carrying:
         return "" if can_tell or self._others_ran_last(primary) else "previous"
 
     def _others_ran_last(self, primary: ServerConnection) -> bool:
-        """Whether ROW_COUNT() and warnings are not the primary's to tell."""
+        """Whether another server than the primary has to answer for ROW_COUNT() and warnings."""
         return self._state.last not in (None, primary.server)
 
     def said_farewell(self, primary: ServerConnection, stream: ResponseStream) -> None:
@@ -215,7 +216,7 @@ class Carrying:
 
 
 def _has_few(command: Command, rows: int) -> bool:
-    """Whether a query of as many rows makes FOUND_ROWS() tell the same, and cheaply."""
+    """Whether a query with as many rows gives the same FOUND_ROWS(), and cheaply."""
     text = command.text.upper()
     counted = b"LIMIT" in text or b"SQL_CALC_FOUND_ROWS" in text
     return rows <= _MOST_ROWS and not counted and command.prepared is None
@@ -233,7 +234,7 @@ def unshared(command: Command, trail: Trail, state: Session) -> str:
     Args:
         command: it has ended.
         trail: what became of it.
-        state: the session behind it.
+        state: the session after it.
     """
     statement = command.statement
     if statement is None:

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 class UserChange:
-    """One change of one session's user, made for its command."""
+    """One change of one session's user, created for its command."""
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ class UserChange:
         return False
 
     async def _change(self, channel: PacketChannel, limit: asyncio.Timeout) -> bool:
-        """Do it, up to the OK; False if the primary refused, of which the client was told.
+        """Do it, up to the OK; False if the primary refused and the client was told.
 
         `limit` is the time that the login may take.
 
@@ -162,7 +162,7 @@ class UserChange:
         if isinstance(entered.opened, Sandbox):
             channel.write_packet(login_ok(login, capabilities, entered.opened))
             limit.reschedule(None)
-            # What the user before had must not wait for the new password.
+            # The previous user's state must not stay while the new password is awaited.
             self._servers.abandon_primary()
             opened = await leave_sandbox(shared, channel, login, entered.opened, capabilities)
             channel.sequence_id = 0
@@ -184,7 +184,7 @@ class UserChange:
         return None if primary is None or primary.busy or primary.lost else primary
 
     def _changed(self, login: Login, opened: Opened | Lent, rules: SessionRules) -> None:
-        """The new login succeeded: what the old one had goes, what it wrote stays written.
+        """The new login succeeded: the old one's state ends, but what it wrote must still be seen.
 
         Raises:
             ChannelClosedError: the new connection broke meanwhile.

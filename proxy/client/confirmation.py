@@ -1,9 +1,9 @@
-"""Asks a replica, in front of a read, whether it still is what its proofs were about.
+"""Asks a replica, in front of a read, whether it still has what it has proved.
 
-A replica can be made anew without a restart, with older data under connections that stay (RESET
+A replica can be rebuilt without a restart, with older data while connections stay open (RESET
 BINARY LOGS AND GTIDS), and can be told not to commit in its source's order any more. So a read that
 relies on what the replica proved a while ago (`proof-max-age`) has a question in front, in the same
-write; one that waits asks within its WAIT. One answer serves all reads that follow.
+write; a read that waits asks within its WAIT. One answer serves all reads that follow.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ def columns(applied: GtidSet) -> str:
 
 
 def beside_wait(read: Read, *, confirm: bool) -> str:
-    """What a WAIT asks beside: all, or for the order alone, or nothing.
+    """What a WAIT also asks: everything, only the order of commits, or nothing.
 
-    Where the order matters every WAIT asks for it: that costs little beside the WAIT.
+    Where the order matters every WAIT asks for it: that costs little in addition to the WAIT.
     """
     if confirm:
         return columns(read.question())
@@ -55,7 +55,7 @@ def beside_wait(read: Read, *, confirm: bool) -> str:
 
 
 def parsed(values: bytes, *, confirm: bool) -> Said:
-    """What these values of a row say; whatever else was sent is no answer.
+    """What these values of a row say; anything else is not an answer.
 
     Args:
         values: those of `columns`, or of the order alone.

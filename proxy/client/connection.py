@@ -5,14 +5,14 @@ Theory of operation
 
 A client sends a command and waits, so the ordinary chunk is one whole packet, and it is given to
 the session as it came. Everything else is rarer and goes through a buffer: packets in parts, and
-commands behind commands that have no answer (COM_STMT_CLOSE, COM_STMT_PREPARE in one segment).
-While a command runs, or the client does not take its answers, what arrives waits in the buffer,
-and reading stops when that gets long.
+commands that follow a command without an answer (COM_STMT_CLOSE, COM_STMT_PREPARE in one segment).
+While a command runs, or the client does not take its answers, what arrives waits in the buffer, and
+reading stops when that gets long.
 
 A packet of more than `STREAM_ABOVE` bytes is not gathered: it goes to the primary part by part
 (`streaming`), as does the content of a local file (`infile`), which ends with an empty packet. One
 that is longer than allowed is read to its end and thrown away (`overlong`), as a server does it,
-since a client that still sends does not read what is wrong.
+since a client that is still sending does not read the error.
 """
 
 from __future__ import annotations
@@ -70,10 +70,10 @@ class Commands(Protocol):
 
 
 class FastPath:
-    """Who is offered each whole command before it is served."""
+    """Is offered each whole command before it is served."""
 
     def serve(self, packet: bytes) -> bool:
-        """Serve it, header and payload; False, and nothing was done, if the session has to."""
+        """Serve it, header and payload; False, with nothing done, if the session has to."""
         raise NotImplementedError
 
 
@@ -248,7 +248,7 @@ class ClientConnection:
         self.fail(error.error, f"Got a bad compressed packet: {error}")
 
     def eof_received(self) -> bool:
-        """Let the transport close; it would log each write of an answer that comes yet."""
+        """Let the transport close; otherwise it would log each later write of an answer."""
         self.closed = True
         return False
 

@@ -1,11 +1,10 @@
 """Time limits that are hardly ever reached: there are many, and of few lengths.
 
-Of one length, who comes first is due first. So each length has a queue, and the event loop one
-timer for its head, in place of a timer for each that is set and cancelled. Of other lengths, once
-there are many, each has a timer of its own.
-
-Who needs one again and again keeps it: it is put off, in the place where it stands. Only where it
-is needed just when its place comes to the head it gets a timer of its own.
+Limits of the same length are due in the order in which they were set. So each length has a queue,
+and the event loop has one timer for its head, in place of a timer for each limit that is set and
+cancelled. Once there are many lengths, limits of further lengths have a timer each. A limit that is
+needed again and again is kept: it is put off, and keeps its place in the queue. Only if it is
+awaited just when its place comes to the head it gets a timer of its own.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ class Deadline:
         due: when it is reached, monotonic s.
         over: it was reached, or nobody waits for it now.
         gone: nobody will wait for it any more.
-        place: what it stands by in the queue: when it was due at first.
+        place: by what it is ordered in the queue: when it was first due.
         length: of the queue that it stands in, s; 0 if in none.
         timer: its own, if it has one.
     """
@@ -45,7 +44,7 @@ class Deadline:
         self._reached: Callable[[], object] | None = reached
 
     def put_off(self, seconds: float, now: float) -> bool:
-        """Be reached so long from now; False if it does not stand among those of this length."""
+        """Be reached this long from now; False if it is not in the queue of this length."""
         if self.length != seconds:
             return False
         self.due = now + seconds

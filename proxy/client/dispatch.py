@@ -1,4 +1,4 @@
-"""A command's way to a server: what goes in front of it there, and whether it may go at all."""
+"""Sends a command to a server: what goes in front of it there, and whether it may go at all."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Dispatch:
             splits: its snapshots on a replica and the primary.
             borrowing: it borrows its connections; None if they are its own.
             long: the command that comes in parts.
-            own_answers: what a command is told that may not go.
+            own_answers: the answers to commands that may not be sent.
             taker: takes the answers to a plain session's reads.
             query_attributes: its client's statements begin with attributes.
         """
@@ -136,7 +136,7 @@ class Dispatch:
         replica = servers.replica(decision.server)
         inside = reason is _INSIDE
         if inside and trail.proof is _UNPROVED and command.rules.level is not Level.BEST_EFFORT:
-            trail.reason = Reason.WAIT_TIMEOUT  # as its first read was given
+            trail.reason = Reason.WAIT_TIMEOUT  # like its first read
         if inside:
             if replica is not None and replica.mirror.snapshot is not state.snapshot:
                 replica = None
@@ -145,7 +145,7 @@ class Dispatch:
         if replica is None:
             return self._read.absent(self._now())
         if not inside and replica.is_late:
-            # It still drains what came too late.
+            # It is still draining a late answer.
             return self._read.unfit(Reason.REPLICA_BEHIND, self._now())
         if (
             not inside
@@ -157,7 +157,7 @@ class Dispatch:
         return None
 
     def to_primary(self, primary: ServerConnection) -> None:
-        """Write it to the primary, or say why not; what it has to wait for there is asked first."""
+        """Write it to the primary, or say why not; questions that it must wait for go first."""
         servers, state, long = self._servers, self._state, self._long
         command, trail = self._turn.command, self._turn.trail
         if self._topology.rivals and self._withheld():
@@ -214,8 +214,8 @@ class Dispatch:
             previous = self._previous
             batch += prelude.imitation(primary.server, statement, state, previous, attributes)
             previous.zeroed = False
-        # Only before a read: behind a probe, ROW_COUNT() and the like would tell of the probe.
-        # And in no transaction, where reads stay here anyway: it would take its trackers.
+        # Only before a read: after a probe, ROW_COUNT() and the like would be about the probe. And
+        # not in a transaction, where reads stay here anyway: the probe would take its trackers.
         if (
             command.is_read
             and state.wants_probe
@@ -230,7 +230,7 @@ class Dispatch:
     def _withheld(self) -> bool:
         """Refuse what may write while it is not clear who the primary is, as if it were read only.
 
-        A COMMIT that a server refuses is rolled back; so the session ends here.
+        A refused COMMIT must be rolled back; so the session ends here.
         """
         command = self._turn.command
         inside = self._state.in_transaction
@@ -288,7 +288,7 @@ class Dispatch:
             replica.query_attributes,
         )
         if batch:
-            # Of a transaction that may write the client is not told that it is READ ONLY here.
+            # The client is not told that its transaction, which may write, is READ ONLY here.
             replica.hide_read_only(hide=isinstance(mirror.snapshot, (Split, SplitSnapshot)))
         if decision.reason is Reason.DIAGNOSTIC:
             self._previous.zeroed = False
@@ -322,7 +322,7 @@ class Dispatch:
             )
 
     def to_holder(self, holder: ServerConnection, reason: Reason) -> Step | None:
-        """Write it where something of the session's is that no other server has; as `to`."""
+        """Write it to the server that has state which no other server has; returns as `to` does."""
         rules = self._turn.command.rules
         if holder is self._servers.primary:
             decision = on_primary(self._topology, reason)
@@ -331,7 +331,7 @@ class Dispatch:
         if holder.lost and self.reset_is_done():
             return None
         if holder.lost or holder.owes_answer:
-            # What it still owes to a read that left it would be taken for this answer.
+            # The answer that it still owes to an earlier read would be taken for this one.
             self._own_answers.end_lost("it held an open cursor")
             return None
         decision = Decision(holder.server, reason, Proof.NONE)
@@ -343,7 +343,7 @@ class Dispatch:
         return None
 
     def reset_is_done(self) -> bool:
-        """Answer COM_STMT_RESET to a replica that is gone: so is all that it would drop."""
+        """Answer COM_STMT_RESET for a replica that is gone: all that it would drop is gone, too."""
         command = self._turn.command
         if command.code is not Code.COM_STMT_RESET or command.prepared is None:
             return False
@@ -383,7 +383,7 @@ class Dispatch:
             connection.write(data)
 
     def pass_parts(self, connection: ServerConnection) -> None:
-        """Let the parts of a long command go to the server that has been told what they are of."""
+        """Let the parts of a long command go to the server, which knows what they belong to."""
         prepared = self._turn.command.prepared
         if prepared is None:
             self._long.give(connection.write)

@@ -1,9 +1,9 @@
 """What the clients of a host negotiate, so that one can be greeted for a connection that fits.
 
-The primary's connection must have its client's capabilities, which the client tells only behind the
-greeting, and the greeting tells the connection's id. Applications of one host mostly log in alike.
-Where they do not, a guess leaves some with an id that is not their connection's: so nothing is
-expected before several have come one after the other that were alike.
+The primary's connection must have its client's capabilities, which the client tells only after the
+greeting, but the greeting already has the connection's id. Applications on one host mostly log in
+alike. Where they do not, a wrong guess leaves a client with an id that is not its connection's. So
+nothing is expected before several clients in a row were alike.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from protocol.constants import Capability
 
 ALIKE: Final = 4
-"""Clients in a row of which the next one is expected to be another."""
+"""After so many like clients in a row the next one is expected to be like them."""
 _MOST: Final = 1024
 
 
 class Habits:
-    """Those of the hosts that clients of one worker came from; the least recent go first."""
+    """The habits of the hosts of one worker's clients; the oldest are forgotten first."""
 
     def __init__(self, most: int = _MOST) -> None:
         """Remember at most so many."""

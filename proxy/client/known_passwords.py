@@ -1,9 +1,10 @@
-"""The passwords that the primary has accepted, so that clients may show that they know them.
+"""The passwords that the primary has accepted, so that a client need only prove that it knows one.
 
 A server with caching_sha2_password keeps a digest of each password that it has seen, and lets in
-whoever's scramble fits, without asking for the password itself. Some drivers give that only over
-TLS, so they depend on it. The proxy has no accounts: the primary still judges each login. What is
-kept here stays in memory, and goes as soon as a server refuses it or accounts are changed.
+every client whose scramble fits, without asking for the password itself. Some drivers send that
+only over TLS, so they depend on this. The proxy has no accounts: the primary still judges each
+login. What is kept here stays in memory, and goes as soon as a server refuses it or accounts are
+changed.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ _MOST: Final = 10_000
 
 
 class KnownPasswords:
-    """Those of one worker, by user name; the least recently used go first."""
+    """The passwords of one worker, by user name; the least recently used are dropped first."""
 
     def __init__(self, most: int = _MOST) -> None:
         """Keep at most so many."""

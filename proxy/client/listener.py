@@ -1,4 +1,4 @@
-"""Takes clients in: greeting, TLS, login at the primary, and then the command phase."""
+"""Accepts clients: greeting, TLS, login at the primary, and then the command phase."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ PASSED_ON: Final = (
     | Capability.CLIENT_OPTIONAL_RESULTSET_METADATA
     | Capability.CLIENT_QUERY_ATTRIBUTES
 )
-"""What a client negotiates and a server connection then has, too: it concerns statements."""
+"""What a client negotiates and its server connections have, too, since it concerns statements."""
 
 _OFFERED: Final = (
     PASSED_ON
@@ -88,8 +88,8 @@ _OFFERED: Final = (
 _UTF8MB4: Final = 255
 
 _GREETED_AT_ONCE: Final = 64
-"""Clients in the midst of their login for which the primary holds a connection: whoever connects
-and says nothing cannot take all that it has."""
+"""How many clients that are logging in may have a connection to the primary, so that clients that
+connect and say nothing cannot take them all."""
 
 
 class Listener:
@@ -152,7 +152,7 @@ class Listener:
             shared.metrics.protocol_error("client")
             refuse(channel, handshake_error(error), f"Bad handshake: {error}")
         except BaseException:
-            channel.abort()  # so that the client does not wait for what will not come
+            channel.abort()  # so that the client does not wait for an answer that will not come
             raise
         finally:
             shared.sessions.accepting -= 1
@@ -186,7 +186,7 @@ class Welcome:
         self._answered = False
 
     async def run(self) -> None:
-        """Do it all; what fails is answered, or raised for the listener to answer."""
+        """Do it all; a failure is answered, or raised for the listener to answer."""
         try:
             await self._run()
         finally:
@@ -259,7 +259,7 @@ class Welcome:
             refuse(self._channel, handshake_error(error), str(error))
             return None
         except BaseException:
-            self._channel.abort()  # where it compresses, the listener's channel has no hold of it
+            self._channel.abort()  # where it compresses, the listener's channel cannot close it
             raise
 
     def _answer(self, ok: bytes) -> None:
@@ -338,11 +338,11 @@ class Welcome:
         refuse(self._channel, code, why)
 
     async def _be_greeted(self) -> None:
-        """Let the primary say hello first, unless too many clients take their time to log in.
+        """Let the primary greet first, unless too many clients are still logging in.
 
         So the client's connection id is the primary's, and CONNECTION_ID(), process lists and KILL
-        mean what they mean at a server. A connection that was kept has said hello long ago; it will
-        do if the client logs in as those of its host do.
+        mean what they mean at a server. A kept connection was greeted long ago; it is used if the
+        client logs in like others of its host.
         """
         shared = self._shared
         primary = shared.topology.primary
@@ -358,7 +358,7 @@ class Welcome:
         try:
             greeted = await shared.logins.be_greeted(primary)
         except (ServerUnreachableError, ServerRefusedError):
-            return  # it is asked again, and the client told, when the client is known
+            return  # the primary is asked again, and the client told, when the client is known
         if greeted is not None:
             self._greeted = greeted
             self._connection_id = greeted.greeting.thread_id

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from routing.servers.topology import Server
 
 LOGIN_PACKET_LIMIT: Final = 1 << 18
-"""No packet of a client's login is longer, bytes: names, a password and 64 KiB of attributes."""
+"""The longest packet of a client's login, bytes: names, a password and 64 KiB of attributes."""
 
 
 class LoggedIn(NamedTuple):
@@ -61,7 +61,7 @@ async def open_primary(
         login: as whom.
         authentication: how the client's password was learned.
         tracking: the value of session_track_gtids.
-        greeted: what the client was greeted with; it may still be good.
+        greeted: the connection that the client was greeted with; it may still be usable.
         current: the session's, if it is to go on as this user; it is used up.
 
     Raises:
@@ -123,7 +123,7 @@ async def _lend(
     greeted: Greeted | Kept | None,
     slot: Slot,
 ) -> Lent | None:
-    """A connection on which the primary has let the same login in a moment ago."""
+    """A connection on which the primary accepted the same login a moment ago."""
     met = greeted if isinstance(greeted, Kept) else None
     if met is not None:
         await shared.logins.cleaned(met)
@@ -133,7 +133,7 @@ async def _lend(
 
 
 def may_enter(shared: Shared, channel: PacketChannel, login: Login, opened: Opened | Lent) -> bool:
-    """Hold the client's connection to its account's REQUIRE clause; who is refused is told."""
+    """Enforce the account's REQUIRE clause on the client's connection; a refused client is told."""
     if opened.requirement is Requirement.NOTHING:
         return True
     if opened.requirement is Requirement.TLS and channel.secure:

@@ -1,7 +1,7 @@
 """A command that is too long to be gathered, or a local file: what becomes of its parts.
 
 They go to the primary as they come, wait until it is ready for them, are kept (long data of a
-statement that may run anywhere), or go nowhere (what is wrong is told when all of it has come).
+statement that may run anywhere), or are dropped (the error is sent when all of them have come).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class LongCommand:
         self._then: Callable[[], None] | None = None
 
     def begin(self) -> None:
-        """Parts will come; until it is said what becomes of them they wait."""
+        """Parts will come; they wait until it is decided what becomes of them."""
         self.going = True
         self._held = []
         self._change = None
@@ -38,7 +38,7 @@ class LongCommand:
         self._then = None
 
     def forget(self) -> None:
-        """Nothing becomes of it."""
+        """Drop it."""
         self.going = False
         self._held = self._change = self._to = self._then = None
 
@@ -52,11 +52,11 @@ class LongCommand:
         change: Callable[[bytes], bytes] | None = None,
         then: Callable[[], None] | None = None,
     ) -> None:
-        """Say what becomes of the parts.
+        """Decide what becomes of the parts.
 
         Args:
             to: takes each.
-            change: makes of the first what is to be taken.
+            change: turns the first part into what `to` takes.
             then: follows the last.
         """
         held = self._held
@@ -71,7 +71,7 @@ class LongCommand:
             self._ended()
 
     def discard(self, then: Callable[[], None] | None = None) -> None:
-        """Let the parts go nowhere; `then` tells what is wrong, once all of it has come."""
+        """Drop the parts; `then` sends the error, once all of them have come."""
         self.give(_nowhere, then=then)
 
     def part(self, data: bytes, done: bool) -> None:

@@ -1,8 +1,8 @@
-"""What follows when a session loses what it cannot do without: a server, its client, its login.
+"""What follows when a session loses a server, its client, or its login.
 
 A statement that a replica had may run elsewhere, as long as its client has seen nothing of the
 answer. The primary's connection is the session, so the client's ends with it, as a server would end
-it. A client that leaves must not leave a WAIT behind.
+it. When a client leaves, no WAIT of its session may be left running.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 
 
 class Losses:
-    """Those of one session."""
+    """Handles the losses of one session."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class Losses:
         self._account = account
 
     def replica(self, replica: ServerConnection, cause: str) -> Step | None:
-        """The replica is gone that was to answer: the read's next step, if it can go elsewhere."""
+        """The replica that was to answer is gone: the read's next step, if it can go elsewhere."""
         turn, server = self._turn, replica.server
         _log.info("replica %s was lost during a statement: %s", server.name, cause)
         step = self._read.lost(cause, self._now())
@@ -162,6 +162,6 @@ class Losses:
         servers.leave(clean=answered and not self._long.going)
 
     def _showed_in_part(self, connection: ServerConnection) -> None:
-        """Some of an answer that will not be complete has reached the client."""
+        """The client has received a part of an answer that will not be completed."""
         if self._turn.answer.started:
             self._state.showed(connection.server, connection.epoch, self._turn.command.rules)

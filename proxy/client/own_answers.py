@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class OwnAnswers:
-    """Those to one client. Each is counted and logged, and ends what the session was doing."""
+    """Answers to one client. Each is counted and logged, and ends what the session was doing."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class OwnAnswers:
         self._client.ready()
 
     def refuse_whole(self, step: Refuse) -> None:
-        """The same; a command that comes in parts is refused when it has come whole."""
+        """The same; a command that comes in parts is refused once all of it has come."""
         if self._turn.command.packet:
             self.refuse(step.code, step.message, step.reason)
         else:
@@ -96,7 +96,7 @@ class OwnAnswers:
         self._client.fail(code, message)
 
     def end_lost(self, cause: str) -> None:
-        """The server is gone that the session cannot do without: as if the client's own were."""
+        """The primary's connection is gone: end the client's as a dead server would."""
         if self._turn.answer.started:
             self._client.close()
         else:

@@ -44,7 +44,7 @@ _VALUES: Final[dict[str, Callable[[Rules], str]]] = {
 
 
 class _WrongOwnError(Exception):
-    """What is wrong with such a statement, for its client."""
+    """A statement to Tidegate is wrong; the text tells its client why."""
 
 
 class OwnStatements:
@@ -78,7 +78,7 @@ class OwnStatements:
         self._last_answer: LastAnswer | None = None
 
     def follows(self, command: Command, trail: Trail) -> None:
-        """The next one comes behind this command, of which it may ask."""
+        """The next statement follows this command, and may ask about it."""
         if trail.reason is not None and trail.reason is not Reason.PROXY:
             self._last_answer = LastAnswer.of(command, trail)
 
@@ -92,7 +92,7 @@ class OwnStatements:
         )
 
     def obey(self, command: Command, probed: GtidSet | None) -> None:
-        """Do what it says, and tell the client; or only what is wrong with it.
+        """Do what it says and tell the client, or only tell it what is wrong.
 
         Args:
             command: the statement.
@@ -130,12 +130,12 @@ class OwnStatements:
 
     @property
     def _scope(self) -> ScopeState:
-        """The one that the session's reads read in."""
+        """The scope of the session's reads."""
         state, shared = self._desk.state, self._shared
         return state.reading(state.rules, shared.topology.term, shared.now())
 
     def _assign(self, asked: SetOwn) -> None:
-        """Let settings and tokens count: all, or none."""
+        """Apply settings and tokens: all, or none."""
         desk, shared = self._desk, self._shared
         chosen = desk.rules.chosen
         tokens: list[str] = []

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Pending:
-    """That of one session's read, and the one timer that ends it."""
+    """What one session's read waits for, and the one timer that ends the waiting."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Pending:
         return self._joined is not None
 
     def after(self, seconds: float, then: Callable[[], object]) -> None:
-        """Have `then` called, unless it is `in_time`."""
+        """Have `then` called after this time, unless `in_time` is called before."""
         self._timer = self._call_later(seconds, then)
 
     def in_time(self) -> None:
@@ -71,7 +71,7 @@ class Pending:
             self._timer = None
 
     def begin_wait(self, server: Server, gtids: GtidSet, now: float, limit: float) -> None:
-        """A WAIT goes out in front of the read; after `limit` seconds its replica is silent."""
+        """A WAIT goes out in front of the read; `limit` seconds later its replica is silent."""
         self._wait = self._waits.begin(server, gtids, now)
         deadline = self._deadline
         if deadline is None or not deadline.put_off(limit, now):

@@ -1,12 +1,12 @@
 """What goes to a server with a command: what it must be told first, and the command as it is there.
 
-No I/O, and no connection: of one it is given the `Mirror`. What is to be sent is given back as a
-batch: whoever sends it registers each command, and writes its bytes, in that order.
+No I/O, and no connection: these functions are given a connection's `Mirror`, and return what is to
+be sent as a batch. The caller registers each command, and writes the bytes, in that order.
 
-What a batch tells is noted in the mirror as the batch is made, and that is a part of making it: the
-next of its commands builds on the ones before (a reset forgets roles and variables, rights are
-looked up behind both). Nothing waits for the answers either. A batch that was made must be sent;
-where the server then refuses one of its commands, the connection is closed, with its mirror.
+What a batch tells the server is noted in the mirror while the batch is made, since each command
+builds on the ones before (a reset forgets roles and variables, rights are looked up after both).
+Nothing waits for the answers. A batch that was made must be sent; if the server then refuses one of
+its commands, the connection is closed, and its mirror goes with it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def expected(command: Command) -> Exchange:
 
 
 def own_packet(command: Command, handle: PreparedHandle | None, query_attributes: bool) -> bytes:
-    """The client's command as one server is to get it; empty if its parts follow.
+    """The client's command in the form for one server; empty if its parts follow.
 
     Args:
         command: the client's.
@@ -66,13 +66,13 @@ def own_packet(command: Command, handle: PreparedHandle | None, query_attributes
 
 
 def knows(mirror: Mirror, command: Command) -> bool:
-    """Whether a server knows the prepared statement that a command is about, if it is."""
+    """Whether a server knows the prepared statement that a command is about, if there is one."""
     prepared = command.prepared
     return prepared is None or prepared.number in mirror.statements
 
 
 def can_know(mirror: Mirror, command: Command, state: Session) -> bool:
-    """As `knows`, or it can be told."""
+    """Whether a server knows it, as `knows` says, or can be told."""
     prepared = command.prepared
     return knows(mirror, command) or prepared is None or prepared.is_read_alike(state)
 
@@ -102,7 +102,7 @@ def before_read(
     """
     batch: Batch = ()
     gtids, question, audited = asking.gtids, asking.question, asking.audited
-    # What is asked about the statement before needs no rights, and would lose it.
+    # A question about the statement before needs no rights, and a look-up would make it void.
     asks = previous is not None
     schema = state.schema if asks and mirror.schema != state.schema else ""
     rights = not asks and (
@@ -160,7 +160,7 @@ def imitation(
 
 
 def _asked_about(statement: Statement, state: Session) -> Server | None:
-    """Who ran the statement that this one asks about; None if none was run yet."""
+    """The server that ran the statement that this one asks about; None if none has run yet."""
     return state.found_on if statement.reason is Touch.FOUND_ROWS else state.last
 
 
@@ -196,11 +196,11 @@ def prepare_before(
 def older_than_seen(
     command: Command, state: Session, topology: Topology, status: int, now: float
 ) -> bool:
-    """Whether the primary may not show yet what a replica has shown, and the answer may tell.
+    """Whether the primary may lack what a replica has shown, and the answer may reveal that.
 
-    A replica can have applied what the primary has in its binlog, and not in its engine. Not inside
-    a transaction, which shows what there was when it began, unless its reads go elsewhere; nor
-    without GTIDs, since nothing can be waited for.
+    A replica can have applied what the primary has in its binlog, but not yet in its engine. False
+    inside a transaction, which shows what there was when it began, unless its reads go elsewhere;
+    also without GTIDs, since nothing can be waited for.
 
     Args:
         command: what goes to the primary.
@@ -236,7 +236,7 @@ def _may_show(command: Command) -> bool:
 
 
 def can_wait(command: Command) -> bool:
-    """Whether a statement can be kept until the primary shows what was seen, or refused.
+    """Whether a statement can be held until the primary shows what was seen, or refused.
 
     What may write runs in any case.
     """
@@ -245,7 +245,7 @@ def can_wait(command: Command) -> bool:
 
 
 def may_be_withheld(command: Command, trail: Trail, *, inside: bool) -> bool:
-    """Whether a command is not for a server of which it is not clear that it is the primary.
+    """Whether a command must not go to a server that may not be the primary.
 
     `inside` says that a transaction is open.
     """
@@ -253,5 +253,5 @@ def may_be_withheld(command: Command, trail: Trail, *, inside: bool) -> bool:
     if not trail.may_write:
         return False
     ends = statement is not None and statement.kind is StatementClass.TRANSACTION
-    # What begins a transaction, or ends none, may go there.
+    # A command that begins a transaction, or ends none, may go there.
     return not (ends and not inside and b"XA" not in command.text.upper())

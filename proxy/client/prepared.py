@@ -3,14 +3,15 @@
 Theory of operation
 ===================
 
-The client is given an id of the proxy's own. A statement is prepared where its PREPARE was routed
-to, and on any other server when it first runs there: the PREPARE is written, its answer tells the
-id, and the client's command follows. So a read's text is kept; all other statements live on the
-primary alone, and need none.
+The client is given an id of the proxy's own. A statement is prepared where its PREPARE was routed,
+and on any other server when it first runs there: the PREPARE is written, its answer has the id, and
+the client's command follows. So a read's text is kept; all other statements exist on the primary
+alone, and their texts are not needed.
 
 A server reads the text under the schema, sql_mode and character set that the session had then.
-The schema is chosen anew for the PREPARE. Where the others have changed since, the statement runs
-where it was prepared before, and else on the primary, where it is prepared before they change.
+The schema is selected again for the PREPARE. Where sql_mode or the character set has changed since,
+the statement runs where it was prepared before, or else on the primary, where it is prepared before
+they change.
 
 What COM_STMT_SEND_LONG_DATA brings for a read is kept until the read has run, since nobody knows
 yet where that will be.
@@ -61,7 +62,7 @@ class PreparedStatements:
         return len(self._cursors)
 
     def number(self) -> int:
-        """An id; like a server's, it is spent even if the PREPARE fails."""
+        """A new id; as on a server, it is used up even if the PREPARE fails."""
         self._last = self._last % 0xFFFFFFFF + 1
         return self._last
 
@@ -125,7 +126,7 @@ class PreparedStatements:
             self._cursors.pop(prepared.number, None)
 
     def missing_on(self, mirror: Mirror) -> list[PreparedStatement]:
-        """Those that may move and are not known to the server of this connection."""
+        """The statements that may run elsewhere, unknown to the server of this connection."""
         return [
             prepared
             for prepared in self._statements.values()
@@ -139,7 +140,7 @@ def prepare_on(mirror: Mirror, prepared: PreparedStatement, schema: str) -> Batc
     Args:
         mirror: of the connection to that server; what it is told is noted there.
         prepared: it; with its text.
-        schema: the one that the connection must have behind it; empty if any will do.
+        schema: the one that the connection must have afterwards; empty if any will do.
     """
     batch: Batch = ()
     if prepared.schema and mirror.schema != prepared.schema:

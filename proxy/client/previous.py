@@ -1,14 +1,14 @@
 """Lets the primary answer questions about a statement that ran on a replica.
 
-FOUND_ROWS(), ROW_COUNT(), warnings and errors are of the statement before. Where nothing else is
-asked for, the question goes to the server that ran it. Where it also needs what only the primary
-has (LAST_INSERT_ID(), a table, a variable to be set), the primary is first made to look as if it
-had run that statement: by a query of as many rows, or by the statement itself where there were
-warnings or an error to ask about, or a LIMIT (whose offset FOUND_ROWS() counts). What was prepared
-is not run again: of its warnings the primary knows nothing.
+FOUND_ROWS(), ROW_COUNT(), warnings and errors belong to the statement before. Where nothing else is
+asked for, the question goes to the server that ran that statement. Where it also needs what only
+the primary has (LAST_INSERT_ID(), a table, a variable to be set), the primary is first made to look
+as if it had run that statement: by a query with as many rows, or by the statement itself where
+there were warnings or an error to ask about, or a LIMIT (whose offset FOUND_ROWS() counts). A
+prepared statement is not run again: the primary does not know its warnings.
 
-COM_PING, COM_INIT_DB and COM_STMT_RESET leave all of that, but ROW_COUNT() is 0 behind them. So a
-COM_PING goes in front of the question, to whoever answers it.
+COM_PING, COM_INIT_DB and COM_STMT_RESET keep all of that, but ROW_COUNT() is 0 after them. So a
+COM_PING goes in front of the question, to whichever server answers it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from routing.request.trail import Trail
 
 _MOST_ROWS: Final = 100_000
-"""More rows are not made up: the statement itself is run again."""
+"""More rows are not imitated: the statement itself is run again."""
 _RECURSION: Final = 1000
 """The lowest cte_max_recursion_depth that is to be expected."""
 
@@ -33,7 +33,7 @@ class Previous:
     """How one session's last statement ended, if that was on a replica.
 
     Attributes:
-        zeroed: a command behind it has set ROW_COUNT() to 0, and was answered by the proxy, or by
+        zeroed: a later command has set ROW_COUNT() to 0, and was answered by the proxy, or by
             another server than the statement.
         command: it; None if there was none on a replica yet.
         trail: what became of it.
@@ -46,7 +46,7 @@ class Previous:
 
     @property
     def zeroing(self) -> Batch:
-        """What sets ROW_COUNT() to 0 on another server, if a command has."""
+        """What sets ROW_COUNT() to 0 on another server, if a later command has set it to 0."""
         return ((IMITATE, PING),) if self.zeroed else ()
 
     @property

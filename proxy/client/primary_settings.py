@@ -1,9 +1,9 @@
 """The settings of a session's primary connection that the proxy needs, and clients may undo.
 
-They are not made again at once. A SET clears the warnings, errors and ROW_COUNT() of the statement
-before it, which the client may still ask for: so it goes out in front of the first command that
-leaves nothing of these to be asked. Until then, what may write counts as having written something
-that nobody named, and what may run programs as having changed anything.
+They are not restored at once. A SET clears the warnings, errors and ROW_COUNT() of the statement
+before it, which the client may still ask for. So it is sent in front of the first command after
+which they can no longer be asked for. Until then, a command that may write counts as having written
+without a known GTID, and one that may run programs as having changed anything.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class PrimarySettings:
     """Those of one session.
 
     Attributes:
-        undone: trackers may not tell all that the proxy needs.
-        untracked: nor may GTIDs be tracked as the session's level needs it. Inside a transaction
-            that cannot be changed (fact 2.4): it is done behind it.
+        undone: trackers may not report all that the proxy needs.
+        untracked: GTIDs may also not be tracked as the session's level needs it. Inside a
+            transaction that cannot be changed (fact 2.4): it is done after it.
     """
 
     def __init__(self, state: Session, servers: Servers) -> None:
@@ -47,10 +47,10 @@ class PrimarySettings:
         self._isolates = False  # a tracker is to tell of transaction_isolation
 
     def restore(self, trackers: bool = True) -> None:
-        """Make the proxy's settings again, as soon as that takes nothing from the client.
+        """Restore the proxy's settings, as soon as the client loses nothing by that.
 
         Args:
-            trackers: not only GTID tracking may be another than the proxy needs.
+            trackers: other trackers than that of GTIDs may be wrong, too.
         """
         state = self._state
         primary = self._servers.primary
@@ -67,7 +67,7 @@ class PrimarySettings:
         self.undone = self.untracked = False
 
     def in_front(self, primary: ServerConnection, command: Command, trail: Trail) -> Batch:
-        """What a command needs to have set in front of it."""
+        """What must be set in front of a command."""
         state = self._state
         statement = command.statement
         shows = statement is not None and statement.shows_tracking
@@ -76,7 +76,7 @@ class PrimarySettings:
         if not (shows or lacking) or traits.may_ask_previous(command):
             return ()
         if state.suspect:
-            # What failed before would be told with what is set here.
+            # Trackers of an earlier failure would come with the answer to this SET.
             effects.mistrust(command, state)
         # Inside a transaction GTID tracking stays as it is, and the proxy's value shows.
         changes = not state.in_transaction
@@ -96,14 +96,14 @@ class PrimarySettings:
             state.trackers.shown_variables,
             wide=is_wide(state.variables.get("character_set_filesystem", "")),
         )
-        # What a SET TRANSACTION says of the next one would be lost.
+        # What a SET TRANSACTION has set for the next transaction would be lost.
         self._isolates = changes and state.lacks_isolation and not state.modes.waiting
         if self._isolates:
             sql += b",transaction_isolation=@@SESSION.transaction_isolation"
         return ((RESTORE, statement_packet(sql, primary.query_attributes)),)
 
     def restored(self, primary: ServerConnection, stream: ResponseStream) -> None:
-        """The settings were made; behind an error it is known only now if a transaction is open."""
+        """The settings were made; after an error only this shows if a transaction is open."""
         self._state.in_transaction = stream.status & IN_TRANS != 0
         self._state.unsure = False
         if self._isolates:

@@ -20,30 +20,29 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _REACHED: Final = (TEXT_ZERO + TEXT_ONE, TEXT_ONE + TEXT_ONE)
-"""The first two values of an answer to a WAIT (`preparation.wait`) by which the set is there. What
-counts is the second: under some settings a WAIT itself takes a set for an empty one, and is
-content."""
+"""The first two values of an answer to a WAIT (`preparation.wait`) which say that the set is there.
+The second is what counts: under some settings a WAIT takes a set for an empty one, and succeeds."""
 _TIMED_OUT: Final = TEXT_ONE + TEXT_ZERO
 _VALUES: Final = 4
-"""How long those two are in a row, bytes; behind them are the confirmation's, if it was asked."""
+"""The length of those two in a row, bytes; the confirmation's follow, if it was asked for."""
 
 
 def is_reached(stream: ResponseStream) -> bool:
-    """Whether an answer to a WAIT says that the set is there; it was asked nothing beside."""
+    """Whether an answer to a WAIT, which asked nothing else, says that the set is there."""
     return stream.error is None and stream.rows == 1 and stream.row in _REACHED
 
 
 def waited(
     connection: ServerConnection, waited_us: int, metrics: Metrics, *, confirm: bool, order: bool
 ) -> tuple[WaitResult, Said]:
-    """How a WAIT ended, and what the replica said of itself beside.
+    """How a WAIT ended, and what the replica also said of itself.
 
     Args:
         connection: to the replica; its stream holds the answer.
         waited_us: how long it took.
         metrics: count it.
         confirm: the replica was asked for all of `confirmation.columns`.
-        order: or for the order of commits alone.
+        order: or only for the order of commits.
     """
     stream = connection.stream
     row = stream.row if stream.error is None and stream.rows == 1 else None

@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 
 
 class ReadEvents:
-    """Those of one session's reads."""
+    """Tells the machine what happens to one session's reads."""
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class ReadEvents:
     # Servers answer questions in front of it
 
     def silent(self, replica: ServerConnection) -> Step:
-        """It did not even say that the wait's budget ran out."""
+        """The replica did not even say that the wait's budget ran out."""
         self._metrics.wait(replica.server.name, "failed", self._since_dispatch())
         _log.warning("replica %s does not answer", replica.server.name)
         step = self._read.silent(self._now())
@@ -172,7 +172,7 @@ class ReadEvents:
         return self._judged(replica, step)
 
     def _judged(self, replica: ServerConnection, step: Step) -> Step:
-        """A replica's answer to a question of the proxy's own was judged."""
+        """A replica's answer to one of the proxy's questions was judged."""
         if isinstance(step, Pass):
             self._pending.end_wait()
         else:
@@ -196,7 +196,7 @@ class ReadEvents:
         now_us = utc_us()
         trail.wait_us += now_us - trail.dispatched_us
         trail.dispatched_us = now_us
-        # Of a long command nobody has the whole.
+        # A long command cannot be run again: nobody has all of it.
         idle = servers.idle if self._turn.command.packet else []
         step = self._read.settled(shows, primary.epoch, idle, self._now())
         if not isinstance(step, Send) or step.decision.server is not primary.server:
@@ -227,7 +227,7 @@ class ReadEvents:
         return self._read.opened(failed, self._now())
 
     def refused(self, replica: ServerConnection, reason: Reason) -> Step:
-        """A replica cannot run it, or not as the session is."""
+        """A replica cannot run the read, or not with the session's state."""
         step = self._read.refused(reason, self._now())
         self.leave(replica)
         return step
@@ -244,7 +244,7 @@ class ReadEvents:
         if snapshot is not None and snapshot is replica.mirror.snapshot:
             decision = trail.decision
             if decision is None or decision.reason is not Reason.TRANSACTION:
-                # It was to be taken by this very read.
+                # This very read was to take it.
                 snapshot.server = None
                 if snapshot.implied and not state.in_transaction:
                     state.snapshot = None

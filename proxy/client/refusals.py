@@ -1,4 +1,4 @@
-"""Clients that were turned away: each is counted, and as many are logged as a reader can take."""
+"""Clients that were refused: each is counted, and a limited number is logged."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _A_SECOND: Final = 10.0
-"""So many lines a second tell what is wrong; the rest is counted in the next one."""
+"""At most so many lines a second are logged; the next line counts the rest."""
 
 _LONGEST: Final = 300
 """Characters of a reason; names in it are the client's choice."""
@@ -43,7 +43,7 @@ class Refusals:
             why: in words, without passwords; the log escapes what is not printable.
         """
         self._metrics.client_refused(cause)
-        if cause == "closed":  # it left by itself, as whoever looks at the port does
+        if cause == "closed":  # it left by itself, like a check of the port
             _log.debug("client %s left before it had logged in", _name(client))
         else:
             self.failed(client, f"was refused ({cause}): {why}")

@@ -1,7 +1,7 @@
 """A session that gave its connection to the primary back logs in again, and goes on as it was.
 
-The server judges the login as any other, so who may not log in any more is told so; or it judged
-the same login a moment ago (`proxy.server.judged`). All that the session carries is set, and
+The server judges the login like any other, so a user who may not log in any more is refused; or it
+judged the same login a moment ago (`proxy.server.judged`). All that the session carries is set, and
 compared (`proxy.client.carrying`), before its next command is sent.
 """
 
@@ -33,11 +33,11 @@ _MAY_NOT: Final = frozenset(
         ServerErrorCode.ER_WRONG_VALUE_FOR_VAR.code,
     }
 )
-"""By these the server says that the account may not say which id it shows."""
+"""Errors by which the server says that the account may not set its connection id."""
 
 
 class ChangedError(Exception):
-    """The session cannot be made again as it was; the text says why."""
+    """The session cannot be restored as it was; the text says why."""
 
 
 async def reopen(
@@ -58,7 +58,7 @@ async def reopen(
     Raises:
         ServerRefusedError: the server does not let the account in any more.
         ServerUnreachableError, ChannelClosedError: there is no connection.
-        ChangedError: what the server gives now is another session.
+        ChangedError: the session that the server gives now is different.
     """
     primary = shared.topology.primary
     if primary is not carried.server:
@@ -81,7 +81,7 @@ async def reopen(
 
 
 async def _log_in(shared: Shared, primary: Server, login: Login, state: Session) -> Opened:
-    """Over a connection on which the server let it in a moment ago, or by a login."""
+    """Take a connection on which the server accepted the login a moment ago, or log in."""
     logins = shared.logins
     slot = await logins.enter(primary)
     if shared.terms.has_begun():
@@ -148,7 +148,7 @@ def statements(state: Session, carried: Carried, *, autocommit: bool) -> list[by
 
 
 def imitation(carried: Carried) -> list[bytes]:
-    """What makes FOUND_ROWS() and ROW_COUNT() tell of the session's last statement."""
+    """What makes FOUND_ROWS() and ROW_COUNT() show the session's last statement."""
     found = [rows(carried.found_rows)]
     if carried.row_count == 0:
         found.append(b"SET SESSION session_track_schema=ON")  # as it is anyway

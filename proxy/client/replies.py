@@ -1,4 +1,4 @@
-"""Answers that the proxy itself gives, as bytes."""
+"""The bytes of the proxy's own answers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LASTING: Final = IN_TRANS_READONLY | NO_BACKSLASH_ESCAPES
 
 
 def status(state: Session, of_primary: int) -> int:
-    """The server status of an answer of the proxy's own: clients escape by what it says.
+    """The server status in the proxy's own answers: clients escape by what it says.
 
     `of_primary` is the primary's last one.
     """

@@ -1,8 +1,8 @@
 """A session whose password has expired: until it has a new one, the server refuses (1820).
 
-It has begun for the client, and not yet for the shared, whose settings the server refuses, too. So
-commands are passed on one by one, and behind each that succeeded the settings are tried again. When
-they are made, the session goes on like any other.
+The session has begun for the client, but not yet for the proxy, whose settings the server refuses,
+too. So commands are passed on one by one, and after each that succeeded the settings are tried
+again. When they have been made, the session goes on like any other.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SHAPES: Final[dict[int, int]] = {
     ),
     **dict.fromkeys((Command.COM_STMT_RESET, Command.COM_RESET_CONNECTION), SIMPLE),
 }
-"""What is passed on, and what its answer looks like."""
+"""The commands that are passed on, and the form of their answers."""
 _UNANSWERED: Final = (Command.COM_STMT_CLOSE, Command.COM_STMT_SEND_LONG_DATA)
 
 
@@ -48,7 +48,7 @@ async def leave_sandbox(
     sandbox: Sandbox,
     capabilities: Capability,
 ) -> Opened | None:
-    """Serve the client until it has a password; None if one of the two left, and both are closed.
+    """Serve the client until it has a new password; None if one side left, and both are closed.
 
     Args:
         shared: whose timeout holds for the settings.
@@ -71,7 +71,7 @@ async def leave_sandbox(
                     continue
             finally:
                 reading.cancel()
-                del reading  # what it failed with holds this frame
+                del reading  # its exception holds this frame
             try:
                 async with asyncio.timeout(shared.config.connect_timeout):
                     opened = await sandbox.leave()
@@ -94,7 +94,7 @@ async def leave_sandbox(
 
 
 class _ServerSpokeError(Exception):
-    """The server said something out of turn, or something that is not understood."""
+    """The server sent something out of turn, or something that cannot be parsed."""
 
 
 async def _next_command(client: PacketChannel, server: asyncio.Future[bytes]) -> bytes:
@@ -108,7 +108,7 @@ async def _next_command(client: PacketChannel, server: asyncio.Future[bytes]) ->
         return reading.result()
     finally:
         reading.cancel()
-        del reading, server  # what they failed with holds this frame
+        del reading, server  # their exceptions hold this frame
 
 
 async def _pass_on(
@@ -142,7 +142,7 @@ async def _pass_on(
         try:
             answer = await reading
         finally:
-            del reading  # what it failed with holds this frame
+            del reading  # its exception holds this frame
         while True:
             stream.feed(frame(answer, server.sequence_id - 1))
             client.transport.write(view.seen(stream))

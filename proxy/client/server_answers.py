@@ -42,7 +42,7 @@ _DRAIN_LIMIT: Final = 1 << 20
 
 
 class ServerAnswers:
-    """Those to one client."""
+    """Servers' answers to one client."""
 
     def __init__(
         self,
@@ -93,10 +93,10 @@ class ServerAnswers:
         self._account = account
 
     def came(self, connection: ServerConnection, data: bytes, received: int) -> Step | None:
-        """Pass on bytes of the answer; what a replica says too late goes nowhere.
+        """Pass on bytes of the answer; a replica's late answer is dropped.
 
         Args:
-            connection: who answers; its stream tells where the answer stands.
+            connection: who answers; its stream tells how far the answer has come.
             data: what the client is to get.
             received: how many bytes the server sent for it.
 
@@ -198,14 +198,14 @@ class ServerAnswers:
         return self._events.refused(connection, Reason.REPLICA_REFUSED)
 
     def cannot_prepare(self, connection: ServerConnection, error: bytes) -> None:
-        """The server that is to run a prepared statement does not take it: that is the answer."""
+        """The server that is to run a prepared statement refuses it: its error is the answer."""
         if self._long.going:
             self._long.discard()
         self._finish(connection)
         self._client.write(frame(error, 1))
 
     def told_late(self, connection: ServerConnection) -> None:
-        """What trackers could not tell before is known: the answer that waited for it may end."""
+        """What trackers could not tell is known now: the answer that waited for it may end."""
         answer = self._turn.answer
         ending = answer.ending
         behind = ending is not None
@@ -213,7 +213,8 @@ class ServerAnswers:
         self._aftermath.follow_rules()
         if ending is not None:
             answer.ending = None
-            # Whoever asked the primary meanwhile asked too early for what the client sees now.
+            # A question to the primary that was sent meanwhile was too early for what the client
+            # sees now.
             effects.shown(
                 *(self._turn.command, self._turn.trail, self._state),
                 *(connection.server, connection.epoch),

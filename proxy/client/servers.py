@@ -1,7 +1,8 @@
 """One session's connections to servers: to the primary, and to replicas that it has read from.
 
 The primary's is the session as the server knows it. Those to replicas are opened when a read first
-needs them. Whoever wants one asks here: nobody else relies on a session having it for itself.
+needs them. Every part that wants a connection asks here; no other part may assume that the session
+has one.
 """
 
 from __future__ import annotations
@@ -34,16 +35,16 @@ _log = logging.getLogger(__name__)
 
 
 class Conductor(Owner, Holder, Protocol):
-    """The session that they are of."""
+    """The session that the connections belong to."""
 
 
 class Servers:
-    """Those of one session.
+    """The connections of one session.
 
     Attributes:
         login: as whom they were opened.
         primary: the connection to the primary; None when that is lost.
-        active: the one that answers the command, or is being sent it; None if none does.
+        active: the one that answers the command, or is being sent it; None if there is none.
         status: the primary's last server status.
         was_reset: the primary's session no longer has what the login asked for.
     """
@@ -56,7 +57,7 @@ class Servers:
         state: Session,
         owner: Conductor,
     ) -> None:
-        """None is open yet; `owner` will hear what they answer, and `client` waits for them."""
+        """None is open yet; `owner` will get their answers, and `client` waits for them."""
         self._shared = shared
         self._client = client
         self._state = state
@@ -135,7 +136,7 @@ class Servers:
             self._forget(connection)
 
     def leave(self, *, clean: bool) -> None:
-        """The session ends: let others have them, if nothing of it is left there."""
+        """The session ends: give them to others, if none of its state is left there."""
         connections = self.replicas if self.primary is None else [*self.replicas, self.primary]
         self.primary = None
         self._replicas.clear()
@@ -152,7 +153,7 @@ class Servers:
     # The primary
 
     def take_primary(self, opened: Opened | Lent) -> None:
-        """Use this connection to the primary, in place of one before it.
+        """Use this connection to the primary, in place of a previous one.
 
         Raises:
             ChannelClosedError: it broke meanwhile.
@@ -201,7 +202,7 @@ class Servers:
         self._use_primary(opened, owner)
 
     def give_back(self, told: int, kept: Collection[Server | None]) -> None:
-        """Let others have the connection to the primary, and those to replicas that are at rest.
+        """Give others the connection to the primary, and the idle ones to replicas.
 
         Nobody else is to have one with the id that the client was `told`: a KILL of it would end
         somebody else's statement.
@@ -223,7 +224,7 @@ class Servers:
                 self.give_replica(connection)
 
     def give_replica(self, connection: ServerConnection) -> None:
-        """Let others have one to a replica, that is at rest."""
+        """Give others an idle connection to a replica."""
         self._forget(connection)
         self._give(connection)
 
@@ -237,7 +238,7 @@ class Servers:
         return 0 if self.primary is None else self.primary.thread_id
 
     def primary_for_probe(self) -> ServerConnection | None:
-        """The primary's, if the primary can be asked over it for what it has."""
+        """The primary's connection, if it can be used now to ask what the primary has."""
         primary = self.primary
         if primary is None or primary.lost or primary.overdue:
             return None
@@ -252,7 +253,7 @@ class Servers:
         return left_behind(primary.server, primary.epoch, self._shared.topology)
 
     def abandon_primary(self) -> None:
-        """Close the primary's."""
+        """Close the primary's connection."""
         if self.primary is not None:
             self.drop(self.primary)
             self.primary = None
@@ -276,11 +277,11 @@ class Servers:
         if connection is None or connection.epoch != server.epoch:
             return None
         if connection.mirror.schema and not self._state.schema:
-            return None  # a schema cannot be left again
+            return None  # a selected schema cannot be unset
         return connection
 
     def borrow(self, server: Server) -> ServerConnection | None:
-        """One that the replica need not be asked for (`proxy.server.judged`), or None."""
+        """A connection for which the replica need not be asked (`proxy.server.judged`), or None."""
         shared, state = self._shared, self._state
         lent = shared.logins.lend(server, self.replica_login(), self._tracking, state.schema)
         if lent is None:
@@ -347,7 +348,7 @@ class Servers:
         self._replicas[connection.server] = connection
 
     def replica_login(self) -> Login:
-        """How the session logs in to replicas: the schema is chosen behind the WAIT."""
+        """How the session logs in to replicas: the schema is selected after the WAIT."""
         login = self.login
         return Login(
             username=login.username,
@@ -361,13 +362,13 @@ class Servers:
         )
 
     def give_up(self, connection: ServerConnection) -> None:
-        """Close one to a replica whose state is not known, or not worth reading on for."""
+        """Close one to a replica, of unknown state, or with an answer not worth reading on."""
         self._forget(connection)
         if not connection.lost:
             self.drop(connection)
 
     def track(self) -> None:
-        """Show the client what it asked for now; those that track too little or too much close."""
+        """Show the client the trackers that it now asks for; close what tracks others."""
         state = self._state
         tracks_all = self._tracking == "ALL_GTIDS"
         for connection in self.replicas:
@@ -416,14 +417,14 @@ class Servers:
         """The session_track_gtids of replicas' connections.
 
         Without CLIENT_DEPRECATE_EOF a read's end tells no GTIDs. That the server showed something
-        is remembered all the same, and by that later reads are led (`routing.consistency.scope`).
+        is remembered all the same, and later reads go by that (`routing.consistency.scope`).
         """
         tells = self.login.capabilities & Capability.CLIENT_DEPRECATE_EOF
         return self._state.trackers.gtids if tells else "OFF"
 
 
 def left_behind(server: Server, epoch: int, topology: Topology) -> str:
-    """Why nobody can go on with this incarnation of a primary; "" if one can."""
+    """Why no session can go on with this incarnation of a primary; "" if it can."""
     if server is not topology.primary:
         return "another server has become the primary"
     return "the primary was restarted" if epoch < server.started_epoch else ""

@@ -3,24 +3,26 @@
 Theory of operation
 ===================
 
-A command is understood first (`proxy.client.commands`): a statement becomes a `Command`, of all
-else an `Order` says what is to be done. For a statement the read's machine (`routing.request.read`)
-is asked; each of its steps becomes a question to the primary, a timer, a connection that is opened,
-bytes to a server, or an answer of the proxy's own (`_perform`). `Dispatch` writes to servers: what
-goes in front of a command is made by `prelude`, and over which connection `servers` knows.
+A command is first interpreted (`proxy.client.commands`): a statement becomes a `Command`; for
+anything else an `Order` says what is to be done. For a statement the read's machine
+(`routing.request.read`) is asked; each of its steps becomes a question to the primary, a timer, a
+connection that is opened, bytes to a server, or an answer of the proxy's own (`_perform`).
+`Dispatch` writes to servers: `prelude` makes what goes in front of a command, and `servers` knows
+the connection.
 
 Servers answer in order. `Asides` judges the answers to the proxy's own statements; those that are
 events for the machine are told to it by `ReadEvents`. `ServerAnswers` passes the bytes of the
-client's answer on, or holds them back as long as they may not count. `Losses` follows where a
-server or the client is gone. Each gives the machine's next step, if there is one, and it is taken
-here.
+client's answer on, or holds them back as long as they may not count. `Losses` takes over where a
+server or the client is gone. Each returns the machine's next step, if there is one, and the session
+takes it.
 
-The parts are given what they need; none of them has the session. What they share of the command
+The parts are given what they need; none of them holds the session. What they share of the command
 that is being served is its `Turn`. COM_CHANGE_USER has a part of its own, made for the one command
 (`proxy.client.change_user`).
 
-Most statements do not come here at all: `proxy.client.fast_path` sends what is plain, and takes its
-answer, as long as the session is (`Session.plain`). Whatever comes here may change that.
+Most statements do not come here at all: `proxy.client.fast_path` sends plain statements, and takes
+their answers, as long as the session is plain (`Session.plain`). Whatever comes here may change
+that.
 """
 
 from __future__ import annotations
@@ -128,7 +130,8 @@ class ClientSession:
             client: the connection to it.
             login: as whom.
             session_id: names it in logs; no other session of this worker has it.
-            connection_id: what the client was given for one: the primary's, if all went well.
+            connection_id: the connection id that the client was given: the primary's, if all went
+                well.
             state: what routing knows of it.
             rules: where its rules come from.
         """
@@ -237,17 +240,18 @@ class ClientSession:
         return None if self._turn.answer.stage == DONE else self._servers.keeps_waiting
 
     def thread_of(self, username: str) -> int:
-        """The primary's id of it, for a KILL by this user; a statement on a replica is ended.
+        """The primary's id of the session, for a KILL by this user.
 
-        0 if it has none: then it is about to end.
+        A statement of the session on a replica is ended here. 0 if there is no such id: then the
+        session is about to end.
         """
         servers = self._servers
         if servers.login.username == username:
-            # What runs on a replica the primary would not find.
+            # The primary would not find a statement that runs on a replica.
             servers.kill_active(f"session {self._session_id}: kill its query", query_only=True)
         if self._borrowing is not None and servers.primary is not None:
             self._borrowing.killed()
-            servers.primary.keepable = False  # the KILL may come late: nobody else is to have it
+            servers.primary.keepable = False  # a KILL may come late: nobody else may get it
         return servers.primary_thread_id
 
     def cut_off(self) -> None:
@@ -262,7 +266,7 @@ class ClientSession:
             )
 
     def leave_primary(self) -> None:
-        """End, if the primary is another now, or began anew: the session was on the old one."""
+        """End, if the primary has changed, or was restarted: the session was on the old one."""
         servers, borrowing = self._servers, self._borrowing
         primary = servers.primary
         cause = servers.cause if primary is not None or borrowing is None else borrowing.cause
@@ -292,7 +296,7 @@ class ClientSession:
         )
 
     def give_way(self, server: Server) -> None:
-        """Somebody waits for a connection to the server: give one back, if it is not needed."""
+        """Others wait for a connection to the server: give one back, if it is not needed."""
         if self._borrowing is not None:
             self._borrowing.give_way(server, rests=self._rests)
 
@@ -304,7 +308,7 @@ class ClientSession:
     async def wake(self) -> ErrPacket | None:
         """Have a connection to the primary again; the error of a server that is full, or None.
 
-        Whatever else hinders ends the session, and its client is told.
+        Any other failure ends the session, and its client is told.
         """
         try:
             error = None if self._borrowing is None else await self._borrowing.borrow()
@@ -398,7 +402,7 @@ class ClientSession:
     def begin_stream(self, prefix: bytes) -> None:
         """Serve a command that comes in parts (`stream`); `prefix` is how it begins, with header.
 
-        What is that long is not classified: it goes to the primary, and may do anything.
+        Such a long command is not classified: it goes to the primary, and may do anything.
         """
         self._long.begin()
         self._serve_long(prefix)
@@ -471,7 +475,7 @@ class ClientSession:
             self._long.going = False
 
     def _ping(self, command: Command) -> None:
-        """Answer a COM_PING for the primary, if that answered the last command so lately.
+        """Answer a COM_PING for the primary, if that answered the last command just now.
 
         Not if that was an error, or another server, or too long ago.
         """
@@ -508,7 +512,7 @@ class ClientSession:
 
     def _task_ended(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and task.exception() is not None:
-            # A defect, which the log tells of: the client must not wait for ever.
+            # A defect, which is logged: the client must not wait for ever.
             self._client.abort()
             self.client_lost()
         if self._closed:
@@ -615,14 +619,14 @@ class ClientSession:
             self._start(self._awake(lambda: self._to(decision)), "borrow")
             return
         step = self._dispatch.to(decision)
-        if step is not None:  # on the way of every statement, so without a call
+        if step is not None:  # on the path of every statement, so without a call
             self._perform(step)
 
     # From a server (`proxy.server.connection.Owner`)
 
     def answer(self, connection: ServerConnection, data: bytes, received: int) -> None:
-        """Pass on bytes of the answer; what a replica says too late goes nowhere."""
-        self._state.plain = False  # else it would have been taken
+        """Pass on bytes of the answer; a replica's late answer is dropped."""
+        self._state.plain = False  # else the fast path would have taken it
         self._go_on(self._answers.came(connection, data, received))
 
     def aside(self, connection: ServerConnection, purpose: Purpose) -> None:
@@ -699,9 +703,9 @@ class ClientSession:
             self._shared.probes.leave(self)
 
     def _part(self) -> None:
-        """Let go of all that holds this session, once nothing runs for it any more.
+        """Drop all references to this session, once nothing runs for it any more.
 
-        So it is freed at once, and not by the collector, which hardly ever runs.
+        So it is freed at once, and not by the garbage collector, which hardly ever runs.
         """
         if self._task is not None and not self._task.done():
             return

@@ -1,4 +1,4 @@
-"""Where the rules of a session come from, and in which order they count.
+"""Where the rules of a session come from, and which source overrides which.
 
 From the weakest: the configuration's default, its table for the listener, for the schema, for the
 user; then the client's connection attributes ``tidegate.…``; then what it SET.
@@ -43,7 +43,7 @@ class SessionRules:
         self.chosen = NO_ADJUSTMENT
 
     def of_user(self, user: str, attributes: Mapping[str, str]) -> SessionRules:
-        """Those of another login over the same client connection.
+        """The rules of another login over the same client connection.
 
         Raises:
             SettingError: as at the first login.

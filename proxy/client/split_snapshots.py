@@ -1,4 +1,4 @@
-"""What the primary hears of a transaction that reads a replica's snapshot, and may write later.
+"""What the primary is told of a transaction that reads a replica's snapshot, and may write later.
 
 The transaction is opened on the primary with its first statement that needs it
 (`routing.session.split_snapshot`). Where that statement has to read what the replica showed, the
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class SplitSnapshots:
-    """Those of one session; there is one at a time."""
+    """The split snapshots of one session; there is one at a time."""
 
     def __init__(self, state: Session, servers: Servers, metrics: Metrics) -> None:
         """Those of a session of which routing knows `state`, and that has `servers`."""
@@ -77,7 +77,7 @@ class SplitSnapshots:
         return preparation.take_primary_snapshot(primary.query_attributes)
 
     def told(self, connection: ServerConnection, purpose: Purpose) -> bool:
-        """Take what a server says of its snapshot; whether that was the last of it."""
+        """Take what a server says of its snapshot; whether that was its last answer."""
         snapshot = self._state.snapshot
         of_primary = connection is self._servers.primary
         if not isinstance(snapshot, SplitSnapshot) or snapshot.moved is not of_primary:

@@ -1,4 +1,4 @@
-"""The rules that one statement has of its own: by its attributes, or its comment to Tidegate."""
+"""The rules of a single statement: from its attributes, or its comment to Tidegate."""
 
 from __future__ import annotations
 

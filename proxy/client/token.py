@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from routing.session.session import Session
 
 _ASKING: Final = (Level.BEST_EFFORT, Level.BOUNDED_STALENESS, Level.STRONG)
-"""Levels whose scopes do not hold what their reads may have seen."""
+"""Levels whose scopes do not record what their reads may have seen."""
 
 
 def needs_probe(scope: ScopeState, level: Level, term: int) -> bool:
@@ -31,7 +31,7 @@ def needs_probe(scope: ScopeState, level: Level, term: int) -> bool:
     """
     if level in _ASKING or scope.term != term or not scope.is_known(level):
         return True
-    return level in REMEMBERING and scope.seen  # which server showed it, no token can carry
+    return level in REMEMBERING and scope.seen  # a token cannot carry which server showed it
 
 
 def signed(scope: ScopeState, level: Level, probed: GtidSet | None, config: Config) -> str:
@@ -45,7 +45,7 @@ def signed(scope: ScopeState, level: Level, probed: GtidSet | None, config: Conf
 
     Raises:
         SettingError: the proxy has no key.
-        TokenError: the set is too long, or lacks what was written and has no name.
+        TokenError: the set is too long, or something was written without a GTID.
     """
     if scope.unlogged:
         raise TokenError(
@@ -69,10 +69,10 @@ def verified(text: str, config: Config) -> GtidSet:
 
 
 def take(gtids: GtidSet, state: Session, scope: ScopeState, primary: Server, now: float) -> None:
-    """Let the session's reads, in this scope, see this, too.
+    """Require this set of the session's reads, in this scope, too.
 
-    Another proxy's primary may have acknowledged it. Where this one's is not known to have it, the
-    next read asks, so that nobody waits for what is lost.
+    Another proxy's primary may have acknowledged it. Where this proxy's primary is not known to
+    have it, the next read asks, so that nobody waits for what is lost.
     """
     for one in {id(one): one for one in (state.own_scope, scope)}.values():
         one.wrote(gtids, primary.applied, now)

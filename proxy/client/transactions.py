@@ -35,7 +35,7 @@ _READ_ONLY_OPEN: Final = IN_TRANS | IN_TRANS_READONLY
 
 
 class Transactions:
-    """Those of one session."""
+    """Follows the transactions of one session."""
 
     def __init__(self, state: Session, servers: Servers, metrics: Metrics) -> None:
         """Those of a session of which routing knows `state`, and that has `servers`."""
@@ -65,7 +65,7 @@ class Transactions:
             return  # nothing ran
         still_open = status & _READ_ONLY_OPEN == _READ_ONLY_OPEN
         over = ends_transaction(statement, trail.may_write, still_open)
-        # An error before may have ended it, and had no status to say so.
+        # An earlier error may have ended it, and has no status flags to show that.
         over = over or (snapshot is not None and not snapshot.implied and not still_open)
         ended = snapshot if over else None
         if ended is not None:
@@ -79,7 +79,8 @@ class Transactions:
             state.snapshot = snapshot = Snapshot(autocommit=status & AUTOCOMMIT != 0, apart=apart)
             text = command.text.upper()
             modes = state.modes
-            # What follows by COMMIT AND CHAIN has the isolation level of the one before.
+            # A transaction that COMMIT AND CHAIN begins has the isolation level of the previous
+            # one.
             changed = not opened and ended is not None and ended.apart is not apart
             changed = changed and statement is not None and not statement.begins
             if (
@@ -101,9 +102,9 @@ class Transactions:
             metrics.snapshot_split()
 
     def follow_implied(self, stream: ResponseStream) -> None:
-        """See whether the first read without autocommit has begun a transaction on its replica.
+        """See whether the first read with autocommit off has begun a transaction on its replica.
 
-        One that came to no table has not, and of one that failed it does not matter.
+        A read of no table has not, and for a failed one it does not matter.
         """
         state = self._state
         began = stream.error is None and stream.status & _READ_ONLY_OPEN == _READ_ONLY_OPEN
@@ -121,7 +122,7 @@ class Transactions:
     def follow_split(
         self, primary: ServerConnection, command: Command, trail: Trail, status: int
     ) -> None:
-        """See whether one has begun or ended, or what follows must run where it is."""
+        """See whether one has begun or ended, or later statements must run on the primary."""
         state = self._state
         if command.code == Code.COM_STMT_PREPARE:
             return  # nothing ran
@@ -162,7 +163,7 @@ class Transactions:
             self._stay(state.split)
         snapshot = state.snapshot
         if isinstance(snapshot, SplitSnapshot) and not snapshot.moved and may_write:
-            # Nothing is begun again on the primary in its place.
+            # No transaction is begun on the primary in its place.
             state.snapshot = None
             self._servers.end_transactions()
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Turn:
-    """It, what became of it, and how far its answer has come; until the next one begins.
+    """A command, what became of it, and how far its answer has come; until the next one begins.
 
     Attributes:
         command: what the client sent.
@@ -26,7 +26,7 @@ class Turn:
         self.answer = Answer()
 
     def begin(self, command: Command) -> None:
-        """The client has sent another."""
+        """The client has sent another command."""
         self.command = command
         self.trail = Trail(command)
         self.answer = Answer()

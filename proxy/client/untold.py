@@ -1,22 +1,25 @@
-"""What the primary has not told yet: results without CLIENT_DEPRECATE_EOF end in silence.
+"""Asks for what results without CLIENT_DEPRECATE_EOF cannot tell, since they end with an EOF.
 
 Theory of operation
 ===================
 
-An EOF packet has no trackers. What they have to say comes with the next OK packet, but for GTIDs:
-of these it only tells that there were some (docs/mysql-behaviour.md, *Results that end with an
-EOF*). COM_PING has such an OK and changes nothing else. So a COM_PING follows
+An EOF packet has no trackers. They come with the next OK packet, except GTIDs: for these it only
+tells that there were some (docs/mysql-behaviour.md, *Results that end with an EOF*). COM_PING has
+such an OK and changes nothing else. So a COM_PING follows
 
-* a result outside of a transaction that may have run a stored program, also behind a view. The
-  client is told of its end when it is known whether something was written;
-* an error behind which the session may be another, since ERR packets have no trackers either.
+* a result outside of a transaction whose statement may have run a stored program, also through a
+  view. The client is told of its end when it is known whether something was written;
+* an error after which the session's state may be different, since ERR packets have no trackers
+  either.
 
-In a transaction most commits wait for its end, which names them. What a function writes to tables
-without transactions does not; it is *noted* that there may be something, and the next OK tells. In
-front of a command whose own OK has trackers anyway, such as COMMIT, a COM_PING tells it apart.
+In a transaction most writes are committed at its end, which names them. What a function writes to
+non-transactional tables is not; it is *noted* that there may be something, and the next OK shows
+it. In front of a command whose own OK has trackers anyway, such as COMMIT, a COM_PING keeps the two
+apart.
 
-Of what a statement leaves for the next one COM_PING changes ROW_COUNT() alone, from -1 to 0. Where
-the next statement may ask for it, SHOW WARNINGS makes it -1 again, and changes nothing else.
+Of the state that a statement leaves for the next one, COM_PING only changes ROW_COUNT(), from -1 to
+0. Where the next statement may ask for it, SHOW WARNINGS makes it -1 again, and changes nothing
+else.
 """
 
 from __future__ import annotations
@@ -44,15 +47,15 @@ if TYPE_CHECKING:
 _ASK: Final = ((LATE, PING),)
 _NO_ROW_COUNT: Final = b"SHOW WARNINGS LIMIT 0"
 _WITHOUT_TRACKERS: Final = (Touch.DATA, Touch.LOCKING_READ)
-"""What mostly has none in its OK packet while a transaction is open."""
+"""Statements that mostly have no trackers in their OK packet while a transaction is open."""
 
 
 class Untold:
-    """That of one session.
+    """Asks for one session.
 
     Attributes:
         pinged: a COM_PING went out with the command.
-        counts: ROW_COUNT() tells of a COM_PING.
+        counts: ROW_COUNT() is that of a COM_PING.
     """
 
     def __init__(
@@ -63,7 +66,7 @@ class Untold:
         aftermath: Aftermath,
         metrics: Metrics,
     ) -> None:
-        """The parts of the session that this may tell something of."""
+        """The parts of the session that an answer may concern."""
         self._state = state
         self._servers = servers
         self._settings = settings
@@ -73,7 +76,7 @@ class Untold:
         self.counts = False
 
     def before(self, command: Command, query_attributes: bool) -> Batch:
-        """What goes in front of a command: for what its OK would hide, or what it asks for."""
+        """What goes in front of a command, for what its OK would hide, or what it asks about."""
         statement = command.statement
         counts, self.counts = self.counts, False
         if statement is not None:
@@ -86,13 +89,13 @@ class Untold:
             ):
                 return ()
         if not self._state.noted or self._state.trackers.of_transactions:
-            return ()  # the client's next OK has to tell of its transaction, not a COM_PING's
+            return ()  # the client's next OK, not a COM_PING's, has to report its transaction
         return self._ask()
 
     def along(self, command: Command, trail: Trail) -> Batch:
         """What goes right behind a command, where its answer ends with an EOF or an ERR.
 
-        The connection is a silent one.
+        The connection is one whose results end with an EOF.
         """
         self.pinged = (
             command.is_read
@@ -105,10 +108,10 @@ class Untold:
     def behind(
         self, connection: ServerConnection, command: Command, trail: Trail, *, going: bool
     ) -> bool:
-        """Ask what the answer, which is complete, did not tell; False if there can be nothing.
+        """Ask what the complete answer did not tell; False if there can be nothing.
 
-        The connection is a silent one. `going` says that the client still sends what the server
-        has answered.
+        The connection is one whose results end with an EOF. `going` says that the client still
+        sends what the server has answered.
         """
         if connection is not self._servers.primary:
             return False

@@ -1,4 +1,4 @@
-"""What a session's statements are by the views that they name, as far as its account can see them.
+"""Classifies a session's statements by the views that they name, as far as its account sees them.
 
 The server is asked over the sessions' own connections to the primary: at an account's first login,
 and again in front of a statement there when a view may have changed or the answer has grown old.
@@ -48,9 +48,9 @@ _log = logging.getLogger(__name__)
 _MOST_ACCOUNTS: Final = 4096
 _MOST_DEFINITIONS: Final = 20_000
 _TURN_S = 0.001  # not Final, which would be compiled in: tests shorten it
-"""How long views are read before others get their turn."""
+"""How long view definitions are processed before other work gets its turn."""
 _RETRY_S = 1.0  # likewise
-"""How long nobody asks again after an answer that was none."""
+"""How long nobody asks again after an unusable answer."""
 
 
 class Account:
@@ -60,7 +60,7 @@ class Account:
         era: the `Catalogues.era` in which the primary was asked for its catalogue.
         aged: that was `view-age` ago.
         catalogue: the last one.
-        digest: of the answer that it was made of.
+        digest: of the answer that it was made from.
         asker: the connection that asks.
         asked_in: the `Catalogues.era` in which it was asked.
         retry_at: when it may be asked again, monotonic s.
@@ -100,7 +100,7 @@ class Account:
         self.plain_in = None if catalogue.names else reading.era
 
     def grew_old(self) -> None:
-        """The primary is to be asked again; what it said counts for a while."""
+        """The primary is to be asked again; its last answer counts for a while."""
         self.aged = True
         self.plain_in = None
 
@@ -111,7 +111,7 @@ class Reading:
     Attributes:
         era: the `Catalogues.era` in which it was asked for.
         digest: of it.
-        steps: what makes a catalogue of it.
+        steps: the steps that make a catalogue from it.
     """
 
     def __init__(
@@ -123,10 +123,10 @@ class Reading:
 
 
 class Catalogues:
-    """Those of all accounts of a worker.
+    """The catalogues of all accounts of a worker.
 
     Attributes:
-        era: another object whenever a view may have changed, or become visible.
+        era: a new object whenever a view may have changed, or become visible.
         off: views are not looked at.
     """
 
@@ -189,7 +189,7 @@ class Catalogues:
             self._start(self._read(account, reading), "read views")
 
     def _reading(self, account: Account, answer: Answer | None) -> Reading | None:
-        """Begin to read an answer; None if it is none."""
+        """Begin to read an answer; None if it is unusable."""
         self._metrics.views_asked()
         if answer is None:
             self._failed(account, "the question was refused, or its answer cannot be read")
@@ -211,7 +211,7 @@ class Catalogues:
             await asyncio.sleep(0)
 
     def _step(self, account: Account, reading: Reading) -> bool:
-        """Read for a while; whether that was all."""
+        """Read on for a while; whether all has been read."""
         until = time.perf_counter() + _TURN_S
         try:
             for catalogue in reading.steps:
@@ -228,7 +228,7 @@ class Catalogues:
         return True
 
     def _grow_old(self, account: Account) -> None:
-        """Have the primary asked again after a while, and the answer not count after another."""
+        """Have the primary asked again after `view-age`, and drop the answer after twice that."""
         era = account.era
         catalogue = account.catalogue
         age = self._age
@@ -262,7 +262,7 @@ class Catalogues:
 
 
 class Views:
-    """Those that one session sees."""
+    """The views that one session sees."""
 
     def __init__(self, catalogues: Catalogues, state: Session, now: Callable[[], float]) -> None:
         """As the account of a session, of which routing knows `state`, can see them."""
@@ -274,7 +274,7 @@ class Views:
         self._account = self._catalogues.of(self._user, "")
 
     def seen(self, statement: Statement) -> Statement:
-        """The statement as the views make it that it names."""
+        """The statement, classified with the views that it names."""
         state = self._state
         same = (state.role or "") == self._role and state.user == self._user
         account = self._account if same else self.present()
@@ -287,7 +287,7 @@ class Views:
         return self._unsettled(account, statement)
 
     def present(self) -> Account:
-        """The account of the user and role of now."""
+        """The account of the present user and role."""
         state = self._state
         role = state.role or ""
         if role != self._role or state.user != self._user:
@@ -300,7 +300,7 @@ class Views:
             return statement
         known = account.era is self._catalogues.era
         snapshot = self._state.snapshot
-        # What reads from a replica's snapshot goes on there: of its views nothing has changed.
+        # Reads from a replica's snapshot go on there: its views have not changed.
         if not known and (snapshot is None or not snapshot.is_replicas):
             return through(statement, CALLS)
         touched = account.catalogue.touched(statement)
@@ -332,10 +332,10 @@ class Views:
             self._catalogues.answered(self._account, stream)
 
     def _can_ask(self, account: Account) -> bool:
-        """Whether a question leaves the session as it is, and means what it is to mean."""
+        """Whether a question leaves the session as it is, and its answer can be relied on."""
         state = self._state
-        # Where statements have snapshots of their own, the question takes none from the next one.
-        # Nor does it where the transaction's own is yet to be taken, and taken anew.
+        # Where statements have snapshots of their own, the question does not take the next one's.
+        # Nor does it where the transaction's snapshot is still to be taken, and is taken anew.
         snapshot = state.snapshot
         alone = (
             (state.autocommit and not state.in_transaction)

@@ -1,1 +1,1 @@
-"""What happened, told: metrics and the routing log."""
+"""Reports what happened: metrics and the routing log."""

@@ -472,7 +472,7 @@ DEFINITIONS: Final = (
     *(LOG_BYTES, LOG_STORED, LOG_COMPRESSED, LOG_COMPRESSED_BYTES),
     *(LOG_DELETED, LOG_UPKEEP_ERRORS, CPU, MEMORY),
 )
-"""What each worker counts."""
+"""The families that each worker counts."""
 
 BUILD: Final = Definition(
     "tidegate_build_info",
@@ -489,4 +489,4 @@ WORKER_RESTARTS: Final = Definition(
     "Workers that ended unexpectedly and were started again.",
 )
 SUPERVISOR_DEFINITIONS: Final = (BUILD, WORKER_UP, WORKER_RESTARTS)
-"""What is known of the proxy as a whole; without the label `worker` added."""
+"""The families of the proxy as a whole; without the label `worker` added."""

@@ -16,7 +16,7 @@ class Histogram:
         self.counts: Final = [0] * (len(bounds) + 1)
         self.total = 0
         self._bounds: Final = bounds
-        # The bucket of the last value, which is that of the next one for the most part.
+        # The bucket of the last value, which mostly is that of the next one, too.
         self._bucket = 0
         self._above = -1
         self._most = bounds[0]
@@ -29,7 +29,7 @@ class Histogram:
         self.total += value
 
     def _find(self, value: int) -> None:
-        """Settle on a value's bucket: that of the first bound that is not below it."""
+        """Find a value's bucket: that of the first bound that is not below it."""
         bounds = self._bounds
         low, high = 0, len(bounds)
         while low < high:

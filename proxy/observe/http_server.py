@@ -1,8 +1,8 @@
-"""A small HTTP server for a WSGI application, in threads, which nobody who connects can hold up.
+"""A small threaded HTTP server for a WSGI application, which no client can block.
 
-A connection brings one request. Its head is read here, within a limit of time and of size, before
-anything parses it, and the answer is sent at once when it is there. So silence, slowness and resets
-close a connection silently, and what the parser is given never waits for more.
+A connection brings one request. Its head is read here, within limits of time and size, before
+anything parses it, and the answer is sent as soon as it is ready. So silence, slowness and resets
+close a connection without a message, and the parser never waits for more input.
 """
 
 import errno
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _REQUEST_S: Final = 5.0
-"""In which a request's head must be there."""
+"""Time within which a request's head must have arrived."""
 _ANSWER_S: Final = 10.0
-"""In which its answer must have been taken."""
+"""Time within which its answer must have been read."""
 _LONGEST_HEAD: Final = 16 << 10
-"""Of request line and headers, bytes."""
+"""Limit of request line and headers, bytes."""
 _CONNECTIONS: Final = 32
-"""At once. Who comes then takes the place of whoever has waited the longest for a request."""
+"""At once. A further one replaces the one whose request has been awaited the longest."""
 _REST_S: Final = 1.0
-"""How long it rests where no more files can be opened."""
+"""How long it pauses where no more files can be opened."""
 
 _TOO_LARGE: Final = (
     f"HTTP/1.0 {HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE.value}"
@@ -68,7 +68,7 @@ class HttpServer(ThreadingMixIn, WSGIServer):
             return sum(self._requested.values())
 
     def has_request(self, connection: socket.socket) -> None:
-        """Take note that a connection's request is there; it is answered whoever comes."""
+        """Note that a connection's request has arrived; from then on it is not replaced."""
         with self._lock:
             if connection in self._requested:
                 self._requested[connection] = True
@@ -106,7 +106,7 @@ class HttpServer(ThreadingMixIn, WSGIServer):
         for connection, requested in self._requested.items():
             if not requested:
                 del self._requested[connection]
-                with suppress(OSError):  # its client was faster
+                with suppress(OSError):  # its client has closed it already
                     connection.shutdown(socket.SHUT_RDWR)
                 return
 
@@ -136,14 +136,15 @@ class _Handler(WSGIRequestHandler):
             super().handle()
 
     def finish(self) -> None:
-        with suppress(OSError):  # the client left, or does not take it
+        with suppress(OSError):  # the client left, or does not read it
             self.connection.settimeout(_ANSWER_S)
             self.connection.sendall(self._answer.getbuffer())
 
     def _read_head(self) -> bytes:
-        """The request up to the empty line behind its headers, and whatever came with that.
+        """The request up to the empty line after its headers, and whatever came with that.
 
-        It is empty if the client left, took too long, or sent too much, of which it is told.
+        It is empty if the client left, took too long, or sent too much, which is answered with an
+        error.
         """
         until = time.monotonic() + _REQUEST_S
         head = b""

@@ -41,11 +41,11 @@ _log = logging.getLogger(__name__)
 
 _KNOWN: Final = Proof.KNOWN  # looked up once
 _FRAGMENTS: Final = 4096
-"""Rendered statement parts that are kept; digests are as many as an application has statements."""
+"""How many rendered statement parts are kept; an application has a digest for each statement."""
 
 
 class _StatementPart:
-    """What is constant in the records of a statement, rendered."""
+    """The rendered constant part of a statement's records."""
 
     def __init__(
         self, code: Code, kind: StatementClass | None, may_write: bool, fragment: str
@@ -57,7 +57,7 @@ class _StatementPart:
 
 
 class _ServerPart:
-    """The same of a server's."""
+    """The rendered constant part of a server's records."""
 
     def __init__(self, epoch: int, role: Role, fragment: str) -> None:
         self.epoch: Final = epoch
@@ -66,7 +66,7 @@ class _ServerPart:
 
 
 class _Course:
-    """What statements have in common that came out alike: their count, and what is rendered."""
+    """What statements with the same outcome share: their count, and rendered parts."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class _Course:
         self.fragment: Final = fragment
 
     def fits(self, command: Command, trail: Trail, server: Server | None, outcome: Outcome) -> bool:
-        """Whether this command, read or not as the others were, has it in common with them."""
+        """Whether this command, a read if the others are, belongs to this course."""
         return (
             self.server is server
             and self.reason is trail.reason
@@ -157,7 +157,7 @@ class Ledger:
         asked_us: int,
         answered_us: int,
     ) -> None:
-        """Enter what a look told of a replica's lag, with what the replica has, if that is news."""
+        """Enter what a look told of a replica's lag, with what the replica has, if that is new."""
         if self._records is None:
             return
         lag = lag_fragment(server.replication, applied)
@@ -168,7 +168,7 @@ class Ledger:
     def identified(
         self, server: Server, executed: GtidSet, asked_us: int, answered_us: int
     ) -> None:
-        """Enter what a server has, as it said itself, if that is news (`Server.witness`)."""
+        """Enter what a server has, as it said itself, if that is new (`Server.witness`)."""
         self.proved(server, "probed", executed, asked_us, answered_us)
 
     def lost(self, scope: ScopeState, gtids: GtidSet) -> None:
@@ -213,7 +213,7 @@ class Ledger:
     def server(self, server: Server, epoch: int | None = None, role: Role | None = None) -> str:
         """What is constant in the records of an incarnation of a server, in a role.
 
-        Those that it has now, unless others are named.
+        The present incarnation and role, unless others are given.
         """
         if epoch is None:
             epoch = server.epoch
@@ -227,7 +227,7 @@ class Ledger:
 
 
 class Account:
-    """What is entered of one session: its statements have ordinals, and its name is theirs."""
+    """Enters the statements of one session, numbered, and under the session's name."""
 
     def __init__(
         self,
@@ -289,7 +289,7 @@ class Account:
         proof_set = None if decision is None else decision.proof_set
         own = "" if trail.own is EMPTY else trail.own.text
         observed = "" if trail.observed is EMPTY else trail.observed.text
-        # A doubt is told of once: with the statement that raised it, or the first behind it.
+        # A doubt is reported once: with the statement that raised it, or the first after it.
         scope = self._state.own_scope
         unnamed = scope.unnamed
         doubted = scope.unknown and unnamed != self._unnamed
@@ -320,13 +320,13 @@ class Account:
     def _new_course(
         self, command: Command, trail: Trail, server: Server | None, outcome: Outcome
     ) -> _Course:
-        """The course of a command, which is that of the next one for the most part."""
+        """The course of a command, which mostly is that of the next one, too."""
         level = command.rules.level if command.is_read else None
         reason = "" if trail.reason is None else trail.reason
         proof = "" if trail.proof is None else trail.proof
         answered = NO_SERVER
         if server is not None:
-            # As it was chosen; it may be the primary no more.
+            # As it was chosen; it may no longer be the primary.
             role = Role.PRIMARY if trail.proof is Proof.PRIMARY else None
             answered = self._ledger.server(server, role=role)
         course = _Course(
@@ -356,7 +356,7 @@ class Account:
         return course
 
     def _session(self, rules: Rules | None) -> str:
-        """The session's part of a record, under rules of the statement's own if it has any."""
+        """The session's part of a record, under the statement's own rules if it has any."""
         state = self._state
         if rules is not None:
             return self._ledger.session(self._session_id, state, rules)

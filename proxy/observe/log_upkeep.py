@@ -1,12 +1,12 @@
 """Looks after the closed segments of one proxy's routing log: packs them, deletes the old ones.
 
 It runs in a thread of its own, in the first worker for all of them. A closed segment never changes,
-so nothing is agreed on with who writes, or with another start of the same proxy that is still
-ending: packing the same segment twice gives the same, and what is gone is gone.
+so it needs no agreement with the writer, or with an earlier process of the same proxy that is still
+ending: packing a segment twice gives the same result, and a missing one is skipped.
 
-A segment is packed into a file beside it, whose name ends in ``.open``. That is brought to the disk
-and renamed before the plain one is removed, so one of them is whole at any moment. If a crash left
-both, the segment is packed anew: who made the other is unknown.
+A segment is packed into a file beside it, whose name ends in ``.open``. That file is synced to the
+disk and renamed before the plain one is removed, so one of them is complete at any moment. If a
+crash left both, the segment is packed again, since the origin of the packed one is not known.
 """
 
 import errno
@@ -34,7 +34,7 @@ _STALE_S: Final = 3600.0
 _LEVEL: Final = 3
 _CHUNK_BYTES: Final = 1 << 20
 _REST: Final = 3.0
-"""How much longer than a chunk took it waits: at most a quarter of a core is used."""
+"""How many times a chunk's duration it pauses: at most a quarter of a core is used."""
 
 _PACKED: Final = ".zst"
 _OPEN: Final = ".open"
@@ -102,7 +102,7 @@ class LogUpkeep:
                 return
 
     def look(self) -> None:
-        """Delete what is not to be kept, pack what is plain; no error of the disk is raised."""
+        """Delete what is not to be kept, pack what is plain; disk errors are not raised."""
         try:
             kept = self._delete(self._segments())
             if self._pack_them:
@@ -112,7 +112,7 @@ class LogUpkeep:
             self._failed("list", error)
 
     def _segments(self) -> list[_Segment]:
-        """The closed segments, oldest first; what packing left behind is removed."""
+        """The closed segments, oldest first; remains of interrupted packing are removed."""
         found = []
         for path in self._directory.glob("date=*/*"):
             closed = self._closed.fullmatch(path.name)
@@ -129,7 +129,7 @@ class LogUpkeep:
         return sorted(found, key=lambda segment: (segment.written_ns, segment.path))
 
     def _delete(self, segments: list[_Segment]) -> list[_Segment]:
-        """Delete the segments that are too old or too many; give the others."""
+        """Delete the segments that are too old or too many; return the others."""
         excess = sum(segment.size for segment in segments) - (self._keep.size or 0)
         kept = []
         for segment in segments:
@@ -160,7 +160,7 @@ class LogUpkeep:
                 return  # not empty
 
     def _packed(self, segments: list[_Segment]) -> list[_Segment]:
-        """Pack the plain segments; give what is there then."""
+        """Pack the plain segments; return those that exist then."""
         now = []
         full = False
         for segment in segments:
@@ -171,7 +171,7 @@ class LogUpkeep:
                 packed = self._pack(segment)
             except (OSError, zstandard.ZstdError) as error:
                 if isinstance(error, FileNotFoundError) and not segment.path.exists():
-                    continue  # somebody took it away, or was faster
+                    continue  # it was removed, or packed by another process
                 self._failed("compress", error)
                 # The others need room, too.
                 full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
@@ -180,7 +180,7 @@ class LogUpkeep:
         return list({segment.path: segment for segment in now}.values())
 
     def _pack(self, segment: _Segment) -> _Segment | None:
-        """Put a packed segment in a plain one's place; None if the stop came first.
+        """Replace a plain segment by a packed one; None if the stop came first.
 
         Raises:
             OSError, zstandard.ZstdError: it stays as it is.
@@ -210,7 +210,7 @@ class LogUpkeep:
             fd = os.open(to, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, status.st_mode & 0o777)
             with open(fd, "wb") as target:  # noqa: PTH123 - a descriptor has no path
                 packer = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True)
-                # It fails if the source has not exactly so many bytes.
+                # It fails if the source does not have exactly this many bytes.
                 frame = packer.compressobj(size=status.st_size)
                 while chunk := source.read(_CHUNK_BYTES):
                     began = time.monotonic()

@@ -89,9 +89,9 @@ class Metrics:
     def course(
         self, role: str, server: str, reason: str, proof: str, outcome: str, level: str
     ) -> Histogram:
-        """Where statements are counted that took the same course, by how long they took, us.
+        """Where statements of the same course are counted, by their duration, us.
 
-        `role` and `server` are "" where no server answered, `level` for what is no read.
+        `role` and `server` are "" where no server answered, `level` where it is not a read.
         """
         key = (role, server, reason, proof, outcome, level)
         course = self._statements.get(key)
@@ -104,7 +104,7 @@ class Metrics:
         self.waits(server, result).add(wait_us)
 
     def waits(self, server: str, result: WaitResult) -> Histogram:
-        """Where those are counted that ended so, by the time to their answers, us."""
+        """Where WAITs with this result are counted, by the time to their answers, us."""
         key = (server, result)
         waits = self._waits.get(key)
         if waits is None:
@@ -129,11 +129,11 @@ class Metrics:
         self._add(families.CONFIRMATIONS, (server, result))
 
     def audited(self, result: Audited) -> None:
-        """Count a read of which the replica was asked itself."""
+        """Count a read whose replica was itself asked whether it has what is needed."""
         self._add(families.AUDITED, (result,))
 
     def stale_proven(self) -> None:
-        """Count a replica's word that a read would have been stale: the proxy was wrong."""
+        """Count a replica's answer that a read would have been stale: the proxy was wrong."""
         self._add(families.STALE_PROVEN, ())
 
     def lost_gtids(self, count: int) -> None:
@@ -163,7 +163,7 @@ class Metrics:
         self._values[families.SCOPE_DOUBTS.name][("torn",)] = torn
 
     def scopes_kept(self, kept: int, behind: int) -> None:
-        """Say how many wider scopes are kept, and how many of them not as they are."""
+        """Say how many wider scopes are kept, and how many of them not in their present state."""
         self._values[families.SCOPES_KEPT.name][()] = kept
         self._values[families.SCOPES_BEHIND.name][()] = behind
 
@@ -209,7 +209,7 @@ class Metrics:
         self._add(families.WAITS_KILLED, ())
 
     def kill_unanswered(self) -> None:
-        """Count a KILL whose target another worker may have, who does not say so."""
+        """Count a KILL whose target another worker may have, which does not answer."""
         self._add(families.KILLS_UNANSWERED, ())
 
     def required_unknown(self, cause: str) -> None:
@@ -217,7 +217,7 @@ class Metrics:
         self._add_cause(families.REQUIRED_UNKNOWN, (), cause)
 
     def wrote_unlogged(self) -> None:
-        """Count a statement that may have written what no GTID stands for."""
+        """Count a statement that may have written something without a GTID."""
         self._add(families.UNLOGGED, ())
 
     def views_asked(self) -> None:
@@ -254,7 +254,7 @@ class Metrics:
         self._add(families.SERVER_CONNECTIONS, (server,))
 
     def server_connected(self, server: str) -> None:
-        """Count a connection that a session has, be it a new one or one that was kept."""
+        """Count a connection that a session has, new or kept."""
         self._add(families.SERVERS, (server,))
 
     def server_disconnected(self, server: str) -> None:
@@ -284,7 +284,7 @@ class Metrics:
         self._add(families.LENT, (server,))
 
     def given_back(self, server: str) -> None:
-        """Count a session that rests, and gave its connection to the primary back."""
+        """Count an idle session that gave its connection to the primary back."""
         self._add(families.GIVEN_BACK, (server,))
         self._add(families.RESTING, ())
 
@@ -293,7 +293,7 @@ class Metrics:
         self._add(families.RESTING, (), -1)
 
     def not_given_back(self, reason: str) -> None:
-        """Count a session that rests, and cannot, by why."""
+        """Count an idle session that had to keep its connection, by the reason."""
         self._add(families.NOT_GIVEN_BACK, (reason,))
 
     def borrowed(self, server: str) -> None:

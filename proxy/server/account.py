@@ -1,6 +1,6 @@
 """What an account's REQUIRE clause asks of its client's connection.
 
-The primary sees the proxy's TLS in place of the client's, so it cannot hold the clause itself.
+The primary sees the proxy's TLS in place of the client's, so it cannot enforce the clause itself.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from enum import Enum
 from typing import Final
 
 SHOW: Final = b"SHOW CREATE USER CURRENT_USER()"
-"""Everybody may ask it of the own account; of a proxy user's it is the proxied one, whose clause a
-server holds, too."""
+"""Every account may ask this about itself; for a proxy user it shows the proxied account, whose
+clause a server enforces, too."""
 _CLAUSE: Final = re.compile(rb" REQUIRE (NONE|SSL|X509|SUBJECT|ISSUER|CIPHER)\b")
 _LIMIT: Final = re.compile(rb" MAX_[A-Z_]+ [0-9]")
 
@@ -26,11 +26,11 @@ class Requirement(Enum):
 
 
 def read_requirement(text: bytes) -> Requirement:
-    """Read it off the answer to SHOW CREATE USER.
+    """Read it from the answer to SHOW CREATE USER.
 
     Names, the password's hash and a comment may hold anything, under ANSI_QUOTES and
-    NO_BACKSLASH_ESCAPES in other quotes. So whatever looks like a clause counts, the strictest
-    most; and where nothing does, TLS is required.
+    NO_BACKSLASH_ESCAPES in other quotes. So anything that looks like a clause counts, and the
+    strictest wins; where nothing does, TLS is required.
     """
     found = set(_CLAUSE.findall(text))
     if found == {b"NONE"}:
@@ -39,7 +39,7 @@ def read_requirement(text: bytes) -> Requirement:
 
 
 def is_limited(text: bytes) -> bool:
-    """Whether the account may have only so many connections, or do so much in an hour.
+    """Whether the account's connections, or its actions per hour, are limited.
 
     A name, a hash or a comment that looks like a limit counts as one.
     """

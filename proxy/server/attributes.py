@@ -1,4 +1,4 @@
-"""Connection attributes of Tidegate's own: who is behind a connection, for who looks at a server.
+"""Tidegate's own connection attributes: they show a server's operator whom a connection is for.
 
 A server shows them in performance_schema.session_connect_attrs. It has room for
 performance_schema_session_connect_attrs_size bytes and drops whole attributes beyond it, and it
@@ -26,28 +26,28 @@ OWN: Final = (CLIENT, SESSION, VERSION_OF)
 """Names; no setting of Tidegate's begins so, since those have a dot."""
 
 _ODD: Final = re.compile(r"[^A-Za-z0-9_.:/%\[\] -]", re.ASCII)
-"""What stands in no address and in no name of a session."""
+"""Characters that no address and no name of a session has."""
 
 ROOM: Final = 512
-"""Bytes that a server keeps unless it was told otherwise."""
+"""Bytes that a server keeps by default."""
 
 
 def of_session(transport: asyncio.Transport, proxy_name: str, session_id: int) -> Mapping[str, str]:
-    """What the connections of a session say of it."""
+    """The attributes of a session's connections."""
     return {CLIENT: peer_name(transport), SESSION: f"{proxy_name}/{session_id}"}
 
 
 def told(own: Mapping[str, str]) -> bytes:
-    """What tells the same of a session whose connection was lent: attributes stay as they were."""
+    """Says the same for a session with a lent connection, whose attributes cannot change."""
     values = [f"@{name}=_latin1'{_ODD.sub('?', text)}'" for name, text in own.items()]
     return ("SET " + ",".join(values)).encode("ascii")
 
 
 def joined(theirs: Mapping[str, str], own: Mapping[str, str]) -> Mapping[str, str]:
-    """A client's attributes and behind them Tidegate's, as far as there is room.
+    """A client's attributes and after them Tidegate's, as far as there is room.
 
-    What a server shows of the client's is what it would show without Tidegate; what clients give
-    themselves under names of Tidegate's is left out.
+    A server shows as many of the client's as it would without Tidegate; attributes that clients
+    send under Tidegate's names are left out.
     """
     found = {name: value for name, value in theirs.items() if name not in OWN}
     size = _size(found)

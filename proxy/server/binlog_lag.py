@@ -1,8 +1,8 @@
 """Reads replicas' binary logs, for the lag of every transaction that they apply (WL#7319).
 
 A replica's log has each transaction with two times: its commit on its first server, and the
-replica's own. From one to the other is its lag from end to end. It is shown and counted, and is
-no proof: a log runs ahead of what a server shows.
+replica's own. The time between the two is its lag from end to end. It is shown and counted, but
+proves nothing: a log runs ahead of what a server shows.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _HEARTBEAT_S: Final = 5.0
-"""So often a server with nothing to send says that it is there."""
+"""How often a server with nothing to send sends a heartbeat."""
 _SILENCE_S: Final = 3 * _HEARTBEAT_S
 _BACKOFF_FIRST_S: Final = 1.0
 _BACKOFF_LAST_S: Final = 60.0
@@ -61,7 +61,7 @@ class _Stream:
         counted: it was active since the monitor's last look.
         begun_at: since when (monotonic s) it is read; None while it is not.
         retry_at: it is not tried before that moment, monotonic s.
-        told: why it is not read, as was said in the proxy's log; None if nothing was.
+        told: why it is not read, as last logged; None if nothing was logged.
     """
 
     def __init__(self) -> None:
@@ -94,7 +94,7 @@ class _Stream:
 
 
 class BinlogLag:
-    """A connection to each replica, if `binlog-lag` is on; the first worker's do for all."""
+    """A connection to each replica, if `binlog-lag` is on; only the first worker has them."""
 
     def __init__(self, shared: Shared, login: Login) -> None:
         self._shared = shared
@@ -135,7 +135,7 @@ class BinlogLag:
         return stream is not None and stream.begun_at is not None
 
     def leaves_to_looks(self, server: Server) -> bool:
-        """Whether the transactions that this look found new are counted by nobody else.
+        """Whether the transactions that this look found are not counted by the stream.
 
         To be asked once for each look, when its answer is there.
         """
@@ -151,7 +151,7 @@ class BinlogLag:
 
     async def _run(self, server: Server, stream: _Stream) -> None:
         try:
-            # What it has from here on is the stream's; a look that comes first counts nothing.
+            # The stream counts what comes from here on; a look that comes first counts nothing.
             stream.active = stream.counted = True
             shared = self._shared
             config = shared.config
@@ -194,7 +194,8 @@ class BinlogLag:
         uuid = uuid4()
         settings = _READER.format(uuid=uuid, period=round(_HEARTBEAT_S * 1e9))
         await query(channel, connection, settings.encode())
-        # Few servers' ids are so large; and readers with one id are told apart by their UUIDs.
+        # Few servers have so large an id; and readers with the same id are told apart by their
+        # UUIDs.
         server_id = 1 << 31 | uuid.int & (1 << 31) - 1
         channel.sequence_id = 0
         channel.write_packet(DumpRequest(server_id, opened.identity.executed).serialise())

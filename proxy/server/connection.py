@@ -3,14 +3,14 @@
 Theory of operation
 ===================
 
-Commands may be written back to back: what prepares a statement (COM_RESET_CONNECTION, SET, WAIT),
-the statement, and what follows it. A MySQL server answers in order, so each expected answer is
-an `Exchange` in a queue (`proxy.server.exchange`), and `data_received` gives every response to the
-exchange at its head: the answer that the client is to get goes to the owner chunk by chunk as it
-comes, the others are reported when they are complete.
+Commands may be written back to back: commands that prepare a statement (COM_RESET_CONNECTION, SET,
+WAIT), the statement, and commands that follow it. A MySQL server answers in order, so each expected
+answer is an `Exchange` in a queue (`proxy.server.exchange`), and `data_received` gives every
+response to the exchange at its head: the answer that the client is to get goes to the owner chunk
+by chunk as it comes, the others are reported when they are complete.
 
-This is the fast path: no task, no future, no exception in the ordinary case. Where even less is to
-be done, a `Taker` is given the whole answer at once, if that is an ordinary one.
+This is the fast path: no task, no future, no exception in the ordinary case. Where still less needs
+to be done, a `Taker` is given the whole answer at once, if that is an ordinary one.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ _OPTIONAL_METADATA: Final = int(Capability.CLIENT_OPTIONAL_RESULTSET_METADATA)
 
 
 class Owner(Protocol):
-    """Who uses a server connection."""
+    """The user of a server connection."""
 
     def answer(self, connection: ServerConnection, data: bytes, received: int) -> None:
-        """Take bytes of the answer to a FORWARD; `connection.stream` tells where it stands.
+        """Take bytes of the answer to a FORWARD; `connection.stream` tells how far it has come.
 
         `data` is what the client gets, `received` how many bytes the server sent for it.
         """
@@ -70,9 +70,9 @@ class Owner(Protocol):
 
 
 class Taker:
-    """Who can take the whole answer to a FORWARD in one step, in the owner's place.
+    """Can take the whole answer to a FORWARD in one step, in the owner's place.
 
-    And that to a WAIT in front of it.
+    Also that to a WAIT in front of it.
     """
 
     def waited(self, connection: ServerConnection) -> bool:
@@ -91,7 +91,7 @@ class Taker:
             data: as the server sent it.
 
         Returns:
-            False, and nothing was done, if the owner has to take it.
+            False, with nothing done, if the owner has to take it.
         """
         raise NotImplementedError
 
@@ -109,17 +109,17 @@ class ServerConnection:
         thread_id: the server's id of it.
         opened_at: when, monotonic s.
         kept: it was opened for an earlier login (`proxy.server.pool`).
-        keepable: COM_CHANGE_USER makes of it what a new connection would be.
-        slot: the right to it, if a session has it; it ends with this.
+        keepable: after a COM_CHANGE_USER it is like a new connection.
+        slot: the session's right to it, if a session has it; ends with the connection.
         judged: the login that the server let in, if it may be lent to another such; else None.
         settings: the SET statement that made it fit for its purpose.
         max_packet: its max_allowed_packet, bytes.
-        stream: where the response stands that is being read.
-        view: what the client sees of trackers, where it did not ask for all that there are.
+        stream: the state of the response that is being read.
+        view: what the client sees of trackers, where it did not ask for all of them.
         silent: results end without trackers: CLIENT_DEPRECATE_EOF was not negotiated.
         mirror: what it was told of the session that uses it.
-        said: how many times it has said something.
-        drained: bytes of an answer that nobody waits for any more.
+        said: how many times the server has sent something.
+        drained: bytes read of an answer that nobody waits for any more.
         overdue: it owes the answer to a probe that nobody waits for any more.
         lost: it cannot be used any more.
     """
@@ -204,7 +204,7 @@ class ServerConnection:
         return None if self._current is None else self._current.purpose
 
     def serve(self, owner: Owner) -> None:
-        """Serve another owner, who finds it at rest."""
+        """Serve another owner; the connection is idle."""
         self._owner = owner
 
     @property
@@ -213,7 +213,7 @@ class ServerConnection:
         return self._preface
 
     def begin_with(self, exchange: Exchange, *packets: bytes) -> None:
-        """Send these commands in one write with the first that follows, or never."""
+        """Send these commands in one write with the next one, or never if none follows."""
         self._preface = packets
         self._preface_answer = exchange
 
@@ -275,7 +275,7 @@ class ServerConnection:
             self._transport.write(data)
 
     def hide_read_only(self, *, hide: bool) -> None:
-        """Let the client see, or not, that the transaction that is open here is READ ONLY."""
+        """Hide from the client, or show, that the transaction open here is READ ONLY."""
         if self.stream.tells_status is hide:
             return
         self.stream.tells_status = hide
@@ -310,7 +310,7 @@ class ServerConnection:
     def pass_on(self, owner: Owner) -> ServerConnection:
         """The same connection as another object, for another owner; this one is used up.
 
-        Whoever still holds this one, such as a question that went over it, sees that it is lost.
+        Code that still holds this one, such as a question that went over it, sees that it is lost.
 
         Raises:
             ChannelClosedError: it is gone.
@@ -323,7 +323,7 @@ class ServerConnection:
         return other
 
     def pass_on_to(self, channel: PacketChannel) -> ServerConnection:
-        """The same, unattached, where a channel is to ask and hear first; it gets the slot, too.
+        """The same, unattached, so that questions can go over a channel first; with the slot.
 
         Raises:
             ChannelClosedError: it is gone.

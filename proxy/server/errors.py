@@ -8,7 +8,7 @@ class ServerUnreachableError(Exception):
 
 
 class PacketLimitLoweredError(ServerUnreachableError):
-    """It was sent more than it takes any more: its max_allowed_packet was lowered meanwhile."""
+    """A packet was larger than it now takes: its max_allowed_packet was lowered meanwhile."""
 
 
 class ServerRefusedError(Exception):

@@ -21,7 +21,7 @@ _APPLIER: Final = (
     b"SELECT GROUP_CONCAT(CONCAT(FILTER_NAME,' = ',FILTER_RULE) SEPARATOR '; ')"
     b" FROM performance_schema.replication_applier_filters WHERE FILTER_RULE<>''"
 )
-"""A filter that was taken away stays in the table, without a rule."""
+"""A filter that was removed stays in the table, without a rule."""
 _BINARY_LOG: Final = (b"SHOW BINARY LOG STATUS", b"SHOW MASTER STATUS")
 """The second one is its name before MySQL 8.2."""
 

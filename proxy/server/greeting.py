@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from routing.servers.topology import Server
 
 LOGIN_PACKET_LIMIT: Final = MAX_PACKET_PAYLOAD - 1
-"""No packet of a login or of the settings that follow it is longer, bytes."""
+"""The longest packet of a login, or of the settings that follow it, bytes."""
 
 ALWAYS: Final = (
     Capability.CLIENT_PROTOCOL_41
@@ -37,13 +37,13 @@ ALWAYS: Final = (
 
 @dataclass(slots=True)
 class Greeted:
-    """A connection whose server has said hello, and waits for a login.
+    """A connection whose server has sent its greeting, and waits for a login.
 
     Attributes:
         server: which it leads to.
         channel: the connection.
         greeting: what the server said.
-        slot: the right to it, where a session may have it.
+        slot: the session's right to it, if it has one.
     """
 
     server: Server
@@ -57,14 +57,14 @@ class Greeted:
         return self.channel.closed
 
     def give_way(self, server: Server) -> None:
-        """Somebody else waits for a connection: the client is given another when it logs in."""
+        """Another session waits for a connection: the client gets a new one when it logs in."""
         self.leave()
 
     def leave(self) -> None:
-        """Nobody will log in.
+        """The client will not log in.
 
-        A server counts connections that end without a packet, and after some blocks their host
-        (max_connect_errors): so it gets a login, of nobody.
+        A server counts connections that end without a packet, and after some of them blocks their
+        host (max_connect_errors): so it gets a login without a user.
         """
         if self.slot is not None:
             self.slot.free()
@@ -88,7 +88,7 @@ class Greeted:
 
 
 async def be_greeted(server: Server, config: Config) -> Greeted:
-    """Connect, and wait for the server to say hello.
+    """Connect, and wait for the server's greeting.
 
     Raises:
         ServerUnreachableError: no connection, or it broke, or it took too long.
@@ -102,7 +102,7 @@ async def be_greeted(server: Server, config: Config) -> Greeted:
 
 
 async def greet(server: Server, config: Config) -> HandshakeV10:
-    """Read a server's greeting and hang up; tells its version and capabilities.
+    """Read a server's greeting, with its version and capabilities, and close.
 
     Raises:
         ServerUnreachableError: no connection, or no greeting.
@@ -119,7 +119,7 @@ async def connect(server: Server) -> PacketChannel:
     """Connect, and no more.
 
     Raises:
-        OSError, ServerUnreachableError: nobody is there, or nobody is called so.
+        OSError, ServerUnreachableError: no server answers there, or the name is not known.
     """
     host, _, port = server.name.rpartition(":")
     channel = PacketChannel(LOGIN_PACKET_LIMIT)
@@ -139,7 +139,7 @@ async def connect(server: Server) -> PacketChannel:
 
 
 async def be_greeted_on(channel: PacketChannel, server: Server) -> Greeted:
-    """Wait for the server to say hello; a connection on which it does not is closed.
+    """Wait for the server's greeting; without one the connection is closed.
 
     Raises:
         ServerRefusedError: the server said no.

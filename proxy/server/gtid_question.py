@@ -1,4 +1,4 @@
-"""What a server has, and what it is committing: the question, and what its answer says."""
+"""What a server has, and what it is committing: the question and the answer."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ PROBE_SQL: Final = (
     b"SELECT CONVERT(@@GLOBAL.gtid_owned USING binary),CONVERT(@@GLOBAL.gtid_executed USING binary)"
     b",CONVERT(@@GLOBAL.gtid_mode USING binary) LIMIT 1"
 )
-"""In this order: a transaction leaves the first set for the second, and is missed in neither. They
-come as they are, whatever the session's character_set_results and sql_select_limit are."""
+"""In this order: a transaction moves from the first set to the second, so it is never missed. The
+sets come unchanged, whatever the session's character_set_results and sql_select_limit are."""
 
 
 class Answer(NamedTuple):
@@ -29,7 +29,7 @@ class Answer(NamedTuple):
     Attributes:
         executed: its `gtid_executed`.
         owned: what it is committing; some of it may be visible already.
-        names: what is written there gets a GTID (`gtid_mode = ON`).
+        names: writes there get a GTID (`gtid_mode = ON`).
     """
 
     executed: GtidSet

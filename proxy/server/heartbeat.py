@@ -1,6 +1,6 @@
 """Asks servers for the heartbeat that they have (`routing.servers.heartbeat`).
 
-The table is `pt-heartbeat`'s: ``ts`` (text or a time, in UTC) and ``server_id`` of who wrote it.
+The table is `pt-heartbeat`'s: ``ts`` (text or a time, in UTC) and the writer's ``server_id``.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ class Identity:
         init_connect: statements run at the begin of each connection.
         asked_us: UTC µs when the question was sent.
         answered_us: UTC µs when the answer was there.
-        grew: the server's applied set became larger by it, or began anew.
+        grew: its answer made the server's applied set larger, or began it anew.
     """
 
     executed: GtidSet
@@ -47,8 +47,9 @@ class Identity:
 
     @property
     def keepable(self) -> bool:
-        """Whether COM_CHANGE_USER can make of the connection what a new one would be.
+        """Whether the connection is like a new one after COM_CHANGE_USER.
 
-        It runs no init_connect; and while nobody has the connection it counts for the account.
+        That runs no init_connect; and while no session has the connection it counts for the
+        account.
         """
         return not self.counted and not self.init_connect

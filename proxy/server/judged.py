@@ -3,15 +3,16 @@
 Theory of operation
 ===================
 
-A connection that was kept is lent to a client who logs in as the one before did: by the same name,
-password and schema, with the same capabilities, character set and attributes. COM_RESET_CONNECTION
-ends what the session before left, but does not bring all back that a login gives: character set
-and the proxy's settings are set again, and the schema is chosen again, which also shows that it is
-there. What nothing brings back is compared with what the login gave (`question`): so a connection
-whose roles, default values or limits are others by now is not lent.
+A kept connection is lent to a client that logs in as the previous one did: with the same name,
+password and schema, the same capabilities, character set and attributes. COM_RESET_CONNECTION ends
+what the previous session left, but does not restore all that a login gives: character set and the
+proxy's settings are set again, and the schema is selected again, which also shows that it exists.
+What nothing restores is compared with what the login gave (`question`): so a connection whose
+roles, default values or limits have changed is not lent.
 
-What the server would judge anew is as old as the login: the account with its password, locks,
-expiry and clauses. `login-age` bounds that, for each connection by itself (`proxy.server.lending`).
+What the server would judge anew (the account with its password, locks, expiry and clauses) is as
+old as the login. `login-age` bounds that age, for each connection by itself
+(`proxy.server.lending`).
 """
 
 from __future__ import annotations
@@ -43,15 +44,15 @@ _SHOWN: Final = (
     b"@@SESSION.max_user_connections,@@SESSION.transaction_isolation,@@GLOBAL.init_connect"
 )
 _QUESTION: Final = b"SELECT " + _SHOWN
-"""What a session has by its login, and neither COM_RESET_CONNECTION nor a setting brings back; or
-what the proxy relies on, and is to know if the server's default is another by now."""
+"""What a session gets from its login, and neither COM_RESET_CONNECTION nor a setting restores; and
+what the proxy relies on, in case the server's default has changed."""
 _QUESTION_WITH_SCHEMA: Final = _QUESTION + b",DATABASE()"
 _COLUMNS: Final = 11
 _NAME: Final = re.compile(rb"[a-z0-9_]{1,64}")
 
 RESET: Final = frame(bytes((Command.COM_RESET_CONNECTION,)), 0)
 ROLLBACK: Final = b"ROLLBACK AND NO CHAIN NO RELEASE"
-"""Whatever completion_type the server begins sessions with."""
+"""Has no effect but the rollback, whatever the server's default completion_type is."""
 
 _OF_NO_CONSEQUENCE: Final = frozenset({"_pid"})
 """Attributes that differ between processes which are otherwise alike."""
@@ -69,7 +70,7 @@ class Judged:
         requirement: what its client's connection must be.
         row: the answer to `question`.
         clean_up: packets that give the next session what the login gave, and ask `question` last.
-        answers: how many of them come in front of that one's.
+        answers: how many answers come before that to `question`.
     """
 
     login: Login
@@ -82,7 +83,7 @@ class Judged:
     answers: int
 
     def is_of(self, login: Login, tracking: str) -> bool:
-        """Whether somebody logs in as this one did; the capabilities are the connection's."""
+        """Whether a login is the same as this one; the capabilities are the connection's."""
         own = self.login
         return (
             own.username == login.username
@@ -108,8 +109,8 @@ def preface(
 ) -> list[bytes]:
     """Packets for the first write of the session that a connection is lent to.
 
-    They tell a server's operator whose it is, and have the server look up again what the account
-    may do, which a session keeps while it has no role.
+    They show a server's operator whose connection it is, and make the server look up the account's
+    rights again, which a session caches while it has no role.
 
     Args:
         role: of the server that it leads to.
@@ -132,7 +133,7 @@ def judged(
     row: bytes | None,
     account: bytes,
 ) -> Judged | None:
-    """A login as it ended; None if its connection is never to be lent.
+    """The verdict on a login; None if its connection is never to be lent.
 
     Args:
         settings: what its connection is for.
@@ -148,7 +149,7 @@ def judged(
         return None
     values = parse_text_row(row)
     if len(values) < _COLUMNS or values[3] != b"":
-        return None  # what a proxy user's account says is not shown
+        return None  # a proxy user's own account is not shown
     names = [value or b"" for value in values[:3]]
     if not all(_NAME.fullmatch(name) for name in names):
         return None

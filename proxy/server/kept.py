@@ -1,9 +1,9 @@
 """A connection to a server that no session has: it waits for the next login (`proxy.server.pool`).
 
-What the session before left on it ends at once, as with a connection that is closed: it is sent
-COM_RESET_CONNECTION. That ends all but a prepared XA transaction where xa_detach_on_prepare is off,
-which a ROLLBACK behind it refuses to end (1399); such a connection is closed. One that may be lent
-is given what its login gave (`proxy.server.judged`).
+What the previous session left on it ends at once, as when a connection is closed: it is sent
+COM_RESET_CONNECTION. That ends everything but a prepared XA transaction where xa_detach_on_prepare
+is off; a ROLLBACK after it then fails (1399), and such a connection is closed. A connection that
+may be lent is given again what its login gave (`proxy.server.judged`).
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _CLEAN_UP: Final = tuple(
 
 
 class Keeper(Protocol):
-    """Who has them all."""
+    """Has all kept connections."""
 
     def give_back(self, kept: Kept) -> None:
-        """Nobody was greeted with its id after all."""
+        """The client that was greeted with its id has left: it is free again."""
         ...
 
     def drop(self, kept: Kept, cause: Literal["refused", "lost", "room"]) -> None:
@@ -44,12 +44,13 @@ class Kept:
 
     Attributes:
         connection: it.
-        username: who logged in last; the server counts it for the account until the next login.
+        username: the last login's user; the server counts the connection for that account until the
+            next login.
         since: when it was kept, monotonic s.
         clean: nothing of the last session is left.
-        as_judged: and it is as the login left it that the server judged.
+        as_judged: and it is again as the judged login left it.
         reserved: a client was greeted with its id.
-        slot: the right to it, as long as it is not clean, or reserved.
+        slot: the right to it, while it is not clean yet, or is reserved.
     """
 
     __slots__ = (
@@ -60,7 +61,7 @@ class Kept:
     def __init__(
         self, pool: Keeper, connection: ServerConnection, username: str, since: float
     ) -> None:
-        """Take a connection over, which is used up; ChannelClosedError if it is gone."""
+        """Take over a connection, which is used up; ChannelClosedError if it is gone."""
         self.clean = self.as_judged = connection.unused
         self.slot = connection.take_slot()
         try:
@@ -88,7 +89,7 @@ class Kept:
         return self.connection.lost
 
     def give_way(self, server: Server) -> None:
-        """Somebody waits for a connection: the client that was greeted with its id gets another."""
+        """Another waits for one: the client that was greeted with its id gets a new one."""
         self._pool.drop(self, "room")
 
     def leave(self) -> None:
@@ -96,7 +97,7 @@ class Kept:
         self._pool.give_back(self)
 
     def take_slot(self) -> Slot | None:
-        """Have its right for its next session; None if it has none."""
+        """Take its right, for its next session; None if it has none."""
         slot, self.slot = self.slot, None
         return slot
 
@@ -135,7 +136,7 @@ class Kept:
     # Owner
 
     def answer(self, connection: ServerConnection, data: bytes, received: int) -> None:
-        """Nothing of a client's is under way."""
+        """No client's command is in flight."""
 
     def aside(self, connection: ServerConnection, purpose: Purpose) -> None:
         """Judge an answer to what cleans it up."""
@@ -157,7 +158,7 @@ class Kept:
         self._wake()
 
     def server_paused(self, connection: ServerConnection) -> None:
-        """The server does not even read so little."""
+        """The server does not even read these few bytes."""
         self._pool.drop(self, "lost")
 
     def server_resumed(self, connection: ServerConnection) -> None:

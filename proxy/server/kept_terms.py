@@ -1,4 +1,4 @@
-"""The terms in the state file, for the event loop: a thread of their own does what may block."""
+"""The terms in the state file, for the event loop: blocking calls run in a thread of their own."""
 
 from __future__ import annotations
 
@@ -74,6 +74,6 @@ class KeptTerms:
 
 
 def _take(call: asyncio.Future[_T]) -> None:
-    """Look at what came of a call for which nobody waits any more."""
+    """Retrieve the result of a call for which nobody waits any more."""
     if not call.cancelled():
         call.exception()

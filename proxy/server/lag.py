@@ -63,11 +63,11 @@ _WORKERS: Final = (
     b" FROM performance_schema.replication_applier_status_by_worker"
 )
 _STATE: Final = b"SELECT UTC_TIMESTAMP(6),@@GLOBAL.gtid_executed"
-"""Behind the others: what was received before and is not in the set is not applied."""
+"""Asked after the others: what was received before and is not in the set is not applied."""
 
 
 async def clock(channel: PacketChannel, connection: ServerConnection) -> Clock:
-    """What a server's clock is ahead of the proxy's.
+    """How far a server's clock is ahead of the proxy's.
 
     Raises:
         ServerRefusedError, ChannelClosedError, ProtocolError: as `query`.
@@ -145,7 +145,7 @@ class LagWatch:
         self._shared = shared
         self._username = username
         self._binlog = binlog
-        self._blind: set[Server] = set()  # cannot be asked, and that was said
+        self._blind: set[Server] = set()  # cannot be asked, which was logged
         self._deaf: set[Server] = set()  # likewise for heartbeats
         self._beats = Heartbeats()
 
@@ -212,7 +212,7 @@ class LagWatch:
         self._tell_means(server)
 
     def untold(self, server: Server, cause: str) -> None:
-        """Nothing is known of a server's lag, which is said in the log once."""
+        """Nothing is known of a server's lag, which is logged once."""
         self.unmeasured(server, cause)
         if server not in self._blind:
             self._blind.add(server)

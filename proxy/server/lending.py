@@ -1,4 +1,4 @@
-"""For how long the proxy goes by what servers judged of logins: `login-age`, or less."""
+"""How long the proxy relies on servers' verdicts on logins: `login-age`, or less."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ OF_ACCOUNT: Final = frozenset(
         ServerErrorCode.ER_ACCOUNT_BLOCKED_BY_PASSWORD_LOCK,
     )
 )
-"""What a server refuses a login with for its account's sake."""
+"""Errors with which a server refuses a login because of its account."""
 
 
 class Lending:
-    """What one worker goes by.
+    """What one worker relies on.
 
     Attributes:
         age: the longest time, s; 0 is never.
@@ -41,7 +41,7 @@ class Lending:
         self._refused: OrderedDict[str, float] = OrderedDict()  # when, by user name
 
     def trusts(self, judged: Judged) -> bool:
-        """Whether a login may be taken for granted that is like the one that was judged."""
+        """Whether a login like the judged one may be accepted without asking."""
         since = judged.at
         return (
             self._now() - since < self.age
@@ -50,7 +50,7 @@ class Lending:
         )
 
     def refused(self, username: str, code: int) -> None:
-        """A server has refused a login: what others of this user are lent is to be judged anew."""
+        """A server has refused a login: this user's next logins must be judged anew."""
         if not self.age or code not in OF_ACCOUNT:
             return
         self._refused[username] = self._now()
@@ -59,6 +59,6 @@ class Lending:
             _, self._changed_at = self._refused.popitem(last=False)
 
     def changed(self) -> None:
-        """Accounts, rights, or what sessions begin with, may be others from now on."""
+        """Accounts, rights, or the values that sessions begin with, may have changed."""
         self._changed_at = self._now()
         self._refused.clear()

@@ -25,7 +25,8 @@ class Login:
         database: default schema, or None.
         attributes: the client's connection attributes.
         own_attributes: Tidegate's own of the session, which every connection adds.
-        sql_mode: what a session on a replica begins with; None is the replica's own default.
+        sql_mode: the mode that a session on a replica begins with; None is the replica's own
+            default.
     """
 
     username: str

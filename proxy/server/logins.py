@@ -3,21 +3,20 @@
 Theory of operation
 ===================
 
-To open a connection costs a server and the proxy more than all else in a short session. So `log_in`
-takes one that was kept (`proxy.server.pool`) for the next client, whoever that is. COM_CHANGE_USER
-makes a new session of it: the server judges the password and the account, looks up rights and
-roles, and takes the global values of variables, as it does for a new connection
-(docs/mysql-behaviour.md, *COM_CHANGE_USER*). Where it did so a moment ago for the same login, on
-the same connection, it is not asked again: `lend` gives the connection as it is
-(`proxy.server.judged`).
+Opening a connection costs a server and the proxy more than all else in a short session. So `log_in`
+takes a kept one (`proxy.server.pool`) for the next client, of whatever user. COM_CHANGE_USER makes
+a new session of it: the server judges the password and the account, looks up rights and roles, and
+takes the global values of variables, as it does for a new connection (docs/mysql-behaviour.md,
+*COM_CHANGE_USER*). Where it did so a moment ago for the same login, on the same connection, it is
+not asked again: `lend` gives the connection as it is (`proxy.server.judged`).
 
-Each connection that a session has takes a slot (`proxy.server.slots`): who wants one takes that
-first, with `enter`, and hands it to `lend` or `log_in`.
+Each connection of a session takes a slot (`proxy.server.slots`): the caller takes the slot first,
+with `enter`, and hands it to `lend` or `log_in`.
 
-Nothing depends on what was kept. What is not the server's word on the account, such as a connection
-that has broken, leads to a new connection at once; so does a server that has come to run
-init_connect, which it does for new connections alone. A server that is full has those closed that
-nobody uses.
+Nothing depends on kept connections. Any failure that is not the server's verdict on the account,
+such as a broken connection, leads to a new connection at once; so does a server that now has an
+init_connect, which it runs for new connections alone. On a full server the unused connections are
+closed.
 """
 
 from __future__ import annotations
@@ -53,15 +52,15 @@ if TYPE_CHECKING:
 _TRY_S: Final = 1.0
 """How long a login over a kept connection may take; then a new one is opened."""
 _CLEANED_S: Final = 0.1
-"""How long a client waits until nothing is left of the session before, once it may log in."""
+"""How long a client that may log in waits until the previous session's state is gone."""
 _PAUSES_S: Final = (0.01, 0.02, 0.04, 0.08, 0.16)
-"""Until a server that is full has taken note that connections were closed."""
+"""Pauses until a full server has noticed that connections were closed."""
 
 _VERDICTS: Final = OF_ACCOUNT | {
     ServerErrorCode.ER_DBACCESS_DENIED_ERROR.code,
     ServerErrorCode.ER_BAD_DB_ERROR.code,
 }
-"""Errors that a login to this account ends in, whatever the connection."""
+"""Errors that a login to this account gets on any connection."""
 _TOO_MANY: Final = ServerErrorCode.ER_CON_COUNT_ERROR.code
 _FULL: Final = frozenset(
     {
@@ -70,11 +69,11 @@ _FULL: Final = frozenset(
         ServerErrorCode.ER_USER_LIMIT_REACHED.code,
     }
 )
-"""There are too many connections, all told or of the account."""
+"""There are too many connections, in total or of the account."""
 
 
 class Logins:
-    """Those of one worker."""
+    """The logins of one worker."""
 
     def __init__(
         self, config: Config, materials: Materials, metrics: Metrics, pool: Pool, slots: Slots
@@ -92,7 +91,7 @@ class Logins:
 
         Args:
             server: where to.
-            met: what the client was greeted with, which may have one.
+            met: the connection that the client was greeted with, which may have a slot.
 
         Raises:
             ServerFullError: it took too long.
@@ -109,15 +108,15 @@ class Logins:
         slot: Slot | None = None,
         met: Kept | None = None,
     ) -> Lent | None:
-        """A connection on which the server has let the same login in a moment ago; or None.
+        """A connection on which the server accepted the same login a moment ago; or None.
 
         Args:
             server: where to.
             login: as whom; the client has shown that it knows the password.
             tracking: the value of session_track_gtids, as `log_in` has it.
             schema: the session's, empty if it has none.
-            slot: the right to it, which stays the caller's if there is none; without one, it is
-                taken if nobody waits for one.
+            slot: the right to it, which stays the caller's if no connection is returned; without a
+                slot, one is taken if nobody waits for one.
             met: the connection that the client was greeted with; no other is lent then.
         """
         pool = self._pool
@@ -138,7 +137,7 @@ class Logins:
             if server.role is Role.PRIMARY:
                 connection.mirror.schema = schema
             elif connection.mirror.schema and not schema:
-                continue  # a schema cannot be left again
+                continue  # a selected schema cannot be unset
             slot = slot or self._slots.try_take(server)
             if slot is None:
                 return None
@@ -165,14 +164,14 @@ class Logins:
         slot: Slot,
         met: Greeted | Kept | None = None,
     ) -> Opened | Sandbox:
-        """Log in, over a connection that was kept if there is one of the kind.
+        """Log in, over a kept connection if a fitting one exists.
 
         Args:
             server: where to.
             login: as whom.
             tracking: the value of session_track_gtids; on a replica only ALL_GTIDS makes a
                 difference.
-            slot: the right to the connection; it is free again if there comes to be none.
+            slot: the right to the connection; it is freed if there is no connection in the end.
             met: the connection that the client was greeted with; it is used up.
 
         Raises:
@@ -219,7 +218,7 @@ class Logins:
         return opened
 
     async def cleaned(self, kept: Kept) -> None:
-        """Return when a connection that a client was greeted with is clean, or will not be soon."""
+        """Return when the connection of a greeted client is clean, or will not be soon."""
         try:
             await kept.cleaned(_CLEANED_S)
         except asyncio.CancelledError:
@@ -227,7 +226,7 @@ class Logins:
             raise
 
     def reserve(self, server: Server, capabilities: Capability, username: str) -> Kept | None:
-        """One whose id a client can be greeted with that will log in with these capabilities.
+        """A connection for greeting a client that will log in with these capabilities.
 
         It is the client's until `log_in` or `lend` is given it, or `Kept.leave` is called. One that
         can be lent to this user is preferred. None, too, where others wait for a connection.
@@ -248,7 +247,7 @@ class Logins:
         return kept
 
     async def be_greeted(self, server: Server) -> Greeted | None:
-        """A new connection for a client who has not said yet who it is; None where all are taken.
+        """A new connection for a client whose user is not known yet; None where all are taken.
 
         Raises:
             ServerUnreachableError, ServerRefusedError: as `proxy.server.greeting.be_greeted`.
@@ -267,7 +266,7 @@ class Logins:
         return greeted
 
     def _leave_room(self, server: Server) -> None:
-        """A connection is going to be opened by somebody who has a slot."""
+        """A holder of a slot is about to open a connection."""
         room = self._slots.room(server)
         if room is not None:
             self._pool.make_room(server, room)
@@ -282,7 +281,7 @@ class Logins:
         elif reserved.clean and pool.fits(reserved, server, kind):
             kept = reserved
         else:
-            pool.drop(reserved, "unfit")  # its id was told to this client, and to no other
+            pool.drop(reserved, "unfit")  # only this client was told its id
             kept = next((one for one in pool.fitting(server, kind) if one.clean), None)
         if kept is not None:
             pool.remove(kept)
@@ -327,7 +326,7 @@ class Logins:
                 )
             except ServerRefusedError as error:
                 made_room = self._make_room(server, login.username, error) or made_room
-                # Of those that there may be one that was closed may not be gone yet.
+                # A closed connection may still count against the limit.
                 made_room = made_room or self._slots.room(server) is not None
                 if pause is None or not made_room or error.error.code not in _FULL:
                     raise
@@ -340,7 +339,7 @@ class Logins:
         return Settings(server.role, tracking, login.database or "", remembered, self._now())
 
     def _make_room(self, server: Server, username: str, error: ServerRefusedError) -> bool:
-        """Close what makes a server say that it has too many connections; False if none does."""
+        """Close kept connections where a server has too many; False if that does not help."""
         code = error.error.code
         found = [
             kept
@@ -358,7 +357,7 @@ class Logins:
             self._metrics.tls_handshake(server.name, resumed=tls.session_reused)
 
     def _compare(self, server: Server, new: ServerConnection) -> None:
-        """Drop those that the server would not let in as it did any more."""
+        """Drop those that the server would no longer accept as it did."""
         for kept in self._pool.of(server):
             connection = kept.connection
             differ = (int(connection.capabilities) ^ int(new.capabilities)) & OF_LINK
@@ -367,7 +366,7 @@ class Logins:
 
 
 def _slot_of(met: Greeted | Kept) -> Slot | None:
-    """The right that a client was greeted with; it is no more that connection's."""
+    """The slot of the connection that a client was greeted with, taken from it."""
     slot, met.slot = met.slot, None
     if slot is not None:
         slot.keep()
@@ -375,7 +374,7 @@ def _slot_of(met: Greeted | Kept) -> Slot | None:
 
 
 def _kind(server: Server, capabilities: Capability, tracking: str) -> int:
-    """What a connection must have been opened with, of what logins decide."""
+    """The capabilities, of those that logins decide, that a connection must have."""
     if server.role is Role.PRIMARY or tracking == "ALL_GTIDS":
         return int(capabilities | Capability.CLIENT_SESSION_TRACK)
     return int(capabilities)

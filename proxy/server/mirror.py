@@ -12,21 +12,21 @@ if TYPE_CHECKING:
 
 
 class Mirror:
-    """It, behind a login; versions say which state of the session's it has.
+    """What a server was told since the login; versions say which state of the session it has.
 
     Attributes:
         schema: the default schema it has.
         schema_version: the version of the session's schema that it was told.
-        role: what SET ROLE it was given; None if none.
+        role: the SET ROLE that it was sent; None if none.
         role_version: the version of the session's role that it has; -1 if it is to be told again.
         has_roles: roles are active from its login on. A server then looks up global rights for each
-            statement, and else keeps those of the login, or of the last SET ROLE.
+        statement; otherwise it keeps those of the login, or of the last SET ROLE.
         user_variables: those that it was given, as literals.
         variables_version: the version of the session's variables that it has.
-        needs_reset: the session was reset and this connection not yet.
+        needs_reset: the session was reset, and this connection was not yet.
         statements: the prepared statements that the server knows, by the client's ids.
         preparing: the client's ids of those that it was asked to prepare, in order.
-        snapshot: of the client's transaction for which a READ ONLY one is open there.
+        snapshot: that of the client's transaction, if a READ ONLY one is open there for it.
         tracks_all: its session_track_gtids is ALL_GTIDS.
     """
 
@@ -62,7 +62,7 @@ class Mirror:
         self.user_variables.clear()
 
     def look_up_again(self) -> None:
-        """What the session may do is to be told again, and looked up by that."""
+        """Role and schema are to be set again, so that the server looks up the session's rights."""
         self.schema_version = -1
         if self.role is not None or not self.has_roles:
             self.role_version = -1

@@ -44,7 +44,7 @@ _ACCOUNT_ERRORS: Final = frozenset(
         ServerErrorCode.ER_ACCOUNT_HAS_BEEN_LOCKED,
     )
 )
-"""They speak of the monitor's account alone; clients may well be served there."""
+"""Errors that concern only the monitor's account; clients may still be served there."""
 
 
 class Monitor:
@@ -63,14 +63,14 @@ class Monitor:
         )
         self._tasks: list[asyncio.Task[None]] = []
         self._opened: dict[Server, Opened] = {}
-        self._blind: set[Server] = set()  # may not be asked for filters, and that was said
+        self._blind: set[Server] = set()  # may not be asked for filters, which was logged
         self._veiled: set[Server] = set()  # those whose replication may not be seen
         self._succession = Succession(shared)
         self._binlog = BinlogLag(shared, self._login)
         self._lag = LagWatch(shared, self._login.username, self._binlog)
 
     async def start(self) -> None:
-        """Begin to watch; where the primary is followed, return when all servers were looked at.
+        """Begin to watch; where the primary is followed, return after a look at each server.
 
         Raises:
             StateError: the state file cannot be used.
@@ -202,7 +202,7 @@ class Monitor:
 
     async def _ask_lag(self, server: Server, opened: Opened) -> None:
         try:
-            # It has said who it is: that these tables are locked is no reason not to use it.
+            # It has said who it is: locked tables are no reason not to use it.
             async with asyncio.timeout(self._shared.config.connect_timeout / 2):
                 await self._lag.ask(server, opened)
         except TimeoutError:
@@ -261,7 +261,7 @@ class Monitor:
         self._shared.metrics.filtered(primary.name, lacking=False)
 
     async def _sources(self, server: Server, opened: Opened) -> frozenset[str] | None:
-        """Whom a server replicates from; None if that may not be seen."""
+        """The servers that a server replicates from; None if that may not be seen."""
         try:
             found = await sources(opened.channel, opened.connection)
         except ServerRefusedError as error:

@@ -21,7 +21,7 @@ _ASSUMED_VERSION: Final = "8.4.0"
 
 
 class Offer:
-    """That of one worker.
+    """What one worker's clients are offered.
 
     Attributes:
         version: the primary's.

@@ -1,4 +1,4 @@
-"""Makes a connection that was logged in fit for its purpose: settings, and who the server is."""
+"""Prepares a connection after its login: makes settings, and learns who the server is."""
 
 from __future__ import annotations
 
@@ -60,10 +60,10 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Lent:
-    """A connection that a server was not asked about: it let the same login in a moment ago.
+    """A connection lent without asking the server, which accepted the same login a moment ago.
 
     Attributes:
-        connection: it; nobody else has it.
+        connection: the connection; nobody else has it.
         identity, requirement: what `Opened` had.
     """
 
@@ -94,7 +94,7 @@ class Lent:
 
 @dataclass(frozen=True, slots=True)
 class Sandbox:
-    """A connection whose login was taken, and whose server refuses all else: the password expired.
+    """A connection whose login was accepted, but whose server refuses all else: expired password.
 
     Attributes:
         connection, channel: as `Opened` has them.
@@ -174,7 +174,7 @@ async def settle(
         await _refused(channel, connection, awaited)
         return Sandbox(connection, channel, settings, error.error)
     except ChannelClosedError:
-        server.max_packet = 0  # if it was lowered, the end may have overtaken the word of it
+        server.max_packet = 0  # if it was lowered, the close may have come before the error
         raise
     connection.keepable = identity.keepable
     connection.mirror.tracks_all = settings.tracking == "ALL_GTIDS"
@@ -195,9 +195,9 @@ async def settle(
 def _behind(
     connection: ServerConnection, channel: PacketChannel, settings: Settings, longest: int
 ) -> list[bytes]:
-    """What follows the question who the server is: the settings, and what is to be known.
+    """What follows the question who the server is: the settings, and further questions.
 
-    SHOW comes last: what its answer begins without autocommit is ended behind it.
+    SHOW comes last: with autocommit off it begins a transaction, which is ended after it.
     """
     primary = settings.role is Role.PRIMARY
     if primary:
@@ -208,7 +208,7 @@ def _behind(
 
 
 async def _refused(channel: PacketChannel, connection: ServerConnection, count: int) -> None:
-    """Read the answers to what was sent behind a statement that a sandbox refused.
+    """Read the answers to what was sent after a statement that a sandbox refused.
 
     Raises:
         ServerRefusedError: one was refused for another reason.
@@ -223,7 +223,7 @@ async def _refused(channel: PacketChannel, connection: ServerConnection, count: 
 
 
 async def _defaults(channel: PacketChannel, connection: ServerConnection) -> bytes | None:
-    """What the session begins with; None if a server does not tell: nothing depends on it.
+    """What the session begins with; None if a server does not say: nothing depends on it.
 
     Raises:
         ServerRefusedError: the password has expired.
@@ -239,12 +239,12 @@ async def _defaults(channel: PacketChannel, connection: ServerConnection) -> byt
 
 
 def _is_expired(error: ServerRefusedError) -> bool:
-    """Whether a server refused a statement for the password's sake."""
+    """Whether a server refused a statement because the password has expired."""
     return error.error.code == ServerErrorCode.ER_MUST_CHANGE_PASSWORD.code
 
 
 async def _account_of(channel: PacketChannel, connection: ServerConnection) -> bytes:
-    """The account that has logged in, as a server tells it that was asked to `SHOW` it.
+    """The account that has logged in, from the server's answer to `SHOW`.
 
     Empty where the server runs without accounts.
 
@@ -258,6 +258,6 @@ async def _account_of(channel: PacketChannel, connection: ServerConnection) -> b
             return b""
         raise
     if connection.stream.status & IN_TRANS:
-        # Without autocommit it began a transaction, which would hold a lock on the accounts.
+        # With autocommit off it began a transaction, which would hold a lock on the accounts.
         await query(channel, connection, _COMMIT)
     return (row[0] if row else b"") or _UNREADABLE

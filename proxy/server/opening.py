@@ -158,7 +158,7 @@ def _agree(login: Login, offered: Capability, tracks: bool) -> Capability:
 
 
 def _algorithm(offered: Capability, config: Config) -> Algorithm:
-    """The first of those that are wanted which the server knows."""
+    """The first of the wanted algorithms that the server knows."""
     for algorithm in config.server_compression:
         if algorithm is Algorithm.UNCOMPRESSED or CAPABILITY[algorithm] & offered:
             return algorithm

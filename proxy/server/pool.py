@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from routing.servers.topology import Server
 
 MAX_AGE_S: Final = 300.0
-"""For so long after it was opened a connection may be kept: what a handshake decides, such as a
-certificate or the server's offers, is decided anew at least so often."""
+"""How long after it was opened a connection may be kept: what a handshake decides, such as a
+certificate or the server's offers, is decided anew at least this often."""
 
 OF_LINK: Final = int(
     Capability.CLIENT_SSL
@@ -39,7 +39,7 @@ _OF_LOGIN: Final = ~(int(ALWAYS | Capability.CLIENT_CONNECT_WITH_DB) | OF_LINK)
 
 
 class Pool:
-    """Those of one worker.
+    """The kept connections of one worker.
 
     Attributes:
         lending: whether what was judged still counts.
@@ -65,7 +65,7 @@ class Pool:
         return list(self._kept.get(server, ()))
 
     def fitting(self, server: Server, kind: int) -> Iterator[Kept]:
-        """Those that nobody was greeted with, the one that was used last first.
+        """Those whose id no client was greeted with, the most recently used first.
 
         The others expire.
 
@@ -126,7 +126,7 @@ class Pool:
         try:
             kept = Kept(self, connection, username, now)
         except ChannelClosedError:
-            connection.close()  # nobody is to hear how it ends
+            connection.close()  # nobody needs to know how it ends
             return
         there.append(kept)
         self._metrics.kept(server.name, len(there))
@@ -144,7 +144,7 @@ class Pool:
         )
 
     def give_back(self, kept: Kept) -> None:
-        """Nobody logged in."""
+        """The client that was greeted with it did not log in."""
         if kept.closed:
             return
         kept.reserved = False
@@ -177,7 +177,7 @@ class Pool:
             self._sweep = None
 
     def _watch(self) -> None:
-        """Have those closed that nobody needs for too long."""
+        """Close those that have not been needed for too long."""
         if self._sweep is not None:
             return
         waiting = [kept for there in self._kept.values() for kept in there if not kept.reserved]

@@ -1,7 +1,7 @@
 """Asks the primary what it has, once for all reads that came before the question was sent.
 
-The question goes over the primary connection of one of the reads that wait for it, which has
-nothing else to do meanwhile: no account and no connection of the proxy's own are needed.
+The question goes over the primary connection of one of the waiting reads, which is idle meanwhile:
+the proxy needs no account and no connection of its own.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Asker(Protocol):
         """Its connection to the primary, if that can be asked over it."""
 
     def leave_primary(self) -> None:
-        """End, if the primary is another now, or began anew."""
+        """End, if another server is the primary now, or it was restarted."""
 
     def probed(self, answer: Answer | None) -> None:
         """Take what the primary has; None if it cannot say."""
@@ -94,7 +94,7 @@ class Probes:
             self._fail(asked[0])
 
     def _fail(self, leader: Asker) -> None:
-        """Let the others ask over another connection: what a client set may be in the way here."""
+        """Let the others ask over another connection: a client's settings may be the cause here."""
         self._gathering.leave(leader)
         leader.leave_primary()  # with its session, if it was another primary's
         leader.probed(None)
@@ -128,7 +128,7 @@ class Probes:
         asked = self._gathering.asked
         connection = asked[0].primary_for_probe() if asked else None
         if connection is not None:
-            connection.overdue = True  # its answer may still come, and is no later question's
+            connection.overdue = True  # its late answer must not count for a later question
         self._end(None, self._gathering.end())
         self._begin()
 

@@ -1,7 +1,7 @@
 """COM_CHANGE_USER: a login over a connection that has served one, and keeps its id (fact 6.7).
 
 The server judges the password, the account and its rights as for a new connection. It asks for the
-scramble each time, with a nonce of its own. What follows the login could be sent behind that
+scramble each time, with a nonce of its own. What follows the login could be sent right after that
 scramble, but a server that has to ask for the password itself would take it for the answer, and
 count a failed login.
 """
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from proxy.server.settings import Settings
 
 _NO_NONCE = bytes(20)
-"""The server sends the one that counts with its AuthSwitchRequest."""
+"""The nonce that counts comes with the server's AuthSwitchRequest."""
 
 
 async def change_user(

@@ -1,4 +1,4 @@
-"""The settings that routing needs of a connection to a server."""
+"""The settings that routing needs on a connection to a server."""
 
 from __future__ import annotations
 
@@ -17,31 +17,32 @@ _TRACKER_SETTINGS: Final = (
     b"SET SESSION session_track_schema=ON,session_track_state_change=ON"
     b",session_track_system_variables=_binary'%b'"
 )
-"""What lets the proxy see a primary connection's schema and variables, and changes that it must
-look into. Of names that a server does not know it only warns. A server converts the names by
-collation_connection and then by character_set_filesystem, which a client may have set to utf32,
-and is left with none of them; a binary literal of whole characters stays what it is."""
+"""Lets the proxy see a primary connection's schema and variables, and changes that it must look
+into. A server only warns about names that it does not know. It converts the names by
+collation_connection and then by character_set_filesystem. If a client has set these to utf32, no
+name is left; a binary literal of whole characters stays unchanged."""
 _CHARACTER: Final = 4
 """The longest character of a character set in which none is shorter, bytes."""
 ROOM: Final = 200
-"""What a statement needs around the names, bytes."""
+"""Bytes of the statement besides the names."""
 _REPLICA_SETTINGS: Final = (
     b"SET SESSION autocommit=1,transaction_read_only=1,transaction_isolation=_latin1'"
     + DEFAULT_ISOLATION.encode("ascii")
     + b"'"
 )
 """No read leaves a snapshot open for the next one, whatever the server's own default is; and a
-statement that writes after all is refused (1792), also to those who may write there. What a session
-has that begins with another isolation level on the primary is set as if it had set it itself."""
+statement that writes after all is refused (1792), even for accounts that may write there. If
+sessions on the primary begin with another isolation level, it is set as if the session had set
+it."""
 _SQL_MODE: Final = re.compile("[A-Z0-9_,]*")
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How a connection is made fit for its purpose.
+    """How a connection is prepared for its purpose.
 
     Attributes:
-        role: what it is for; the server may get another role before it is made.
+        role: the role that it is for; the server may get another one before the settings are made.
         tracking: its session_track_gtids.
         schema: its default schema.
         login: whose login it is, if what the server makes of it is to be remembered (`Judged`).
@@ -62,18 +63,18 @@ def primary_settings(
     """The settings of a connection to the primary.
 
     Args:
-        max_packet: its max_allowed_packet. Where the names of all variables to be followed are
-            longer, all that there are are followed.
+        max_packet: its max_allowed_packet. Where the names of all variables to be tracked are
+        longer, all variables are tracked.
         tracking: a value of session_track_gtids; empty to leave it as it is.
         shown_variables: the client's own session_track_system_variables.
         wide: character_set_filesystem has no short characters. Then a star, which must stand alone,
-            would be lost: the client is told of no more than the proxy needs.
+        would be lost: only what the proxy needs is tracked, and the client is told of no more.
     """
     text = followed(shown_variables)
     if wide and text == "*":
         text = followed("")
     if text != "*":
-        text += "," * (-len(text) % _CHARACTER)  # empty names are passed over
+        text += "," * (-len(text) % _CHARACTER)  # empty names are ignored
     names = text.encode("ascii")
     if len(names) + ROOM > max_packet:
         names = b"*"

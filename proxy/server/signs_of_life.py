@@ -1,11 +1,11 @@
-"""Gives up reads that a replica keeps waiting which says nothing any more.
+"""Gives up reads that wait for a replica which does not send anything any more.
 
 A frozen server keeps its connections open, and one that has vanished leaves them to the time-outs
-of TCP. Neither answers who connects anew: that is the question for a sign of life. Reads of which
-the client has seen nothing then run on the primary; what only the replica has is lost with it, as
-if its connection had broken.
+of TCP. Neither greets a new connection: so a new connection is the question for a sign of life.
+Reads of which the client has seen nothing then run on the primary; state that only the replica has
+is lost with it, as if its connection had broken.
 
-One look at all sessions now and then is all that this costs; no statement has a timer of its own.
+This costs only a regular look at all sessions; no statement has a timer of its own.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _OURS: Final = frozenset({EMFILE, ENFILE, ENOBUFS, ENOMEM, EADDRNOTAVAIL})
 
 
 class SignsOfLife:
-    """Those of all replicas of one worker."""
+    """Watches all replicas of one worker."""
 
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
@@ -44,7 +44,7 @@ class SignsOfLife:
         self._silences: dict[Server, Silence] = {}
         self._questions: dict[Server, asyncio.Task[None]] = {}
         self._dead: set[Server] = set()
-        # What connections that keep a read waiting had said, and since when it is no more.
+        # How much the connections that keep a read waiting had sent, and since when it is no more.
         self._waiting: dict[ServerConnection, tuple[int, float]] = {}
 
     def start(self) -> None:
@@ -62,7 +62,7 @@ class SignsOfLife:
             self.look()
 
     def look(self) -> None:
-        """Ask servers that are in question, and leave those that do not answer."""
+        """Ask servers that are in doubt, and give up those that do not answer."""
         shared = self._shared
         now = shared.now()
         waiting = self._look_at_reads(now)
@@ -86,7 +86,7 @@ class SignsOfLife:
                 _log.info("replica %s answers again", server.name)
 
     def _look_at_reads(self, now: float) -> dict[Server, list[ServerConnection]]:
-        """The replicas' connections on which somebody waits; `_waiting` knows since when."""
+        """The replicas' connections on which a client waits; `_waiting` knows since when."""
         found: dict[Server, list[ServerConnection]] = {}
         waiting = {}
         for session in self._shared.sessions:
@@ -101,7 +101,7 @@ class SignsOfLife:
         return found
 
     def _leave(self, server: Server, connections: list[ServerConnection]) -> None:
-        """It does not answer: nobody is to wait for it, or to be sent there."""
+        """It does not answer: no read may wait for it, or be sent there."""
         now = self._shared.now()
         if server not in self._dead:
             self._dead.add(server)
@@ -120,7 +120,7 @@ class SignsOfLife:
         """Connect, and wait for the greeting, for as long as it takes.
 
         A connection that was made is not given up for another one: a server that wakes up would
-        count each that left without a packet (max_connect_errors).
+            count each one that ended without a packet (max_connect_errors).
         """
         try:
             while silence.asked_at is not None:
@@ -149,10 +149,10 @@ class SignsOfLife:
             del self._questions[server]
 
     async def _hear(self, server: Server) -> None:
-        """Return when it has said something.
+        """Return when it has sent something.
 
         Raises:
-            TimeoutError: nobody took the connection.
+            TimeoutError: the connection was not accepted.
             OSError, ServerUnreachableError, ChannelClosedError, ProtocolError: nobody will answer.
         """
         async with asyncio.timeout(self._shared.config.connect_timeout):
@@ -160,12 +160,12 @@ class SignsOfLife:
         try:
             greeted = await be_greeted_on(channel, server)
         except ServerRefusedError:
-            return  # by a server that lives
+            return  # by a server that is alive
         greeted.leave()
 
 
 def _is_ours(error: Exception) -> bool:
-    """Whether it tells of this machine, or of the server's name, and not of the server."""
+    """Whether it is about this machine, or the server's name, and not about the server."""
     if isinstance(error, OSError) and not isinstance(error, socket.gaierror):
         return error.errno in _OURS
     return isinstance(error, (ServerUnreachableError, socket.gaierror))

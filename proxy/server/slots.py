@@ -1,17 +1,18 @@
-"""How many connections to each server sessions may have, and who waits for one.
+"""Limits how many connections to each server sessions may have, and orders those that wait.
 
 Theory of operation
 ===================
 
-Whoever wants a connection to a server for a session takes a slot first, and frees it with the
-connection: so a server never has more of them than `max-server-connections`. Connections that are
-kept (`proxy.server.pool`) have none, once they are clean; they make room for who has one.
+A session takes a slot before it gets a connection to a server, and frees it with the connection: so
+a server never has more of them than `max-server-connections`. Kept connections
+(`proxy.server.pool`) have no slot, once they are clean; they make room for holders of slots.
 
-Where all slots are taken, one waits for its turn, in the order of arrival. Meanwhile sessions are
-to give way: those at rest are asked, the one that has had its connection for longest first; those
-that are busy look at the end of a command whether they are wanted (`proxy.client.borrowing`). Each
-may use its connection for `_TURN_S` before: to change hands costs more than a statement does.
-Clients that were greeted with a connection, and do not log in, give way, too: they get another one.
+Where all slots are taken, callers wait for their turn, in the order of arrival. Meanwhile sessions
+are to give way: idle ones are asked, the one that has had its connection for longest first; busy
+ones check at the end of a command whether their connection is wanted (`proxy.client.borrowing`).
+Each may use its connection for `_TURN_S` first, since a change of hands costs more than a
+statement. Clients that were greeted with a connection, and do not log in, give way, too: they get
+another one.
 """
 
 from __future__ import annotations
@@ -32,14 +33,14 @@ if TYPE_CHECKING:
 
 _TURN_S: Final = 0.01
 _LOOK_S: Final = 0.005
-"""How often sessions at rest are asked, while anybody waits."""
+"""How often idle sessions are asked, while anybody waits."""
 
 
 class Holder(Protocol):
-    """A session with connections, or a client that was greeted with one and says nothing."""
+    """A session with connections, or a client that was greeted with one and has not logged in."""
 
     def give_way(self, server: Server) -> None:
-        """Somebody waits for a connection to the server: give one back, if it is not needed."""
+        """Another session waits for a connection to the server: give one back if possible."""
         ...
 
 
@@ -48,7 +49,7 @@ class Slot:
 
     Attributes:
         server: which it leads to.
-        holder: who uses it; None while somebody logs in, or it is cleaned up.
+        holder: its user; None during a login, or while the connection is cleaned.
         since: when it began to, monotonic s.
         giving: it is about to be free.
     """
@@ -75,7 +76,7 @@ class Slot:
             self._slots.giving[self.server] += 1 if giving else -1
 
     def keep(self) -> None:
-        """The connection is not the holder's any more, or not to be given back for now."""
+        """The connection is no longer the holder's, or is not to be given back for now."""
         self.holder = None
         if self._slots is not None:
             self._slots.unused(self)
@@ -88,13 +89,13 @@ class Slot:
             slots.freed(self)
 
     def __del__(self) -> None:
-        # A login that is cancelled may leave its connection to nobody.
+        # A cancelled login may leave its connection without an owner.
         if self._slots is not None:
             self._slots.abandoned(self.server, giving=self.giving)
 
 
 class Slots:
-    """Those of one worker.
+    """The slots of one worker.
 
     Attributes:
         waiting: how many wait for one, whatever the server.
@@ -122,18 +123,18 @@ class Slots:
         return self._taken[server]
 
     def room(self, server: Server) -> int | None:
-        """How many connections there may be beside those with a slot; None: any number."""
+        """How many connections there may be besides those with a slot; None: any number."""
         return self._most - self._taken[server] if self._most else None
 
     def try_take(self, server: Server) -> Slot | None:
-        """One at once; None if there is none: then others may wait for one."""
+        """Take a slot at once; None if there is none: then others may be waiting for one."""
         if self._most and self._taken[server] >= self._most:
             return None
         self._taken[server] += 1
         return Slot(self, server)
 
     async def take(self, server: Server, at_most: float | None = None) -> Slot:
-        """One, as soon as it is this caller's turn.
+        """Take a slot, as soon as it is this caller's turn.
 
         Args:
             server: for a connection to it.
@@ -186,13 +187,13 @@ class Slots:
         self._used[slot.server].pop(slot, None)
 
     def freed(self, slot: Slot) -> None:
-        """It is somebody's turn."""
+        """A slot is free: it is the next caller's turn."""
         slot.holder = None
         self.unused(slot)
         self._next(slot.server)
 
     def abandoned(self, server: Server, *, giving: bool) -> None:
-        """Likewise, of one that nobody has; told by whatever thread collects garbage."""
+        """Likewise, for a slot without an owner; called by whichever thread collects garbage."""
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._next, server, giving)
 
@@ -214,11 +215,11 @@ class Slots:
         return self._lacks(slot.server) > 0
 
     def _lacks(self, server: Server) -> int:
-        """How many wait that nobody is about to give way to."""
+        """For how many of those that wait nobody is about to give way."""
         return len(self._queues[server]) - self.giving[server]
 
     def _look_around(self) -> None:
-        """Ask sessions at rest to give way, now and as long as anybody waits."""
+        """Ask idle sessions to give way, now and as long as anybody waits."""
         if self._look is not None:
             return
         for server, queue in list(self._queues.items()):

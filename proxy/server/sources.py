@@ -1,4 +1,4 @@
-"""Asks a server whom it replicates from."""
+"""Asks a server which servers it replicates from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Follows the primary as all workers do, and says how it stands."""
+"""Follows the primary in agreement with all workers, and reports its state."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ _log = logging.getLogger(__name__)
 class Succession:
     """What the monitor's looks mean for who the primary is.
 
-    Without `failover` nobody is followed; whether the primary takes writes is told in any case.
+    Without `failover` no other server is followed; whether the primary takes writes is reported in
+    any case.
 
-    A promotion counts once it is kept (`proxy.state.state_file`): whoever keeps it first has
-    decided, and other workers find it there before they judge. So each look is followed by a look
-    into the file.
+    A promotion counts once it is written (`proxy.state.state_file`): the first worker to write it
+    has decided, and other workers find it there before they judge. So after each look at a server
+    the file is read.
     """
 
     def __init__(self, shared: Shared) -> None:
@@ -39,7 +40,7 @@ class Succession:
         self._kept = KeptTerms(shared.config.state_dir)
         self._term = PrimaryTerm(0, "", "", 0)  # the last one that is known
         self._judging = asyncio.Lock()
-        self._unkept = ""  # why nothing can be kept
+        self._unkept = ""  # why nothing can be written
         self._trouble = ""
         self._strays: set[Server] = set()
 
@@ -99,7 +100,7 @@ class Succession:
             self._learn(election, await self._kept.read())
             self._follow_term(election)
         finally:
-            server = election.decide(shared.now())  # rivals get no write in any case
+            server = election.decide(shared.now())  # so that rivals get no write in any case
         if server is None or (server.name, server.uuid) == (
             self._term.address,
             self._term.server_uuid,
@@ -183,7 +184,7 @@ class Succession:
         self._shared.metrics.unfit(trouble)
 
     def _tell_strays(self) -> None:
-        """Log who takes writes that is neither the primary nor one of its rivals."""
+        """Log servers that take writes and are neither the primary nor one of its rivals."""
         topology = self._shared.topology
         strays = {one for one in topology.replicas if one.takes_writes}
         strays.difference_update(topology.rivals)

@@ -1,7 +1,7 @@
 """When TCP itself gives up a connection to a server, so that a vanished one is noticed.
 
-Without these settings a connection that waits for an answer is never looked after, and one that has
-sent what nobody acknowledges is given up after a quarter of an hour.
+Without these settings a connection that waits for an answer is never checked, and one with
+unacknowledged data is given up after a quarter of an hour.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 GIVEN_UP_S: Final = 75
 """After so long without a sign from the server's machine a connection is gone.
 
-Linux counts also how long a server reads nothing of what was sent (a window of size zero). It does
-so with reason behind a WAIT, for up to a minute (`routing.consistency.rules.MAX_WAIT_BUDGET`).
+Linux also counts how long a server reads nothing of what was sent (a window of size zero). A server
+may rightly do so during a WAIT, for up to a minute (`routing.consistency.rules.MAX_WAIT_BUDGET`).
 """
 _IDLE_S: Final = 15
 _AGAIN_S: Final = 5
@@ -44,7 +44,7 @@ class _Socket(Protocol):
 
 
 def keep_watch(transport: asyncio.BaseTransport) -> None:
-    """Let TCP ask an idle server for a sign, and give up one that gives none."""
+    """Let TCP probe an idle server, and give up one that does not respond."""
     found = _socket(transport)
     if found is None:
         return

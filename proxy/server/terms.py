@@ -3,16 +3,16 @@
 Theory of operation
 ===================
 
-A primary that comes back without its last transactions gives their names to others. From then on no
-set tells any more that a replica has something else under a name, or that what a scope must see is
-gone. So nothing of a new incarnation is used before it was compared: the first login that meets it
-waits until the replicas were asked what they have, and then the primary. Whatever replicas had
-before the primary was asked, and the primary neither has nor is committing, is errant; if the name
-is one that the primary itself gives, that replica has diverged (`Topology.compare`). Acknowledged
-writes that the primary lacks are lost (`ScopeState.verified`).
+A primary that comes back without its last transactions gives their GTIDs to others. From then on no
+set shows that a replica has another transaction under a GTID, or that what a scope must see is
+gone. So nothing of a new incarnation is used before it was compared: the first login under it waits
+until the replicas were asked what they have, and then the primary. What a replica had before the
+primary was asked, and the primary neither has nor is committing, is errant; if the GTID is under
+the primary's own UUID, that replica has diverged (`Topology.compare`). Acknowledged writes that the
+primary lacks are lost (`ScopeState.verified`).
 
-Other logins wait for the first one's comparison. Who does not come through this worker is not held
-up: what others write before it asks may hide a loss.
+Other logins wait for the first one's comparison. Clients that do not come through this worker are
+not held up: what they write before it asks may hide a loss.
 """
 
 from __future__ import annotations
@@ -49,11 +49,12 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _REPLICA_S: Final = 1.0
-"""How long a replica may take to say what it has; then what it is known to have must do."""
+"""How long a replica may take to say what it has; after that the set it is known to have is
+used."""
 
 
 class Terms:
-    """Those of one worker, one after the other."""
+    """The terms of one worker, one after the other."""
 
     def __init__(
         self,
@@ -83,7 +84,7 @@ class Terms:
         self._comparing = asyncio.Lock()
 
     async def begin(self, opened: Opened, login: Login) -> None:
-        """Return when the present term has begun; who comes first compares.
+        """Return when the present term has begun; the first caller does the comparison.
 
         Args:
             opened: a connection to the primary that awaits nothing.
@@ -98,7 +99,7 @@ class Terms:
             return
         try:
             async with self._comparing:
-                # The term may end meanwhile; of another primary this connection tells nothing.
+                # The term may end meanwhile; this connection says nothing about another primary.
                 while not self.has_begun() and opened.connection.server is topology.primary:
                     await self._compare(opened, login)
         except BaseException:
@@ -112,7 +113,7 @@ class Terms:
     async def _compare(self, opened: Opened, login: Login) -> None:
         topology = self._topology
         term = topology.term
-        self._sessions.leave_primary()  # what they still have to say is of an earlier term
+        self._sessions.leave_primary()  # their answers are of an earlier term
         replicas = [replica for replica in topology.replicas if self._now() >= replica.down_until]
         applying = await asyncio.gather(*(self._ask(replica, login) for replica in replicas))
         about_to_have = dict(zip(replicas, applying, strict=True))
@@ -141,7 +142,7 @@ class Terms:
                         self._ledger.lost(scope, lost)
             for contribution, required in entered:
                 lost = contribution.verified(has, required) - told
-                if lost:  # it is lost in a scope that only other workers have
+                if lost:  # lost in a scope that only other workers have
                     told |= lost
                     self._ledger.lost(contribution.state, lost)
         if sharing is not None:

@@ -1,6 +1,6 @@
 """Asks a server which views the account of a connection can see, and what they are.
 
-The question goes over connections that clients have set up as they like, and means the same under
+The question goes over connections with arbitrary settings of clients, and means the same under
 every collation, character set, sql_mode and limit (docs/mysql-behaviour.md, *Views*).
 """
 
@@ -15,9 +15,10 @@ if TYPE_CHECKING:
 
 _HINTS: Final = b"/*+ SET_VAR(sql_big_selects=1) SET_VAR(max_execution_time=5000) */"
 _LARGEST: Final = 3_000_000
-"""Bytes of either column: what is read in one piece, and must fit into one packet of 16 MiB."""
+"""The most bytes of either column: each is read in one piece, and must fit into one packet of 16
+MiB."""
 _OTHERS: Final = b"<>_utf8mb4'sys'"
-"""The server's own schema of views: its names say what they are."""
+"""The server's own schema of views: they are recognised by the schema's name."""
 
 
 def _question(definition: bytes) -> bytes:
@@ -40,8 +41,8 @@ NAMES_QUESTION: Final = _question(b"NULL")
 """The same without definitions, where these are too long."""
 COLUMNS: Final = 3
 AFTER: Final = b"DO 0"
-"""To be sent behind either. A hint's settings are tracked as changes of the session; where results
-have no OK packet (without CLIENT_DEPRECATE_EOF), the next one would tell of them."""
+"""To be sent after either question. A hint's settings are tracked as changes of the session; where
+results have no OK packet (without CLIENT_DEPRECATE_EOF), the next OK would report them."""
 
 
 class Answer(NamedTuple):
@@ -59,7 +60,7 @@ class Answer(NamedTuple):
 
 
 def read(row: list[bytes | None]) -> Answer | None:
-    """The answer in a row of `COLUMNS` values; None if it is none."""
+    """The answer in a row of `COLUMNS` values; None if it is unusable."""
     if len(row) != COLUMNS or row[0] is None or not row[0].isdigit():
         return None
     count, views, usages = row
@@ -67,7 +68,7 @@ def read(row: list[bytes | None]) -> Answer | None:
 
 
 def parsed(stream: ResponseStream) -> Answer | None:
-    """The answer that a stream has read; None if it is none.
+    """The answer that a stream has read; None if it is unusable.
 
     Raises:
         MalformedPacketError: the row is none.

@@ -1,6 +1,6 @@
-"""How rules are asked for: level, scope, budget and policy, each as it is written.
+"""How level, scope, budget and policies are written, and read.
 
-The same names and values stand in the configuration, in ``SET tidegate_…``, in query attributes
+The same names and values are used in the configuration, in ``SET tidegate_…``, in query attributes
 ``tidegate.…`` and in a leading comment ``/* tidegate … */``.
 """
 
@@ -31,7 +31,7 @@ _UNITS: Final = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0}
 
 
 class SettingError(ValueError):
-    """A setting that is not known, or a value that it cannot have; the message says what can."""
+    """An unknown setting, or a value that it cannot have; the message says what is allowed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Adjustment:
         )
 
     def and_then(self, later: "Adjustment") -> "Adjustment":
-        """Both, the later one first where both speak."""
+        """Both combined; where both set something, the later one counts."""
         reads, conflict = later.transaction_reads, later.on_split_conflict
         return Adjustment(
             level=self.level if later.level is None else later.level,
@@ -117,7 +117,7 @@ def read_level(value: str) -> tuple[Level, float | None]:
     """Read ``STRONG`` or ``BOUNDED_STALENESS(500ms)``: level, and bound in seconds.
 
     Raises:
-        SettingError: no such level, or a bound where none belongs, or none where one does.
+        SettingError: no such level, or a bound that does not belong there, or a missing one.
     """
     match = _LEVEL.fullmatch(value.strip())
     level = Level(_word(match[1] if match else value, tuple(Level)))

@@ -11,8 +11,8 @@ A token is base64url, without padding, of
     signature  HMAC-SHA256 of all before it, the first 16 bytes
 
 A varint is unsigned LEB128, as short as it can be. A set has one token for each expiry and key.
-The signature keeps clients from making reads wait for what never was; a token gives no other right,
-and hides nothing.
+The signature keeps clients from making reads wait for transactions that never existed; a token
+gives no other right, and hides nothing.
 """
 
 import hmac
@@ -43,7 +43,7 @@ class TokenError(ValueError):
 
 
 class TokenMalformedError(TokenError):
-    """It is no token, or one of a version that is not known."""
+    """It is not a token, or one of an unknown version."""
 
 
 class TokenForgedError(TokenError):
@@ -60,7 +60,7 @@ class TokenTooLargeError(TokenError):
 
 @dataclass(frozen=True, slots=True)
 class TokenKeys:
-    """Keys: the first one signs, and what any has signed is good, so that keys can be changed.
+    """Keys: the first one signs, and signatures by all of them count, so that keys can be changed.
 
     Raises:
         ValueError: there is none, or one of less than `MIN_KEY` bytes.
@@ -109,7 +109,7 @@ def verify(text: str, now: int, keys: TokenKeys) -> GtidSet:
         TokenTooLargeError: longer than any token.
         TokenMalformedError: it is none.
         TokenForgedError: it was signed with another key, or changed since.
-        TokenExpiredError: it is too late.
+        TokenExpiredError: it has expired.
     """
     if len(text) > MAX_TOKEN:
         raise TokenTooLargeError(f"a token has at most {MAX_TOKEN} characters")
@@ -155,7 +155,7 @@ def _written(required: GtidSet, expires: int) -> bytes:
     for uuid, own in tags.items():
         out += uuid_to_bytes(uuid)
         if own[0]:
-            own.insert(0, "")  # nothing under the bare UUID
+            own.insert(0, "")  # no interval without a tag
         for following, tag in zip(range(len(own) - 1, -1, -1), own, strict=True):
             if tag:
                 out.append(len(tag))

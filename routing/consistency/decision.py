@@ -62,7 +62,8 @@ class Proof(Word):
     WAITED = "waited"
     """A WAIT ended on the very connection, right before the statement, and the set was there."""
     PROBED = "probed"
-    """Only of a decision that is not the last: the primary is asked what it has, then decided."""
+    """Only of an intermediate decision: the primary is asked what it has, then it is decided
+    again."""
 
 
 class Reason(Word):
@@ -75,8 +76,8 @@ class Reason(Word):
     TRANSACTION = "transaction"
     """Starts, ends or runs inside a transaction."""
     PREPARED = "prepared"
-    """A prepared statement that only the primary knows, or is to know: none was looked at that is
-    too long, and one whose text is read under other settings now was prepared there before."""
+    """A prepared statement that only the primary knows, or is to know: one that is too long to be
+    classified, or whose text would be read differently now, and which was prepared there before."""
     CURSOR = "cursor"
     """The prepared statement's cursor is open there."""
     COMMAND = "command"
@@ -84,11 +85,11 @@ class Reason(Word):
     PINNED = "pinned"
     """The session holds state that only the primary connection has."""
     DIAGNOSTIC = "diagnostic"
-    """Asks about the previous statement, so it follows it."""
+    """Asks about the previous statement, so it goes where that ran."""
     READ = "read"
     """A read on a replica that is allowed to answer."""
     UNKNOWN_REQUIRED = "unknown_required"
-    """The session may have committed what no packet named: the primary, until it is known again."""
+    """The session may have committed something without a known GTID: to the primary, for now."""
     PROBE = "probe"
     """What the read must see is not known before the primary has said what it has."""
     PROBE_FAILED = "probe_failed"
@@ -121,7 +122,7 @@ class Reason(Word):
 
 
 class TimeoutPolicy(Word):
-    """What a read gets whose wait budget ran out."""
+    """What a read gets when its wait budget has run out."""
 
     PRIMARY = "primary"
     ERROR = "error"
@@ -129,17 +130,17 @@ class TimeoutPolicy(Word):
 
 
 class TransactionReads(Word):
-    """Where a transaction reads that may still write, until it does."""
+    """Where a transaction that may still write reads until it does."""
 
     PRIMARY = "primary"
     SPLIT = "split"
     """As any read, where each statement has a snapshot of its own."""
     SNAPSHOT = "snapshot"
-    """So, too; at REPEATABLE READ from one replica's snapshot."""
+    """The same; at REPEATABLE READ from one replica's snapshot."""
 
 
 class ConflictPolicy(Word):
-    """What a read gets that belongs to a replica's snapshot, where the primary's is another."""
+    """What a read that belongs to a replica's snapshot gets, where the primary's differs."""
 
     ERROR = "error"
     ALLOW = "allow"

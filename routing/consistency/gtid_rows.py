@@ -1,8 +1,8 @@
 """A GTID set as rows, in the shape of `mysql.gtid_executed` (WL#6559, tags as in 9.x).
 
 A row is an interval, closed at both ends: (source UUID, tag, first number, last number). Rows may
-be added one at a time; those of the set that they make together are as few as there can be, which
-is what the server's compression thread does.
+be added one at a time; `rows` gives as few rows as possible for a set, which is what the server's
+compression thread does.
 """
 
 from collections.abc import Iterable

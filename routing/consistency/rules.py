@@ -27,9 +27,9 @@ class Rules:
         on_timeout: what a read gets whose budget ran out.
         staleness: of BOUNDED_STALENESS: how old a state may be, seconds.
         application: key of the scope `application`; empty if none was given.
-        transaction_reads: where a transaction reads that may still write.
-        on_split_conflict: what its reads get behind its first write, if they may tell of another
-            state than those before.
+        transaction_reads: where a transaction that may still write reads.
+        on_split_conflict: what its reads get after its first write, if they may show another state
+            than those before.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Rules:
     def tracking(self) -> str:
         """The value of session_track_gtids that reads under these rules need (WL#6972).
 
-        In a scope that others share, all must know what each wrote, whatever it asks for itself.
+        In a shared scope all sessions must know what each wrote, whatever level that session has.
         """
         if self.level in REMEMBERING:
             return "ALL_GTIDS"

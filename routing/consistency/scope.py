@@ -3,14 +3,14 @@
 Every session has a scope of its own, which ends with it. Wider scopes (a user, an application, the
 whole proxy) live in a table, from the first read that asks for one until nobody used it for a
 while, or until there are too many. Whatever a session writes or sees is entered into its own scope
-and into those of its wider scopes that are alive. One that is not alive forgets nothing by that: it
-begins as *unknown*, and its first read has the primary asked what there is.
+and into those of its wider scopes that are alive. Nothing is lost for a scope that is not alive: it
+begins as *unknown*, and its first read asks the primary what it has.
 
-A `Keeper` may keep wider scopes for the next start. It is told of what makes a scope require more
-(`ahead`) before the client is, and only once until it has kept that (`ScopeState.kept`).
+A `Keeper` may keep wider scopes for the next start. It is told that a scope requires more (`ahead`)
+before the client is told, and only once until it has kept that (`ScopeState.kept`).
 
-Where several workers serve the sessions of one scope, a `Sharer` enters what sessions do for the
-other workers, and what those have entered before a scope is read (`sharing`).
+Where several workers serve the sessions of one scope, a `Sharer` records what sessions do for the
+other workers, and enters what those have recorded before a scope is read (`sharing`).
 """
 
 from collections import OrderedDict
@@ -23,13 +23,14 @@ from routing.consistency.rules import REMEMBERING
 from routing.servers.topology import Server
 
 COMPACT_ABOVE: Final = 8
-"""Intervals beyond which a required set is closed by what the primary is known to have."""
+"""Intervals beyond which gaps in a required set are filled with what the primary is known to
+have."""
 
 PROBE_ABOVE: Final = 64
 """Intervals beyond which the primary is asked for its set, so that the required one gets short."""
 
 _DOUBTS: Final = 1 << 32
-"""More than one scope ever counts."""
+"""More doubts than one scope ever counts."""
 
 
 _NO_TERM: Final = -1
@@ -39,11 +40,11 @@ class KeptScope(NamedTuple):
     """What a restart must not lose of a wider scope.
 
     Which server showed it something is not in it: at a level that remembers, the first read of a
-    scope that comes back has the primary asked.
+        restored scope asks the primary.
 
     Attributes:
         kind, key, own, observed, lost, lost_untold, unknown, used_at: those of the `ScopeState`.
-        growth: how often it came to require more, when this was taken.
+        growth: how often it had come to require more when this was taken.
     """
 
     kind: Scope
@@ -63,21 +64,21 @@ class Keeper(Protocol):
     def ahead(self, scope: "ScopeState") -> None:
         """From now on the scope may require more than what is kept of it.
 
-        Unless that is known to whoever finds it after a crash when this returns, nothing keeps it.
+        When this returns, that must be recorded so that it is found after a crash.
         """
 
     def changed(self, scope: "ScopeState") -> None:
         """There is something to keep of the scope, sooner or later."""
 
     def dropped(self, scope: "ScopeState") -> None:
-        """The scope is not alive any more, so what is kept of it gets too small."""
+        """The scope is not alive any more, so what is kept of it may become too small."""
 
     def unlogged(self, keys: "tuple[ScopeKey, ...]") -> None:
-        """What has no name was written in these for the first time; none of them: in any."""
+        """A first write without a GTID was made in these scopes; empty means in any scope."""
 
 
 class Entry(Protocol):
-    """Counts for other workers what a session does."""
+    """Records for other workers what a session does."""
 
     def wrote(self, gtids: GtidSet, primary_applied: GtidSet) -> None:
         """A server acknowledged these transactions."""
@@ -93,7 +94,7 @@ class Sharer(Protocol):
     """Shares wider scopes with other workers."""
 
     def entered(self, user: str, application: str) -> "Sequence[Entry]":
-        """What counts what a session of this user and application does."""
+        """The entries that record what a session of this user and application does."""
 
     def refresh(self, scope: "ScopeState", remembers: bool, now: float) -> None:
         """Let a scope require what other workers have entered.
@@ -105,7 +106,7 @@ class Sharer(Protocol):
         """The scope is not alive any more in this worker."""
 
     def unlogged(self, keys: "tuple[ScopeKey, ...]") -> None:
-        """What has no name was written in these for the first time; none of them: in any."""
+        """A first write without a GTID was made in these scopes; empty means in any scope."""
 
 
 class ScopeState:
@@ -116,23 +117,23 @@ class ScopeState:
         key: whose it is; empty for a connection's own and for the proxy's.
         own: GTIDs that were acknowledged in it.
         observed: sets that servers showed in it, and upper bounds of what was seen.
-        unknown: something may have been committed in it that no packet named.
-        unlogged: something was written in it that has no name at all (`sql_log_bin=0`): no replica
-            can be shown to have it.
+        unknown: something may have been committed in it whose GTID no packet told.
+        unlogged: something was written in it without any GTID (`sql_log_bin=0`): no replica can be
+            shown to have it.
         seen_on: the one server that showed what `observed` may not bound; None if none did.
         seen_epoch: that server's epoch then.
-        unseen: more than one did, or nobody knows which.
+        unseen: more than one server did, or it is not known which.
         term: the primary's term (`Topology.term`) that the sets belong to.
         changed_at: when something was last acknowledged or seen, monotonic s.
         used_at: when it was last asked for or entered into, monotonic s.
         lost: acknowledged GTIDs that a later primary does not have.
         lost_untold: no read was told of them yet.
-        doubted: counts how often `doubt` was said.
+        doubted: counts the calls of `doubt`.
         keeper: keeps it for the next start; None if nobody does.
     """
 
     def __init__(self, kind: Scope, key: str, term: int, *, unknown: bool, doubts: int = 0) -> None:
-        """Begin with nothing; `doubts` is what to count them from."""
+        """Begin with nothing; doubts are counted from `doubts` on."""
         self.kind = kind
         self.key = key
         self.own: GtidSet = EMPTY
@@ -185,7 +186,7 @@ class ScopeState:
         self.wrote_next(own, now)
 
     def wrote_next(self, own: GtidSet, now: float) -> None:
-        """The same, where it is told already what all of its own are with these."""
+        """The same, where the caller has already united these with its own."""
         if own is not self.own:
             self.own = own
             self._grew()
@@ -194,7 +195,7 @@ class ScopeState:
     def saw(self, executed: GtidSet, now: float = 0.0) -> None:
         """A server had this at the end of a statement.
 
-        Not quite all of what the statement saw (`showed`): rows are visible a moment before their
+        The statement may have seen a little more (`showed`): rows are visible a moment before their
         transaction joins `gtid_executed`.
         """
         if not executed <= self.observed:
@@ -232,7 +233,7 @@ class ScopeState:
             self.unseen = True
 
     def shown_elsewhere(self) -> None:
-        """Answers went to clients of other workers, by whichever server."""
+        """Answers went to clients of other workers, from some server."""
         self._doubts += 1
         self._shown = self._doubts
         self.unseen = True
@@ -248,7 +249,7 @@ class ScopeState:
             self._changed()
 
     def settled(self, primary: Server, epoch: int) -> None:
-        """The primary waited for all that it had begun to commit: it shows whatever was seen."""
+        """The primary has finished all that it had begun to commit: it shows whatever was seen."""
         self.seen_on = primary
         self.seen_epoch = epoch
         self.unseen = False
@@ -262,13 +263,13 @@ class ScopeState:
     def doubts(self) -> int:
         """Counts what made it unknown; a probe ends the doubts that were there when it began.
 
-        Those about writes and those about what was shown each by themselves: in a scope that many
+        Doubts about writes and about what was shown are counted separately: in a scope that many
         share, something is shown all the time.
         """
         return self._doubts
 
     def probed(self, executed: GtidSet, doubts: int, owned: GtidSet = EMPTY) -> None:
-        """What the primary had and was committing, asked when there were so many `doubts`.
+        """What the primary had and was committing, asked when the count of doubts was `doubts`.
 
         The two together bound all that anybody had seen on any server.
         """
@@ -291,7 +292,7 @@ class ScopeState:
             self._changed()
 
     def doubt(self) -> None:
-        """What it must see may not be in the primary: the next read asks."""
+        """The primary may lack what its reads must see: the next read asks."""
         self.term = _NO_TERM
         self.doubted += 1
 
@@ -334,14 +335,14 @@ class ScopeState:
     # For the next start
 
     def begin_keeping(self, keeper: Keeper | None) -> None:
-        """From now on this one keeps it, or nobody; so far it has kept nothing."""
+        """From now on `keeper` keeps it, or nobody; so far it has kept nothing."""
         self.keeper = keeper
         self._is_ahead = self._is_changed = False
         if keeper is not None:
             self._grew()
 
     def to_keep(self) -> KeptScope:
-        """What there is to keep; what comes later is told to the keeper."""
+        """What there is to keep; the keeper is told of later changes."""
         self._is_changed = False
         return KeptScope(
             *(self.kind, self.key, self.own, self.observed, self.lost, self.lost_untold),
@@ -349,14 +350,17 @@ class ScopeState:
         )
 
     def kept(self, kept: KeptScope) -> bool:
-        """That was kept. Whether nothing more is required; if so, `ahead` is told anew."""
+        """This was kept.
+
+        Returns whether nothing more is required by now; if so, `ahead` is told of the next growth.
+        """
         if kept.growth != self._growth:
             return False
         self._is_ahead = False
         return True
 
     def not_kept(self) -> None:
-        """What was to be kept was not."""
+        """Keeping it has failed."""
         self._changed()
 
     def _grew(self) -> None:
@@ -384,7 +388,7 @@ class ScopeState:
         state.used_at = kept.used_at
         state.keeper = keeper
         if kept.unknown:
-            state._grew()  # that it is, was perhaps not kept
+            state._grew()  # it is unknown, which may not have been kept
         return state
 
 
@@ -395,7 +399,7 @@ class Scopes:
     """The wider scopes that are alive: least recently used first.
 
     Attributes:
-        in_use: some are alive, here or perhaps in another worker.
+        in_use: some are alive in this worker, or may be in another.
         evicted: how many were dropped, for their age or for want of room.
     """
 
@@ -406,7 +410,7 @@ class Scopes:
         self._states: OrderedDict[ScopeKey, ScopeState] = OrderedDict()
         self._begun = 0
         self._unlogged: set[ScopeKey] = set()
-        self._unlogged_unknown = False  # these would be too many
+        self._unlogged_unknown = False  # there may be some in any scope
         self._keeper: Keeper | None = None
         self._sharer: Sharer | None = None
         self._was_unlogged: Callable[[ScopeKey], bool] = _never
@@ -421,7 +425,7 @@ class Scopes:
         return list(self._states.values())
 
     def share(self, sharer: Sharer) -> None:
-        """From now on this one shares all scopes with other workers."""
+        """From now on `sharer` shares all scopes with other workers."""
         self._sharer = sharer
         self.in_use = True
 
@@ -436,7 +440,7 @@ class Scopes:
         if state is None or now - state.used_at > self._age:
             if state is not None:
                 self._drop(state)
-            # A probe that was begun for the scope before it does not know what was missed since.
+            # A probe that began for this scope's predecessor does not cover what was missed since.
             self._begun += 1
             doubts = self._begun * _DOUBTS
             state = ScopeState(kind, key, term, unknown=True, doubts=doubts)
@@ -459,21 +463,21 @@ class Scopes:
         return [states[key] for key in keys_of(user, application) if key in states]
 
     def entered_elsewhere(self, user: str, application: str) -> Sequence[Entry]:
-        """What counts for other workers what a session does."""
+        """The entries that record what a session does for other workers."""
         sharer = self._sharer
         return () if sharer is None else sharer.entered(user, application)
 
     def wrote_unlogged(self, user: str, application: str) -> None:
-        """Something without a name was written in all these, be they alive or not.
+        """Something without a GTID was written in all these scopes, alive or not.
 
-        It is never forgotten: no probe and no time brings it to a replica.
+        It is never forgotten: no replica will ever have it.
         """
         self._add_unlogged(keys_of(user, application))
         for state in self.alive(user, application):
             state.unlogged = True
 
     def doubt_logging(self) -> None:
-        """What is unknown to scopes that are alive may have no name; `wrote_unlogged`."""
+        """What is unknown in scopes that are alive may have no GTID; see `wrote_unlogged`."""
         unknown = [state for state in self._states.values() if state.unknown]
         for state in unknown:
             state.unlogged = True
@@ -500,7 +504,7 @@ class Scopes:
         return self._unlogged_unknown or key in self._unlogged or self._was_unlogged(key)
 
     def all_unlogged(self) -> None:
-        """Something without a name may have been written in any scope."""
+        """Something without a GTID may have been written in any scope."""
         self._unlogged_unknown = True
         self._unlogged.clear()
         for state in self._states.values():
@@ -510,11 +514,11 @@ class Scopes:
 
     @property
     def unlogged_keys(self) -> frozenset[ScopeKey] | None:
-        """Scopes in which something without a name was written; None for all of them."""
+        """Scopes in which something without a GTID was written; None for all of them."""
         return None if self._unlogged_unknown else frozenset(self._unlogged)
 
     def restore(self, kept: Iterable[KeptScope], keeper: Keeper, now: float) -> None:
-        """Begin with what this one has kept so far, and goes on to keep.
+        """Begin with what `keeper` has kept so far; it goes on to keep the scopes.
 
         Args:
             kept: scopes, with `used_at` on the clock of today.
@@ -531,18 +535,18 @@ class Scopes:
         self._make_room(now)
 
     def remember_unlogged(self, was_unlogged: Callable[[ScopeKey], bool]) -> None:
-        """Whether something without a name was written in a scope by an earlier run."""
+        """Take a function that says whether an earlier run wrote without a GTID in a scope."""
         self._was_unlogged = was_unlogged
 
     def restore_unlogged(self, keys: Iterable[ScopeKey]) -> None:
-        """Something without a name was written in these before the start."""
+        """Something without a GTID was written in these before the start."""
         self._add_unlogged(tuple(keys))
         for key in self._unlogged:
             if key in self._states:
                 self._states[key].unlogged = True
 
     def begin_keeping(self, keeper: Keeper | None) -> None:
-        """From now on this one keeps all scopes that are alive, or nobody does."""
+        """From now on `keeper` keeps all scopes that are alive, or nobody does."""
         self._keeper = keeper
         for state in self._states.values():
             state.begin_keeping(keeper)
@@ -575,6 +579,6 @@ def _used_at(kept: KeptScope) -> float:
 
 
 def keys_of(user: str, application: str) -> tuple[ScopeKey, ...]:
-    """Those of a statement's wider scopes."""
-    # Who names no application reads with all who name none.
+    """The keys of a statement's wider scopes."""
+    # All sessions that name no application share one scope.
     return (Scope.PROXY, ""), (Scope.USER, user), (Scope.APPLICATION, application)

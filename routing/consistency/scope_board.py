@@ -3,26 +3,25 @@
 Theory of operation
 ===================
 
-Each scope hashes to a *row*; those that share one require more than they must, and never less. In
-each row every worker has a *slot*, which nobody else writes: what its sessions have added. A write
-is in its worker's slot before its client is told, so whoever is told of it finds it there: reading
-takes no lock, and no message has to arrive first. (The way from one worker to the other leads
-through clients, and so through system calls, which order memory.)
+Each scope hashes to a *row*; scopes that share one require more than they must, and never less. In
+each row every worker has a *slot*, which only it writes: what its sessions have added. A write is
+in its worker's slot before its client is told, so any later read finds it there: reading takes no
+lock, and no message has to arrive first. (The way from one worker to the other leads through
+clients, and so through system calls, which order memory.)
 
-A row is written only where somebody reads: the first read of a scope says so in a flag, and has the
-primary asked after that. A write that did not find the flag had been committed by then, so the
-answer has it.
+A row is written only once somebody reads it: the first read of a scope sets a flag, and then asks
+the primary. A write that did not see the flag had been committed by then, so the answer has it.
 
 Slots carry a checksum. One that is written while it is read, or was left half written by a worker
-that died, is *torn*: its reader has the primary asked. A slot belongs to one *generation* of its
-worker; the next one does not know what the last was about to add, so a new generation is a doubt in
-all scopes.
+that died, is *torn*: its reader asks the primary. A slot belongs to one *generation* of its worker;
+the next generation does not know what the last one was about to add, so each new generation is a
+doubt in all scopes.
 
 A slot holds what was written (`own`), what of it later primaries lack (`lost`), and two numbers: of
-the last *doubt* about writes, which no GTID names, and of the last answer that was *shown*, which
+the last *doubt* about writes without a known GTID, and of the last answer that was *shown*, which
 is counted only in rows that are read at a level that remembers.
 
-Here are only the bytes; `proxy.state.scope_memory` shares them, `sharing` says what they mean.
+This file only has the bytes; `proxy.state.scope_memory` shares them, `sharing` says what they mean.
 """
 
 from __future__ import annotations
@@ -43,9 +42,10 @@ if TYPE_CHECKING:
 
 _ROWS: Final = 8192
 _SLOTS: Final = 16 * _ROWS
-"""At most, or the board of many workers would be large: they have fewer rows."""
+"""The most slots: with many workers there are fewer rows, so that the board stays small."""
 _FLAGS: Final = 16_384
-"""Of scopes with writes that have no name, by a hash that is the same for any number of workers."""
+"""Flags of scopes with writes without a GTID, by a hash that does not depend on the worker
+count."""
 _SLOT: Final = 512
 _HEAD: Final = struct.Struct("=QQQIddHH")
 """Of a slot: version, doubts, shows, incarnation, lengths of `own` and of `lost`."""
@@ -96,7 +96,7 @@ class Incarnation(NamedTuple):
 UNKNOWN: Final = Incarnation(0, 0.0, 0.0)
 
 Mark: TypeAlias = tuple[int, int]
-"""A worker's generation, and the version of one of its slots, be it of that generation or not."""
+"""A worker's generation, and the version of one of its slots, which may be of an older one."""
 
 
 def is_written(mark: Mark) -> bool:
@@ -145,12 +145,12 @@ def unlogged_flags(memory: bytes | memoryview) -> bytes:
 
 
 def flag_of(key: ScopeKey) -> int:
-    """Which flag of writes without a name is a scope's."""
+    """Which flag of writes without a GTID is a scope's."""
     return _hash(key) % _FLAGS
 
 
 def is_flagged(flags: bytes, key: ScopeKey) -> bool:
-    """Whether something without a name may have been written in a scope."""
+    """Whether something without a GTID may have been written in a scope."""
     return bool(flags) and (flags[_ALL_UNLOGGED] != 0 or flags[_UNLOGGED + flag_of(key)] != 0)
 
 
@@ -214,12 +214,12 @@ class ScopeBoard:
         self._memory[_REMEMBERS + row] = 1
 
     def is_unlogged(self, flag: int) -> bool:
-        """Whether something without a name may have been written in a scope with this flag."""
+        """Whether something without a GTID may have been written in a scope with this flag."""
         memory = self._memory
         return memory[_UNLOGGED + flag] != 0 or memory[_ALL_UNLOGGED] != 0
 
     def add_unlogged(self, keys: Iterable[ScopeKey]) -> None:
-        """Something without a name was written in these; none of them: in any."""
+        """Something without a GTID was written in these scopes; empty means in any."""
         flags = [flag_of(key) for key in keys]
         for flag in flags:
             self._memory[_UNLOGGED + flag] = 1
@@ -233,7 +233,7 @@ class ScopeBoard:
         return self._words[_generation_at(worker)]
 
     def news(self, row: int, seen: Sequence[Mark]) -> list[tuple[int, Mark]]:
-        """The marks of a row's slots that are not those that were seen: which, and what they are.
+        """The marks of a row's slots that have changed since `seen`: whose, and what they are now.
 
         `seen` is in the order of `others`.
         """
@@ -267,7 +267,7 @@ class ScopeBoard:
         return None
 
     def write(self, row: int, slot: Slot) -> None:
-        """Let the others see this; the version is given here.
+        """Let the others see this slot; its version is set here.
 
         Raises:
             ValueError: the sets are longer than `ROOM`.

@@ -1,9 +1,9 @@
 """What one worker adds to wide scopes for the others, and takes from them.
 
 Sessions enter what they write into *contributions*, one for each row of the board that somebody
-reads in. A scope that is read is *refreshed* before: what the others' slots have gained since the
-last time is entered into it, doubts as doubts of its own, so that all that holds for a scope of one
-worker holds here, too. `scope_board` has the theory of the memory.
+reads. Before a scope is read it is *refreshed*: what the others' slots have gained since the last
+time is entered into it, doubts as doubts of its own. From then on it behaves like a scope of one
+worker. `scope_board` has the theory of the memory.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Contribution:
     def _tell(self) -> None:
         sharing, state = self._sharing, self.state
         if _length(state.own) + _length(state.lost) > ROOM:
-            # Whoever reads asks the primary, which has all that is left out here.
+            # Readers ask the primary, which has all that is left out here.
             self._doubts += 1
             sharing.overflowed += 1
             state.own = EMPTY
@@ -91,8 +91,8 @@ class _Read:
 
     Attributes:
         row, flag: where it is on the board.
-        marks: of what was taken from the others' slots, in their order.
-        doubts, shows: the numbers that those had.
+        marks: those of the others' slots when they were last taken, in their order.
+        doubts, shows: the numbers that those slots had.
         is_new: nothing was taken yet.
         remembers: it is read at a level that does.
     """
@@ -108,7 +108,7 @@ class _Read:
 
 @dataclass(slots=True)
 class Sharing:
-    """Those of one worker.
+    """The contributions and read scopes of one worker.
 
     Attributes:
         board: the memory.
@@ -128,7 +128,7 @@ class Sharing:
     # What sessions add
 
     def entered(self, user: str, application: str) -> list[Contribution]:
-        """What counts what a session does: the rows of its wide scopes that somebody reads in."""
+        """The contributions for a session: those to rows of its wide scopes that somebody reads."""
         rows = self._rows.get((user, application))
         if rows is None:
             if len(self._rows) >= _ROWS_KNOWN:
@@ -139,7 +139,7 @@ class Sharing:
         return [self._contribution(row) for row in rows if board.is_read(row)]
 
     def unlogged(self, keys: Sequence[ScopeKey]) -> None:
-        """Something without a name was written in these; none of them: in any."""
+        """Something without a GTID was written in these scopes; empty means in any."""
         self.board.add_unlogged(keys)
 
     def _contribution(self, row: int) -> Contribution:
@@ -188,14 +188,14 @@ class Sharing:
             self.torn += 1
             scope.may_have_written()
             scope.shown_elsewhere()
-            return  # and the same again, until it is whole
+            return  # and again at the next refresh, until it is whole
         generation, version = mark
         is_new_generation = generation != read.marks[number][0]
         if is_new_generation or slot.doubts != read.doubts[number]:
             scope.may_have_written()
         if is_new_generation or slot.shows != read.shows[number]:
             scope.shown_elsewhere()
-        # What was read may be newer than the mark.
+        # The slot that was read may be newer than the mark.
         read.marks[number] = generation, slot.version or version
         read.doubts[number], read.shows[number] = slot.doubts, slot.shows
         if slot.lost:

@@ -1,4 +1,4 @@
-"""What a read's scope required when the primary was asked what it has: its answer tells of that."""
+"""What a read's scope required when the primary was asked what it has: the answer is about that."""
 
 from typing import Final
 
@@ -10,7 +10,7 @@ class Asked:
     """One question to the primary.
 
     Attributes:
-        term: of which primary it was asked.
+        term: the primary's term when it was asked.
     """
 
     def __init__(self, scope: ScopeState, term: int) -> None:

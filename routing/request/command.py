@@ -1,4 +1,4 @@
-"""A command of a client's, as it came and as it is understood. What became of it is a `Trail`."""
+"""A client's command, as it came and as it was interpreted. What became of it is a `Trail`."""
 
 from typing import Final
 
@@ -12,20 +12,20 @@ _READ: Final = StatementClass.READ
 
 
 class Command:
-    """It is made once, from a packet, and never changed.
+    """A command: made once, from a packet, and never changed.
 
     Attributes:
         code: its first payload byte.
         shape: of its answer (`protocol.response_stream`).
         rules: what its reads ask for.
-        adjusted: these are its own, and not those of its session.
+        adjusted: `rules` are its own, not its session's.
         packet: as it came, header and all; empty if it is passed on in parts.
-        statement: what it is, if it is a statement that was looked at.
+        statement: the classified statement, if it is one.
         may_write: it may change data.
         prepared: the prepared statement that it is about.
         prepares: the statement that it prepares, if that succeeds.
         names: what it prepares by text, if that succeeds: a name, and a statement.
-        arrived_us: when it was there, UTC us.
+        arrived_us: when it had arrived, UTC us.
         is_query: it is a COM_QUERY.
         is_read: consistency is about it.
         is_plain: it is a plain statement (`Statement.plain`), in one packet.

@@ -19,7 +19,7 @@ _NO_DATA: Final = (
     *(Touch.FILE, Touch.ADMINISTRATION, Touch.TEMPORARY_TABLE, Touch.LOCKING_READ),
     *(Touch.TABLE_LOCK, Touch.SETTING, Touch.SEVERAL),
 )
-"""What may end a transaction, and writes nothing that a later read shows."""
+"""Statements that may end a transaction, and write nothing that a later read shows."""
 
 _TAKEN_ON_THE_WAY: Final = (PinReason.NAMED_LOCK, PinReason.UNKNOWN)
 """What a statement may have taken before it failed."""
@@ -28,9 +28,9 @@ _TAKEN_ON_THE_WAY: Final = (PinReason.NAMED_LOCK, PinReason.UNKNOWN)
 def committed_unnamed(
     command: Command, trail: Trail, state: Session, server: Server, *, doubted: bool = False
 ) -> bool:
-    """Whether a command that ended well on the primary may have committed what nobody named.
+    """Whether a command that ended well on the primary may have committed something unreported.
 
-    `doubted` says that this was found out already, as a server tells it behind an EOF.
+    `doubted` says that this was found out already, as a server tells it after an EOF.
     """
     statement = command.statement
     if state.trackers.gtids == "OFF" or not server.gtids:
@@ -49,7 +49,7 @@ def committed_unnamed(
 
 
 def wrote_unlogged(command: Command, trail: Trail, server: Server, logged: bool) -> bool:
-    """Whether a command that ended on the primary may have written what no GTID stands for.
+    """Whether a command that ended on the primary may have written something without a GTID.
 
     Args:
         command: it.
@@ -76,7 +76,7 @@ def wrote_unlogged(command: Command, trail: Trail, server: Server, logged: bool)
 
 
 def shown(command: Command, trail: Trail, state: Session, server: Server, epoch: int) -> bool:
-    """Take note of which server a client was shown something, and of writes that nobody tracks.
+    """Note which server showed a client something, and writes that nothing tracks.
 
     Args:
         command: it has ended.
@@ -117,7 +117,7 @@ def succeeded(
     if state.pins.reasons and not state.in_transaction:
         state.pins.give(PinReason.XA_TRANSACTION)
     if statement is None:
-        # A statement that was not looked at, or one before it, changed something.
+        # A statement that was not classified, or one before it, changed something.
         if trail.may_write:
             state.user_variables.forget()
         changed = hides or trail.state_changed
@@ -137,7 +137,7 @@ def succeeded(
     if hides or (trail.state_changed and (suspect or not explains(command))):
         restore = mistrust(command, state)
     if statement.touches_tracking and statement.multi:
-        # What followed the assignment may have been written untracked.
+        # Writes after the assignment may not have been tracked.
         state.may_have_written(command.rules)
     return restore
 
@@ -181,7 +181,7 @@ def failed(command: Command, trail: Trail, state: Session, unseen: bool = False)
 
 
 def told_late(command: Command, trail: Trail, state: Session) -> bool:
-    """Take over what the OK packet of a statement of the proxy's own says of one that failed.
+    """Take over what the OK of one of the proxy's statements says of a statement that failed.
 
     Returns:
         As `succeeded`.
@@ -192,7 +192,7 @@ def told_late(command: Command, trail: Trail, state: Session) -> bool:
 
 
 def told_behind(command: Command, trail: Trail, state: Session) -> bool:
-    """Take over what the OK packet of a COM_PING says of the statement in front of it.
+    """Take over what the OK packet of a COM_PING says of the statement before it.
 
     Returns:
         As `succeeded`.
@@ -204,14 +204,14 @@ def told_behind(command: Command, trail: Trail, state: Session) -> bool:
 
 
 def _hold(statement: Statement, state: Session, row: bytes | None) -> None:
-    """Take over what a statement took and gave back."""
+    """Take over what a statement took and released."""
     worked: bool | None = None
     if row is not None and not statement.multi:
         # The value of GET_LOCK() or RELEASE_LOCK(), in text or behind a bitmap of NULLs.
         worked = row[2:3] == b"\x01" if row[:1] == b"\0" else row == TEXT_ONE
     for hold in statement.holds:
         if statement.multi and hold.name.startswith("."):
-            # The default schema may be another one by now: what was taken has no name.
+            # The default schema may have changed: the name of what was taken is not known.
             if hold.act is Act.TAKE:
                 state.pins.take(hold.reason)
         else:
@@ -229,14 +229,14 @@ def mistrust(command: Command, state: Session) -> bool:
 def _hides(trail: Trail, statement: Statement | None, state: Session) -> bool:
     """Whether a statement has changed what trackers tell, and does not show it.
 
-    Setting session_track_system_variables or session_track_state_change anew makes a server forget
-    what that tracker had to tell so far. Behind an error there may be nothing to tell anyway.
+    Setting session_track_system_variables or session_track_state_change again makes a server forget
+    what that tracker had still to report. After an error there may be nothing to report anyway.
     """
     told = trail.told
     if told and not TRACKING.isdisjoint(told):
         shown = () if statement is None else statement.assignments
         hidden = TRACKING.intersection(told) - {one.name for one in shown}
-        # Nobody has heard of sql_log_bin while the variables that are told were others.
+        # A change of sql_log_bin was not reported while other variables were tracked.
         trail.unlogged = trail.unlogged or _HIDING in hidden
         return bool(hidden)
     if state.unknown or not trail.blank:

@@ -1,4 +1,4 @@
-"""What a replica's answers to the proxy's questions prove of it, and whether its own may count."""
+"""What a replica's answers to the proxy's questions prove, and whether its others may count."""
 
 from typing import Final, Literal
 
@@ -11,7 +11,7 @@ WaitResult = Literal["reached", "timeout", "failed"]
 """How a WAIT ended; `failed`: by an error, or anything else that proves nothing."""
 
 _AS_OF_NOW: Final = (Level.STRONG, Level.BOUNDED_STALENESS)
-"""Levels whose reads wait for what there was when they came."""
+"""Levels whose reads wait for what the primary had when they came."""
 
 
 def waited(
@@ -25,7 +25,7 @@ def waited(
     seconds: float,
     now: float,
 ) -> bool:
-    """Let a replica be known by how a WAIT on it ended.
+    """Note what the end of a WAIT says about a replica.
 
     Args:
         server: it.
@@ -39,7 +39,7 @@ def waited(
         now: monotonic, s.
 
     Returns:
-        Whether the replica is known to have the set by that.
+        Whether this shows that the replica has the set.
     """
     changed_at = asked_at = now - seconds
     if scope is not None and level not in _AS_OF_NOW:
@@ -61,7 +61,7 @@ def doubt(
     sent_at: float,
     now: float,
 ) -> Reason | None:
-    """Why the answer that follows must not count, or None; what was said is taken over.
+    """Why the answer that follows must not count, or None; what the replica said is noted.
 
     Args:
         server: a replica.

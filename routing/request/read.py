@@ -1,29 +1,30 @@
-"""A read on its way: where it is sent, what it waits for, and what is done when nobody can answer.
+"""A read in progress: where it is sent, what it waits for, and what happens if it must leave.
 
 Theory of operation
 ===================
 
 The machine is told of an event, and answers with one `Step`: what is to be done next. It opens no
-socket, sets no timer and counts nothing; whoever drives it does, and tells it what came of that.
-What is to be counted is in `note`, until the next event. Times are monotonic, in seconds.
+socket, sets no timer and counts nothing; its caller does, and tells it the result. What is to be
+counted is in `note`, until the next event. Times are monotonic, in seconds.
 
-`begin` asks the policy. Mostly it says at once who can answer: SENT. Where only the primary can
-tell what the read must see (STRONG, a wider scope that is not known, a primary of a new term),
-the read is ASKING it, and chosen for anew with the answer. Where another read's WAIT is for the
-same, this one has JOINED it, and is chosen for anew at its end. A connection may have to be opened
-first: OPENING. So each way begins with a choice, and a choice takes no time: it is no stage.
+`begin` asks the policy. Mostly it says at once which server can answer: SENT. Where only the
+primary can tell what the read must see (STRONG, a wider scope that is not known, a primary of a new
+term), the read is ASKING it, and the policy chooses again with the answer. Where another read's
+WAIT is for the same set, this one has JOINED it, and the policy chooses again at its end. A
+connection may have to be opened first: OPENING. So each path begins with a choice, and a choice
+takes no time: it is not a stage.
 
 On a replica the answers to a WAIT, to a question whether it still has what it had proved, and to an
-audit come before the statement's own; each lets it pass or calls it back. So does a replica that
-refuses, is silent or is lost before the first byte went to the client. The read then runs on the
-primary. What leaves a late replica needs a token for that (`Topology.fallbacks`), so that a lag
-spike cannot flood the primary: it may be DELAYED, or refused. From the first byte on (PASSING)
-nobody else can answer it.
+audit come before the statement's own; each lets the read go on or withdraws it. A replica that
+refuses, is silent or is lost before the first byte went to the client withdraws it, too. The read
+then runs on the primary. A read that leaves a late replica needs a token of a rate limit
+(`Topology.fallbacks`), so that a lag spike cannot flood the primary: it may be DELAYED, or refused.
+From the first byte on (PASSING) no other server can answer it.
 
 The primary itself may have to finish first what it is committing (`policy.shows_less`): the
-statement is kept until that was `settled`, or it goes elsewhere.
+statement is held until that was `settled`, or it goes elsewhere.
 
-Any statement may be given to `begin`: what is no read is sent at once to where the policy says.
+Any statement may be given to `begin`: one that is not a read is sent at once where the policy says.
 
 `routing.request.stage` has the stages, and the table of which event may come at which.
 """
@@ -99,16 +100,16 @@ _NOTHING: Final = Nothing()
 
 
 class UnexpectedEventError(Exception):
-    """An event came at a stage at which nobody can expect it: a defect of whoever told of it."""
+    """An event came at a stage where it is impossible: a defect of the caller."""
 
 
 class Read:
     """The reads of one session; there is one at a time.
 
     Attributes:
-        stage: where it stands.
+        stage: how far it has come.
         rules: what it asks for.
-        decision: where it was sent last, or will be when what it waits for is over.
+        decision: where it was sent last, or will be sent when its waiting is over.
         required: what it must see; None if only the primary knows.
         scope: the one that it reads in; None at BEST_EFFORT.
         probed: what the primary had, if it was asked; at a level that remembers what was seen, with
@@ -117,7 +118,7 @@ class Read:
         is_settled: the primary was asked to finish what it was committing, and that was judged.
         sent_at: when its server was chosen, monotonic s.
         joined_at: when it joined another read's WAIT, monotonic s.
-        note: what is to be counted of the last event; whoever counts it takes it away.
+        note: what is to be counted of the last event; the caller that counts it removes it.
         standing: the last decision, while it need not be made again.
     """
 
@@ -134,7 +135,7 @@ class Read:
             session: whose reads they are.
             topology: who could answer.
             waits: those of all sessions.
-            on_lost_writes: what a reader is told of acknowledged writes that are gone.
+            on_lost_writes: whether a reader is told of acknowledged writes that are gone.
         """
         self._session = session
         self._topology = topology
@@ -165,11 +166,11 @@ class Read:
 
     @property
     def asks_order(self) -> bool:
-        """Whether its replica is asked if it commits in order; beside a WAIT that costs little."""
+        """Whether its replica is asked if it commits in order; with a WAIT that costs little."""
         return self.rules.level is Level.READ_ALL_WRITES
 
     def question(self) -> GtidSet:
-        """What its replica is asked whether it still has it; it is asked now."""
+        """The set of which its replica is now asked whether it still has it."""
         decision = self._decided()
         decision.server.asks(self.sent_at)
         return decision.server.applied
@@ -189,7 +190,7 @@ class Read:
         return Send(decision)
 
     def bind(self, decision: Decision, rules: Rules | None, now: float) -> None:
-        """A command goes to where something of the session's is that no other server has."""
+        """A command goes to the server that has state of the session which no other has."""
         self._take("bind")
         self._reset(None, rules)
         self.bound = True
@@ -204,7 +205,7 @@ class Read:
         *,
         reached: bool = False,
     ) -> None:
-        """A plain statement was sent past the machine: it goes on as if it had begun here.
+        """A plain statement was sent by the fast path: it goes on as if it had begun here.
 
         Args:
             statement: it.
@@ -221,7 +222,7 @@ class Read:
         self._reached = reached
 
     def ask(self, now: float) -> Step:
-        """Nothing is read, but what the primary has is wanted; ends with `Known`, or is refused."""
+        """Nothing is read, but the primary's set is needed; ends with `Known`, or is refused."""
         self._take("ask")
         self._reset(None, None)
         return self._ask(self._reading(now))
@@ -263,7 +264,7 @@ class Read:
                 self._noted().observation = observation
         behind = decision.reason is _BEHIND
         if behind and topology.fallbacks.reserve(now, 0.0) is None:
-            # The primary is not to be given more than it is already.
+            # The primary must not be given more than it already has to do.
             self._noted().crowded = "waits"
             decision = choose(
                 session, statement, topology, now, rules, probed, True, scope, required
@@ -277,7 +278,7 @@ class Read:
         return self._send(decision, now)
 
     def _choose_again(self, now: float) -> Step:
-        """What it waited for is over."""
+        """Its waiting is over: choose again."""
         statement = self._statement
         if statement is None:
             raise AssertionError("there is nothing to choose for")
@@ -285,7 +286,7 @@ class Read:
 
     def _send(self, decision: Decision, now: float) -> Send:
         if decision.reason is _IN_TRANSACTION and decision.server is not self._topology.primary:
-            # To the snapshot that its transaction has there; what may write goes on without it.
+            # That replica has the transaction's snapshot; one that may write goes on without it.
             self.bound = not isinstance(self._session.snapshot, SplitSnapshot)
         self.decision = decision
         self.sent_at = now
@@ -294,7 +295,7 @@ class Read:
         return Send(decision)
 
     def _send_inside(self, snapshot: Snapshot, decision: Decision, now: float) -> Send:
-        """A later read of a READ ONLY transaction: it owes what the first one did."""
+        """A later read of a READ ONLY transaction: it must see what the first one had to."""
         self.required = snapshot.required
         if snapshot.stale and decision.server is snapshot.server:
             self._noted().stale = True
@@ -381,7 +382,7 @@ class Read:
     # Its connection
 
     def absent(self, now: float) -> Step:
-        """The session has no connection to the server that was chosen."""
+        """The session has no connection to the chosen server."""
         self._take("absent")
         decision = self._decided()
         if decision.reason is Reason.TRANSACTION:
@@ -395,7 +396,7 @@ class Read:
         return Open(decision.server)
 
     def unfit(self, reason: Reason, now: float) -> Step:
-        """The connection to the server that was chosen is of no use now."""
+        """The connection to the chosen server cannot be used now."""
         self._take("unfit")
         return self._send(on_primary(self._topology, reason), now)
 
@@ -474,8 +475,8 @@ class Read:
     def audit_answered(self, has: bool | None, epoch: int, now: float) -> Step:
         """The replica was asked if it has what the read must see; None if it does not say.
 
-        What it was taken to have is only doubted if it says no: an error may be of this session
-        alone.
+        The set that it was taken to have is only doubted if it says no: an error may concern this
+            session alone.
         """
         self._take("audit_answered")
         if self._stale or has:
@@ -506,7 +507,7 @@ class Read:
         return self._not_shown(decision.server, idle, now)
 
     def _not_shown(self, primary: Server, idle: Collection[Server], now: float) -> Step:
-        """It would show an older state than was seen: somebody else's answer, or none."""
+        """It would show an older state than was seen: another server answers, or none."""
         self.is_settled = False
         statement = self._statement
         if (
@@ -518,7 +519,7 @@ class Read:
             decision = choose(
                 self._session, statement, self._topology, now, self.rules, self.probed
             )
-            if decision.proof is Proof.KNOWN and decision.server in idle:  # it was late, no more
+            if decision.proof is Proof.KNOWN and decision.server in idle:  # it was only late
                 self._left(primary, Reason.WAIT_TIMEOUT)
                 return self._send(decision, now)
         return self._refuse(refusal.still_committing(self.rules.wait_budget))
@@ -570,7 +571,7 @@ class Read:
         return self._send(on_primary(self._topology, Reason.WAIT_TIMEOUT), now)
 
     def turn_came(self, now: float) -> Step:
-        """The primary may be given it."""
+        """The primary may be given the read."""
         self._take("turn_came")
         if self.stage == DONE:
             return _NOTHING

@@ -1,4 +1,4 @@
-"""Why a read is refused, in the words that its client gets."""
+"""Why a read is refused: the errors that its client gets."""
 
 from protocol.errors import ServerErrorCode
 from protocol.gtid import GtidSet
@@ -28,7 +28,7 @@ def lost_writes(lost: GtidSet) -> Refuse:
 
 
 def probe_failed() -> Refuse:
-    """Nobody else than the primary knows what it must see."""
+    """Only the primary knows what it must see, and did not say."""
     return Refuse(
         ServerErrorCode.ER_UNKNOWN_ERROR,
         "Tidegate: the primary does not say what it has; try again",
@@ -58,7 +58,7 @@ def flood() -> Refuse:
 
 
 def split_conflict() -> Refuse:
-    """Its transaction has read from another snapshot; it was rolled back, to be begun again."""
+    """Its transaction has read from another snapshot; it was rolled back, to be retried."""
     return Refuse(
         ServerErrorCode.ER_LOCK_DEADLOCK,
         "Tidegate: the transaction has read on a replica, and the primary would show this read"

@@ -1,4 +1,4 @@
-"""Where a read stands (`routing.request.read`), and which event may come there."""
+"""The stages of a read (`routing.request.read`), and which event may come at which."""
 
 from typing import Final, Literal
 
@@ -73,7 +73,7 @@ TABLE: Final[dict[tuple[Stage, Event], tuple[Stage, ...]]] = {
     (SENT, "ended"): (DONE,),
     (PASSING, "ended"): (DONE,),
     **{(stage, "left"): (DONE,) for stage in (ASKING, JOINED, OPENING, SENT, PASSING, DELAYED)},
-    # What comes too late. Of commands that are no statements the machine hears these, too.
+    # Late events. The machine is told of these for commands that are not statements, too.
     (DONE, "probe_answered"): (DONE,),
     (DONE, "released"): (DONE,),
     (DONE, "out_of_time"): (DONE,),

@@ -15,7 +15,7 @@ Crowded = Literal["waits", "delayed", "refused"]
 
 
 class Step:
-    """Any of these."""
+    """Any of the steps below."""
 
 
 class Send(Step):
@@ -48,7 +48,7 @@ class Open(Step):
 
 
 class Delay(Step):
-    """The primary may be given it only in a while: after `seconds`, `turn_came`."""
+    """The primary may be given the read only later: after `seconds`, `turn_came`."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -64,14 +64,14 @@ class Refuse(Step):
 
 
 class End(Step):
-    """End the client's session, since `cause`: nobody else has what it needs."""
+    """End the client's session because of `cause`: no other server has what it needs."""
 
     def __init__(self, cause: str) -> None:
         self.cause = cause
 
 
 class Pass(Step):
-    """Let what comes next of the answer pass."""
+    """Let the next part of the answer pass."""
 
 
 class Known(Step):
@@ -83,12 +83,12 @@ class Nothing(Step):
 
 
 class Note:
-    """What one event brought that is to be counted or logged.
+    """What is to be counted or logged for one event.
 
     Attributes:
         left: a server that the read left; None if it left none.
         why: the reason for that.
-        crowded: what becomes of it since the primary has too much to do; None if it has not.
+        crowded: what becomes of it because the primary has too much to do; None if that is not so.
         stale: the guarantee is given up, as the timeout policy says.
         proved: what a WAIT on `left` has proved, although the read went on elsewhere.
         scope: the scope that `lost` is about.

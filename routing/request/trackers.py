@@ -27,7 +27,7 @@ _GTIDS: Final = 3
 
 _OF_PRIMARY: Final = (_GTIDS, _SCHEMA, _STATE_CHANGE, _VARIABLE)
 _OF_REPLICA: Final = (_GTIDS,)
-"""The session lives on the primary; what else a replica says of its connection is no news."""
+"""The session lives on the primary; a replica's other trackers are of no interest."""
 
 
 def take_trackers(
@@ -78,7 +78,7 @@ def take_trackers(
                     continue
                 server.proved(gtids, epoch, asked_at)
                 if unsure and (tracks_all or state.trackers.gtids == "ALL_GTIDS"):
-                    continue  # its own, or all: what it wrote counts as unnamed
+                    continue  # its own, or all: its writes count as unreported
                 if tracks_all:
                     if not trail.may_write and not command.is_read:
                         continue  # what a driver sets when it connects has seen nothing
@@ -86,7 +86,7 @@ def take_trackers(
                     state.saw(gtids, server, now, command.rules)
                     if not trail.may_write:
                         continue
-                    # What of it is its own, the server does not tell: none is left out.
+                    # The server does not tell which of them are its own: none is left out.
                 else:
                     trail.own = gtids if trail.own is EMPTY else trail.own | gtids
                 state.wrote(gtids, server, now, command.rules)

@@ -1,4 +1,4 @@
-"""What became of a command: what the routing log, metrics and SHOW TIDEGATE LAST tell of it."""
+"""What became of a command, for the routing log, the metrics and SHOW TIDEGATE LAST."""
 
 from typing import Final
 
@@ -11,12 +11,13 @@ _NONE: Final[list[tuple[int, bytes]]] = []
 
 
 class Trail:
-    """That of one command, from its arrival on.
+    """What became of one command, from its arrival on.
 
     Attributes:
-        may_write: it may have written, by what it is or by what was found out.
+        may_write: it may have written, judging by its class or by its answer.
         decision: where it went last.
-        reason: why; differs from the decision's where the wait ran out and policy let it pass.
+        reason: why; differs from the decision's where the wait timed out and policy let the answer
+            pass.
         proof: what allowed the answer.
         required: what a read had to see; None if unknown.
         dispatched_us: when it went to the server that answered it, UTC us.
@@ -33,14 +34,14 @@ class Trail:
         unnamed: OK packets of the answer that told of rows and of no GTID (`ResponseStream`).
         told: system variables of which trackers told the value.
         state_changed: a tracker said that the session's state changed.
-        blank: an OK packet said so, and nothing of what.
+        blank: an OK packet said so, but not what changed.
         snapshot_us: when the snapshot was asked for that it shares with others, UTC us; else 0.
-        conflicts: what it showed may be of another state than its transaction's reads before it.
-        unlogged: it may have written what no GTID stands for.
+        conflicts: it may have shown another state than earlier reads of its transaction.
+        unlogged: it may have written something without a GTID.
     """
 
     def __init__(self, command: Command, decision: Decision | None = None) -> None:
-        """Of a command that has come, and of which this was decided already."""
+        """Of a command that has come, and for which this was decided already."""
         self.may_write = command.may_write
         self.decision = decision
         self.reason: Reason | None = None
@@ -69,7 +70,7 @@ class Trail:
         self.unlogged = False
 
     def decided(self, decision: Decision) -> None:
-        """It goes to this server, and from here on nobody else's snapshot is shared."""
+        """It goes to this server, and no longer shares another server's snapshot."""
         self.decision = decision
         self.reason = decision.reason
         self.proof = decision.proof

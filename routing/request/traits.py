@@ -1,4 +1,4 @@
-"""What a command is known to do or to ask, by what it is and by its answer. Pure questions."""
+"""What a command is known to do or to ask, from its class and its answer. Pure functions."""
 
 import re
 from typing import Final
@@ -12,7 +12,7 @@ from routing.sql.statement import Statement, StatementClass, Touch
 _HARMLESS: Final = (StatementClass.READ, StatementClass.SESSION, StatementClass.TRANSACTION)
 
 _RAISING: Final = (Touch.DEFAULT_SCHEMA, Touch.PREPARED_STATEMENT)
-"""What raises SESSION_TRACK_STATE_CHANGE, assignments aside, and needs nothing to be done."""
+"""What, apart from assignments, raises SESSION_TRACK_STATE_CHANGE and needs no action."""
 
 OF_ACCOUNTS: Final = (Touch.ACCOUNT, Touch.ADMINISTRATION, Touch.DEFINITION, Touch.SEVERAL)
 """What statements touch that may change passwords and rights."""
@@ -35,10 +35,10 @@ KEEPING_DIAGNOSTICS: Final = (
     Code.COM_STATISTICS,
     Code.COM_STMT_RESET,
 )
-"""Commands behind which SHOW WARNINGS and FOUND_ROWS() still tell of the statement before."""
+"""Commands after which SHOW WARNINGS and FOUND_ROWS() are still about the statement before."""
 
 ZEROING_ROW_COUNT: Final = (Code.COM_PING, Code.COM_INIT_DB, Code.COM_STMT_RESET)
-"""Of them those behind which ROW_COUNT() is 0."""
+"""Those of them after which ROW_COUNT() is 0."""
 
 KEEPING_ROW_COUNT: Final = (Code.COM_STATISTICS, Code.COM_STMT_PREPARE)
 
@@ -73,8 +73,8 @@ def changes_logins(command: Command, trail: Trail) -> bool:
 def began_transaction(command: Command) -> bool:
     """Whether a command that ended well was, or began, a transaction that SET TRANSACTION shapes.
 
-    A server spends what was set on the next statement that comes to a table. Where that cannot be
-    seen, it counts as unspent, which keeps reads on the primary and changes no answer.
+    A server uses up what was set at the next statement that accesses a table. Where that cannot be
+    seen, it counts as still set, which keeps reads on the primary and changes no answer.
     """
     statement = command.statement
     if statement is None or command.code not in (Code.COM_QUERY, Code.COM_STMT_EXECUTE):
@@ -87,7 +87,7 @@ def began_transaction(command: Command) -> bool:
 
 
 def keeps_modes(command: Command, trail: Trail) -> bool:
-    """Whether it is certain that what SET TRANSACTION shapes has not begun with this command."""
+    """Whether it is certain that a transaction that SET TRANSACTION shapes did not begin here."""
     statement = command.statement
     if statement is None or command.code == Code.COM_STMT_PREPARE:
         return not trail.may_write
@@ -99,7 +99,7 @@ def keeps_modes(command: Command, trail: Trail) -> bool:
 
 
 def may_ask_previous(command: Command) -> bool:
-    """Whether a command, or one behind it, may ask about the statement before.
+    """Whether a command, or a later part of it, may ask about the statement before.
 
     Of several statements in one text only the first could, and nothing tells which of them asks.
     """
@@ -128,7 +128,7 @@ def counts_rows(command: Command, trail: Trail) -> bool:
 
 
 def only_writes(command: Command) -> bool:
-    """Whether an answer without rows was none but an OK: it tells what was written, not read."""
+    """Whether an answer without rows was just an OK: it tells what was written, not read."""
     statement = command.statement
     return (
         statement is not None
@@ -139,7 +139,7 @@ def only_writes(command: Command) -> bool:
 
 
 def stays(command: Command, trail: Trail) -> bool:
-    """Whether a command did what is left on its connection whatever session comes next."""
+    """Whether a command left state on its connection that outlasts the session."""
     statement = command.statement
     if statement is None:
         return trail.may_write  # it was not looked at
@@ -148,7 +148,7 @@ def stays(command: Command, trail: Trail) -> bool:
 
 
 def is_suspicious(command: Command, trail: Trail) -> bool:
-    """Whether a command that failed may have changed the session, and nobody knows how."""
+    """Whether a command that failed may have changed the session in an unknown way."""
     statement = command.statement
     return trail.may_write and (statement is None or statement.multi or statement.calls_programs)
 

@@ -1,4 +1,4 @@
-"""What a session's system variables are, by what trackers tell and by what SET says.
+"""The values of a session's system variables, from trackers and from SET statements.
 
 A variable's value is carried to replicas, keeps the session on the primary, or means nothing to
 them (`routing.session.variables`).
@@ -47,7 +47,7 @@ def told(name: str, value: str, command: Command, trail: Trail, state: Session) 
     elif name == "transaction_read_only":
         state.modes.read_only = is_on(value)
     elif name == "session_track_system_variables" and not value:
-        state.trackers.set(name, "NULL")  # of an empty list no tracker tells
+        state.trackers.set(name, "NULL")  # no tracker reports an empty list
     elif name in TRACKING:
         state.trackers.set(name, f"'{value}'")
     elif name in PINNING:
@@ -61,9 +61,9 @@ def told(name: str, value: str, command: Command, trail: Trail, state: Session) 
 
 
 def _shows(statement: Statement | None, name: str) -> bool:
-    """Whether the statement shows the variable's value itself, perhaps with what no tracker tells.
+    """Whether the statement itself shows the variable's value, perhaps with what trackers omit.
 
-    SET NAMES … COLLATE is one: no tracker tells of the collation.
+    SET NAMES … COLLATE is such a statement: no tracker reports the collation.
     """
     if statement is None or statement.multi:
         return False

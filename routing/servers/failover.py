@@ -1,28 +1,29 @@
-"""Who the primary is, as looks at the servers show it: pure.
+"""Who the primary is, judged by looks at the servers; pure.
 
 Theory of operation
 ===================
 
-Whoever promotes a replica lets it replicate from nobody (RESET REPLICA ALL), makes it writable, and
-sees to it that the old primary is read only or gone. Each of these can be seen:
+Every tool that promotes a replica ends its replication (RESET REPLICA ALL), makes it writable, and
+makes sure that the old primary is read only or gone. Each of these can be seen:
 
 * A server *claims* to be the primary if it was seen to open (read only at one look, writable at a
-  later one, and not started in between) and is not configured to replicate. A server that merely
-  was started again says nothing: its configuration opened it. One whose replication is stopped is a
-  replica still.
+  later one, and not started in between) and is not configured to replicate. A server that was
+  merely restarted proves nothing: its configuration may have opened it. A server whose replication
+  is stopped still counts as a replica.
 * The primary *has stepped down* for it if the primary is gone, is read only, or replicates from it.
-* While the primary has not, or several claim, nobody can tell which of them others write to. They
-  are *rivals*, and none of them gets a write, until all but one are closed, replicate or are gone.
+* While the primary has not, or several claim, nobody can tell to which of them other programs
+  write. They are *rivals*, and none of them gets a write, until all but one are read only,
+  replicate or are gone.
 
 Before the primary was first seen to take writes, nothing can have been seen to open. Then a
 writable server that replicates from nobody claims, too, and is followed if it has all that the
-others have. But if it is known who was the primary last (`kept`), nobody rivals that one by this
-alone; and one that was the primary before (`former`) may be an old one that came back writable, and
-is not followed while the last one is gone, which may come back as well.
+others have. But if it is known who was the primary last (`kept`), being writable does not make
+another server its rival. A server that was the primary earlier (`former`) may be an old one that
+came back writable, and is not followed while the last one is gone, which may come back as well.
 
 The new primary must have what the old one was last seen to have while it took writes. Only where
-the old one is gone, and somebody was seen to open the new one, may it lack some of that: then those
-writes are lost, which is told (`on-lost-writes`).
+the old one is gone, and the new one was seen to be opened, may it lack some of that: then those
+writes are lost, which is reported (`on-lost-writes`).
 """
 
 from typing import Final
@@ -41,7 +42,7 @@ class Election:
         settled: the primary was seen to take writes, or was followed.
         obstacle: why the one server that claims is not followed; empty if none is in the way.
         kept: the UUID of the last primary, where that is known from before.
-        former: the UUIDs of those before it.
+        former: the UUIDs of earlier primaries.
     """
 
     def __init__(self, topology: Topology) -> None:
@@ -83,7 +84,8 @@ class Election:
             self.obstacle = self._obstacle(claiming[0])
             return None if self.obstacle else claiming[0]
         if self.settled:
-            # It may have been closed before the other one was opened: so it is looked at again.
+            # It may have been made read only before the other one was opened: so it is looked at
+            # again.
             claiming = [one for one in claiming if primary.seen_at >= self._claimed_at[one]]
         topology.rivals = [primary, *claiming] if claiming else []
         return None
@@ -105,7 +107,7 @@ class Election:
         return server.opened or (not self.settled and server.sources is not None)
 
     def _obstacle(self, server: Server) -> str:
-        """What is missing of a promotion."""
+        """What is missing for a promotion."""
         topology = self._topology
         if server.sources is None:
             return "it cannot be seen whether it replicates (grant the monitor REPLICATION CLIENT)"

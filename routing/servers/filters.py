@@ -1,7 +1,7 @@
-"""What replication leaves out, although GTIDs stand for it.
+"""What replication filters leave out, although its GTIDs are recorded.
 
-A replica with replication filters takes the GTID of a transaction, and not what the filters leave
-out of it. So it rightly says that it has the GTID, and a read there misses the write for ever. A
+A replica with replication filters records a transaction's GTID, but does not apply what the filters
+leave out. So it rightly says that it has the GTID, and a read there misses the write for ever. A
 primary with binlog_do_db or binlog_ignore_db does the same to all its replicas.
 """
 
@@ -12,7 +12,7 @@ class Filters:
     Attributes:
         applier: what its applier leaves out; empty if nothing; None if that is not known.
         binary_log: what its binary log leaves out; likewise.
-        lacking: as a replica it lacks writes whose GTIDs it has, or may: until it is made anew,
+        lacking: as a replica it lacks, or may lack, writes whose GTIDs it has: until it is rebuilt,
             since nothing brings back what was left out.
         allowed: it is read all the same.
     """
@@ -26,7 +26,7 @@ class Filters:
 
     @property
     def refused(self) -> bool:
-        """Whether its GTIDs do not tell what it has."""
+        """Whether it is not to be read, since its GTIDs do not tell what it has."""
         return self.lacking and not self.allowed
 
     def judge(self, primary: "Filters") -> str:
@@ -43,7 +43,7 @@ class Filters:
         return cause if news else ""
 
     def made_anew(self) -> None:
-        """Its data are others now: it lacks nothing more, unless there still are filters."""
+        """It was rebuilt: it lacks nothing any more, unless there still are filters."""
         self._remade = True
 
     @property

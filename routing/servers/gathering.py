@@ -1,8 +1,8 @@
-"""Who shares an answer: at most one question is in flight, and it began after all who get it came.
+"""Which reads share an answer: at most one question is in flight, sent after they all arrived.
 
-This is Raft's ReadIndex: an answer may serve whoever had arrived when its question was sent. Who
-arrives later must not have it, since what was committed in between may be missing from it; they
-share the next one. The cost to the primary is so bounded by round trips, not by the rate of reads.
+This is Raft's ReadIndex: an answer may serve every read that had arrived when its question was
+sent. Later reads must not use it, since it may lack what was committed in between; they share the
+next one. So the cost to the primary is bounded by round trips, not by the rate of reads.
 """
 
 from typing import Generic, TypeVar
@@ -14,7 +14,7 @@ class Gathering(Generic[Reader]):
     """Reads that wait for the primary's set.
 
     Attributes:
-        asked: those whom the answer in flight will serve; the first of them leads.
+        asked: those that the answer in flight will serve; the first of them leads.
         waiting: those who came since.
     """
 
@@ -39,7 +39,7 @@ class Gathering(Generic[Reader]):
         return asked
 
     def leave(self, reader: Reader) -> bool:
-        """A read needs no answer any more; True if it led the question: the others need another."""
+        """A read needs no answer any more; True if it led the question: others need a new one."""
         leads = bool(self.asked) and self.asked[0] is reader
         self.asked = [other for other in self.asked if other is not reader]
         self.waiting = [other for other in self.waiting if other is not reader]

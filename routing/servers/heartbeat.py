@@ -1,8 +1,8 @@
 """Lag by heartbeat rows, for replicas whose replication tables may not be read.
 
 A program writes the time into one row of the primary, again and again, as `pt-heartbeat` does. A
-replica lacks what came since the newest beat that it has. The program's clock is none that Tidegate
-knows, so nothing is certain of such a lag, and it is as fine as the beats.
+replica lacks what came since the newest beat that it has. Tidegate does not know the program's
+clock, so such a lag is never certain, and it is only as exact as the time between beats.
 """
 
 from collections import deque

@@ -22,13 +22,13 @@ from routing.servers.replication_status import Receiver, Stamped, Worker
 
 _PENDING: Final = 4096
 _SOURCES: Final = 64
-"""So many pairs of a channel and a source are told apart on one server."""
+"""At most so many pairs of a channel and a source are tracked on one server."""
 _TAGS: Final = 1024
-"""So many tags of a source are told apart when timestamps are compared."""
+"""At most so many tags of a source are tracked when timestamps are compared."""
 _RECENT_US: Final = 2_000_000
-"""So long ago a transaction was applied whose lag says something about the next one's."""
+"""How recently a transaction must have been applied for its lag to predict the next one's."""
 _SILENT_US: Final = 60_000_000
-"""A source's last word on timestamps counts so long beside what others say."""
+"""How long the last timestamps of a silent source count against those of other sources."""
 _NO_CHANNEL: Final = "it has no replication channel, or performance_schema is off"
 
 
@@ -49,7 +49,7 @@ class Look(NamedTuple):
 
 
 class Behind(NamedTuple):
-    """What the primary is known to have and a replica has not, by no clock but the proxy's.
+    """What the primary is known to have and a replica lacks, by the proxy's clock alone.
 
     Attributes:
         primary: the primary's UUID.
@@ -75,7 +75,7 @@ class Span(NamedTuple):
 
     @property
     def least_us(self) -> int:
-        """It was certainly as long; 0 where nothing is certain."""
+        """The least that is certain; 0 where nothing is."""
         return 0 if self.error_us is None else max(0, self.us - self.error_us)
 
 
@@ -136,7 +136,7 @@ class _Source:
 
     @property
     def blank(self) -> bool:
-        """Nothing of it ever came."""
+        """Nothing has ever come from it."""
         return self.applied is None and not self.received
 
     def remember(self, stamped: Stamped) -> None:
@@ -190,7 +190,7 @@ class Lag:
         self.sources = []
 
     def beats(self, source: str, waits: Span) -> None:
-        """Behind `unmeasured`: heartbeats tell how long the oldest of them waits."""
+        """After `unmeasured`: heartbeats tell how long the oldest beat waits."""
         self.by_heartbeats = True
         self.sources = [SourceLag("", source, waits, None, None, None)]
 
@@ -270,8 +270,8 @@ class Lag:
     def predicts(self, primary: str) -> float | None:
         """How long the next transaction of this server will probably take at least, s.
 
-        None where nothing tells. By no more than what is certain of the clocks, and by nothing
-        where timestamps contradict each other.
+        None where that cannot be told. Only what is certain in spite of the clocks counts, and
+        nothing where timestamps contradict each other.
         """
         if self.disordered:
             return None
@@ -289,7 +289,7 @@ class Lag:
         return None if found is None else found / 1e6
 
     def _contradicts(self, channel: str) -> bool:
-        """Whether some source of a channel has it, unless it is long silent and others are right.
+        """Whether a source's timestamps are wrong, unless it is silent and others' are right.
 
         One that was primary once may never commit again.
         """
@@ -320,7 +320,7 @@ class Lag:
             self._of(receiver.channel, receiver.source)  # nothing came yet
 
     def _expect(self, receivers: Sequence[Receiver], missing: GtidSet) -> None:
-        """Have a place for each source of which something is missing, also if nothing ever came."""
+        """Add an entry for each source of which something is missing, even if nothing ever came."""
         for tsid in missing.tsids:
             source = tsid.partition(":")[0]
             if not any(key[1] == source for key in self._kept):
@@ -365,7 +365,7 @@ class Lag:
             if receiver.source == source:
                 hop_waits = waits
             elif hop_waits is not None and not hop_waits.us:
-                hop_waits = None  # it may be this hop or one before it that does not get on
+                hop_waits = None  # this hop or an earlier one may be stuck
         return SourceLag(receiver.channel, source, waits, hop_waits, kept.applied, kept.transport)
 
 

@@ -33,8 +33,9 @@ class Observation:
 class Observations:
     """The primary's `gtid_executed` at moments in the past.
 
-    Whoever has all of an observation that was asked for at a moment shows no older state than the
-    primary's at that moment. That needs no agreement of clocks, and holds for any transaction.
+    A server that has all of an observation which was asked for at a moment shows no older state
+    than the primary's at that moment. That needs no agreement of clocks, and holds for any
+    transaction.
     """
 
     def __init__(self) -> None:
@@ -51,7 +52,7 @@ class Observations:
             self._history.append(observation)
 
     def clear(self) -> None:
-        """Another primary: what the old one had says nothing of it."""
+        """There is another primary: what the old one had says nothing about it."""
         self._history.clear()
         self._told = None
 
@@ -98,7 +99,7 @@ class Observations:
         return None if lacking is None else lacking[1]
 
     def lacking(self, applied: GtidSet, now: float) -> tuple[GtidSet, float] | None:
-        """What that was, with its `age`."""
+        """The oldest observation that is not in `applied`, with its `age`."""
         if not self._history:
             return None
         oldest: Observation | None = None

@@ -12,11 +12,11 @@ class RateLimit:
         self._at: float | None = None
 
     def reserve(self, now: float, most: float) -> float | None:
-        """Take one; return after how many seconds its turn is.
+        """Take one; return in how many seconds its turn comes.
 
         Args:
             now: monotonic time, seconds.
-            most: the longest wait that is of use; beyond it nothing is taken and None returned.
+            most: the longest useful wait; beyond it nothing is taken and None is returned.
         """
         if self._at is not None and now > self._at:
             self._left = min(self._burst, self._left + (now - self._at) * self._rate)

@@ -7,7 +7,7 @@ statements of the same digest go to the primary at once, until they are tried ag
 from typing import Final
 
 MOST: Final = 1024
-"""Digests that are remembered; one more, and the oldest is forgotten."""
+"""How many digests are remembered; beyond that the oldest is forgotten."""
 TRIED_AGAIN_AFTER_S: Final = 600.0
 
 

@@ -25,10 +25,10 @@ class MalformedStatusError(ValueError):
 
 
 class Stamped(NamedTuple):
-    """A transaction, and when it was where; None where a server does not know.
+    """A transaction and its times; None where a server does not know one.
 
     Attributes:
-        gtid: its name, canonical.
+        gtid: its GTID, in canonical form.
         original_us: when its first server committed it, by that server's clock.
         immediate_us: when the immediate source committed it, by that one's clock.
         began_us: when this server began to receive or to apply it, by its own clock.
@@ -54,7 +54,7 @@ class Receiver(NamedTuple):
         channel: its name; "" is the default channel's.
         source: UUID of the immediate source.
         running: it is connected to the source.
-        received: what has come by it.
+        received: what has come through it.
         queued: the last transaction that has come as a whole.
     """
 

@@ -1,8 +1,8 @@
-"""Whether a server that keeps a read waiting says anything at all, to anybody.
+"""Whether a server that keeps a read waiting sends anything at all, on any connection.
 
-A long read and a frozen server look alike on one connection. So a server that has said nothing for
-a while, on any of them, is asked for a sign of life. Only if that question stays without an answer
-the server counts as dead, until it says something.
+A long read and a frozen server look alike on one connection. So a server that has sent nothing for
+a while, on any connection, is asked for a sign of life. Only if there is no answer the server
+counts as dead, until it sends something.
 """
 
 from typing import Final
@@ -12,11 +12,11 @@ QUIET_S: Final = 1.0
 
 
 class Silence:
-    """That of one server, as somebody sees it who looks at it from time to time.
+    """Whether one server is silent, judged by regular looks.
 
     Attributes:
         asked_at: when it was asked for a sign of life, monotonic s; None if that was answered.
-        refused: it was asked, and there is nobody who would answer.
+        refused: it was asked, and refused the connection.
     """
 
     def __init__(self, patience: float) -> None:
@@ -29,7 +29,7 @@ class Silence:
         self.refused = False
 
     def look(self, said: int, now: float) -> None:
-        """Take how much the server has said so far (`Server.said`)."""
+        """Take the count of what the server has sent so far (`Server.said`)."""
         if said != self._said:
             self._said = said
             self._heard_at = now
@@ -39,7 +39,7 @@ class Silence:
     def is_in_question(self, waiting_since: float, now: float) -> bool:
         """Whether to ask it, for the sake of a read that has waited in silence since a moment.
 
-        One that has answered is asked again when it had another chance to say something.
+        A server that has answered is asked again only after it had time to send something else.
         """
         if self.asked_at is not None or now - max(waiting_since, self._heard_at) < QUIET_S:
             return False

@@ -22,9 +22,9 @@ class Follower(Protocol):
 
 
 class Wait:
-    """A WAIT in flight, and who relies on it.
+    """A WAIT in flight, and the reads that rely on it.
 
-    Who joins enters itself, and takes itself away if it does not wait for the end.
+    A read that joins adds itself, and removes itself if it does not wait for the end.
 
     Attributes:
         server: where it waits.
@@ -58,9 +58,9 @@ class Waits:
         return wait
 
     def find(self, server: Server, gtids: GtidSet, now: float) -> Wait | None:
-        """A WAIT in flight for just this, if there is one that takes its time.
+        """A WAIT in flight for exactly this set, if there is one that has lasted long.
 
-        One for more might take longer.
+        A WAIT for more might take longer.
         """
         for wait in self._waits.get(server, ()):
             if now - wait.since >= _LONG_S and gtids == wait.gtids:

@@ -1,10 +1,11 @@
-"""Whether what a session committed was named, by GTIDs that the server told.
+"""Whether the server reported GTIDs for all that a session committed.
 
-A server tells of them only while session_track_gtids is on, and a stored program or a trigger can
-turn it off. Trackers tell of that, unless the program turns these off as well, even so that no
-trace of it is left (docs/mysql-behaviour.md, *Trackers*). Counts of affected rows it cannot turn
-off. So an answer that tells of such rows and of no GTID, or of a definition, may be to something
-that was committed and not named; and so may the answer to a program, unless tracking is sure.
+A server reports them only while session_track_gtids is on, and a stored program or a trigger can
+turn it off. Trackers report that, unless the program turns these off as well, even so that no trace
+of it is left (docs/mysql-behaviour.md, *Trackers*). A program cannot turn off the counts of
+affected rows. So an answer with affected rows, or to a definition, that has no GTID may be to
+something that was committed and not reported; and so may the answer to a program, unless tracking
+is certain.
 """
 
 from typing import Final
@@ -19,12 +20,12 @@ _NO_ROW: Final = b"  Changed: 0  "
 
 
 class Commits:
-    """Those of one session.
+    """What one session may have committed without a report.
 
     Attributes:
         sure: no program has run since GTID tracking was turned on.
         open: the open transaction may have something to commit.
-        unwatched: rows without GTIDs could be written; what was doubtful meanwhile is so now.
+        unwatched: rows without GTIDs could be written; what was doubtful meanwhile still is.
     """
 
     def __init__(self) -> None:
@@ -38,14 +39,14 @@ class Commits:
         self.sure = True
 
     def wants_tracking(self, statement: Statement | None) -> bool:
-        """Whether tracking is to be turned on before a statement, for its answer to raise no doubt.
+        """Whether to turn tracking on before a statement, so that its answer raises no doubt.
 
-        Programs that write tell of GTIDs anyway; so this waits for one that tells of none.
+        Programs that write report GTIDs anyway; so this begins only after one that reported none.
         """
         return self._cautious and not self.sure and (statement is None or statement.calls_programs)
 
     def rolled_back(self) -> None:
-        """The open transaction was, by the proxy."""
+        """The proxy has rolled the open transaction back."""
         self.open = False
 
     def ended(
@@ -95,7 +96,7 @@ class Commits:
         return self._watched(unnamed, statement, temporary)
 
     def _watched(self, unnamed: bool, statement: Statement | None, temporary: bool) -> bool:
-        """Let nothing of this count while there are temporary tables, and once behind them."""
+        """Ignore it while there are temporary tables, and once after them."""
         if temporary:
             self.unwatched = True
             return False
@@ -107,7 +108,7 @@ class Commits:
 
 
 def _ends_transaction(statement: Statement | None) -> bool:
-    """Whether it has ended one, be it to begin another."""
+    """Whether it has ended a transaction, perhaps to begin another."""
     if statement is None or statement.kind is not StatementClass.TRANSACTION:
         return False
     return statement.reason is not Touch.SAVEPOINT and not statement.assignments

@@ -1,4 +1,4 @@
-"""Replicas that did not take what a session carries: a variable's value, a role, a schema."""
+"""Replicas that refused what a session carries: a variable's value, a role, a schema."""
 
 from typing import Final, NamedTuple
 
@@ -9,7 +9,7 @@ Told = tuple[int, int, int]
 
 _FIRST_S: Final = 1.0
 _LONGEST_S: Final = 3600.0
-"""How long a replica is left alone after it refused once, and at most."""
+"""How long a replica is left alone after its first refusal, and at most."""
 
 
 class Objection(NamedTuple):
@@ -17,8 +17,8 @@ class Objection(NamedTuple):
 
     Attributes:
         cause: in its own words.
-        told: what it was told then; about anything else it was not asked.
-        until: when it may be asked again, monotonic s: it may have been behind, or be mended.
+        told: what it was told then; other values were not tried.
+        until: when it may be tried again, monotonic s: it may have been behind, or be repaired.
         pause: how long that is, s.
     """
 
@@ -29,10 +29,10 @@ class Objection(NamedTuple):
 
 
 class Objections:
-    """Those of one session.
+    """The objections to one session.
 
     Attributes:
-        last: that of each replica which has one.
+        last: the last objection of each replica that has one.
     """
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class Objections:
         return last is not None and last.told == told and now < last.until
 
     def causes(self, told: Told) -> list[tuple[Server, str]]:
-        """Who refused what the session carries now."""
+        """Which replicas refused what the session carries now, and why."""
         return [(server, last.cause) for server, last in self.last.items() if last.told == told]
 
     def clear(self) -> None:

@@ -1,8 +1,8 @@
 """What keeps a session on its primary connection, and until when.
 
-What a connection holds and no other can be given: a temporary table, a lock, a handler. Statements
-name what they take and give back (`routing.sql.holds`); `Pins` remembers what is held. It is
-forgotten only once it is certain that nothing is held any more.
+A connection can hold state that no other can be given: a temporary table, a lock, a handler.
+Statements say what they take and release (`routing.sql.holds`); `Pins` remembers what is held. It
+is forgotten only once it is certain that nothing is held any more.
 """
 
 from routing.sql.holds import Act, Hold, PinReason, quoted
@@ -18,8 +18,8 @@ class Pins:
     def __init__(self) -> None:
         self.reasons: frozenset[PinReason] = frozenset()
         self._held: set[tuple[PinReason, str]] = set()
-        # Locks nest. By name, how often each may be held; "" are those whose name is not known,
-        # and once there is one of these, all.
+        # Locks nest. How often each may be held, by name; "" is for unknown names, and once there
+        # is one of these, for all.
         self._locks: dict[str, int] = {}
         self._countless = False
 
@@ -29,7 +29,7 @@ class Pins:
         Args:
             hold: one of its holds.
             schema: the default schema that it ran in.
-            worked: of a named lock that is taken or given `once`: whether the server said 1.
+            worked: of a named lock that is taken or released `once`: whether the server said 1.
                 None if that is not known.
         """
         reason = hold.reason
@@ -97,9 +97,10 @@ class Pins:
             self._locks[name] = self._locks.get(name, 0) + 1
 
     def _unlock(self, name: str, worked: bool | None) -> None:
-        """One lock less, if one was given back; the count is never below what is held.
+        """Count one lock less, if one was released; the count is never below what is held.
 
-        Without the server's word: either a lock of this name was given back, or there was none.
+        If the server's answer is not known, either a lock of this name was released, or there was
+        none.
         """
         if worked is True and (name == "" or "" in self._locks):
             self._forget_names()

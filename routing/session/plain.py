@@ -2,18 +2,19 @@
 
 A plain session reads at READ_OWN_WRITES, and has no transaction, open or about to be; nothing pins
 it to the primary; no replica is left out for its sake; all that changed its session on the primary
-is known. Then a plain read (`Statement.plain`) goes where the last one went for as long as that has
-what must be seen, and else where the policy finds a replica (`routing.request.standing`), a plain
-write goes to the primary, and nothing needs to be told to either server first. All that is looked
-at here is the session's own. What other sessions or the servers change is looked at anew with each
-statement.
+is known. Then a plain read (`Statement.plain`) goes where the last one went as long as that server
+has what must be seen, and otherwise where the policy finds a replica (`routing.request.standing`).
+A plain write goes to the primary. Neither server needs to be told anything first. Only the
+session's own state is looked at here. What other sessions or the servers change is checked anew
+with each statement.
 
-Three things can change any of this, and each sets `Session.plain` to False, so that it is found out
-anew when the next statement comes: a command that is no plain statement (`ClientSession.serve`); an
-answer that is not an ordinary one, which comes in chunks to the session (`ClientSession.answer`);
-and a replica that does not let the session's user in while another one can answer
-(`Servers.open`). All else that may go wrong with a plain statement ends in such an answer of the
-primary. Beside this the primary must have the settings that the proxy needs (`PrimarySettings`).
+Three things can change any of this, and each sets `Session.plain` to False, so that it is
+determined anew when the next statement comes: a command that is not a plain statement
+(`ClientSession.serve`); an answer that is not an ordinary one, which comes in chunks to the session
+(`ClientSession.answer`); and a replica that does not let the session's user in while another one
+can answer (`Servers.open`). Anything else that may go wrong with a plain statement ends in such an
+answer of the primary. In addition, the primary must have the settings that the proxy needs
+(`PrimarySettings`).
 """
 
 from typing import Final
@@ -32,7 +33,7 @@ def is_plain(session: Session) -> bool:
     """Whether a session is plain, as far as routing knows it."""
     rules = session.rules
     if rules.level is not _OWN_WRITES:
-        return False  # others ask, remember what was seen, or promise nothing
+        return False  # other levels ask, remember what was seen, or promise nothing
     if rules.scope is _APPLICATION and not rules.application:
         return False  # reads are refused
     if session.in_transaction or session.unsure or not session.autocommit:

@@ -2,7 +2,7 @@
 
 The client is given an id of the proxy's own. A statement is prepared where its PREPARE was routed
 to, and on any other server when it first runs there. So a read's text is kept; all other statements
-live on the primary alone, and need none.
+exist on the primary alone, and their texts are not needed.
 
 A server reads the text under the schema, sql_mode and character set that the session had then.
 Where these have changed since, the statement runs where it was prepared before.
@@ -50,7 +50,7 @@ class PreparedStatement:
 
     Attributes:
         number: the client's id of it.
-        statement: what it is; None if it was too long to look at.
+        statement: its class and more; None if it was too long to be classified.
         sql: its text if it is a read, else empty.
         schema: the default schema when it was prepared.
         read_under: the values of `_READING` when it was prepared.
@@ -138,7 +138,7 @@ class PreparedStatement:
         return parts
 
     def spoil_long_data(self) -> None:
-        """It is too much: keep none, and remember that for the next execution."""
+        """There is too much long data: keep none, and remember that for the next execution."""
         self.forget_long_data()
         self.spoilt = True
 

@@ -1,17 +1,17 @@
 """Where the reads of one READ ONLY transaction go.
 
-A transaction reads from one snapshot, which its first read takes. One that the client begins is
-begun and ended on the primary, as the client says; if its first read may go to a replica, a
-transaction is begun there, too, right before that read, and all that follow share its snapshot.
-Without autocommit the first read itself begins the transaction (`implied`): on the replica, and on
+A transaction reads from one snapshot, which its first read takes. A transaction that the client
+begins is begun and ended on the primary, as the client says; if its first read may go to a replica,
+a transaction is begun there, too, right before that read, and all later reads share its snapshot.
+With autocommit off the first read itself begins the transaction (`implied`): on the replica, and on
 the primary as soon as that is sent anything. What only the primary can answer is answered there,
-from a snapshot of the primary's own.
+from the primary's own snapshot.
 
-What its first read has to see, by level and scope, the snapshot has. Those behind it belong to it,
-as on a single server: nothing newer is required of them.
+The snapshot has what the first read must see, by level and scope. Later reads belong to the same
+snapshot, as on a single server: nothing newer is required of them.
 
-At READ COMMITTED and READ UNCOMMITTED each statement has a snapshot of its own: there each read
-goes its own way (`apart`), as in a `Split`.
+At READ COMMITTED and READ UNCOMMITTED each statement has a snapshot of its own: there each read is
+routed by itself (`apart`), as in a `Split`.
 """
 
 from typing import Final
@@ -31,13 +31,13 @@ class Snapshot:
     Attributes:
         autocommit: the session's as it began: the replica is to have the same.
         implied: the client did not begin it, and the primary has not heard of it yet.
-        apart: there is none: each of its statements has its own.
-        server: who has it; None before the first read, and where its reads go apart.
+        apart: there is no common snapshot: each of its statements has its own.
+        server: which server has it; None before the first read, and where its reads go apart.
         gtids: of a replica: what it was proved to have when the snapshot was taken.
         rules: what its first read asked for; None if nobody knows.
         required: what that had to see; None if unknown.
         asked_us: when that arrived, UTC µs.
-        stale: it is not what that had to see, and was given openly.
+        stale: it lacks what the first read had to see, which was answered openly as stale.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Snapshot:
         return self.is_replicas or (self.apart and self.server is None)
 
     def gives(self, rules: Rules) -> bool:
-        """Whether a later read under these rules is given what it asks for, as of the first."""
+        """Whether the snapshot gives a later read under these rules what it asks for."""
         its = self.rules
         if its is None or its is rules or rules.level is Level.BEST_EFFORT:
             return True
@@ -91,7 +91,7 @@ class Snapshot:
 
 
 def ends_transaction(statement: Statement | None, may_write: bool, still_open: bool) -> bool:
-    """Whether a command may have ended the open transaction, be it to begin another.
+    """Whether a command may have ended the open transaction, perhaps to begin another.
 
     Args:
         statement: what it was; None if it was none, or nobody looked at it.
@@ -123,7 +123,7 @@ def reads_data(statement: Statement | None, may_write: bool, text: bytes) -> boo
     if statement.reason is Touch.MULTIPLE:
         return True
     if statement.reason is Touch.METADATA:
-        return b"SELECT" in text.upper()  # beside the dictionary it may read tables
+        return b"SELECT" in text.upper()  # besides the dictionary it may read tables
     if statement.kind in _READS and statement.reason is not Touch.SEVERAL:
         return True
     session = statement.kind in (StatementClass.SESSION, StatementClass.WRITE)

@@ -1,10 +1,10 @@
 """A transaction that may still write, and reads from replicas until it does.
 
-At READ COMMITTED and READ UNCOMMITTED each statement has a snapshot of its own, so each read is a
-read by itself: it goes where it would go outside a transaction. For the client to be told that a
-transaction is open, one is open on each of these replicas, too: READ ONLY, so that nothing can be
-written there, which is hidden from it. The first statement that is anything but a plain read keeps
-what follows on the primary, where the transaction itself is.
+At READ COMMITTED and READ UNCOMMITTED each statement has a snapshot of its own, so each read stands
+alone: it goes where it would go outside a transaction. So that the client is told that a
+transaction is open, one is open on each of these replicas, too. It is READ ONLY, so that nothing
+can be written there; the client does not see that. The first statement that is anything but a plain
+read keeps what follows on the primary, where the transaction itself is.
 """
 
 from typing import Final
@@ -31,7 +31,7 @@ class Split:
 
 
 def is_plain(statement: Statement | None, may_write: bool) -> bool:
-    """Whether a transaction may read from replicas behind a command as before it.
+    """Whether a transaction may go on reading from replicas after a command.
 
     Args:
         statement: what it was; None if it was none, or nobody looked at it.
@@ -46,7 +46,7 @@ def is_plain(statement: Statement | None, may_write: bool) -> bool:
 
 
 def goes_on(statement: Statement | None, may_write: bool, still_open: bool) -> bool:
-    """Whether the same transaction is certain to be open behind a command that ended well.
+    """Whether the same transaction is certain to be open after a command that ended well.
 
     Args:
         statement: as of `is_plain`.
@@ -65,7 +65,7 @@ def goes_on(statement: Statement | None, may_write: bool, still_open: bool) -> b
 
 
 def begins(statement: Statement | None, text: bytes, before: Split | Snapshot | None) -> bool:
-    """Whether an open transaction is certain to have begun with a command, as one like this.
+    """Whether an open transaction is certain to have begun with a command, and may be a `Split`.
 
     Args:
         statement: what it was.

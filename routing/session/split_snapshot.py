@@ -4,19 +4,20 @@ Theory of operation
 ===================
 
 All plain reads of such a transaction belong to one snapshot, which its first read takes. That may
-be a replica's, as of a READ ONLY transaction: nothing tells it from the primary's own, as long as
-only reads follow. What writes, or locks what it reads, reads the newest state in any case; so it
-may run on the primary behind such reads, as it would on a single server.
+be a replica's, as in a READ ONLY transaction: it cannot be told from the primary's own, as long as
+only reads follow. A statement that writes, or locks what it reads, reads the newest state in any
+case; so it may run on the primary after such reads, as it would on a single server.
 
-A plain read behind it has to see what was written, so only the primary can answer it, and from a
-snapshot of its own. That is the same one if both had exactly the same transactions. Each server is
-asked for that twice, before its snapshot is taken and behind it (`Moment`): what it had executed
-before, the snapshot shows; what it has not even begun to commit behind, the snapshot does not show.
-Where the two agree, it is known to the transaction. So the primary's snapshot is taken before the
-first command there that might look at it, and no later: then they are most likely the same.
+A plain read after that has to see what was written, so only the primary can answer it, from its own
+snapshot. The two snapshots are the same if both servers had exactly the same transactions. Each
+server is asked for its transactions twice, before its snapshot is taken and after it (`Moment`):
+the snapshot shows what the server had executed before; it does not show what the server has not
+even begun to commit after. Where the two answers agree, the snapshot's transactions are known
+exactly. The primary's snapshot is taken before the first command there that might look at it, and
+no later: then the two are most likely the same.
 
 Where they are not the same, or that is not known, reads of data on the primary are a *conflict*:
-an error that rolls the transaction back, or they are given openly (`on-split-conflict`).
+an error that rolls the transaction back, or they are answered openly (`on-split-conflict`).
 """
 
 from typing import Final, Literal
@@ -27,18 +28,18 @@ from routing.session.snapshot import Snapshot
 from routing.sql.statement import Statement, StatementClass, Touch
 
 Needs = Literal["nothing", "snapshot", "same"]
-"""What a command on the primary needs in such a transaction: that a snapshot is taken there before
-it, or that it is known to be the same, too."""
+"""What a command on the primary needs in such a transaction: that a snapshot is taken there first,
+or also that it is known to be the same."""
 
 _UNTOUCHED: Final = (StatementClass.DIAGNOSTIC, StatementClass.PROXY)
 _WITHOUT_DATA: Final = (Touch.DEFINITION, Touch.ACCOUNT, Touch.ADMINISTRATION)
 
 
 class Moment:
-    """What a server had as a snapshot was taken there.
+    """What a server had when a snapshot was taken there.
 
     Attributes:
-        exact: that; None if it is not known, since something was being committed.
+        exact: its transactions; None if they are not known, since something was being committed.
     """
 
     def __init__(self) -> None:

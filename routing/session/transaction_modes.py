@@ -1,16 +1,16 @@
-"""The access mode of a session's next transaction, by what trackers and SET TRANSACTION say.
+"""The access mode of a session's next transaction, from trackers and SET TRANSACTION.
 
 `SET SESSION TRANSACTION READ ONLY` counts for all transactions that begin from then on, SET
-TRANSACTION READ ONLY for the next one alone. What is not known counts as READ WRITE, for such a
+TRANSACTION READ ONLY for the next one alone. An unknown mode counts as READ WRITE, since such a
 transaction reads on the primary.
 """
 
 
 class TransactionModes:
-    """Those of one session.
+    """The transaction modes of one session.
 
     Attributes:
-        read_only: transaction_read_only of the session. Only a tracker's word for it counts.
+        read_only: transaction_read_only of the session; only as a tracker reports it.
         waiting: a SET TRANSACTION waits for the next transaction.
         isolates: it sets the isolation level.
     """
@@ -36,7 +36,7 @@ class TransactionModes:
         self._next_read_only = None
 
     def doubt(self) -> None:
-        """Whether the next transaction has begun is not known: it may have spent what was set."""
+        """It is not known whether the next transaction has begun and used up what was set."""
         if self.waiting:
             self._next_read_only = False
 
@@ -47,5 +47,5 @@ class TransactionModes:
 
 
 def is_on(value: str | None) -> bool:
-    """Whether a switch is on by a literal, or by what a tracker says."""
+    """Whether a literal, or a tracker's value, means that a switch is on."""
     return (value or "").strip("'\"").upper() in ("1", "ON", "TRUE")

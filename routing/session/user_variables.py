@@ -6,11 +6,11 @@ from typing import Final
 from routing.sql.user_variables import ALL
 
 _MOST: Final = 256
-"""So many values are kept."""
+"""At most so many values are kept."""
 _CARRIED: Final = re.compile(
     r"(?i:NULL|TRUE|FALSE)|[+-]?(?:\d|\.\d)[0-9a-zA-Z.+-]{0,100}|'[\s\S]{0,1000}|\"[\s\S]{0,1000}"
 )
-"""Values that are kept: no word that is none of a server's own, and nothing long."""
+"""Values that are kept: literals and a server's own words, and nothing long."""
 
 
 class UserVariables:
@@ -25,7 +25,7 @@ class UserVariables:
 
     def __init__(self) -> None:
         self._values: dict[str, str | None] = {}  # None is a value that is not known
-        self._rest: str | None = ""  # of those that are not named
+        self._rest: str | None = ""  # the value of all other variables
         self.forgotten = False
 
     def value(self, name: str) -> str | None:
@@ -63,7 +63,7 @@ class UserVariables:
         self.forgotten = True
 
     def forget_strings(self) -> None:
-        """Strings are read and made in another way from now on."""
+        """Strings are read differently from now on, so their values are not known."""
         for name, literal in self._values.items():
             if literal is not None and literal[:1] in "'\"":
                 self._values[name] = None

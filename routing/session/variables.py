@@ -17,7 +17,7 @@ _NUMBERS: Final = _words(
     range_optimizer_max_mem_size read_buffer_size read_rnd_buffer_size sort_buffer_size
     sql_select_limit tmp_table_size wait_timeout"""
 )
-"""These take no strings."""
+"""Variables that take no strings."""
 
 _WORDS: Final = _words(
     """big_tables block_encryption_mode character_set_client character_set_connection
@@ -30,14 +30,15 @@ _WORDS: Final = _words(
 )
 
 CARRIED: Final = _NUMBERS | _WORDS
-"""What changes the answers to reads. Whatever sets one of these, a tracker tells its new value."""
+"""Variables that change the answers to reads. A tracker reports their new value, whatever sets
+them."""
 
 PINNING: Final[dict[str, tuple[str, ...]]] = {
     # While these are set, writes may have no GTIDs.
     "sql_log_bin": ("ON", "1", "TRUE"),
     "pseudo_replica_mode": ("OFF", "0", "FALSE"),
     "pseudo_slave_mode": ("OFF", "0", "FALSE"),
-    # What the primary keeps of the statements that it ran.
+    # These concern records of the statements that the primary ran.
     "sql_auto_is_null": ("OFF", "0", "FALSE"),
     "profiling": ("OFF", "0", "FALSE"),
     "optimizer_trace": ("ENABLED=OFF", "ENABLED=OFF,ONE_LINE=OFF", "ENABLED=OFF,ONE_LINE=ON"),
@@ -45,7 +46,7 @@ PINNING: Final[dict[str, tuple[str, ...]]] = {
     "rand_seed1": (),
     "rand_seed2": (),
 }
-"""Variables that keep a session on the primary, but for these values."""
+"""Variables that keep a session on the primary, except at these values."""
 
 LOGGING: Final = ("sql_log_bin", "gtid_next", "pseudo_replica_mode", "pseudo_slave_mode")
 """While the session is pinned by one of these, its writes may have no GTIDs."""
@@ -75,11 +76,11 @@ SHOWN_BY_DEFAULT: Final = (
 
 ISOLATION: Final = "transaction_isolation"
 DEFAULT_ISOLATION: Final = "REPEATABLE-READ"
-"""What a session has that has not set it, unless its server has another default."""
+"""A session's isolation level if it has not set one, unless its server has another default."""
 
 SWITCH: Final = "optimizer_switch"
 FLAGS: Final = "optimizer_switch flags"
-"""Stands for the flags that were set one by one, behind what set all of them."""
+"""Stands for the flags that were set one by one, after a value that set all of them."""
 
 _FOLLOWED: Final = sorted(
     CARRIED
@@ -111,7 +112,7 @@ def followed(shown: str) -> str:
 
 
 def literal_of(name: str, value: str) -> str | None:
-    """A value that a tracker told, as SET takes it; None if there is no safe way to write it."""
+    """A value that a tracker reported, in the form for SET; None if it cannot be written safely."""
     if name == "character_set_results" and not value:
         return "NULL"
     if name in _NUMBERS:
@@ -122,7 +123,7 @@ def literal_of(name: str, value: str) -> str | None:
 def exact(literal: str) -> str:
     """A literal of a system variable, such that collation_connection does not change its meaning.
 
-    In ucs2, utf16 and utf32 a server does not take a string for what it says (1231, 1298, 1649).
+    In ucs2, utf16 and utf32 a server misreads a plain string (1231, 1298, 1649).
     """
     text = literal[1:-1]
     quoted = len(literal) > 1 and literal[0] in "'\"" and literal[-1] == literal[0]
@@ -138,16 +139,16 @@ def is_wide(literal: str) -> bool:
 def switched(literal: str, flags: str) -> tuple[str, str] | None:
     """What a new value of optimizer_switch makes of the flags that were set before.
 
-    A server refuses a flag that is named twice in one value. Its whole value is not used: a server
-    refuses its own one now and then (9.7.4).
+    A server refuses a flag that is named twice in one value. The variable's whole value is not
+    used: a server sometimes refuses its own (9.7.4).
 
     Args:
         literal: the value, which sets all flags (DEFAULT, 5, 'default,mrr=on') or some of them.
         flags: a literal of those that were set one by one; "" if none.
 
     Returns:
-        A literal of what sets all flags, "" if nothing does, and one of the flags behind it. They
-        need a SET each. None if the value cannot be read.
+        A literal that sets all flags, "" if there is none, and one with the single flags after it.
+        Each needs a SET of its own. None if the value cannot be read.
     """
     if literal[:1] not in "'\"":
         return literal, ""

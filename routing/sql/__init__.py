@@ -1,1 +1,1 @@
-"""What a statement is: from its text to its class, its effects and its own wishes."""
+"""What a statement is: from its text to its class, its effects and its own settings."""

@@ -25,7 +25,7 @@ from routing.sql.verdict import Verdict
 
 PLAIN: Final = 0
 CALLS: Final = 1
-"""May call a stored function, or nobody can tell what it does."""
+"""May call a stored function, or it is not known what it does."""
 LOCKS: Final = 2
 """Takes a named lock."""
 BOUND: Final = 4
@@ -48,11 +48,11 @@ _BEHIND_TABLE: Final = _BEFORE_TABLE | frozenset(
 
 
 class CatalogueError(ValueError):
-    """What a server said of its views cannot be read."""
+    """A server's answer about its views cannot be read."""
 
 
 class Definition:
-    """What the text of a view's definition shows.
+    """What a view's definition touches.
 
     Attributes:
         touched: a sum of the flags above.
@@ -89,7 +89,7 @@ class Catalogue:
         self.names = frozenset(touched)
 
     def touched(self, statement: Statement) -> int:
-        """What a statement touches by the views that it may name."""
+        """What a statement touches through the views that it may name."""
         names = self.names & statement.identifiers
         flags = PLAIN
         for name in names:

@@ -1,4 +1,4 @@
-"""The comment to Tidegate with which a text may begin: what this one statement asks for."""
+"""The comment to Tidegate with which a text may begin: settings for this one statement."""
 
 import re
 from typing import Final
@@ -12,7 +12,8 @@ from routing.consistency.adjustment import (
 )
 from routing.sql.own_statement import LONGEST, WrongOwn, advice
 
-# Whatever goes on like a setting is one, perhaps a wrong one: to be told beats to be ignored.
+# Anything that looks like a setting counts as one, perhaps a wrong one: an error is better than
+# silence.
 _COMMENT: Final = re.compile(
     rb"[\t-\r ]*+/\*[\t-\r ]*+tidegate(?![a-z0-9-])((?:[^*]++|\*(?!/))*+)\*/", re.IGNORECASE
 )

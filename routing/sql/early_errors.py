@@ -1,12 +1,12 @@
-"""Errors by which a server says that it has done nothing of a statement.
+"""Errors by which a server says that a statement has done nothing.
 
-What fails in parsing, or as tables and columns are looked up, has committed nothing, and begun and
-ended no transaction. An error code alone does not tell that: a stored program raises the same
-codes behind writes that it has committed, by SIGNAL or as it prepares a text, and so may a broken
-trigger that is met behind an implicit commit. So the list is by code and by what the statement is,
-and what may run a program has no place in it. Nor has 1149 (ER_SYNTAX_ERROR), which is BINLOG's
-alone and may stand behind events that it has committed. Each entry was asked of MySQL 9.7.4
-(tests/real_mysql/test_early_errors.py).
+A statement that fails in parsing, or when tables and columns are looked up, has committed nothing,
+and begun or ended no transaction. An error code alone does not show that: a stored program can
+raise the same codes after writes that it has committed, by SIGNAL or when it prepares a text, and
+so may a broken trigger that is met after an implicit commit. So the list is by code and by the kind
+of statement, and statements that may run a program are not in it. Nor is 1149 (ER_SYNTAX_ERROR),
+which only BINLOG raises, perhaps after events that it has committed. Each entry was tested on MySQL
+9.7.4 (tests/real_mysql/test_early_errors.py).
 """
 
 import re
@@ -39,14 +39,14 @@ QUERIES: Final = frozenset(
         *(Touch.LOCKING_READ, Touch.SERVER_STATE, Touch.METADATA, Touch.PLAN),
     }
 )
-"""Without stored functions, of which views alone may still have some: these write as they run."""
+"""Statements without stored functions, except in views: such functions write as they run."""
 
 PARSED_FIRST: Final = QUERIES | {
     *(Touch.FILE, Touch.LOCK_FUNCTION, Touch.STATUS, Touch.DIAGNOSTICS, Touch.FOUND_ROWS),
     *(Touch.TRANSACTION, Touch.SAVEPOINT, Touch.SETTING, Touch.DEFAULT_SCHEMA, Touch.HANDLER),
     *(Touch.PREPARED_STATEMENT, Touch.KILL),
 }
-"""What commits nothing before it was parsed, and runs no program."""
+"""Statements that commit nothing before they are parsed, and run no program."""
 
 COMMITTING_FIRST: Final = frozenset(
     {
@@ -54,8 +54,8 @@ COMMITTING_FIRST: Final = frozenset(
         *(Touch.TEMPORARY_TABLE, Touch.UNLOGGED),
     }
 )
-"""What comes to tables behind an implicit commit, perhaps to a trigger that cannot be parsed. A
-function that is called as a table is created may write nothing (1746)."""
+"""Statements that open tables after an implicit commit, perhaps with a trigger that cannot be
+parsed. A function that is called while a table is created may not write (1746)."""
 
 _SELECTING: Final = re.compile(rb"%bSELECT\b" % BLANK, re.IGNORECASE)
 _NOTHING: Final = re.compile(rb"[\t-\r ;]*")
@@ -77,7 +77,7 @@ def did_nothing(
     if error == EMPTY:
         return _NOTHING.fullmatch(text) is not None
     if b";" in text.rstrip(b"\t\n\v\f\r ;"):
-        return False  # what stands in front of the one that failed may have run
+        return False  # the statements before the one that failed may have run
     if error == READ_ONLY:
         return read_only and reason is Touch.DATA
     if error == IN_PROGRESS:

@@ -1,6 +1,6 @@
 """What a statement is, by the keyword that it begins with.
 
-Every statement of the manual's chapter "SQL Statements" (9.7) has its place here. What has none is
+Every statement of the manual's chapter "SQL Statements" (9.7) has its place here. Any other is
 taken for a write.
 """
 

@@ -1,4 +1,4 @@
-"""Finds what a statement takes and gives back; see `routing.sql.holds`."""
+"""Finds what a statement takes and releases; see `routing.sql.holds`."""
 
 import re
 from typing import Final
@@ -19,7 +19,7 @@ _GIVES: Final = frozenset({b"RELEASE_LOCK", b"RELEASE_ALL_LOCKS"})
 
 
 def lock_holds(tokens: Tokens) -> tuple[Hold, ...]:
-    """The named locks that calls anywhere in a statement take and give back."""
+    """The named locks that calls anywhere in a statement take and release."""
     if _LOCK_FUNCTIONS.isdisjoint(map(bytes.upper, tokens.words)):
         return ()
     names = [
@@ -47,7 +47,7 @@ def lock_holds(tokens: Tokens) -> tuple[Hold, ...]:
 
 
 def _only_call(tokens: Tokens) -> str | None:
-    """The lock's name if a statement is but one call, and is called once; "" if unnamed."""
+    """The lock's name if a statement is one call that runs once; "" if the name is not known."""
     words = tokens.words
     kinds = tokens.kinds
     if words[0] not in (b"SELECT", b"DO") or kinds[1] not in (CALLED, WORD) or words[2] != b"(":
@@ -123,7 +123,7 @@ def dropped_tables(tokens: Tokens) -> tuple[Hold, ...]:
 
 
 def altered(tokens: Tokens) -> tuple[Hold, ...]:
-    """That a temporary table may have another name behind ALTER TABLE … RENAME."""
+    """That a temporary table may have another name after ALTER TABLE … RENAME."""
     if b"RENAME" in tokens.words:
         return (Hold(Act.BLUR, PinReason.TEMPORARY_TABLE),)
     return ()

@@ -1,4 +1,4 @@
-"""What statements take and give back that a connection holds and no other can be given.
+"""What statements take and release that a connection holds and no other can be given.
 
 A temporary table, a lock, a handler. `routing.sql.holding` finds the holds of a statement, and
 `routing.session.pins` remembers what a session holds.
@@ -24,12 +24,12 @@ class PinReason(Word):
     only the primary is sure to show."""
     HANDLER = "handler"
     STATUS_COUNTERS = "status counters"
-    """FLUSH STATUS: who sends it wants to count what this session does from then on."""
+    """FLUSH STATUS: its client wants to count what this session does from then on."""
     XA_TRANSACTION = "xa transaction"
     VARIABLE = "variable"
     """A system variable that a replica cannot be told, or whose effect it cannot have."""
     UNKNOWN = "unknown"
-    """What nobody has looked at may have taken anything."""
+    """A statement that was not classified may have taken anything."""
 
 
 class Act(Enum):
@@ -38,21 +38,21 @@ class Act(Enum):
     TAKE = 1
     GIVE = 2
     GIVE_ALL = 3
-    """Gives back all that is held for this reason."""
+    """Releases all that is held for this reason."""
     BLUR = 4
     """Whatever is held for this reason may have another name now."""
 
 
 class Hold(NamedTuple):
-    """That a statement takes something, or gives it back.
+    """That a statement takes something, or releases it.
 
     Attributes:
         act: which of the two.
         reason: what kind of thing it is.
         name: what it is called; "" if that cannot be told. A table is `` `schema`.`table` ``, and
             ``.`table` `` in the default schema.
-        once: of a named lock: that the statement takes or gives it exactly once, and has no other
-            value than whether it did.
+        once: of a named lock: the statement takes or releases it exactly once, and its only value
+            is whether it did.
     """
 
     act: Act

@@ -1,4 +1,4 @@
-r"""A statement's text as tokens, the way the server's lexer cuts it.
+r"""Splits a statement's text into tokens, the way the server's lexer does.
 
 `lex` gives every token. `skeleton` only takes out literals and comments; it is the key under which
 statements that differ in nothing else are remembered. Whatever `skeleton` takes out is a LITERAL,
@@ -153,7 +153,7 @@ def lex(sql: bytes, mode_flags: int) -> Tokens | None:
 
 
 def skeleton(sql: bytes, mode_flags: int) -> bytes | None:
-    """What is left of a text without its literals and comments; None if it must not be used.
+    """A text without its literals and comments; None if that must not be used as a key.
 
     Two texts with one skeleton have, by `lex` and with the same flags, the same kinds of tokens,
     and the same words except for literals; or both are unreadable.

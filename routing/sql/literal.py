@@ -1,4 +1,4 @@
-"""What a literal in a statement stands for, without its quotes and escapes."""
+"""The value of a literal in a statement, without its quotes and escapes."""
 
 import re
 from typing import Final
@@ -42,7 +42,8 @@ def text_of(tokens: Tokens, begin: int, end: int, mode_flags: int) -> str | None
         tokens: a statement.
         begin: where the value begins.
         end: where it has ended.
-        mode_flags: those by which the statement was cut, a sum of `routing.sql.lexer.MODE_…`.
+        mode_flags: those with which the statement was split into tokens, a sum of
+            `routing.sql.lexer.MODE_…`.
 
     Returns:
         None if it is neither a string, a decimal number, a name, a bare word nor

@@ -1,6 +1,6 @@
-"""Function names that the server resolves to itself, whatever stored functions exist.
+"""Function names that the server resolves to its own functions, whatever stored functions exist.
 
-Asked of MySQL 9.7.4, name by name, with a stored function of the same name in the default schema:
+Tested on MySQL 9.7.4, name by name, with a stored function of the same name in the default schema:
 
 - An unqualified native name calls the native function, also before a blank (`abs (1)`) and in
   backticks. Qualified (`db.abs(1)`) it always calls the stored one.

@@ -45,7 +45,7 @@ class OwnAssignment:
 
 @dataclass(frozen=True, slots=True)
 class SetOwn:
-    """SET of Tidegate's variables and no others; what the values are worth is not known yet."""
+    """SET of Tidegate's variables and no others; the values have not been checked yet."""
 
     assignments: tuple[OwnAssignment, ...]
 
@@ -102,7 +102,7 @@ _SELECTED: Final = WrongOwn(
 )
 _UNKNOWN_TOPIC: Final = WrongOwn("Tidegate shows " + ", ".join(TOPICS.values()))
 
-# A name of another form is a server's to refuse.
+# A name of another form is left to a server to refuse.
 _NAME: Final = re.compile(
     rb"(@@(?:(\w+)\.)?)?([`\"]?)(tidegate(?:[_.][\w.]*+)?)\3", re.ASCII | re.IGNORECASE
 )
@@ -115,7 +115,7 @@ LONGEST: Final = 40
 """Characters of a wrong name that are repeated; nothing known is near to a longer one."""
 
 _NEAR: Final = 0.5
-"""How much of two near names is the same; so much that `wait` is near to `wait_budget`."""
+"""The similarity at which two names are near; `wait` is near to `wait_budget`."""
 
 
 def mentions_tidegate(sql: bytes) -> bool:
@@ -128,7 +128,7 @@ def own_statement(tokens: Tokens, mode_flags: int) -> OwnStatement | None:
 
     Args:
         tokens: one statement, without what follows a semicolon.
-        mode_flags: those by which it was cut, a sum of `routing.sql.lexer.MODE_…`.
+        mode_flags: those with which it was split into tokens, a sum of `routing.sql.lexer.MODE_…`.
 
     Returns:
         None if it is a server's.
@@ -176,7 +176,7 @@ def _refused(variable: _Variable) -> WrongOwn | None:
 
 
 def advice(name: str, known: Sequence[str], prefix: str = "") -> str:
-    """What to say of a name that is not known: the nearest that is, or all."""
+    """What to say about an unknown name: the nearest known one, or all."""
     near = get_close_matches(name, known, 1, _NEAR) if len(name) <= LONGEST else []
     if near:
         return f"did you mean {prefix}{near[0]}?"

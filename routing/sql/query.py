@@ -1,7 +1,7 @@
-"""What a query touches beside replicated data: functions, locks, variables, files, server state.
+"""What a query touches besides replicated data: functions, locks, variables, files, server state.
 
 Works on expressions and whole queries alike, for it looks at names and what stands around them, not
-at the grammar's levels: whatever the grammar would refuse the server refuses too, and executes
+at the grammar: a text that the grammar does not allow is refused by the server, which executes
 nothing of it.
 """
 
@@ -15,7 +15,7 @@ UNKNOWN_FUNCTION: Final = 1
 LOCKING: Final = 2
 FILE: Final = 4
 DATA: Final = 8
-"""A statement that changes data, behind WITH or where no query has it."""
+"""A statement that changes data, after WITH or where no query can have it."""
 LOCK_FUNCTION: Final = 16
 ASSIGNS: Final = 32
 """Sets a user variable."""
@@ -244,7 +244,7 @@ def query_verdict(touched: int) -> Verdict:
     if touched & SERVER_STATE:
         return Verdict(StatementClass.SESSION, Touch.SERVER_STATE)
     if touched & (DIAGNOSTICS | FOUND):
-        # With a table in it, it must also see what its session wrote since.
+        # If it reads a table, it must also see what its session wrote since.
         alone = not touched & (TABLE | USER_VARIABLE)
         kind = StatementClass.DIAGNOSTIC if alone else StatementClass.SESSION
         return Verdict(kind, Touch.DIAGNOSTICS if touched & DIAGNOSTICS else Touch.FOUND_ROWS)

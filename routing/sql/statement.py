@@ -1,7 +1,7 @@
-"""A statement's class: found by tokens, and always on the safe side.
+"""A statement's class: determined by its tokens, and always on the safe side.
 
 What cannot be shown to be a pure read of replicated data is not a READ. What the server would
-refuse may get any class, for it executes nothing. The rules are told in docs/classification.md.
+refuse may get any class, for it executes nothing. The rules are in docs/classification.md.
 """
 
 import re
@@ -42,9 +42,10 @@ PLAIN_WRITE: Final = 2
 """Of `Statement.plain`: numbers, which compiled code compares in one step."""
 
 MAX_TEXT: Final = 1 << 16
-"""Longer texts, in bytes, are writes: to look at them all would take longer than a millisecond."""
+"""Longer texts, in bytes, count as writes: to classify them would take longer than a
+millisecond."""
 MAX_SKELETON: Final = 1 << 14
-"""So are texts of which more than this is left without literals and comments."""
+"""So do texts of which more than this is left without literals and comments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +55,11 @@ class Statement:
     Attributes:
         kind: its class.
         reason: what gave it that class.
-        may_write: it may commit something, be it by ending an open transaction.
+        may_write: it may commit something, if only by ending an open transaction.
         digest: 16 hex digits; the same for texts that differ in literals, comments, blanks or the
             case of words only. A list of literals counts as one.
         assignments: what it sets, in order.
-        holds: what it takes or gives back that no other connection can be given, in order.
+        holds: the connection-bound state that it takes or releases, in order.
         multi: something follows a semicolon; `kind` is then WRITE.
         touches_tracking: it sets session_track_gtids.
         kill_target: the connection that it kills, if it is a KILL with a plain number.
@@ -70,10 +71,10 @@ class Statement:
         is_current: what it reads of tables it locks, so that it reads the newest state, whatever
             its transaction's snapshot shows.
         text_prepared: what it does with statements that are prepared by text.
-        own: what it asks of Tidegate itself, if it does; its class is then PROXY.
-        directive: what the comment to Tidegate asks for that the text begins with.
-        plain: PLAIN_READ or PLAIN_WRITE if all that there is to know of it is that it reads
-            replicated data, or changes data; else NOT_PLAIN.
+        own: what it asks Tidegate itself, if it does; its class is then PROXY.
+        directive: the settings in a comment to Tidegate at the beginning of the text.
+        plain: PLAIN_READ or PLAIN_WRITE if it only reads replicated data, or only changes data, and
+            nothing else has to be considered; else NOT_PLAIN.
     """
 
     kind: StatementClass
@@ -128,13 +129,13 @@ class Statement:
 
     @property
     def is_one_lock(self) -> bool:
-        """Whether its one value tells if it took or gave back the named lock that it is about."""
+        """Whether its only value tells if it took or released a named lock."""
         holds = self.holds
         return bool(holds) and holds[0].once and not self.multi
 
     @property
     def calls_programs(self) -> bool:
-        """Whether it may run statements that nobody has looked at, and does not write itself."""
+        """Whether it may run unclassified statements, and does not write itself."""
         return self.reason in _CALLING or self.reason is Touch.MULTIPLE
 
     @property
@@ -291,7 +292,7 @@ def _statement(tokens: Tokens, mode_flags: int, ours: bool) -> Statement:
 
 
 def _may_name_views(verdict: Verdict, prepared: TextPrepared | None) -> bool:
-    """Whether the views that a statement names can make it another one; what writes is worse."""
+    """Whether the views that a statement names can change its class; a write stays one."""
     return prepared is None and (
         verdict.kind is not StatementClass.WRITE or verdict.reason in _RUNS_NONE
     )
@@ -353,7 +354,7 @@ def _own(own: OwnStatement, normalised: bytes) -> Statement:
 
 
 def _worse(one: Statement, other: Statement) -> Statement:
-    """The less safe of what two servers may execute; `other` gives the digest."""
+    """The less safe of two readings of a text; `other` gives the digest."""
     if one.own is not None or other.own is not None:
         return other if one.own == other.own else replace(_own(AMBIGUOUS, b""), digest=other.digest)
     chosen = max((other, one), key=lambda statement: _SEVERITY[statement.kind])
@@ -408,7 +409,7 @@ def _split(tokens: Tokens) -> list[Tokens]:
 
 
 def _unseen(sql: bytes, reason: Touch) -> Statement:
-    """The statement of a text that is not looked at in full: it may do what words in it name."""
+    """The statement for a text not classified in full: it may do what words in it suggest."""
     text = sql.lower()
     first = _FIRST_WORD.match(text)
     pins = any(word in text for word in _PINNING_TEXTS)

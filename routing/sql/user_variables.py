@@ -1,4 +1,4 @@
-"""User variables: what statements call them, and which they may assign."""
+"""User variables: the names that statements use, and which they may assign."""
 
 import re
 from typing import Final

@@ -1,4 +1,4 @@
-"""What a statement can be found to be: its class, why, and what it does to its session."""
+"""What can be found out about a statement: its class, why, and what it does to its session."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -41,14 +41,14 @@ class Touch(Word):
     UNKNOWN_FUNCTION = "unknown function"
     """A call that may be of a stored or loadable function."""
     UNLOGGED = "unlogged"
-    """Writes what does not go to the binary log: IMPORT TABLE."""
+    """Writes something that does not go to the binary log: IMPORT TABLE."""
     UNKNOWN_STATEMENT = "unknown statement"
     UNREADABLE = "unreadable text"
     """Unterminated, or bytes that another character set reads in another way."""
     TOO_LONG = "too long"
     MULTIPLE = "multiple statements"
     SEVERAL = "several harmless statements"
-    """None of them writes, or runs what has not been looked at."""
+    """None of them writes, or runs an unclassified statement."""
     TRANSACTION = "transaction"
     SAVEPOINT = "savepoint"
     SETTING = "setting"
@@ -60,7 +60,7 @@ class Touch(Word):
     STATUS = "session status"
     """SHOW STATUS or VARIABLES of some names; some are not like the others."""
     SERVER_STATE = "server state"
-    """What each server has of its own: status, processes, performance_schema, logs."""
+    """State that each server has by itself: status, processes, performance_schema, logs."""
     METADATA = "metadata"
     """The dictionary as a server shows it, with statistics, defaults and counters of its own."""
     PLAN = "plan"

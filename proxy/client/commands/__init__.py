@@ -1,6 +1,6 @@
-"""One file per command family: what a packet of the client's asks for.
+"""One file per command family: what a client's packet asks for.
 
-A statement is given back as a `Command`, to be routed; of anything else an `Order` says what is to
+A statement is returned as a `Command`, to be routed; for anything else an `Order` says what is to
 be done. Nothing is done here.
 """
 
@@ -66,6 +66,6 @@ def understood(desk: Desk, packet: bytes) -> Command | Order:
 
 
 def understood_long(desk: Desk, prefix: bytes) -> Command | Order:
-    """What a command asks for that comes in parts; `prefix` is how it begins, with header."""
+    """What a command that comes in parts asks for; `prefix` is its beginning, with header."""
     family = _LONG.get(prefix[4])
     return TooLong() if family is None else family(desk, prefix)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def leave(desk: Desk, packet: bytes) -> Order:
-    """COM_QUIT has no answer but the end."""
+    """COM_QUIT has no answer: the connection just ends."""
     return Quit()
 
 
@@ -27,12 +27,12 @@ def set_option(desk: Desk, packet: bytes) -> Order:
     """COM_SET_OPTION turns multi-statements on or off; replicas are given single ones only."""
     primary = desk.servers.primary
     if primary is not None:
-        primary.keepable = False  # neither reset nor change of user turns it back
+        primary.keepable = False  # neither a reset nor a change of user undoes it
     return ToPrimary(desk.command(Code.COM_SET_OPTION, SIMPLE, packet), Reason.COMMAND)
 
 
 def reset_connection(desk: Desk, packet: bytes) -> Order:
-    """COM_RESET_CONNECTION also undoes the proxy's settings, so they are made again behind it."""
+    """COM_RESET_CONNECTION also undoes the proxy's settings, so they are made again after it."""
     return ToPrimary(desk.command(Code.COM_RESET_CONNECTION, SIMPLE, packet), Reason.COMMAND)
 
 

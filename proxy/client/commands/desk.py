@@ -1,4 +1,4 @@
-"""What commands are understood by: the parts of their session that they may be about."""
+"""What is needed to interpret commands: the parts of their session that they may be about."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 
 class Desk:
-    """That of one session; never changed.
+    """What is needed for one session's commands; never changed.
 
     Attributes:
         state: what routing knows of the session.
         rules: where its rules come from.
         servers: its connections.
         prepared: its prepared statements.
-        views: what its statements are by the views that they name.
+        views: how its statements are classified by the views that they name.
         classifier: knows statements by their text.
         config: the configuration.
         kill_targets: the sessions that may be killed.

@@ -1,4 +1,4 @@
-"""What is to be done with a command, where more is to be said than that it is a statement."""
+"""What is to be done with a command that is not simply a statement to be routed."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 class Order:
-    """Any of these."""
+    """Any of the orders below."""
 
 
 class ToPrimary(Order):
-    """The primary answers it; `bound`: nobody else could, and the read's machine is told."""
+    """The primary answers it; `bound`: no other server could, and the read's machine is told."""
 
     def __init__(self, command: Command, reason: Reason, *, bound: bool = False) -> None:
         self.command: Final = command
@@ -28,7 +28,7 @@ class ToPrimary(Order):
 
 
 class ToHolder(Order):
-    """It is answered where something of the session's is that no other server has."""
+    """It is answered by the server that has some state of the session which no other has."""
 
     def __init__(self, command: Command, holder: ServerConnection, reason: Reason) -> None:
         self.command: Final = command
@@ -37,7 +37,7 @@ class ToHolder(Order):
 
 
 class Unknown(Order):
-    """It is about a prepared statement that is none: the primary says so, when it came whole."""
+    """It names an unknown prepared statement: the primary says so, once all of it has come."""
 
     def __init__(self, command: Command) -> None:
         self.command: Final = command
@@ -112,4 +112,4 @@ class Quit(Order):
 
 
 class TooLong(Order):
-    """It comes in parts, and cannot be so long: the client's connection ends."""
+    """It comes in parts, and is longer than allowed: the client's connection ends."""

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 _ID_END: Final = 9
 _FLAGS: Final = 9
-"""Places in a framed command about a statement."""
+"""Offsets in a framed command about a statement."""
 
 _SHAPES: Final = {
     Code.COM_STMT_EXECUTE: RESULTS,
@@ -63,7 +63,7 @@ def prepare(desk: Desk, packet: bytes) -> Command | Order:
 
 
 def long_prepare(desk: Desk, prefix: bytes) -> Command | Order:
-    """A statement too long to look at."""
+    """A statement that is too long to be classified."""
     return _prepare(desk, b"", None)
 
 
@@ -175,17 +175,17 @@ def reset(desk: Desk, packet: bytes) -> Order:
         return Done(command)  # no server has anything of it
     open_there = desk.prepared.cursor(prepared) is not None
     if not open_there and desk.state.in_transaction and _is_outside(desk, holder):
-        return Done(command)  # there is nothing to drop, and it would tell of no transaction
+        return Done(command)  # there is nothing to drop, and its answer would show no transaction
     return ToHolder(command, holder, Reason.CURSOR if open_there else Reason.PREPARED)
 
 
 def _is_outside(desk: Desk, holder: ServerConnection) -> bool:
-    """Whether a server has nothing of the transaction that is open."""
+    """Whether a server has no part in the transaction that is open."""
     return holder is not desk.servers.primary and holder.mirror.snapshot is None
 
 
 def _executed(desk: Desk, prepared: PreparedStatement) -> Statement | None:
-    """What an execution runs, as views make it; None if that was not looked at."""
+    """What an execution runs, classified with its views; None if the text was not classified."""
     statement = prepared.statement
     if statement is not None and statement.identifiers:
         return desk.views.seen(statement)
@@ -216,7 +216,7 @@ def _execution(
 def _unknown(desk: Desk, beginning: bytes) -> Order:
     """The primary says that it does not know it either, and notes that for SHOW WARNINGS.
 
-    What the client takes for a statement's id may be that of another one there: 0 is none.
+    Where the client's number is the id of another statement there, 0 is sent, which is never one.
     """
     packet = beginning[: _ID_END + 1 + 4]
     primary = desk.servers.primary
@@ -285,4 +285,4 @@ def _passed_on(desk: Desk, prepared: PreparedStatement) -> Callable[[bytes], Non
 
 
 def _drop(data: bytes) -> None:
-    """Nobody is to have it."""
+    """No server is to get it."""

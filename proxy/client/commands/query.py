@@ -52,12 +52,13 @@ def query(desk: Desk, packet: bytes) -> Command | Order:
 
 
 def kill(desk: Desk, packet: bytes, thread_id: int | None) -> Command | Order:
-    """A KILL of a plain number, once it is known what it is to end.
+    """A KILL of a plain number, once its target is known.
 
     Args:
-        desk: of who sent it.
+        desk: of the session that sent it.
         packet: the COM_QUERY.
-        thread_id: what the primary knows by another id; GONE; None where the number is its own.
+        thread_id: the target's id at the primary, if that is another one; GONE; None where the
+            number is the primary's own.
     """
     offset = 4 + query_text_offset(packet[4:], True) if desk.query_attributes else 5
     statement = desk.classifier.classify(packet[offset:], desk.state.lexer_modes.flags)
@@ -103,7 +104,7 @@ def _classified(desk: Desk, packet: bytes, offset: int, statement: Statement) ->
 
 
 def long_query(desk: Desk, prefix: bytes) -> Order:
-    """A statement too long to look at: it may do anything; trackers tell what of the session."""
+    """A statement too long to be classified: it may do anything; trackers tell what it changed."""
     return ToPrimary(desk.command(Code.COM_QUERY, RESULTS, may_write=True), Reason.WRITE)
 
 

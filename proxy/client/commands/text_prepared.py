@@ -50,7 +50,7 @@ def _value(desk: Desk, variable: str) -> str | None:
 
 
 def _executing(statement: Statement, inner: Statement) -> Statement:
-    """An EXECUTE of a statement that is known; all statements of text run on the primary."""
+    """An EXECUTE of a known statement; statements prepared by text all run on the primary."""
     read = inner.kind in (StatementClass.READ, StatementClass.DIAGNOSTIC)
     return replace(
         inner,
