@@ -68,7 +68,7 @@ def _shared_key(sql: bytes, mode_flags: int) -> bytes | None:
     return comment + key  # no skeleton has a whole comment in it
 
 
-def _named(form: bytes, sql: bytes, places: tuple[int, ...]) -> bytes:
+def _key(form: bytes, sql: bytes, places: tuple[int, ...]) -> bytes:
     """A text's form, and the digits in its names: the key of what is the same statement."""
     parts = [form]
     for at in range(0, len(places), 2):
@@ -116,7 +116,7 @@ class Classifier:
             if places is None:
                 statement = self._texts[mode_flags].young.get(sql)
             else:
-                statement = self._named[mode_flags].young.get(_named(form, sql, places))
+                statement = self._named[mode_flags].young.get(_key(form, sql, places))
         return statement or self._look_further(sql, form, mode_flags)
 
     def _look_further(self, sql: bytes, form: bytes, mode_flags: int) -> Statement:
@@ -127,7 +127,7 @@ class Classifier:
             return statement
         places = self._places.young.get(form) or self._places.old(form)
         if places is not None:
-            statement = named.old(_named(form, sql, places))
+            statement = named.old(_key(form, sql, places))
             if statement is not None:
                 return statement
         statement = self._by_skeleton(sql, mode_flags)
@@ -138,7 +138,7 @@ class Classifier:
         if not places:
             return forms.add(form, statement)
         self._places.add(form, places)
-        return named.add(_named(form, sql, places), statement)
+        return named.add(_key(form, sql, places), statement)
 
     def _by_skeleton(self, sql: bytes, mode_flags: int) -> Statement:
         if len(sql) > MAX_TEXT:
