@@ -134,6 +134,7 @@ def _run(suite: Suite, door: Door, record: Path, output: TextIO) -> None:
             **invocation.environment,
             "PYTHONPATH": str(INSIDE),
             "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONHASHSEED": "0",  # with another order of sets other tests of SQLAlchemy fail
             "TIDEGATE_RECORD": str(record),
         },
         stdin=subprocess.DEVNULL,
