@@ -128,8 +128,6 @@ class Losses:
             self._borrowing.left()
         if pending or (servers.active is not None and turn.answer.stage != DONE):
             command, server = turn.command, primary.server
-            if active:
-                self._showed_in_part(primary)
             if active and turn.trail.may_write:
                 self._state.may_have_written(command.rules)
                 self._metrics.required_unknown("lost")
@@ -138,6 +136,7 @@ class Losses:
             asked = None if turn.answer.stage == DONE else servers.active
             answers = None if asked is None else asked.server
             self._account.enter(command, turn.trail, answers, Outcome.LOST)
+            self._leave_answer()
             self._own_answers.end_lost(cause)
         elif error is not None:
             self._client.write(frame(error, 0))
@@ -152,14 +151,22 @@ class Losses:
             self._borrowing.left()
         self._state.pins.clear()
         self._aftermath.count_pins()
-        active = servers.active
         answered = self._turn.answer.stage == DONE
-        if active is not None and not answered:
+        self._leave_answer()
+        servers.leave(clean=answered and not self._long.going)
+
+    def _leave_answer(self) -> None:
+        """What the active connection still answers is neither shown to the client nor counted."""
+        servers = self._servers
+        active = servers.active
+        if active is None:
+            return
+        if self._turn.answer.stage != DONE:
             self._showed_in_part(active)
-        if active is not None and not active.lost and active.awaiting is Purpose.WAIT:
+        if not active.lost and active.awaiting is Purpose.WAIT:
             self._metrics.wait_killed()
             servers.kill_active(f"session {self._session_id}: kill its wait")
-        servers.leave(clean=answered and not self._long.going)
+        servers.active = None
 
     def _showed_in_part(self, connection: ServerConnection) -> None:
         """The client has received a part of an answer that will not be completed."""

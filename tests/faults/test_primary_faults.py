@@ -16,6 +16,7 @@ from proxy.server.gtid_question import PROBE_SQL
 from tests.faults.client import MODERN, Client, query
 from tests.faults.peers import GREETING, OK, Script, err, identity, peer, read_packet, rows
 from tests.faults.stage import asked, before, eventually, stage
+from tests.faults.table import COUNT, count, table
 
 UUID = "11111111-1111-1111-1111-111111111111"
 
@@ -82,6 +83,45 @@ async def test_the_primary_breaks_within_a_result(bytes_sent: int) -> None:
         assert b"Lost connection" not in received
         assert len(asked(on.cluster.primary)) == 1
         assert on.statements("primary", "lost") == 1
+
+
+class Unread(asyncio.Transport):
+    """A client's connection that does not end, since the client has not read all of it yet."""
+
+    def __init__(self, real: Any) -> None:
+        self._real = real
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self._real.write(data)
+
+    def get_write_buffer_size(self) -> int:
+        return 1
+
+    def close(self) -> None:
+        pass
+
+    def abort(self) -> None:
+        self._real.abort()
+
+
+async def test_what_a_replica_answers_after_the_primary_was_lost_is_not_counted() -> None:
+    async with table() as on:
+        client = await on.session()
+        assert await count(client) == 0
+        (session,) = on.proxy.sessions
+        replica = on.cluster.replicas[0]
+        gate = replica.faults.hold_reply(matching=COUNT.encode())
+        client.send(query(COUNT))
+        await eventually(lambda: gate.held)
+        (connection,) = session._servers.replicas
+        session._client._transport = Unread(session._client._transport)
+        session._servers.primary.give_up("test")
+        assert (await client.read_error()).code == 2013
+        assert on.statements("replica", "lost") == 1
+        gate.open()
+        await eventually(lambda: connection.is_free)
+        assert on.statements("replica", "ok") == 1  # the first one
+        session._client._transport.abort()
 
 
 BROKEN_ANSWERS = {
