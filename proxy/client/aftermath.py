@@ -20,6 +20,7 @@ from routing.request import effects, traits
 from routing.request.trackers import take_trackers
 from routing.session.prepared import PreparedHandle
 from routing.session.split_snapshot import SplitSnapshot
+from routing.session.transactions import follow_savepoints, may_set_savepoint
 from routing.sql.early_errors import did_nothing
 
 if TYPE_CHECKING:
@@ -261,6 +262,8 @@ class Aftermath:
             self._transactions.follow_snapshot(connection, command, trail, status, opened=opened)
         if state.status_tells:
             state.autocommit = status & AUTOCOMMIT != 0
+        if state.has_savepoint or not state.autocommit:
+            follow_savepoints(state, command.statement, trail.may_write)
         if state.modes.waiting and traits.began_transaction(command):
             state.modes.spent()
         elif state.modes.waiting and not traits.keeps_modes(command, trail):
@@ -286,6 +289,8 @@ class Aftermath:
             self._metrics.required_unknown("error")
         elif not state.autocommit:
             state.in_transaction = state.unsure = True  # by the first table that it read
+        if not state.autocommit and may_set_savepoint(command.statement, trail.may_write):
+            state.has_savepoint = True
         if effects.failed(command, trail, state, self._settings.undone):
             self._settings.restore()
 

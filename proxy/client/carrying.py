@@ -179,6 +179,8 @@ class Carrying:
             return "account"
         if state.in_transaction or state.unsure or state.snapshot or state.split:
             return "transaction"
+        if state.has_savepoint:
+            return "transaction"  # though no status flag tells of it
         if state.pins.reasons or state.role is not None:
             return "pinned"
         if state.suspect or state.noted or not state.lexer_modes.known or state.modes.waiting:

@@ -47,6 +47,8 @@ class Session:
         in_transaction: SERVER_STATUS_IN_TRANS of the primary connection; True also where it may be.
         unsure: whether a transaction is open is not known: an ERR packet has no status.
         autocommit: of the primary connection.
+        has_savepoint: with autocommit off, a savepoint may be set on the primary although no status
+            flag tells of a transaction (`routing.session.transactions`).
         status_tells: SERVER_STATUS_AUTOCOMMIT is true to it. Where autocommit is off by a server's
             default, the flag says on until the client sets the variable.
         commits: whether what it committed was named.
@@ -96,6 +98,7 @@ class Session:
         self.own_scope = ScopeState(Scope.CONNECTION, "", term, unknown=False)
         self.in_transaction = self.unsure = False
         self.autocommit = True
+        self.has_savepoint = False
         self.status_tells = True
         self._initial_autocommit = True
         self.commits = Commits()
@@ -309,7 +312,7 @@ class Session:
     def rolled_back(self) -> None:
         """The proxy ended the open transaction, which its client is told to begin again."""
         self.snapshot = self.split = None
-        self.in_transaction = self.unsure = False
+        self.in_transaction = self.unsure = self.has_savepoint = False
         self.commits.rolled_back()
         self.retries = True
 
@@ -318,7 +321,7 @@ class Session:
 
         Schema and role stay, too (fact 7.9).
         """
-        self.in_transaction = self.unsure = False
+        self.in_transaction = self.unsure = self.has_savepoint = False
         self.autocommit = self.status_tells = self._initial_autocommit
         self.commits = Commits()
         self.pins.clear()

@@ -1,7 +1,11 @@
 """Which of a session's transactions may read from replicas, by what it has set and what is asked.
 
-Without autocommit, where none is open, a read of a table opens one by itself. All others are the
-client's, and begin on the primary.
+With autocommit off and no transaction open, a read of a table opens one by itself. All other
+transactions are the client's, and begin on the primary.
+
+With autocommit off, a savepoint can be set before anything has opened a transaction, and no status
+flag tells of it. A read that then opened one on a replica would have the primary told to begin it,
+too, and that would remove the savepoint. So such a transaction stays on the primary.
 """
 
 from typing import Final
@@ -13,6 +17,7 @@ from routing.session.snapshot import Snapshot
 from routing.session.split import Split
 from routing.session.split_snapshot import SplitSnapshot
 from routing.session.variables import DEFAULT_ISOLATION, ISOLATION
+from routing.sql.statement import Statement, StatementClass, Touch
 
 _APART: Final = ("READ-COMMITTED", "READ-UNCOMMITTED")
 """Isolation levels at which each statement has a snapshot of its own."""
@@ -75,7 +80,7 @@ def opens_read_only(session: Session) -> bool:
 
     A SERIALIZABLE one locks what it reads, which orders nothing on a replica.
     """
-    if session.autocommit or session.in_transaction or session.suspect:
+    if session.autocommit or session.in_transaction or session.suspect or session.has_savepoint:
         return False
     modes = session.modes
     if session.trackers.of_transactions or not modes.next_is_read_only or modes.isolates:
@@ -97,8 +102,38 @@ def _opens_writing(session: Session) -> bool:
     """Whether it is a transaction that may write, of which nothing else was said."""
     if session.autocommit or session.in_transaction or not session.status_tells:
         return False
+    if session.has_savepoint:
+        return False
     modes = session.modes
     return not modes.waiting and not modes.next_is_read_only
+
+
+def may_set_savepoint(statement: Statement | None, may_write: bool) -> bool:
+    """Whether a savepoint may be set after a command on the primary, whether it failed or not.
+
+    Args:
+        statement: what it was; None if it was none, or nobody looked at it.
+        may_write: the command may commit something.
+    """
+    if statement is None:
+        return may_write
+    return statement.multi or statement.calls_programs or statement.reason is Touch.SAVEPOINT
+
+
+def follow_savepoints(session: Session, statement: Statement | None, may_write: bool) -> None:
+    """Note whether a savepoint may be set, after a command that ended well on the primary.
+
+    Args:
+        session: the one that sent it; it has taken over the status flags already.
+        statement: as of `may_set_savepoint`.
+        may_write: likewise.
+    """
+    if session.autocommit or session.in_transaction:
+        session.has_savepoint = False  # those of an open transaction end with it
+    elif may_set_savepoint(statement, may_write):
+        session.has_savepoint = True
+    elif statement is not None and statement.kind is StatementClass.TRANSACTION:
+        session.has_savepoint = session.has_savepoint and bool(statement.assignments)
 
 
 def begin_implied(session: Session, rules: Rules) -> None:

@@ -209,6 +209,20 @@ def test_what_cannot_be_carried_keeps_the_connection(
         assert running.metric(GIVEN_BACK) == 0
 
 
+@of_old_and_new_clients
+def test_a_savepoint_without_a_transaction_keeps_the_connection(
+    running: RunningProxy, capabilities: Capability
+) -> None:
+    with Client(running, "sharer", "a", capabilities=capabilities) as client:
+        client.query("SET autocommit = 0")
+        client.query("SAVEPOINT s")
+        eventually(lambda: running.metric(KEPT, reason="transaction") == 1)
+        assert client.query("RELEASE SAVEPOINT s")[-1][1][0] == 0
+        assert running.metric(GIVEN_BACK) == 0
+        client.query("COMMIT")
+        rests(running)
+
+
 LIMITS = ("MAX_CONNECTIONS_PER_HOUR 3", "MAX_QUERIES_PER_HOUR 90", "MAX_USER_CONNECTIONS 3")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
 
 import pytest
 from pymysql.err import MySQLError
@@ -221,3 +222,48 @@ def test_a_replica_that_is_lost_takes_nothing_along(numbers: Cluster, proxy: Sta
         client.query("INSERT INTO numbers VALUES (2)")
         client.query("COMMIT")
         assert value(client, COUNT) == 2
+
+
+@pytest.mark.parametrize(
+    "modes",
+    [
+        (COMMITTED,),
+        ("SET tidegate_transaction_reads = 'snapshot'",),
+        ("SET SESSION TRANSACTION READ ONLY",),
+    ],
+    ids=["split", "snapshot", "read only"],
+)
+@pytest.mark.parametrize("sql", ["SAVEPOINT s", "CALL sets(0)", "CALL sets(1)"])
+def test_a_savepoint_that_no_status_flag_tells_of_stays(
+    modes: tuple[str, ...], sql: str, numbers: Cluster, proxy: StartProxy
+) -> None:
+    """With autocommit off it can be set before the transaction's first read."""
+    primary = numbers.primary
+    primary.query("DROP PROCEDURE IF EXISTS app.sets")
+    primary.query(
+        "CREATE PROCEDURE app.sets(fails INT)"
+        " BEGIN SAVEPOINT s; IF fails THEN SIGNAL SQLSTATE '45000'; END IF; END"
+    )
+    numbers.wait_caught_up()
+    running = proxy()
+    with running.connect() as client:
+        for mode in (*modes, "SET autocommit = 0"):
+            client.query(mode)
+        assert value(client, COUNT) == 1
+        assert served(client) != primary.address
+        client.query("COMMIT")
+        with pytest.raises(MySQLError) if sql.endswith("(1)") else nullcontext():
+            client.query(sql)
+        assert value(client, "SELECT 1") == 1  # its status flags tell of no transaction
+        assert value(client, COUNT) == 1
+        client.query("DO 1")
+        if "READ ONLY" not in modes[0]:
+            client.query("INSERT INTO numbers VALUES (2)")
+        client.query("ROLLBACK TO s")
+        assert value(client, COUNT) == 1
+        client.query("RELEASE SAVEPOINT s")
+        client.query("COMMIT")  # names no GTID, since what was written was undone
+        assert value(client, COUNT) == 1
+        client.query("COMMIT")
+        assert value(client, COUNT) == 1
+        assert served(client) != primary.address

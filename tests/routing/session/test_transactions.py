@@ -6,7 +6,17 @@ from routing.consistency.decision import Level, Scope, TimeoutPolicy, Transactio
 from routing.consistency.rules import Rules
 from routing.session.session import Session
 from routing.session.split import Split
-from routing.session.transactions import opens_snapshot, reads_apart, splits, splits_snapshots
+from routing.session.transactions import (
+    follow_savepoints,
+    may_set_savepoint,
+    opens_read_only,
+    opens_snapshot,
+    opens_split,
+    reads_apart,
+    splits,
+    splits_snapshots,
+)
+from routing.sql.statement import classify_text
 
 SPLIT = Rules(Level.READ_OWN_WRITES, Scope.CONNECTION, 0.25, TimeoutPolicy.PRIMARY)
 PRIMARY = Rules(
@@ -118,3 +128,62 @@ def test_which_sessions_split_snapshots() -> None:
     state.retries = False
     state.unsure = True
     assert not splits_snapshots(state, SNAPSHOT)
+
+
+@pytest.mark.parametrize(
+    ("sql", "sets"),
+    [
+        *(("SAVEPOINT s", True), ("DO 1; SAVEPOINT s", True), ("CALL p()", True)),
+        *(("ROLLBACK TO s", True), ("RELEASE SAVEPOINT s", True)),
+        *(("SELECT 1", False), ("SET autocommit = 0", False), ("COMMIT", False)),
+    ],
+)
+def test_what_may_set_a_savepoint(sql: str, sets: bool) -> None:
+    assert may_set_savepoint(classify_text(sql.encode(), 0), False) is sets
+
+
+def test_a_command_that_nobody_looked_at_may_set_a_savepoint() -> None:
+    assert may_set_savepoint(None, True)
+    assert not may_set_savepoint(None, False)
+
+
+def _after(state: Session, *texts: str) -> bool:
+    for text in texts:
+        follow_savepoints(state, classify_text(text.encode(), 0), False)
+    return state.has_savepoint
+
+
+@pytest.mark.parametrize("end", ["COMMIT", "ROLLBACK", "BEGIN", "COMMIT AND CHAIN"])
+def test_a_savepoint_lasts_until_its_transaction_ends(end: str) -> None:
+    state = session(autocommit=False)
+    assert not _after(state, "SELECT 1")
+    assert _after(state, "SAVEPOINT s")
+    assert _after(state, "SELECT 1", "SET SESSION TRANSACTION READ ONLY", "ROLLBACK TO s", "DO 1")
+    assert not _after(state, end)
+
+
+def test_status_flags_tell_of_an_open_transactions_savepoints() -> None:
+    state = session(autocommit=False)
+    assert _after(state, "SAVEPOINT s")
+    state.in_transaction = True
+    assert not _after(state, "INSERT INTO t VALUES (1)")
+    state.in_transaction = False
+    assert _after(state, "SAVEPOINT s")
+    state.autocommit = True
+    assert not _after(state, "SET autocommit = 1")
+
+
+def test_what_could_have_a_savepoint_removed_opens_on_the_primary() -> None:
+    state = session(autocommit=False)
+    state.modes.read_only = True
+    assert opens_read_only(state)
+    state.modes.read_only = False
+    assert opens_split(state)
+    state.has_savepoint = True
+    assert not opens_split(state)
+    state.modes.read_only = True
+    assert not opens_read_only(state)
+    state = session("", autocommit=False)
+    assert opens_snapshot(state, SNAPSHOT)
+    state.has_savepoint = True
+    assert not opens_snapshot(state, SNAPSHOT)
