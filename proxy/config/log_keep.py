@@ -16,11 +16,11 @@ _WANTED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class LogKeep:
-    """What may stay.
+    """How long closed segments of the log are kept, and how many bytes of them.
 
     Attributes:
-        age: seconds after its last record for which a segment stays; None for ever.
-        size: bytes that one proxy's closed segments may have together; None for any.
+        age: how long a segment is kept after its last record, s; None for ever.
+        size: how many bytes one proxy's closed segments may have together; None for any number.
     """
 
     age: float | None = None
