@@ -1,6 +1,6 @@
-"""Accepts connections at one address, and tries again where it cannot accept for a while.
+"""Accepts connections at one address; where it cannot, it tries again after a while.
 
-Where `accept` fails, an event loop's own server stops for good or drops clients silently.
+An event loop's own server stops for good where `accept` fails, or drops clients silently.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 _BACKLOG: Final = 1024
 
 _AT_ONCE: Final = 64
-"""Connections that are accepted in one turn of the event loop."""
+"""Most connections that are accepted in one turn of the event loop."""
 
 _REST_S: Final = 1.0
 """Pause after `accept` has failed; clients that connect meanwhile wait in the backlog."""
@@ -63,7 +63,7 @@ class Acceptor:
                     )
                 except OSError as error:
                     if error.errno == errno.EAFNOSUPPORT and len(families) > 1:
-                        continue  # a name has an IPv6 address where the system has no IPv6
+                        continue  # the name has an IPv6 address, too, but the system has no IPv6
                     raise
                 self._sockets.append(listening)
                 listening.setblocking(False)

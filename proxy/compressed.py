@@ -28,7 +28,7 @@ class CompressedProtocol(StreamProtocol, Protocol):
     """Takes a compressed connection over from a channel."""
 
     def protocol_broken(self, error: ProtocolError) -> None:
-        """Take note that what comes cannot be decompressed; nothing more will be delivered."""
+        """Take note that the data cannot be decompressed; nothing more will be delivered."""
 
 
 def compress(
@@ -72,7 +72,7 @@ class CompressedTransport(asyncio.Transport):
     # What the protocol above calls
 
     def set_protocol(self, protocol: asyncio.BaseProtocol | CompressedProtocol) -> None:
-        """Deliver to `protocol` from now on; a login also limits the compressed packets."""
+        """Deliver to `protocol` from now on; a login's limit holds for compressed packets, too."""
         self._compression.most = (
             protocol.max_payload + 4 if isinstance(protocol, PacketChannel) else MAX_PACKET_PAYLOAD
         )

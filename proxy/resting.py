@@ -41,6 +41,6 @@ class Resting:
             self.look()
 
     def look(self) -> None:
-        """Let the sessions rest that got no command since the last look."""
+        """Let sessions rest if they got no command since the last look."""
         for session in self._sessions:
             session.rest()

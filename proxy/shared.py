@@ -65,7 +65,7 @@ class Shared:
         logins: logs sessions in at servers.
         offer: what clients are greeted with.
         habits: what clients of a host negotiate.
-        known_passwords: of users who have logged in.
+        known_passwords: the passwords of users who have logged in.
         refusals: clients that were turned away.
         classifier: classifies statements, and remembers those that it has seen.
         catalogues: which views are plain.

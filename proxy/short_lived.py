@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 SOON_S: Final = 10.0
 """A connection that begins within this time after another one ended seems to continue its task."""
 OFTEN: Final = 20
-"""So many connections within `_WITHIN_S` are logged."""
+"""A user is logged for this many such connections within `_WITHIN_S`."""
 _WITHIN_S: Final = 60.0
 _AGAIN_S: Final = 3600.0
 """One user is logged again only after this time."""

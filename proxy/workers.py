@@ -83,8 +83,8 @@ def _prepare(folder: Path, config: Config) -> None:
     if config.failover != "off":
         StateFile(folder).close()
     if config.workers > 1:
-        # The scope file of a single worker misses what several workers write from now on. Where
-        # that cannot be marked there, the file cannot be opened later, either.
+        # A single worker's scope file does not get what several workers write from now on. If that
+        # cannot be marked there, a later start cannot open the file, either.
         with suppress(OSError):
             disown(folder)
         scope_memory.make(folder, config.workers)
