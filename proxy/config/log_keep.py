@@ -39,7 +39,7 @@ class LogKeep:
     def read(cls, raw: object) -> "LogKeep":
         """Read ``all``, an age, a size, or both with a comma between them, or an array of such.
 
-        Neither ``m`` nor a number without a unit is taken: it could be either.
+        ``m`` and numbers without a unit are refused: they could mean an age or a size.
         """
         texts = raw if isinstance(raw, list) else str(raw).split(",")
         if [str(text).strip().lower() for text in texts] == [_ALL]:

@@ -13,7 +13,7 @@ OPTIONS: Final = (
         "connect-timeout",
         values.duration(600),
         "TIME",
-        "time a server has to accept and log in (default 5s)",
+        "time a server has to accept a connection and a login (default 5s)",
         _GROUP,
     ),
     Option(
@@ -80,14 +80,15 @@ OPTIONS: Final = (
         "server-tls-ca",
         values.path,
         "FILE",
-        "PEM certificates of the CAs that verify_* trusts",
+        "PEM certificates of the CAs that verify_ca and verify_identity trust",
         _GROUP,
     ),
     Option(
         "server-compression",
         values.algorithms_or_off,
         "ALGORITHM[,…]",
-        "zlib, zstd, uncompressed or several in order of preference, or off (default off)",
+        "compression to the servers: off, or zlib, zstd and uncompressed in order of preference"
+        " (default off)",
         _GROUP,
     ),
     Option(

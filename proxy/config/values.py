@@ -1,7 +1,7 @@
-"""Readers, which make an option's value of what was given for it.
+"""Readers of options: each makes an option's value of what was given for it.
 
-Each reader takes a typed value from TOML or a text from the command line, and raises ValueError
-with what is allowed.
+That is a typed value from TOML or a text from the command line. A reader raises ValueError with
+what is allowed.
 """
 
 import re
