@@ -29,7 +29,7 @@ class Definition:
     Attributes:
         name: with its unit, and ``_total`` for a counter.
         help: one sentence.
-        labels: besides `worker`.
+        labels: its labels besides `worker`.
         buckets_us: upper bounds of a histogram's buckets, in microseconds.
 
     """
@@ -73,13 +73,13 @@ WAITS: Final = Definition(
 )
 FALLBACKS: Final = Definition(
     "tidegate_fallbacks_total",
-    "Reads that moved from a replica to another server, by why the replica did not answer them.",
+    "Reads that moved from a replica to another server, by reason.",
     ("server", "reason"),
 )
 CROWDED: Final = Definition(
     "tidegate_fallbacks_crowded_total",
-    "Reads that found the replicas too late and primary-fallback-rate used up, by what became of"
-    " them.",
+    "Reads for which the replicas lagged too much and primary-fallback-rate was used up, by what"
+    " became of them.",
     ("result",),
 )
 PROBES: Final = Definition(
@@ -186,8 +186,8 @@ PROMOTIONS: Final = Definition(
 )
 STALE: Final = Definition(
     "tidegate_stale_reads_total",
-    "Answers that were given although they may be stale: to reads if on-timeout is stale, and to"
-    " statements that may write whatever it is.",
+    "Answers that were given although they may be stale: to reads if on-timeout is stale; to"
+    " statements that may write, whatever on-timeout is.",
 )
 SNAPSHOTS_SPLIT: Final = Definition(
     "tidegate_snapshots_split_total",
@@ -388,7 +388,7 @@ LAG_MEANS: Final = Definition(
 )
 BINLOG_STREAM_ENDS: Final = Definition(
     "tidegate_binlog_stream_ends_total",
-    "Times that reading a replica's binary log, to measure its lag, could not begin or ended.",
+    "Times that reading a replica's binary log, to measure its lag, could not begin, or ended.",
     ("server", "cause"),
 )
 CLOCK_OFFSET: Final = Definition(
@@ -492,7 +492,7 @@ DEFINITIONS: Final = (
 
 BUILD: Final = Definition(
     "tidegate_build_info",
-    "Always 1; the labels say which version runs.",
+    "Always 1; the labels say which versions run, and whether Tidegate is compiled.",
     ("version", "compiled", "python"),
 )
 WORKER_UP: Final = Definition(

@@ -116,7 +116,7 @@ class Metrics:
         self._add(families.FALLBACKS, (server, reason))
 
     def crowded(self, result: Crowded) -> None:
-        """Count a read that found the replicas too late and primary-fallback-rate used up."""
+        """Count a read when replicas lag too much and primary-fallback-rate is used up."""
         self._add(families.CROWDED, (result,))
 
     def probed(self, reads: int) -> None:

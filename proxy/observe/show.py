@@ -142,7 +142,7 @@ def _session(session: Shown) -> _Rows:
 
 
 def _unlogged(session: Shown) -> bool:
-    """Whether something was written in the scope of its reads that no GTID stands for."""
+    """Whether something was written without a GTID in the scope of its reads."""
     state = session.state
     return state.reading(state.rules, session.topology.term, session.now).unlogged
 
