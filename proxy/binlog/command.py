@@ -23,7 +23,7 @@ def run(files: Sequence[Path], form: str, output: Path | None, write_parquet: Wr
     """Print the transactions of binary logs; return the exit status.
 
     Args:
-        files: the logs; each is read up to its end or its damage.
+        files: the logs; each is read up to its end or up to its first damage.
         form: ``text``, ``json`` or ``parquet``.
         output: a file, or for Parquet a directory, which must be given; None for standard output.
         write_parquet: writes the format ``parquet``.

@@ -80,7 +80,7 @@ class Inquiry:
         connection_id, length = _IDS.unpack_from(data)
         end = _IDS.size + length
         if end > len(data):
-            raise MalformedPacketError("an inquiry's name is longer than itself")
+            raise MalformedPacketError("an inquiry's user name is longer than the inquiry")
         username = data[_IDS.size : end].decode("utf-8", "surrogateescape")
         return cls(connection_id, username, data[end:].decode("utf-8", "surrogateescape"))
 
@@ -100,5 +100,5 @@ def parse_answer(data: bytes) -> int | None:
         raise MalformedPacketError(f"an answer of {len(data)} bytes: {data[:8].hex()}")
     known, thread_id = _ANSWER.unpack(data)
     if not known and thread_id:
-        raise MalformedPacketError("a thread that is not known")
+        raise MalformedPacketError("an answer with a thread, but without a session")
     return int(thread_id) if known else None

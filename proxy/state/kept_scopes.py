@@ -41,7 +41,7 @@ _log = logging.getLogger(__name__)
 EVERY_S: Final = 0.2
 """How long changes are collected before they are written."""
 _AT_ONCE: Final = 256
-"""Scopes that are handed over in one turn of the event loop."""
+"""Most scopes that are handed over in one turn of the event loop."""
 _START_S: Final = 30.0
 """How long a start waits for the disk; 10,000 scopes take a second or two."""
 _STOP_S: Final = 5.0

@@ -195,7 +195,7 @@ class ScopeRows:
         return after
 
     def _compress(self) -> int:
-        """Merge the rows of some scopes with many; return how many rows there are less."""
+        """Merge the rows of some scopes with many; return by how many rows the file shrank."""
         numbers = list(self._long)[:_COMPRESSED_AT_ONCE]
         if not numbers:
             return 0

@@ -54,7 +54,7 @@ def make_folder(folder: Path) -> None:
 
 def advice(error: sqlite3.Error, if_damaged: str, if_full: str) -> str:
     """What to do about a fault: if the file is damaged, if its disk is full, or otherwise."""
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # without the details of extended codes
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # extended codes have details above
     if code in _DAMAGED:
         return f"move it away: {if_damaged}"
     if code in _DISK:
