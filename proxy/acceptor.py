@@ -1,6 +1,6 @@
-"""Takes connections at one address, and goes on when for a while it cannot.
+"""Accepts connections at one address; where it cannot, it tries again after a while.
 
-An event loop's own server ends for good where `accept` fails, or drops clients silently.
+An event loop's own server stops for good where `accept` fails, or drops clients silently.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _log = logging.getLogger(__name__)
 _BACKLOG: Final = 1024
 
 _AT_ONCE: Final = 64
-"""Connections that are taken before others have their turn."""
+"""Most connections that are accepted in one turn of the event loop."""
 
 _REST_S: Final = 1.0
-"""How long it rests where no more files can be opened; who connects waits in the backlog."""
+"""Pause after `accept` has failed; clients that connect meanwhile wait in the backlog."""
 
 
 class Acceptor:
@@ -39,7 +39,7 @@ class Acceptor:
         self._take = take
         self._sockets: list[socket.socket] = []
         self._resting: dict[socket.socket, asyncio.TimerHandle] = {}
-        self._lacking = False  # which was said
+        self._lacking = False  # `accept` failed, which was logged
 
     async def start(self, *, reuse_port: bool) -> int:
         """Listen; return the port.
@@ -63,7 +63,7 @@ class Acceptor:
                     )
                 except OSError as error:
                     if error.errno == errno.EAFNOSUPPORT and len(families) > 1:
-                        continue  # a name has an IPv6 address where the system has no IPv6
+                        continue  # the name has an IPv6 address, too, but the system has no IPv6
                     raise
                 self._sockets.append(listening)
                 listening.setblocking(False)
@@ -76,7 +76,7 @@ class Acceptor:
         return port
 
     def stop(self) -> None:
-        """Take no more."""
+        """Accept no more connections."""
         for listening in self._sockets:
             if listening in self._resting:
                 self._resting.pop(listening).cancel()
@@ -97,7 +97,7 @@ class Acceptor:
         for _ in range(_AT_ONCE):
             try:
                 taken, _ = listening.accept()
-            except BlockingIOError:  # all that came are taken
+            except BlockingIOError:  # no more connections wait
                 if self._lacking:
                     self._lacking = False
                     _log.info("clients are accepted at %s again", self._address)
@@ -111,7 +111,7 @@ class Acceptor:
             tasks.start(self._take(taken), "welcome a client")
 
     def _rest(self, listening: socket.socket, error: OSError) -> None:
-        """What is lacking, most likely open files (EMFILE, ENFILE), may be there in a while."""
+        """Pause: what is lacking, most likely open files (EMFILE, ENFILE), may be free later."""
         if not self._lacking:
             self._lacking = True
             _log.error(

@@ -1,4 +1,4 @@
-"""Where a server or a listener is."""
+"""The TCP address of a server or a listener."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Address:
 
 
 def peer_name(transport: asyncio.Transport | None) -> str:
-    """The address of who is at a connection's other end."""
+    """The address of a connection's peer."""
     peer = None if transport is None else transport.get_extra_info("peername")
     return str(Address(peer[0], peer[1])) if isinstance(peer, tuple) else "unix socket"
 

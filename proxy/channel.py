@@ -1,9 +1,10 @@
 """Packets one at a time, for the slow path: handshakes and logins on either side.
 
-In clear, the channel reads exactly the bytes that were asked for: what a peer sends right behind
-them, a TLS ClientHello or a first command, stays with the transport for whoever takes over. Over
-TLS it reads ahead, since a transport that is told of its peer's end forgets what was not yet read;
-and where nobody but a protocol object takes over any more, since each reading costs system calls.
+Without TLS, the channel reads exactly the bytes that it is asked for. Bytes that the peer sends
+right after them, a TLS ClientHello or a first command, stay in the transport for the protocol
+object that takes over. Over TLS the channel reads ahead, since a TLS transport discards unread
+bytes when its peer closes. It also reads ahead on connections to servers (`read_ahead`), since each
+read costs system calls, and a server sends nothing on its own before a TLS handshake.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ if TYPE_CHECKING:
 _HEADER = 4
 _CHUNK = 1 << 14
 _TLS_END_S: Final = 1.0
-"""How long a connection over TLS that was closed waits for its peer to end TLS, too; asyncio's own
-30 s would hold up a stop by clients that never look."""
+"""How long a closed TLS connection waits until its peer ends TLS, too. With asyncio's own 30 s,
+clients that never read would delay a stop of the proxy."""
 
 
 class StreamProtocol(Protocol):
-    """What takes a connection over from a channel: `asyncio.Protocol` by its methods."""
+    """Takes a connection over from a channel; it has the methods of `asyncio.Protocol`."""
 
     def data_received(self, data: bytes) -> None:
         """Take bytes."""
@@ -38,13 +39,13 @@ class StreamProtocol(Protocol):
         """Take the peer's half-close."""
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Take the end."""
+        """Take note that the connection has ended."""
 
     def pause_writing(self) -> None:
         """Take note that the write buffer is full."""
 
     def resume_writing(self) -> None:
-        """Take note that it is not any more."""
+        """Take note that the write buffer has room again."""
 
 
 class ChannelClosedError(Exception):
@@ -55,10 +56,10 @@ class PacketChannel(asyncio.BufferedProtocol):
     """Reads and writes whole packets over a transport.
 
     Attributes:
-        max_payload: length that a packet may have, bytes.
+        max_payload: the longest payload that a packet may have, bytes.
         sequence_id: the id of the next packet, in either direction.
-        peer: the address of who is at the other end, also when that is gone.
-        user: as whom a client wants to log in, once it has said so.
+        peer: the peer's address, kept when the connection has ended.
+        user: the name that a client wants to log in with, once it has sent it.
     """
 
     def __init__(self, max_payload: int) -> None:
@@ -84,14 +85,14 @@ class PacketChannel(asyncio.BufferedProtocol):
         Raises:
             ChannelClosedError: it is gone.
         """
-        # A TLS handshake that failed closes the transport and does not tell.
+        # A TLS handshake that fails closes the transport without calling `connection_lost`.
         if self._transport is None or self.closed:
             raise ChannelClosedError("the connection is closed")
         return self._transport
 
     @property
     def closed(self) -> bool:
-        """Whether nothing more can come."""
+        """Whether the connection has ended or is being closed."""
         return self._transport is None or self._closed or self._transport.is_closing()
 
     @property
@@ -104,8 +105,8 @@ class PacketChannel(asyncio.BufferedProtocol):
 
         Raises:
             ChannelClosedError: no more will come.
-            PacketOutOfOrderError: its sequence id is not the next one, and nothing else tells the
-                order.
+            PacketOutOfOrderError: its sequence id is not the next one. Where the connection is
+                compressed this is not checked here.
             PacketTooLargeError: it is longer than allowed.
             ProtocolError: it cannot be decompressed.
         """
@@ -125,7 +126,7 @@ class PacketChannel(asyncio.BufferedProtocol):
                 return bytes(payload)
 
     async def read_some(self) -> bytes:
-        """Return what has come, at least a byte, whatever packets it is of.
+        """Return the bytes that have come, at least one; they need not be whole packets.
 
         Raises:
             ChannelClosedError: no more will come.
@@ -138,15 +139,15 @@ class PacketChannel(asyncio.BufferedProtocol):
         return received
 
     def put_back(self, data: bytes) -> None:
-        """Have the end of what `read_some` gave be read again; nothing else was read since."""
+        """Let the last bytes that `read_some` returned be read again, before any others."""
         self._received[:0] = data
 
     def read_ahead(self) -> None:
-        """Read whatever comes, from now on: it is for this channel, or for who gets it whole."""
+        """From now on read whatever comes, for this channel or for the next protocol object."""
         self._ahead = True
 
     def write_packet(self, payload: bytes, *, follows: bool = False) -> None:
-        """Send a packet; with the next one, where that `follows` at once.
+        """Send a packet, or keep it to be sent together with the next one, if that `follows`.
 
         Raises:
             ChannelClosedError: the connection is gone.
@@ -166,10 +167,10 @@ class PacketChannel(asyncio.BufferedProtocol):
 
         Raises:
             ssl.SSLError, OSError, TimeoutError: the handshake failed.
-            MalformedPacketError: there is something in clear that nobody has read.
+            MalformedPacketError: the peer sent unencrypted bytes that nobody has read.
         """
         if self._received:
-            raise MalformedPacketError("the peer spoke in clear where TLS was to begin")
+            raise MalformedPacketError("the peer sent unencrypted data where TLS was to begin")
         # What arrives before this returns must not pause the transport below.
         self._tls = self._ahead = True
         transport = await asyncio.get_running_loop().start_tls(
@@ -190,7 +191,8 @@ class PacketChannel(asyncio.BufferedProtocol):
         self._transport = transport
         self.peer = peer_name(transport)
         self._tls = self._ahead = secure
-        # Compressed packets have ids of their own, by which peers go (`protocol.compression`).
+        # Compressed packets have sequence ids of their own, and peers check only those
+        # (`protocol.compression`).
         self._numbered = not transport.get_extra_info("compressed", False)
         self.sequence_id = sequence_id
         transport.pause_reading()
@@ -198,7 +200,7 @@ class PacketChannel(asyncio.BufferedProtocol):
         transport.resume_reading()
 
     def hand_over(self, protocol: StreamProtocol) -> asyncio.Transport:
-        """Let `protocol` have the connection from the next byte on.
+        """Give the connection to `protocol`, from the next byte on.
 
         Raises:
             ChannelClosedError: the connection is gone.
@@ -208,7 +210,7 @@ class PacketChannel(asyncio.BufferedProtocol):
         # Compiled classes cannot inherit from asyncio's; its transports only call methods.
         transport.set_protocol(cast("asyncio.BaseProtocol", protocol))
         if self._received:
-            # Later, when the protocol knows its transport; until then nothing else may arrive.
+            # Deliver it later, when the protocol knows its transport; until then reading is paused.
             received = bytes(self._received)
             asyncio.get_running_loop().call_soon(_deliver, received, transport, protocol)
         else:
@@ -217,7 +219,7 @@ class PacketChannel(asyncio.BufferedProtocol):
         return transport
 
     def _let_go(self) -> None:
-        """Use the transport no more; over TLS it goes on to hold its first protocol object."""
+        """Drop the transport and the buffer: a TLS transport goes on to refer to this object."""
         self._transport = None
         self._broken = None
         self._chunk = bytearray()
@@ -259,12 +261,12 @@ class PacketChannel(asyncio.BufferedProtocol):
         self.peer = peer_name(self._transport)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Where the next bytes go: no more than are still missing, unless it reads ahead."""
+        """The buffer for the next bytes; unless it reads ahead, it holds only those missing."""
         missing = max(1, self._wanted - len(self._received))
         return memoryview(self._chunk)[: _CHUNK if self._ahead else min(missing, _CHUNK)]
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Keep what came, and stop where enough is there."""
+        """Keep the bytes that came, and pause reading when there are enough."""
         self._received += memoryview(self._chunk)[:nbytes]
         received = len(self._received)
         if received >= (self.max_payload if self._ahead else self._wanted):
@@ -284,7 +286,7 @@ class PacketChannel(asyncio.BufferedProtocol):
         self._let_go()
 
     def protocol_broken(self, error: ProtocolError) -> None:
-        """Tell the reader."""
+        """Raise the error in the reader."""
         self._broken = error
         self._wake(error)
 

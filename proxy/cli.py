@@ -27,9 +27,9 @@ examples:
 """
 
 _RUN_EXAMPLES: Final = """\
-The same names stand in the file, for example: wait-budget = "500ms"
-The command line overrides the file. Only the file has tables with rules for single users, schemas
-and ports: [users.NAME], [schemas.NAME], [listeners."HOST:PORT"].
+The file uses the same names, for example: wait-budget = "500ms"
+The command line overrides the file. Rules for single users, schemas and ports can only be given in
+the file, in the tables [users.NAME], [schemas.NAME] and [listeners."HOST:PORT"].
 docs/configuration.md explains every option.
 
 examples:
@@ -40,8 +40,8 @@ examples:
 
 
 _MOCK_EXAMPLES: Final = """\
-It prints a line for each server, its name and its address, and "ready". docs/mocker.md tells how to
-change it while it runs, by SQL (CALL mock.help()) and by HTTP.
+The command prints one line with name and address for each server, then "ready". docs/mocker.md says
+how to change the cluster while it runs, by SQL (CALL mock.help()) and by HTTP.
 
 examples:
   tidegate mock --port 3307 --replicas 2 --lag 300ms
@@ -51,7 +51,7 @@ examples:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; return its exit status: 0 well, 1 failed, 2 used wrongly."""
+    """Run the command; return its exit status: 0 success, 1 failure, 2 wrong usage."""
     try:
         return _dispatch(argv)
     except ConfigError as error:
@@ -125,7 +125,7 @@ def _demo(once: bool, audit: bool) -> int:
 
 
 def _mock(namespace: argparse.Namespace) -> int:
-    # By name: the proxy must not depend on the servers that it is tried with.
+    # By name: the proxy must not depend on the mock servers that it is tested with.
     try:
         command = importlib.import_module(f"{_ABOVE}mysql_mocker.command")
     except ImportError as error:
@@ -143,7 +143,7 @@ def _config(namespace: argparse.Namespace) -> Config:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says what is wrong as the other errors are said, without the whole usage before it."""
+    """Reports wrong usage in the form of the other errors, without the usage text before it."""
 
     def error(self, message: str) -> NoReturn:
         raise ConfigError(f"{message}; see {self.prog} --help")
@@ -174,7 +174,7 @@ def _parser() -> argparse.ArgumentParser:
         commands, "check", "validate a configuration and print the effective one, without secrets"
     )
     _add_options(check)
-    # Its options are the audit's own.
+    # The audit reads its own options.
     commands.add_parser("audit", help="check a routing log with Spark", add_help=False)
     binlog = _command(
         commands, "binlog", "print when the transactions in binary logs were committed"
@@ -187,13 +187,18 @@ def _parser() -> argparse.ArgumentParser:
         help="text as mysqlbinlog prints it, JSON Lines, or Parquet, which needs the audit's Spark",
     )
     binlog.add_argument(
-        "--output", type=Path, metavar="PATH", help="file, or Parquet's directory (default: stdout)"
+        "--output",
+        type=Path,
+        metavar="PATH",
+        help="output file, or directory for Parquet (default: stdout)",
     )
-    demo = _command(commands, "demo", "show it at work on a MySQL cluster in this process")
-    demo.add_argument("--once", action="store_true", help="run it once and exit")
+    demo = _command(
+        commands, "demo", "show Tidegate at work on a mock MySQL cluster in this process"
+    )
+    demo.add_argument("--once", action="store_true", help="exit after the demo")
     demo.add_argument("--no-audit", action="store_true", help="skip the audit, which needs Spark")
     mock = _command(
-        commands, "mock", "run a MySQL cluster in this process, for tests", _MOCK_EXAMPLES
+        commands, "mock", "run a mock MySQL cluster in this process, for tests", _MOCK_EXAMPLES
     )
     _add_mock_options(mock)
     return parser
@@ -205,7 +210,7 @@ def _add_mock_options(parser: argparse.ArgumentParser) -> None:
         "--port",
         type=int,
         default=0,
-        help="the primary's; replicas get the next ones (default: any)",
+        help="the primary's port; replicas get the next ones (default: any free ports)",
     )
     add("--replicas", type=int, default=2, metavar="N", help="how many replicas (default: 2)")
     add("--lag", default="0s", metavar="TIME", help="how far replicas lag (default: 0s)")
@@ -219,8 +224,8 @@ def _add_mock_options(parser: argparse.ArgumentParser) -> None:
         metavar="ADDRESS",
         help="address to listen on (default: 127.0.0.1)",
     )
-    add("--http", metavar="[HOST:]PORT", help="serve the HTTP interface (default: no)")
-    add("--binlog-dir", type=Path, metavar="DIR", help="write binary logs here (default: do not)")
+    add("--http", metavar="[HOST:]PORT", help="serve the HTTP interface here (default: off)")
+    add("--binlog-dir", type=Path, metavar="DIR", help="write binary logs here (default: off)")
     add("--tls", action="store_true", help="let clients use TLS")
     add("--ready-file", type=Path, metavar="FILE", help="write the addresses here as JSON")
 
@@ -246,7 +251,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         names = [f"--{option.name}"]
         if option.repeatable:
             names.append(f"--{option.name.removesuffix('s')}")
-        # Kept as texts: one reader per option serves the file and the command line alike.
+        # Kept as text: each option has one reader, for the file and for the command line.
         summary = option.help
         if option.choices:
             summary += ": " + ", ".join(option.choices)

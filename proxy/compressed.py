@@ -1,8 +1,8 @@
-"""A transport that compresses, between an asyncio transport and whoever talks over it.
+"""A transport that compresses, between an asyncio transport and the protocol object that uses it.
 
 To the transport below (TCP or TLS) it is the protocol object, to the protocol object above it is
-the transport. Who is above changes, as with any other transport: logins take one packet at a time,
-the command phase takes what comes.
+the transport. The protocol object above may be replaced, as with any other transport: a login takes
+one packet at a time, the command phase takes whatever comes.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ if TYPE_CHECKING:
     from protocol.compression import Compression
 
 _READ_AHEAD: Final = 1 << 18
-"""Bytes that are taken from below while nobody above reads; a peer's end is seen meanwhile."""
+"""Bytes that are read from below while the protocol above has paused, so that the end of the
+connection is still noticed."""
 
 
 class CompressedProtocol(StreamProtocol, Protocol):
-    """What takes a connection that compresses over from a channel."""
+    """Takes a compressed connection over from a channel."""
 
     def protocol_broken(self, error: ProtocolError) -> None:
-        """Take note that what comes cannot be decompressed; nothing more will be delivered."""
+        """Take note that the data cannot be decompressed; nothing more will be delivered."""
 
 
 def compress(
@@ -35,10 +36,10 @@ def compress(
     compression: Compression,
     broken: Callable[[], None] | None = None,
 ) -> CompressedTransport:
-    """Go over to compression on a channel's connection; `set_protocol` says who is above.
+    """Switch a channel's connection to compression; `set_protocol` then sets the protocol above.
 
-    `broken` is told when the peer breaks the protocol, before the protocol object above is; in the
-    midst of a login its channel alone is told.
+    `broken` is called when the peer breaks the protocol, before the protocol object above is told.
+    During a login only the login's channel is told.
 
     Raises:
         ChannelClosedError: the connection is gone.
@@ -49,7 +50,7 @@ def compress(
 
 
 class CompressedTransport(asyncio.Transport):
-    """Talks compressed below and plainly above."""
+    """Compresses what the protocol above writes, and decompresses what comes from below."""
 
     def __init__(self, compression: Compression, broken: Callable[[], None] | None) -> None:
         super().__init__()
@@ -61,17 +62,17 @@ class CompressedTransport(asyncio.Transport):
         self._paused = False
         self._crowded = False
         self._delivering = False
-        self._ending = False  # what is left is delivered to a login, whether it reads or not
+        self._ending = False  # the rest is delivered to a login even while reading is paused
         self._over = False
 
     def begin(self, below: asyncio.Transport) -> None:
-        """Use this transport."""
+        """Take the transport below."""
         self._below = below
 
     # What the protocol above calls
 
     def set_protocol(self, protocol: asyncio.BaseProtocol | CompressedProtocol) -> None:
-        """Let `protocol` have what comes from here on; a login is given no more than it takes."""
+        """Deliver to `protocol` from now on; a login's limit holds for compressed packets, too."""
         self._compression.most = (
             protocol.max_payload + 4 if isinstance(protocol, PacketChannel) else MAX_PACKET_PAYLOAD
         )
@@ -87,22 +88,22 @@ class CompressedTransport(asyncio.Transport):
         self.write(b"".join(list_of_data))
 
     def pause_reading(self) -> None:
-        """Deliver no more."""
+        """Stop delivering."""
         self._paused = True
 
     def resume_reading(self) -> None:
-        """Deliver, soon."""
+        """Deliver again, soon."""
         if self._paused:
             self._paused = False
             # As other transports do: never from within the call.
             asyncio.get_running_loop().call_soon(self._deliver)
 
     def is_reading(self) -> bool:
-        """Whether what comes is delivered."""
+        """Whether data is delivered to the protocol above."""
         return not self._paused
 
     def is_closing(self) -> bool:
-        """Whether the connection is gone or goes."""
+        """Whether the connection has ended or is being closed."""
         if self._below is None:
             return True
         return self._below.is_closing() and not self._ending
@@ -122,7 +123,7 @@ class CompressedTransport(asyncio.Transport):
         return 0 if self._below is None else self._below.get_write_buffer_size()
 
     def get_extra_info(self, name: str, default: object = None) -> object:
-        """What the transport below knows of itself; `compressed` is True."""
+        """What the transport below returns for `name`; for `compressed`, True."""
         if name == "compressed":
             return True
         return default if self._below is None else self._below.get_extra_info(name, default)
@@ -141,14 +142,14 @@ class CompressedTransport(asyncio.Transport):
         return False if self._above is None else self._above.eof_received()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Deliver what a login still waits for, and the end."""
+        """Deliver the rest to a login, then the end of the connection."""
         if isinstance(self._above, PacketChannel):
             self._ending = True
             self._deliver()
             self._ending = False
         self._over = True
         above = self._above
-        self._above = self._broken = None  # they know this transport
+        self._above = self._broken = None  # both refer to this transport
         if above is not None:
             above.connection_lost(error)
 
@@ -173,7 +174,7 @@ class CompressedTransport(asyncio.Transport):
                 self._give()
         except ProtocolError as error:
             self._over = True
-            # A login raises it, to whoever counts what logins do.
+            # A login raises the error itself, and its caller counts it.
             if self._broken is not None and not isinstance(self._above, PacketChannel):
                 self._broken()
             if self._above is not None:
@@ -183,7 +184,7 @@ class CompressedTransport(asyncio.Transport):
         self._regulate()
 
     def _may_give(self) -> bool:
-        """Whether who is above still wants it: one bad command may be the first of millions."""
+        """Whether the protocol above still takes data; it may stop at the first of many packets."""
         return self._ending or not (self._paused or self.is_closing())
 
     def _next_plain(self) -> bool:
@@ -208,7 +209,7 @@ class CompressedTransport(asyncio.Transport):
                 above.data_received(plain)
 
     def _regulate(self) -> None:
-        """Let the peer wait while nobody reads what it sends."""
+        """Pause reading from the peer while the protocol above has paused and much is buffered."""
         crowded = self._paused and self._compression.buffered > _READ_AHEAD
         if self._below is None or crowded == self._crowded or self.is_closing():
             return

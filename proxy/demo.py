@@ -1,9 +1,8 @@
 """`tidegate demo`: a cluster that lags, a workload that reads back what it wrote, and the figures.
 
-The cluster is the mocker's and lives in this process; each proxy is a process of its own, as it
-would be in earnest. What the table shows is counted by the clients (stale reads) and read from the
-routing log (where the reads went, what proved them, what they waited), not assumed. The audit of
-that log comes last.
+The mock cluster runs in this process; each proxy is a process of its own, as in production. The
+figures in the table are measured: the clients count stale reads, and the routing log says where the
+reads went, what proved them, and how long they waited. The audit of that log comes last.
 """
 
 from __future__ import annotations
@@ -75,7 +74,7 @@ SETTINGS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of the workload under one setting.
+    """The result of the workload under one setting.
 
     Attributes:
         stale: reads that missed what their own connection had written before.
@@ -88,7 +87,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class RunningProxy:
-    """A `tidegate run` before the cluster."""
+    """A `tidegate run` in front of the cluster."""
 
     port: int
     process: asyncio.subprocess.Process
@@ -98,7 +97,7 @@ def run_demo(once: bool, audit: bool = True) -> int:
     """Run the demo; return the exit status.
 
     Args:
-        once: end behind the audit; else stay up until Ctrl-C.
+        once: end after the audit; else a proxy goes on to serve until Ctrl-C.
         audit: let the audit judge the routing log.
     """
     try:
@@ -166,7 +165,7 @@ async def _proxy(
 
 
 async def _port(process: asyncio.subprocess.Process, said: list[str]) -> int:
-    """Read what the proxy says until it tells its port."""
+    """Read the proxy's messages until one names its port; return the port."""
     if process.stderr is None:
         raise DemoError("the proxy has no standard error")
     while line := (await process.stderr.readline()).decode(errors="replace"):
@@ -177,7 +176,7 @@ async def _port(process: asyncio.subprocess.Process, said: list[str]) -> int:
 
 
 async def _listen(process: asyncio.subprocess.Process, said: list[str]) -> None:
-    """Take what it says later, so that it never blocks."""
+    """Read the proxy's later messages, so that it never blocks on a full pipe."""
     if process.stderr is not None:
         while line := (await process.stderr.readline()).decode(errors="replace"):
             said.append(line)
@@ -194,7 +193,7 @@ def _create_table(port: int) -> None:
 
 
 async def _catch_up(cluster: Cluster) -> None:
-    """Wait until the replicas have all, so that no setting sees what another one wrote."""
+    """Wait until the replicas have all writes, so that no setting sees those of an earlier one."""
     for replica in cluster.replicas:
         await replica.gtids.wait(cluster.primary.gtids.executed, seconds=0)
 
@@ -242,8 +241,9 @@ def _reads(log: Path, name: str) -> list[dict[str, object]]:
 
 _COLUMNS: Final = ("reads", "stale", "replicas", "primary", "known", "waited", "p50", "p99")
 _LEGEND: Final = """
-replicas, primary: where reads were answered. known: the replica had proved before that
-it had all; waited: it was waited for. p50, p99: of the waits, given up ones among them.
+replicas, primary: where reads were answered. known: the replica had already proved that
+it had what the read must see; waited: the read waited for it. p50, p99: duration of the
+waits, including those that were given up.
 """
 
 

@@ -30,12 +30,12 @@ _JAVA_OPTIONS: Final = "-XX:TieredStopAtLevel=1"
 
 
 class AuditError(Exception):
-    """The audit did not say what it must say of the demo's log; the message tells."""
+    """The audit's verdict on the demo's log is not the expected one; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What one audit came to.
+    """The result of one audit.
 
     Attributes:
         status: its exit status.
@@ -47,7 +47,7 @@ class Verdict:
 
 
 async def show(log: Path, proxy_name: str) -> None:
-    """Print what the audit says of a log, and of a copy with a stale read of this proxy's.
+    """Print the audit's verdict on a log, and on a copy in which one read of this proxy is stale.
 
     Raises:
         AuditError: the log is not clean, or the audit did not find the stale read.
@@ -58,14 +58,14 @@ async def show(log: Path, proxy_name: str) -> None:
     first, second = (asyncio.create_task(_audit(folder)) for folder in (log, copy))
     try:
         print(
-            "The audit believes none of this. From the writes and the times in the routing log it\n"
-            "finds out by itself what each read had to see. It runs on Spark: a minute or so.\n",
+            "The audit trusts none of this. From the writes and the times in the routing log it\n"
+            "works out by itself what each read had to see. It runs on Spark: a minute or so.\n",
             flush=True,
         )
         verdict = await first
         print(_indented(verdict.text), flush=True)
         if verdict.status == UNDECIDED:
-            return  # it has said what it lacks; the rest of the demo stands
+            return  # the audit has printed what is missing; the rest of the demo is still valid
         if verdict.status != CLEAN:
             raise AuditError("the audit found the demo's own log at fault")
         print(
@@ -85,10 +85,10 @@ async def show(log: Path, proxy_name: str) -> None:
 
 
 def plant(log: Path, copy: Path, proxy_name: str) -> None:
-    """Copy a log, and let one read in it have been let through too early.
+    """Copy a log, and change one read in the copy as if it had been let through too early.
 
-    The write before the read is gone from what it is said to have required, as if the proxy had
-    forgotten it, and from what the replica was known to have.
+    The session's last write before the read is removed from the set that the read required, as if
+    the proxy had forgotten it, and from the set that the replica was known to have.
     """
     shutil.copytree(log, copy)
     for path in sorted(copy.glob(f"date=*/{proxy_name}-*.jsonl")):
@@ -102,7 +102,7 @@ def plant(log: Path, copy: Path, proxy_name: str) -> None:
 
 
 def _was_known(record: Record) -> bool:
-    """Whether it is a read that needed no wait, which no other record's verdict rests on."""
+    """Whether it is a read that needed no wait: no other record's verdict depends on such a one."""
     return record["class"] == "read" and record["proof"] == "known" and bool(record["required"])
 
 
@@ -117,7 +117,7 @@ def _make_stale(read: Record, before: Sequence[Record]) -> None:
 
 
 async def _audit(log: Path) -> Verdict:
-    """Run it in a process of its own, since Spark keeps one for itself."""
+    """Run the audit in a process of its own, since a process can have only one Spark session."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "tidegate", "audit", "--log", str(log)),
         env={"JAVA_TOOL_OPTIONS": _JAVA_OPTIONS, **os.environ},
@@ -132,7 +132,7 @@ async def _audit(log: Path) -> Verdict:
     finally:
         status = await process.wait()
     lines = (said + complaint).decode(errors="replace").splitlines()
-    # The report goes when the demo ends.
+    # The report's folder is deleted when the demo ends, so its path is left out.
     return Verdict(status, "\n".join(line for line in lines if not line.startswith("Report: ")))
 
 

@@ -1,7 +1,7 @@
 """Messages to stderr: one line each, UTC, the worker's number where there are several.
 
-Names and errors in a message may be a client's or a server's own text: what is not printable is
-escaped, so that nobody writes lines into the log.
+Names and errors in a message may be a client's or a server's own text: unprintable characters are
+escaped, so that no such text can add lines to the log.
 """
 
 import logging
@@ -14,10 +14,10 @@ _FORMAT: Final = "%(asctime)s.%(msecs)03dZ %(levelname)s {worker}%(name)s: %(mes
 
 
 class Formatter(logging.Formatter):
-    """Escapes what is not printable in a message; a traceback behind it keeps its lines."""
+    """Escapes unprintable characters in a message; a traceback after it keeps its lines."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 logging's name for it
-        """The line."""
+        """Return the message's line, escaped."""
         line = super().formatMessage(record)
         if line.isprintable():
             return line

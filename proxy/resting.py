@@ -1,4 +1,4 @@
-"""Has the sessions of one worker give back their connections that no command comes for."""
+"""Makes the sessions of one worker give their connections back while no command comes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 class Resting:
     """Looks at all sessions once per `connection-sharing-delay`.
 
-    So a session rests once or twice as long, and no timer is set per statement.
+    So a session gives its connections back after one to two delays without a command, and no
+    statement needs a timer.
     """
 
     def __init__(self, config: Config, sessions: Sessions) -> None:
@@ -25,12 +26,12 @@ class Resting:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin to look, if connections are shared."""
+        """Start looking, if connections are shared."""
         if self._on:
             self._task = tasks.start(self._watch(), "resting sessions")
 
     async def stop(self) -> None:
-        """Look no more."""
+        """Stop looking."""
         if self._task is not None:
             await tasks.stop(self._task)
 
@@ -40,6 +41,6 @@ class Resting:
             self.look()
 
     def look(self) -> None:
-        """Let those rest that no command came to since the last look."""
+        """Let sessions rest if they got no command since the last look."""
         for session in self._sessions:
             session.rest()

@@ -54,11 +54,11 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _DRAIN_S = 5.0  # not Final, which would be compiled in: tests shorten it
-"""How long a stop waits for statements that run."""
+"""How long a stop waits for running statements."""
 _DRAIN_TELLS_S = 1.0  # likewise
-"""How often it says for how many."""
+"""How often the log says for how many sessions it waits."""
 _DRAIN_NAMES: Final = 10
-"""Clients that it names, of those that it cuts off."""
+"""How many of the clients that are cut off the log names."""
 
 _GC_THRESHOLDS: Final = (20_000, 20, 50)
 
@@ -70,7 +70,7 @@ def build(
     records: RecordStream | None,
     worker: int,
 ) -> Shared:
-    """Make what the sessions of a worker share; `records` takes what is logged of them."""
+    """Make what the sessions of a worker share; `records` takes their routing records."""
     loop = asyncio.get_running_loop()
     topology = Topology(
         str(config.primary),
@@ -108,8 +108,8 @@ def build(
         materials=materials,
         metrics=metrics,
         ledger=ledger,
-        # uvloop's own time is that of the loop's last turn, in whole milliseconds: a bound that is
-        # counted from there would reach back too far.
+        # uvloop's own clock stands still during a turn of the loop, and counts whole milliseconds:
+        # bounds that are computed from it would reach back too far.
         now=time.monotonic,
         call_later=loop.call_later,
         deadlines=Deadlines(time.monotonic, loop.call_later),
@@ -147,7 +147,7 @@ def _state_dir(config: Config) -> Path:
 
 
 async def drain(shared: Shared) -> None:
-    """End all sessions: idle ones at once, the others after their statement or a while."""
+    """End all sessions: idle ones at once, others after their statement or after `_DRAIN_S`."""
     shared.refusals.flush()
     shared.pool.close()
     sessions = shared.sessions
@@ -163,11 +163,11 @@ async def drain(shared: Shared) -> None:
         now = time.monotonic()
         if now - told >= _DRAIN_TELLS_S:
             told = now
-            _log.info("stopping: the statements of %d sessions still run", len(sessions))
+            _log.info("stopping: %d sessions still run a statement", len(sessions))
     left = list(sessions)
     if left:
         _log.warning(
-            "stopping: %d sessions are cut off, whose statements still ran after %g s: %s",
+            "stopping: %d sessions still ran a statement after %g s and are cut off: %s",
             *(len(left), _DRAIN_S),
             ", ".join(session.peer for session in left[:_DRAIN_NAMES])
             + (", …" if len(left) > _DRAIN_NAMES else ""),
@@ -189,10 +189,9 @@ async def serve(
 
     Args:
         config: the configuration.
-        worker: its number, from 0.
         materials: keys and TLS contexts.
         metrics: the worker's counts.
-        routing_log: where records go, started; None for nowhere.
+        routing_log: where records go, already started; None if there is no log.
         worker: its number, from 0.
         stop: set it to end.
         ready: called with the port of `listen` once clients can connect.
@@ -204,7 +203,7 @@ async def serve(
     records = None if routing_log is None else routing_log.records
     shared = build(config, materials, metrics, records, worker)
     if shared.kept_scopes is not None:
-        await shared.kept_scopes.start()  # before anybody writes
+        await shared.kept_scopes.start()  # before any client can write
     if shared.other_workers is not None:
         await shared.other_workers.start(shared.kill_targets.answer)
     monitor = Monitor(shared)
@@ -213,8 +212,8 @@ async def serve(
     listeners = [Listener(shared, address) for address in config.addresses]
     signs_of_life = SignsOfLife(shared)
     ports = [await listener.start(reuse_port=config.workers > 1) for listener in listeners]
-    # What the start made stays for good, and neither statements nor sessions leave cycles behind:
-    # let the collector look at what is new, and seldom.
+    # Objects that exist now stay for good, and neither statements nor sessions leave reference
+    # cycles behind: let the garbage collector look only at newer objects, and seldom.
     gc.collect()
     gc.freeze()
     gc.set_threshold(*_GC_THRESHOLDS)

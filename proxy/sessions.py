@@ -1,4 +1,4 @@
-"""The sessions of one worker, as everything but themselves sees them."""
+"""The sessions of one worker, as the rest of the worker sees them."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from routing.session.session import Session
 
 _FIRST_SESSION_ID: Final = 0x4000_0000
-"""Above what servers give out, so that KILL of a proxy's id never means somebody else's thread."""
+"""Above the ids that servers give out, so that KILL of a proxy's id never ends another thread."""
 _IDS: Final = 0x0100_0000
-"""Of one worker."""
+"""How many ids each worker has."""
 
 
 class Member(Protocol):
@@ -29,11 +29,11 @@ class Member(Protocol):
 
     @property
     def session_id(self) -> int:
-        """Names it in logs; no other session of this worker has it."""
+        """Its id in logs; no other session of this worker has it."""
 
     @property
     def connection_id(self) -> int:
-        """What its client was given for one."""
+        """The connection id that its client was told."""
 
     @property
     def state(self) -> Session:
@@ -48,13 +48,14 @@ class Member(Protocol):
         """The connection to a replica that its client waits for, if there is one."""
 
     def thread_of(self, username: str) -> int:
-        """The primary's id of it, for a KILL by this user; a statement on a replica is ended.
+        """The primary's id of the session, for a KILL by this user.
 
-        0 if it has none: then it is about to end.
+        A statement of the session on a replica is ended here. 0 if there is no such id: then the
+        session is about to end.
         """
 
     def leave_primary(self) -> None:
-        """End, if the primary is another now, or began anew: the session was on the old one."""
+        """End, if the primary has changed, or was restarted: the session was on the old one."""
 
     def shut_down(self) -> None:
         """The proxy stops: end an idle session as a server does."""
@@ -64,36 +65,36 @@ class Member(Protocol):
         """Whether it has no connection to the primary for now (`proxy.client.borrowing`)."""
 
     async def wake(self) -> ErrPacket | None:
-        """Have one again, if nothing hinders; the error of a server that is full."""
+        """Have a connection to the primary again; the error of a server that is full, or None."""
 
     def rest(self) -> None:
-        """Give the connections back, if no command came since this was called last."""
+        """Give the connections back, if no command came since the last call."""
 
     def cut_off(self) -> None:
         """Drop the client's connection at once."""
 
 
 class Sessions:
-    """Those that are open.
+    """The open sessions of one worker.
 
     Attributes:
-        accepting: clients that are logging in, at whatever listener.
+        accepting: number of clients that are logging in, at all listeners together.
     """
 
     def __init__(self, worker: int, metrics: Metrics, scopes: Scopes) -> None:
-        """None yet.
+        """Begin without sessions.
 
         Args:
             worker: its number, from 0.
-            metrics: count them.
-            scopes: those wider than one of them.
+            metrics: counts them.
+            scopes: the scopes wider than a connection.
         """
         self._metrics = metrics
         self._scopes = scopes
         self._members: dict[int, Member] = {}
-        self._told: dict[int, Member] = {}  # by what their clients know them by
+        self._told: dict[int, Member] = {}  # by the connection id that the client was told
         self._short_lived = ShortLived(metrics, time.monotonic)
-        self._following: set[int] = set()  # sessions that began right behind one that wrote
+        self._following: set[int] = set()  # sessions that began soon after one that wrote
         self._base = _FIRST_SESSION_ID + worker * _IDS
         self._count = secrets.randbelow(0x0001_0000)
         self.accepting = 0
@@ -114,7 +115,7 @@ class Sessions:
                 return session_id
 
     def add(self, session: Member) -> None:
-        """Serve a session."""
+        """Enter a session that has begun."""
         self._members[session.session_id] = session
         self._told[session.connection_id] = session
         if self._short_lived.follows(session.state):
@@ -122,7 +123,7 @@ class Sessions:
         self._metrics.client_connected()
 
     def forget(self, session: Member) -> None:
-        """A session has ended."""
+        """Remove a session that has ended."""
         if self._members.pop(session.session_id, None) is not None:
             if self._told.get(session.connection_id) is session:
                 del self._told[session.connection_id]
@@ -135,12 +136,12 @@ class Sessions:
         return self._told.get(connection_id)
 
     def leave_primary(self) -> None:
-        """Let those end whose primary is another now, or began anew."""
+        """End the sessions whose primary has changed, or was restarted."""
         for session in self:
             session.leave_primary()
 
     def stopped_naming(self, primary: Server) -> None:
-        """The primary gives no GTIDs: what was written and not named may have no name at all."""
+        """The primary gives no GTIDs: writes for which none was reported may have none at all."""
         primary.gtids = False
         for session in self:
             state = session.state

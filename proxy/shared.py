@@ -52,22 +52,22 @@ class Shared:
         start: starts a task, and gives it a name (`proxy.tasks`).
         topology: the servers.
         scopes: the scopes wider than a connection that are alive.
-        sharing: shares them with other workers; None if there are none.
-        kept_scopes: keeps them for the next start; None if nobody does.
-        sessions: those that are open.
+        sharing: shares the scopes with other workers; None if there are no other workers.
+        kept_scopes: keeps the scopes for the next start; None if they are not kept.
+        sessions: the open sessions.
         other_workers: the other workers; None if there are none.
-        kill_targets: what a KILL may name, of whatever worker.
-        terms: begins those of primaries.
+        kill_targets: finds the session that a KILL names, in this worker or another.
+        terms: begins the terms of primaries.
         probes: the questions to the primary that reads share.
         waits: the WAITs in flight, which reads may share.
         pool: connections to servers that no session has.
         slots: how many connections sessions may have, and who waits for one.
-        logins: those of sessions at servers.
+        logins: logs sessions in at servers.
         offer: what clients are greeted with.
         habits: what clients of a host negotiate.
-        known_passwords: of users who have logged in.
+        known_passwords: the passwords of users who have logged in.
         refusals: clients that were turned away.
-        classifier: statements that were seen.
+        classifier: classifies statements, and remembers those that it has seen.
         catalogues: which views are plain.
         audits: which reads are audited.
     """

@@ -1,8 +1,8 @@
-"""Connections that come and go, for which scope `connection` promises less than their users think.
+"""Short-lived connections, to which scope `connection` promises less than their users may expect.
 
-A page or a pool that opens a connection for each task writes over one and reads over the next. With
-scope `connection` the second one is promised nothing about the first. Nobody sees that until a
-replica is late; so it is counted, and the log says so for each user who goes on like that.
+A web application or a pool that opens a connection for each task writes over one and reads over the
+next. With scope `connection` the second one need not see what the first one wrote. Nobody notices
+that until a replica is late; so such reads are counted, and users with many of them are logged.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 SOON_S: Final = 10.0
-"""A connection that begins so soon after another one ended is taken to go on with its task."""
+"""A connection that begins within this time after another one ended seems to continue its task."""
 OFTEN: Final = 20
-"""Connections within `_WITHIN_S` that make a habit."""
+"""A user is logged for this many such connections within `_WITHIN_S`."""
 _WITHIN_S: Final = 60.0
 _AGAIN_S: Final = 3600.0
-"""How often the log tells of one user."""
+"""One user is logged again only after this time."""
 _USERS: Final = 1024
 
 
@@ -43,7 +43,7 @@ class _User:
 
 
 class ShortLived:
-    """Those of one worker.
+    """Watches for short-lived connections to one worker.
 
     Args:
         metrics: counts them.
@@ -56,7 +56,7 @@ class ShortLived:
         self._users: OrderedDict[str, _User] = OrderedDict()
 
     def follows(self, state: Session) -> bool:
-        """Whether a session that begins goes on, it seems, where one that wrote has ended."""
+        """Whether a session that begins seems to continue the task of one that wrote and ended."""
         user = self._users.get(state.user)
         return user is not None and self._now() - user.wrote_at < SOON_S
 
@@ -85,8 +85,8 @@ class ShortLived:
             user.told_at = now
             _log.warning(
                 'connections of user %r come and go, and read from replicas; scope = "connection"'
-                " promises none of them what another one wrote: where they are one application,"
-                ' give it scope = "user" ([users.NAME] in the configuration)',
+                " does not promise that one of them sees what another one wrote: if they belong to"
+                ' one application, set scope = "user" for it ([users.NAME] in the configuration)',
                 name,
             )
 

@@ -1,9 +1,9 @@
-"""Several worker processes that share the port by SO_REUSEPORT, and the one that watches them.
+"""Several worker processes that share the port by SO_REUSEPORT, and the supervisor that watches.
 
-The supervisor serves no client: it holds the port, the keys, the metrics address and the signals. A
-worker that dies is started again, after a pause that doubles while it keeps dying; one that never
-came up at the start ends the whole, since what hinders it would hinder it again. A supervisor that
-dies takes its workers along: they see the pipe close.
+The supervisor serves no client: it holds the port, the keys and the metrics address, and handles
+the signals. A worker that dies is started again, after a pause that doubles while it keeps dying.
+If a worker dies before all have come up, the whole proxy stops, since the cause would most likely
+stop the worker again. Workers whose supervisor dies see the pipe close and stop.
 """
 
 import logging
@@ -29,7 +29,7 @@ NOT_SERVING: Final = "no worker takes clients"
 FIRST_PAUSE_S: Final = 0.5
 LAST_PAUSE_S: Final = 30.0
 LONG_LIFE_S: Final = 60.0
-"""A worker that lived as long gets the first pause again."""
+"""For a worker that lived this long, the pauses begin with the first one again."""
 
 _log = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ class ChildWorker:
     def __init__(self, number: int) -> None:
         self.number = number
         self.process: SpawnProcess | None = None
-        self.port = 0  # that it listens on; 0: not yet
+        self.port = 0  # it listens there; 0: not yet
         self.trouble = ""  # why clients' writes cannot be served there
         self.restart_at: float | None = None
         self._pipe: Connection | None = None
@@ -70,7 +70,7 @@ class ChildWorker:
             self._pipe, self._asked = pipe, False
 
     def handles(self) -> list[Connection | int]:
-        """What becomes ready when `receive` or `has_ended` have something to tell."""
+        """Handles that become ready when `receive` has something to take, or the process ends."""
         if self.process is None:
             return []
         return (
@@ -220,7 +220,10 @@ class Supervisor:
         return "" if "" in serving else serving[0]
 
     def snapshots(self) -> dict[int, Snapshot | None]:
-        """Ask every worker for its counts; None for one that does not answer. From any thread."""
+        """Ask every worker for its counts; None for one that does not answer.
+
+        May be called from any thread.
+        """
         with self._scraping:
             deadline = time.monotonic() + SCRAPE_TIMEOUT_S
             for worker in self._workers:

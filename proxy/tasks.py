@@ -1,4 +1,4 @@
-"""Background tasks: named, kept alive, and heard when they fail."""
+"""Background tasks: named, kept alive, and logged when they fail."""
 
 import asyncio
 import logging
@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 _T = TypeVar("_T")
 
 Start = Callable[[Coroutine[object, object, None], str], asyncio.Task[None]]
-"""`start`, as those are given it whose tasks give back nothing."""
+"""The type of `start` where the tasks return nothing."""
 
 
 class CallLater(Protocol):
@@ -17,7 +17,7 @@ class CallLater(Protocol):
     def __call__(
         self, delay: float, callback: Callable[..., object], *args: object
     ) -> asyncio.TimerHandle:
-        """Have something called after `delay`, s."""
+        """Call `callback` after `delay`, s."""
         ...
 
 
@@ -28,7 +28,7 @@ _running: set[asyncio.Task[object]] = set()
 
 
 def start(coroutine: Coroutine[object, object, _T], name: str) -> asyncio.Task[_T]:
-    """Run a coroutine in the background; whoever does not await it need not keep it either.
+    """Run a coroutine in the background; a caller that does not await the task may drop it.
 
     Args:
         coroutine: what to run.

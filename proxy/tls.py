@@ -1,7 +1,7 @@
 """Certificates and keys: read or made once, then the same in every worker.
 
-The process that starts makes a `KeyRing` of PEM texts; each worker gets it through its own pipe and
-builds its `Materials` from it. A key that was made at the start never stands in a file, but for the
+The first process makes a `KeyRing` of PEM texts; each worker gets it through its own pipe and
+builds its `Materials` from it. A key that was made at the start is never in a file, except for the
 moment in which OpenSSL, which reads only files, loads it.
 """
 
@@ -32,12 +32,12 @@ _VALID_DAYS: Final = 3650
 
 @dataclass(frozen=True, slots=True)
 class KeyRing:
-    """PEM texts, which go from the starting process to its workers.
+    """PEM texts, which go from the first process to its workers.
 
     Attributes:
         certificate: the chain that clients are shown; b"" where client TLS is disabled.
         certificate_key: its private key.
-        rsa_key: private key that clients' passwords are encrypted for where they have no TLS.
+        rsa_key: private key that decrypts passwords which clients send without TLS.
 
     """
 
@@ -192,7 +192,7 @@ def _pem(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey) -> bytes:
 
 @contextmanager
 def _file(content: bytes) -> Iterator[str]:
-    """A file that only this user can read, for as long as the block runs."""
+    """The path of a file that only this user can read, and that is deleted after the block."""
     fd, path = tempfile.mkstemp(prefix="tidegate-")  # mode 0600
     try:
         with os.fdopen(fd, "wb") as file:

@@ -1,4 +1,4 @@
-"""Which Tidegate this is; a test compares it with pyproject.toml."""
+"""The version of Tidegate; a test compares it with pyproject.toml."""
 
 import platform
 from typing import Final

@@ -1,4 +1,4 @@
-"""What time it is, for the log."""
+"""The time of day, in UTC."""
 
 import time
 from typing import Final

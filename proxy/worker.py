@@ -1,4 +1,4 @@
-"""One worker: the event loop, its signals and its routing log; and its life as a child process."""
+"""One worker: its event loop, its signals, its routing log, and how it runs as a child process."""
 
 import asyncio
 import logging
@@ -57,11 +57,11 @@ def run_worker(
         serve: the proxy itself.
         config: the configuration.
         materials: keys and certificates.
-        metrics: what to count in.
+        metrics: the worker's counts.
         worker: the number of this worker, from 0.
         ready: called with the port when clients can connect.
         started: called once with a function that stops the worker from any thread.
-        signals: those that stop it.
+        signals: the signals that stop it.
 
     """
     routing_log = None
@@ -79,7 +79,7 @@ def run_worker(
         except OSError as error:
             _log.error("routing-log %s: %s", config.routing_log, error.strerror)
             return CANNOT_SERVE
-        if worker == 0:  # for all workers
+        if worker == 0:  # it does this for all workers
             upkeep = LogUpkeep(
                 config.routing_log,
                 config.proxy_name,
@@ -127,9 +127,9 @@ def run_worker(
 
 
 def child(serve: Serve, config: Config, ring: KeyRing, worker: int, pipe: Connection) -> None:
-    """Be a worker in a process of its own; `pipe` leads to the supervisor."""
+    """Run a worker in a process of its own; `pipe` leads to the supervisor."""
     log.configure(config.log_level, worker)
-    # A terminal's Ctrl-C reaches every process; the supervisor says what follows from it.
+    # A terminal's Ctrl-C reaches every process; the supervisor decides what to do.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sending = threading.Lock()
 
@@ -171,4 +171,4 @@ def _call_threadsafe(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) 
     try:
         loop.call_soon_threadsafe(call)
     except RuntimeError:
-        return  # the loop has ended already, and with it what was to be stopped
+        return  # the loop has already ended, and with it the worker that was to be stopped

@@ -1,4 +1,4 @@
-"""Runs the proxy, in this process or in several workers, with its metrics beside it."""
+"""Runs the proxy, in this process or in several workers, and serves its metrics."""
 
 import dataclasses
 import logging
@@ -47,7 +47,7 @@ def run(config: Config, serve: Serve = serve_clients) -> int:
         _log.warning("%s", warning)
     _raise_file_limit(config)
     ring = make_key_ring(config)
-    materials = build(config, ring)  # before any worker starts, so that a fault shows once
+    materials = build(config, ring)  # before any worker starts, so that an error shows once
     try:
         with _state_dir(config) as state_dir:
             config = dataclasses.replace(config, state_dir=state_dir)
@@ -61,7 +61,7 @@ def run(config: Config, serve: Serve = serve_clients) -> int:
 
 @contextmanager
 def _state_dir(config: Config) -> Iterator[Path | None]:
-    """Where the workers keep who the primary is, and what scopes require; None for nowhere.
+    """The directory for who the primary is and what scopes require; None if there is none.
 
     Raises:
         StateError: a file there cannot be used.
@@ -79,12 +79,14 @@ def _state_dir(config: Config) -> Iterator[Path | None]:
 
 
 def _prepare(folder: Path, config: Config) -> None:
-    """Make what all workers use before any of them starts, so that a fault shows once."""
+    """Make the files that all workers use before any worker starts, so that an error shows once."""
     if config.failover != "off":
         StateFile(folder).close()
     if config.workers > 1:
-        with suppress(OSError):  # nobody can rely on it then, either
-            disown(folder)  # one worker's file does not hear of the writes of several
+        # A single worker's scope file does not get what several workers write from now on. If that
+        # cannot be marked there, a later start cannot open the file, either.
+        with suppress(OSError):
+            disown(folder)
         scope_memory.make(folder, config.workers)
 
 
@@ -144,10 +146,10 @@ def _serving_metrics(
 
 
 def _reserve(listen: Address, held: list[socket.socket]) -> int:
-    """Find the port that all workers can share, and keep it in `held`.
+    """Find a port that all workers can share; sockets in `held` reserve it.
 
-    Two proxies of one user could share a port by SO_REUSEPORT without noticing; so nobody may
-    listen there when this one starts.
+    Two proxies of one user could share a port by SO_REUSEPORT without noticing; so no other process
+    may listen on it when this one starts.
     """
     port = listen.port
     try:
@@ -181,7 +183,7 @@ def _tell_ready(config: Config, port: int) -> None:
 
 
 def _raise_file_limit(config: Config) -> None:
-    """Take all the open files that the system allows; warn where they cannot suffice."""
+    """Raise the limit of open files as far as the system allows; warn if that is not enough."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     servers = 1 + len(config.replicas)

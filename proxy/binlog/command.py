@@ -23,10 +23,10 @@ def run(files: Sequence[Path], form: str, output: Path | None, write_parquet: Wr
     """Print the transactions of binary logs; return the exit status.
 
     Args:
-        files: the logs; each is read up to its end or its damage.
+        files: the logs; each is read up to its end or up to its first damage.
         form: ``text``, ``json`` or ``parquet``.
-        output: where it goes, standard output without; Parquet needs one.
-        write_parquet: for the format of this name.
+        output: a file, or for Parquet a directory, which must be given; None for standard output.
+        write_parquet: writes the format ``parquet``.
 
     Raises:
         ConfigError: the options contradict each other, or the output cannot be written.
@@ -44,7 +44,7 @@ def run(files: Sequence[Path], form: str, output: Path | None, write_parquet: Wr
             with output.open("w", encoding="utf-8") as file:
                 _write(lines, file)
     except BrokenPipeError:
-        # Whoever read has enough; what is left in the buffer must not fail again at the end.
+        # The reader has closed the pipe; what is left in the buffer must not fail again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:

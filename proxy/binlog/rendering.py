@@ -44,7 +44,7 @@ def text(transaction: Transaction) -> str:
 
 
 def json_line(transaction: Transaction) -> str:
-    """One object; what the log does not say is null."""
+    """One JSON object in one line; values that the log does not have are null."""
     said, times = transaction.said, transaction.said.timestamps
     return json.dumps(
         {

@@ -22,7 +22,7 @@ class Transaction:
     Attributes:
         file: as the user named it.
         event: the event's place and header.
-        said: what it says.
+        said: the event's content.
     """
 
     file: str
@@ -32,7 +32,7 @@ class Transaction:
 
 @dataclass(slots=True)
 class LogFile:
-    """One file.
+    """One binary or relay log.
 
     Attributes:
         path: where it is.
@@ -45,7 +45,7 @@ class LogFile:
     unknown: Counter[int] = field(default_factory=Counter)
 
     def transactions(self) -> Iterator[Transaction]:
-        """Its transactions up to its end, or up to what `damage` names then."""
+        """Yield its transactions up to its end, or up to the fault that `damage` then names."""
         try:
             for event in self._events():
                 if not known(event):

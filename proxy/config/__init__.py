@@ -1,4 +1,4 @@
-"""The configuration: its options, where they come from, and what they may not say of each other."""
+"""The configuration: its options, how they are read, and which values exclude each other."""
 
 from proxy.config.config import Config
 from proxy.config.error import ConfigError

@@ -50,7 +50,7 @@ OPTIONS: Final = (
         "max-connections",
         values.integer(1, 1_000_000),
         "N",
-        "clients per worker; further ones get error 1040 (default 10000)",
+        "most clients per worker; further ones get error 1040 (default 10000)",
         _GROUP,
     ),
     Option(

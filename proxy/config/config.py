@@ -49,13 +49,13 @@ def _default_name() -> str:
 class Config:
     """What one proxy does. Times are seconds, sizes bytes; addresses are not resolved.
 
-    Attributes that are no options of their own:
+    Attributes that are not options of their own:
         staleness: the bound of BOUNDED_STALENESS; 0 with another level.
         token_keys: what `token_key_file` holds: the first signs, all verify.
         monitor_password: what `monitor_password_file` holds.
-        users: what sessions get instead of the defaults, by user.
+        users: rules that replace the defaults, by user.
         schemas: the same, by schema.
-        listeners: the same, by the address that the client came to; clients connect at each.
+        listeners: the same, by the address that the client connects to; each is listened on.
     """
 
     primary: Address
@@ -123,7 +123,7 @@ class Config:
 
     @property
     def rules(self) -> Rules:
-        """What a session asks for unless something else is said."""
+        """What a session asks for unless a table or the session itself says otherwise."""
         return Rules(
             level=self.consistency,
             scope=self.scope,
@@ -136,7 +136,7 @@ class Config:
 
     @property
     def for_primary(self) -> frozenset[Touch]:
-        """Reasons of reads that only the primary answers."""
+        """Kinds of reads that only the primary answers, as configured."""
         reasons: set[Touch] = set()
         if self.metadata_reads == "primary":
             reasons.add(Touch.METADATA)
@@ -150,7 +150,7 @@ class Config:
         return tuple(dict.fromkeys((self.listen, *self.listeners)))
 
     def rules_for(self, user: str, schema: str, listener: Address) -> Rules:
-        """What a session asks for before it has said anything itself.
+        """What a session asks for before it sets anything itself.
 
         Args:
             user: who logged in.
@@ -168,14 +168,14 @@ class Config:
         return rules
 
     def adjustments(self) -> Iterator[tuple[str, str, Adjustment]]:
-        """What all tables say, each with its kind and its header ``[kind.NAME]``."""
+        """Yield for each table its kind, its header ``[kind.NAME]`` and what it says."""
         for kind in tables.KINDS:
             table: Mapping[object, Adjustment] = getattr(self, kind)
             for name, adjustment in table.items():
                 yield kind, toml_text.header(kind, str(name)), adjustment
 
     def warnings(self) -> list[str]:
-        """What works but was hardly meant; one sentence each."""
+        """Settings that work but are most likely not intended; one sentence each."""
         found = []
         if not self.replicas:
             found.append("no replicas: every read goes to the primary")
@@ -195,8 +195,8 @@ class Config:
             if level is Level.BOUNDED_STALENESS and staleness < self.monitor_interval:
                 found.append(
                     f"{where}consistency {written_level(level, staleness)}: the bound is below"
-                    f" monitor-interval ({self.monitor_interval * 1000:.9g}ms), so the primary is"
-                    " probed for each read that finds no look so young"
+                    f" monitor-interval ({self.monitor_interval * 1000:.9g}ms), so reads ask the"
+                    " primary whenever the last check of it is older than the bound"
                 )
         for name, path in (
             ("monitor-password-file", self.monitor_password_file),
@@ -209,17 +209,17 @@ class Config:
         return found
 
     def notes(self) -> list[str]:
-        """What is often meant otherwise; one sentence each."""
+        """Settings that often do less than their users expect; one sentence each."""
         if self.scope is Scope.CONNECTION and self.consistency in OF_SCOPE:
             return [
                 'scope = "connection" promises nothing from one connection to the next: a web'
-                " application, or a pool that one task takes several connections from, wants"
+                " application, or a pool from which one task takes several connections, needs"
                 ' scope = "user"'
             ]
         return []
 
     def to_toml(self) -> str:
-        """The effective configuration as a file that gives it again; holds no secret."""
+        """The effective configuration as the text of a file that sets it; holds no secret."""
         lines = []
         for option in OPTIONS:
             value = getattr(self, option.attribute)

@@ -1,4 +1,4 @@
-"""What one option says of another."""
+"""Checks of options against each other."""
 
 from collections.abc import Callable
 
@@ -7,11 +7,11 @@ from proxy.config import toml_text
 from proxy.config.config import Config
 
 Fail = Callable[[str, str], Exception]
-"""Makes the error of an option (its name, what is wrong); it says where that was given."""
+"""Makes an error of an option's name and what is wrong; its message says where it was given."""
 
 
 def check(config: Config, fail: Fail) -> None:
-    """Raise what `fail` makes of the first thing that does not go together."""
+    """Raise the error that `fail` makes of the first options that do not go together."""
     _check_servers(config, fail)
     _check_addresses(config, fail)
     _check_guarantee(config, fail)
@@ -25,8 +25,8 @@ def _check_sharing(config: Config, fail: Fail) -> None:
     if not config.login_age or not config.kept_connections:
         raise fail(
             "connection-sharing",
-            "on needs login-age and kept-connections above 0: by what they have the proxy ask, it"
-            " knows which accounts may log in as often as they like",
+            "on needs login-age and kept-connections above 0: only with them the proxy knows which"
+            " accounts may log in without limits",
         )
 
 
@@ -55,7 +55,10 @@ def _check_addresses(config: Config, fail: Fail) -> None:
 
 def _check_guarantee(config: Config, fail: Fail) -> None:
     if config.failover != "off" and config.monitor_user is None:
-        raise fail("failover", f"{config.failover} needs monitor-user, which sees who is read only")
+        raise fail(
+            "failover",
+            f"{config.failover} needs monitor-user, which sees which servers are read only",
+        )
 
 
 def _check_tls(config: Config, fail: Fail) -> None:

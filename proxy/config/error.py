@@ -1,4 +1,4 @@
-"""What is raised where a configuration cannot be used."""
+"""The error of a configuration that cannot be used."""
 
 
 class ConfigError(Exception):

@@ -1,4 +1,4 @@
-"""Options of what a read must see, and what is done where it cannot."""
+"""Options of what a read must see, and what happens if it cannot."""
 
 from typing import Final
 
@@ -55,8 +55,8 @@ OPTIONS: Final = (
         "transaction-reads",
         values.transaction_reads,
         "WHERE",
-        "where READ COMMITTED transactions read until they write (default split: as any read);"
-        " snapshot: REPEATABLE READ ones, too",
+        "which transactions read from replicas until they write: none, those at READ COMMITTED, or"
+        " also those at REPEATABLE READ (default split)",
         _GROUP,
         choices=tuple(TransactionReads),
     ),
@@ -64,7 +64,8 @@ OPTIONS: Final = (
         "on-split-conflict",
         values.conflict_policy,
         "POLICY",
-        "what a read gets that the primary would answer from another snapshot (default error)",
+        "what a read gets if the primary would answer it from another snapshot than earlier reads"
+        " (default error)",
         _GROUP,
         choices=tuple(ConflictPolicy),
     ),
@@ -72,28 +73,28 @@ OPTIONS: Final = (
         "scope-limit",
         values.integer(1, 10_000_000),
         "N",
-        "scopes wider than a connection that are kept per worker (default 10000)",
+        "how many scopes wider than a connection each worker keeps (default 10000)",
         _GROUP,
     ),
     Option(
         "scope-age",
         values.duration(_WEEK),
         "TIME",
-        "time after which an unused one of these is dropped (default 1h)",
+        "time after which such a scope is dropped if it is not used (default 1h)",
         _GROUP,
     ),
     Option(
         "view-age",
         values.duration_or_0(_WEEK),
         "TIME",
-        "how long the list of plain views is relied on; 0 takes all for plain (default 60s)",
+        "how long the list of plain views is relied on; 0 takes all views for plain (default 60s)",
         _GROUP,
     ),
     Option(
         "token-key-file",
         values.path,
         "FILE",
-        "file of the keys of tokens, one per line; the first signs",
+        "file of the keys that sign tokens, one per line; the first signs, all verify",
         _GROUP,
     ),
     Option(
@@ -107,7 +108,8 @@ OPTIONS: Final = (
         "primary-fallback-rate",
         values.number(0.001, 1_000_000),
         "RATE",
-        "reads per second and worker that may go to the primary for lag (default 2000)",
+        "reads per second and worker that may go to the primary because replicas lag"
+        " (default 2000)",
         _GROUP,
     ),
     Option(
@@ -130,7 +132,8 @@ OPTIONS: Final = (
         "proof-max-age",
         values.duration(_WEEK, zero=True),
         "TIME",
-        "how long a replica's proof holds before it is asked again; 0 always asks (default 1s)",
+        "how long a replica's proof is relied on before the replica is asked again; 0 always asks"
+        " (default 1s)",
         _GROUP,
     ),
     Option(
@@ -161,7 +164,8 @@ OPTIONS: Final = (
         "self-audit",
         values.number(0, 1),
         "SHARE",
-        "share of replica reads that are checked as they run (default 0.001)",
+        "share of replica reads before which the replica is asked if it has what they must see"
+        " (default 0.001)",
         _GROUP,
     ),
 )

@@ -16,11 +16,11 @@ _WANTED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class LogKeep:
-    """What may stay.
+    """How long closed segments of the log are kept, and how many bytes of them.
 
     Attributes:
-        age: seconds after its last record for which a segment stays; None for ever.
-        size: bytes that one proxy's closed segments may have together; None for any.
+        age: how long a segment is kept after its last record, s; None for ever.
+        size: how many bytes one proxy's closed segments may have together; None for any number.
     """
 
     age: float | None = None
@@ -39,7 +39,7 @@ class LogKeep:
     def read(cls, raw: object) -> "LogKeep":
         """Read ``all``, an age, a size, or both with a comma between them, or an array of such.
 
-        Neither ``m`` nor a number without a unit is taken: it could be either.
+        ``m`` and numbers without a unit are refused: they could mean an age or a size.
         """
         texts = raw if isinstance(raw, list) else str(raw).split(",")
         if [str(text).strip().lower() for text in texts] == [_ALL]:

@@ -57,7 +57,8 @@ OPTIONS: Final = (
         "state-dir",
         values.path,
         "DIR",
-        "keep who the primary is (failover = read_only) and scopes (one worker) in this directory",
+        "directory to keep who the primary is (with failover = read_only) and what scopes require"
+        " (with one worker)",
         _GROUP,
     ),
     Option(

@@ -33,7 +33,7 @@ class Option:
         metavar: stands for the value in ``--help``.
         help: one line for ``--help``.
         group: heading under which ``--help`` and the documentation show it.
-        choices: every allowed word, where there are few.
+        choices: all allowed words, if there are only a few.
         repeatable: may be given several times on the command line.
     """
 

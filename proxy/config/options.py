@@ -29,12 +29,12 @@ BY_NAME: Final = {option.name: option for option in OPTIONS}
 
 
 def did_you_mean(name: str, prefix: str = "", others: Iterable[str] = ()) -> str:
-    """A clause that names what is nearest to `name`, or all there is when none is near.
+    """A clause that names the known name nearest to `name`, or all known names if none is near.
 
     Args:
-        name: what is not known.
-        prefix: stands before each option's name.
-        others: what else could be meant.
+        name: the unknown name.
+        prefix: is put before each name.
+        others: known names that are not options.
     """
     known = [*BY_NAME, *others]
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)

@@ -19,7 +19,7 @@ _SECRETS: Final[Mapping[str, tuple[str, Callable[[Path], object]]]] = {
     "monitor-password-file": ("monitor_password", secret_files.read_password),
     "token-key-file": ("token_keys", secret_files.read_keys),
 }
-"""Options whose files are read at once: the attribute that gets what they hold, and how."""
+"""Options whose files are read at once: the attribute for the content, and its reader."""
 
 
 def load(path: Path | None, arguments: Mapping[str, Sequence[str]]) -> Config:
@@ -92,14 +92,14 @@ def _value(option: Option, raw: object, where: str, base: Path) -> Value:
         value = option.read(raw)
     except ValueError as error:
         raise ConfigError(f"{where}: {error}") from error
-    # A path in a file is relative to that file, as the reader of the file sees it.
+    # A path in a file is relative to that file, as people who read the file expect.
     return base / value.expanduser() if isinstance(value, Path) else value
 
 
 def _checked(
     values: dict[str, Value], found: Mapping[str, object], origins: Mapping[str, str]
 ) -> Config:
-    """Read the secrets, and check what one option says of another."""
+    """Read the secrets, and check options against each other."""
 
     def fail(name: str, problem: str) -> ConfigError:
         return ConfigError(f"{origins.get(name, name)}: {problem}")

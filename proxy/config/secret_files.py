@@ -1,4 +1,4 @@
-"""Files that hold secrets. No error tells what is in them."""
+"""Reads files that hold secrets. No error message shows what is in them."""
 
 import base64
 import binascii
@@ -35,7 +35,7 @@ def read_keys(path: Path) -> tuple[bytes, ...]:
 
     Raises:
         OSError: it cannot be read.
-        ValueError: a key is too short or stands there twice, or there is none.
+        ValueError: a key is too short or is there twice, or there is none.
     """
     lines: dict[bytes, int] = {}
     for number, line in enumerate(path.read_bytes().split(b"\n"), 1):

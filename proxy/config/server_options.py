@@ -1,4 +1,4 @@
-"""Options of how servers are reached and watched."""
+"""Options of how Tidegate connects to servers and watches them."""
 
 from typing import Final
 
@@ -13,49 +13,51 @@ OPTIONS: Final = (
         "connect-timeout",
         values.duration(600),
         "TIME",
-        "time a server has to accept and log in (default 5s)",
+        "time a server has to accept a connection and a login (default 5s)",
         _GROUP,
     ),
     Option(
         "kept-connections",
         values.integer(0, 10_000),
         "N",
-        "connections to each server kept for later logins, per worker; 0 is off (default 32)",
+        "how many connections to each server a worker keeps for later logins; 0 keeps none"
+        " (default 32)",
         _GROUP,
     ),
     Option(
         "kept-connection-age",
         values.duration(3600),
         "TIME",
-        "how long a kept connection waits for a login (default 5s)",
+        "how long a connection is kept for a later login (default 5s)",
         _GROUP,
     ),
     Option(
         "login-age",
         values.duration_or_0(3600),
         "TIME",
-        "how long an accepted login is reused for the same login; 0 asks each time (default 5s)",
+        "how long an accepted login is reused for the same login; 0 asks the server each time"
+        " (default 5s)",
         _GROUP,
     ),
     Option(
         "max-server-connections",
         values.integer(0, 100_000),
         "N",
-        "connections to each server at most, per worker; 0 is as many as asked for (default 0)",
+        "most connections to each server, per worker; 0 means no limit (default 0)",
         _GROUP,
     ),
     Option(
         "server-connection-timeout",
         values.duration(3600),
         "TIME",
-        "how long to wait for one of them to become free (default 5s)",
+        "how long a login or a command waits if all of them are taken (default 5s)",
         _GROUP,
     ),
     Option(
         "connection-sharing",
         values.choice(values.words(Switch)),
         "MODE",
-        "sessions that rest give their connection to the primary back (default off)",
+        "whether idle sessions give their connections back (default off)",
         _GROUP,
         choices=values.words(Switch),
     ),
@@ -63,7 +65,7 @@ OPTIONS: Final = (
         "connection-sharing-delay",
         values.duration(3600),
         "TIME",
-        "how long a session rests until then (default 1s)",
+        "how long a session is idle before it does so (default 1s)",
         _GROUP,
     ),
     Option(
@@ -78,21 +80,22 @@ OPTIONS: Final = (
         "server-tls-ca",
         values.path,
         "FILE",
-        "PEM certificates of the CAs that verify_* trusts",
+        "PEM certificates of the CAs that verify_ca and verify_identity trust",
         _GROUP,
     ),
     Option(
         "server-compression",
         values.algorithms_or_off,
         "ALGORITHM[,…]",
-        "zlib, zstd, uncompressed or several in order of preference, or off (default off)",
+        "compression to the servers: off, or zlib, zstd and uncompressed in order of preference"
+        " (default off)",
         _GROUP,
     ),
     Option(
         "monitor-user",
         values.user,
         "USER",
-        "account that watches the servers; it needs no privilege",
+        "account for watching the servers; it needs privileges only for failover, filters and lag",
         _GROUP,
     ),
     Option(
@@ -113,14 +116,14 @@ OPTIONS: Final = (
         "heartbeat-table",
         values.table,
         "SCHEMA.TABLE",
-        "pt-heartbeat's table: measures lag where the monitor may read nothing better",
+        "pt-heartbeat's table, to measure lag where the monitor may read nothing better",
         _GROUP,
     ),
     Option(
         "binlog-lag",
         values.choice(values.words(Switch)),
         "MODE",
-        "read replicas' binary logs for the lag of every transaction (default off)",
+        "whether to read replicas' binary logs for the lag of every transaction (default off)",
         _GROUP,
         choices=values.words(Switch),
     ),

@@ -1,4 +1,4 @@
-"""The tables of the file: what users, schemas and listeners are given instead of the defaults."""
+"""The tables of the file: rules for single users, schemas and listeners."""
 
 import difflib
 from collections.abc import Callable, Hashable, Iterator, Mapping
@@ -15,7 +15,7 @@ KEYS: Final = (
     *("consistency", "scope", "wait-budget", "on-timeout", "application", "transaction-reads"),
     "on-split-conflict",
 )
-"""What each table may hold."""
+"""The keys that a table may have."""
 
 
 class Table(Mapping[K, Adjustment]):
@@ -55,7 +55,7 @@ KINDS: Final[Mapping[str, Callable[[object], str | Address]]] = {
     "schemas": _name,
     "listeners": _listener,
 }
-"""The kinds of tables, and what reads the name of one."""
+"""The kinds of tables, and for each kind the reader of a table's name."""
 
 
 def read(kind: str, raw: object) -> Table[str | Address]:
@@ -63,7 +63,7 @@ def read(kind: str, raw: object) -> Table[str | Address]:
 
     Args:
         kind: one of `KINDS`.
-        raw: what TOML holds under that name.
+        raw: what the TOML file has under that name.
 
     Raises:
         ValueError: the first thing that is wrong; the message begins with the table's header.
@@ -99,7 +99,7 @@ def _read_table(header: str, content: Mapping[str, object]) -> Adjustment:
         if key not in KEYS:
             if key in BY_NAME:
                 raise ValueError(
-                    f"{header}: {text}: is not for one table; write it above the first"
+                    f"{header}: {text}: cannot be set in a table; write it above the first table"
                 )
             near = difflib.get_close_matches(key, KEYS, n=1, cutoff=0.5)
             hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(KEYS)}"

@@ -10,7 +10,10 @@ _UNPRINTABLE: Final = re.compile("[\x7f\ud800-\udfff]")
 
 
 def written(value: object) -> str:
-    """Write a number, a list, or anything else as a string; JSON's are TOML's, but for DEL."""
+    """Write a number, a list, or anything else as a string.
+
+    JSON's forms are valid TOML, except for DEL and surrogates in strings.
+    """
     if isinstance(value, list | tuple):
         return "[" + ", ".join(written(item) for item in cast("Iterable[object]", value)) + "]"
     if isinstance(value, bool | int | float):

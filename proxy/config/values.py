@@ -1,7 +1,7 @@
-"""How an option's text becomes its value.
+"""Readers of options: each makes an option's value of what was given for it.
 
-Each reader takes what TOML gave (a typed value) or the command line (a text), and raises ValueError
-with what is allowed.
+That is a typed value from TOML or a text from the command line. A reader raises ValueError with
+what is allowed.
 """
 
 import re
@@ -47,7 +47,7 @@ server: Final = address("127.0.0.1", 3306, 1)
 
 
 def servers(raw: object) -> tuple[Address, ...]:
-    """Read one address, several with commas between them, or an array of such."""
+    """Read one address, several with commas between them, or an array of such texts."""
     texts: list[object] = []
     for item in raw if isinstance(raw, list) else [raw]:
         texts += item.split(",") if isinstance(item, str) else [item]
@@ -78,7 +78,7 @@ def duration(most: float, zero: bool = False) -> Callable[[object], float]:
 
 
 def duration_or_0(most: float) -> Callable[[object], float]:
-    """Read a time of at most `most` seconds; 0 turns something off."""
+    """Read a time of at most `most` seconds, or 0 without a unit, which turns something off."""
     positive = duration(most)
 
     def read(raw: object) -> float:
@@ -158,7 +158,7 @@ def consistency(raw: object) -> tuple[Level, float]:
     level, bound = read_level(_text(raw, f"one of {', '.join(Level)}"))
     if bound is None:
         return level, 0.0
-    # Whole microseconds, so that what is written reads as the same.
+    # Whole microseconds, so that the written form reads back as the same value.
     bound = round(bound, 6)
     if bound <= 0:
         raise ValueError("want a bound of at least 1us")
@@ -176,7 +176,7 @@ def algorithms(raw: object) -> tuple[Algorithm, ...]:
 
 
 def algorithms_or_off(raw: object) -> tuple[Algorithm, ...]:
-    """Read the same, or that there are none."""
+    """Read compression algorithms as `algorithms` does; ``off`` or an empty array is none."""
     if raw == [] or (isinstance(raw, str) and raw.strip().lower() == "off"):
         return ()
     try:
@@ -196,17 +196,17 @@ def timeout_policy(raw: object) -> TimeoutPolicy:
 
 
 def transaction_reads(raw: object) -> TransactionReads:
-    """Read where transactions read."""
+    """Read which transactions read from replicas."""
     return TransactionReads(choice(tuple(TransactionReads))(raw))
 
 
 def conflict_policy(raw: object) -> ConflictPolicy:
-    """Read what follows a read that would show another state."""
+    """Read what a read gets that would show another state than the reads before it."""
     return ConflictPolicy(choice(tuple(ConflictPolicy))(raw))
 
 
 def lost_policy(raw: object) -> LostPolicy:
-    """Read what follows lost writes."""
+    """Read what a read gets after acknowledged writes were lost."""
     return LostPolicy(choice(tuple(LostPolicy))(raw))
 
 

@@ -1,4 +1,4 @@
-"""Options that take one of a few words, and which."""
+"""The types of options that take one of a few words."""
 
 from typing import Literal
 

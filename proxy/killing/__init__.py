@@ -1,1 +1,1 @@
-"""Of KILL: whom the id names that a client gives, in whatever worker."""
+"""Finds the session that a client's KILL names, in whichever worker it is."""

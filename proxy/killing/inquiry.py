@@ -1,7 +1,7 @@
-"""What one worker asks another: which thread of the primary's is this connection id's?
+"""What one worker asks another: which thread of the primary belongs to this connection id?
 
-Both go over a stream that carries nothing else: a length in two bytes and an inquiry of as many
-bytes, and back an answer of `ANSWER_SIZE` bytes. Numbers are big-endian.
+The question and its answer go over a stream of their own: a length in two bytes and an inquiry of
+that many bytes, and back an answer of `ANSWER_SIZE` bytes. Numbers are big-endian.
 """
 
 from __future__ import annotations
@@ -13,24 +13,25 @@ from typing import Final
 from protocol.errors import MalformedPacketError
 
 MOST_ID: Final = 0xFFFF_FFFF
-"""No client was told more: a greeting has four bytes for its id."""
+"""The highest id that a client can be told: a greeting has four bytes for it."""
 GONE: Final = 0
-"""In place of a thread: there was such a session, and it has ended. No server's thread is 0."""
+"""In place of a thread: the session is known, but has no thread that a KILL could end, most likely
+since it is ending. No server's thread is 0."""
 
 LENGTH: Final = struct.Struct(">H")
 MOST_BYTES: Final = 1024
-"""Of an inquiry: MySQL's accounts have names of 32 characters, and hosts of 255 bytes."""
+"""The longest inquiry: names of MySQL's accounts have 32 characters, those of hosts 255 bytes."""
 
-_IDS: Final = struct.Struct(">IH")  # the connection id, and how long the account's name is
+_IDS: Final = struct.Struct(">IH")  # the connection id, and the length of the account's name
 _ANSWER: Final = struct.Struct(">?I")
 ANSWER_SIZE: Final = _ANSWER.size
 
 
 def parse_length(data: bytes) -> int:
-    """How long the inquiry is that follows, bytes.
+    """The length of the inquiry that follows, bytes.
 
     Raises:
-        MalformedPacketError: none is so long.
+        MalformedPacketError: no inquiry is that long.
     """
     length = int(LENGTH.unpack(data)[0])
     if length > MOST_BYTES:
@@ -40,12 +41,13 @@ def parse_length(data: bytes) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Inquiry:
-    """Somebody wants to KILL.
+    """A question about the session that a KILL names.
 
     Attributes:
-        connection_id: what a client was told for its own.
-        username: of who kills; what runs on a replica is ended for the same user only.
-        primary: HOST:PORT of the server that will be told the thread.
+        connection_id: the id that the KILL names, as the session's client was told it.
+        username: the user who sends the KILL; a statement on a replica is ended only if it is the
+            same user's.
+        primary: HOST:PORT of the server that will get the KILL.
     """
 
     connection_id: int
@@ -53,7 +55,7 @@ class Inquiry:
     primary: str
 
     def serialise(self) -> bytes:
-        """With the length in front.
+        """The inquiry's bytes, with their length in front.
 
         Raises:
             ValueError: there is no such id, or a name is too long.
@@ -68,28 +70,28 @@ class Inquiry:
 
     @classmethod
     def parse(cls, data: bytes) -> Inquiry:
-        """From the bytes behind the length.
+        """Read an inquiry from the bytes after the length.
 
         Raises:
-            MalformedPacketError: they are none.
+            MalformedPacketError: they are no inquiry.
         """
         if not _IDS.size <= len(data) <= MOST_BYTES:
             raise MalformedPacketError(f"an inquiry of {len(data)} bytes")
         connection_id, length = _IDS.unpack_from(data)
         end = _IDS.size + length
         if end > len(data):
-            raise MalformedPacketError("an inquiry's name is longer than itself")
+            raise MalformedPacketError("an inquiry's user name is longer than the inquiry")
         username = data[_IDS.size : end].decode("utf-8", "surrogateescape")
         return cls(connection_id, username, data[end:].decode("utf-8", "surrogateescape"))
 
 
 def serialise_answer(thread_id: int | None) -> bytes:
-    """The primary's id of the thread, or `GONE`; None: no session here was told that id."""
+    """The bytes of an answer: the primary's thread, or `GONE`; None: no session has that id."""
     return _ANSWER.pack(thread_id is not None, thread_id or 0)
 
 
 def parse_answer(data: bytes) -> int | None:
-    """What `serialise_answer` was given.
+    """Read what `serialise_answer` was given.
 
     Raises:
         MalformedPacketError: it is no answer.
@@ -98,5 +100,5 @@ def parse_answer(data: bytes) -> int | None:
         raise MalformedPacketError(f"an answer of {len(data)} bytes: {data[:8].hex()}")
     known, thread_id = _ANSWER.unpack(data)
     if not known and thread_id:
-        raise MalformedPacketError("a thread that is not known")
+        raise MalformedPacketError("an answer with a thread, but without a session")
     return int(thread_id) if known else None

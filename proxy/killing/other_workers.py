@@ -1,8 +1,8 @@
-"""The other workers of a proxy, who are asked for sessions that are not this one's.
+"""Asks the other workers of a proxy about sessions that this worker does not have.
 
 Each worker listens at a socket in the state directory, which only its own user may use. One
-connection carries one inquiry (`proxy.killing.inquiry`): so a worker that dies is known by its
-end, and answers need not be told apart.
+connection carries one inquiry (`proxy.killing.inquiry`): so if a worker dies its connections end,
+and answers need not name their inquiry.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _BACKLOG: Final = 4096
-"""Inquiries that may come at once; Linux takes no more unless it is told to."""
+"""How many inquiries may wait to be accepted; by default Linux allows no more."""
 _SILENT: Final = -1
-"""In place of a thread: a worker that is there does not answer."""
+"""In place of a thread: the worker exists, but does not answer."""
 
 
 class OtherWorkers:
-    """Those of one worker, and the socket at which it answers them."""
+    """The other workers, as one worker asks them, and the socket at which it answers them."""
 
     def __init__(
         self, folder: Path, workers: int, worker: int, within: float, metrics: Metrics
     ) -> None:
-        """Nobody listens yet.
+        """Begin without listening.
 
         Args:
             folder: the state directory.
             workers: how many there are.
             worker: the number of this one, from 0.
-            within: how long one may take to answer, s.
-            metrics: count who does not.
+            within: how long a worker may take to answer, s.
+            metrics: counts KILLs for which a worker does not answer.
         """
         self._folder = folder
         self._worker = worker
@@ -65,7 +65,7 @@ class OtherWorkers:
         """Listen; `answer` gives the thread of a session here, `GONE`, or None if there is none.
 
         Raises:
-            StateError: there can be no socket in the directory.
+            StateError: no socket can be made in the directory.
         """
         self._answer = answer
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -73,7 +73,7 @@ class OtherWorkers:
             self._folder_fd = os.open(self._folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
             path = self._path(self._worker)
             with suppress(FileNotFoundError):
-                path.unlink()  # an earlier one's
+                path.unlink()  # an earlier worker's
             listening.bind(str(path))
             path.chmod(0o600)  # nobody can connect before it listens
             self._server = await asyncio.start_unix_server(
@@ -87,7 +87,7 @@ class OtherWorkers:
             ) from error
 
     def stop(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         if self._server is not None:
             self._server.close()
             self._server = None  # the file stays: by now it may be a successor's
@@ -96,9 +96,10 @@ class OtherWorkers:
             self._folder_fd = -1
 
     async def ask(self, inquiry: Inquiry) -> int | None:
-        """The thread that one of the others knows; `GONE`, or None if nobody knows of any.
+        """Ask all other workers; return the thread, `GONE`, or None if none has such a session.
 
-        Who does not answer in time is counted, and taken for one that knows of none.
+        A worker that does not answer in time is taken to have none. If nobody else has it either,
+        that is counted and logged.
         """
         try:
             sent = inquiry.serialise()
@@ -125,14 +126,14 @@ class OtherWorkers:
         if silent and found is None:
             self._metrics.kill_unanswered()
             _log.warning(
-                "KILL %d: not all workers have said whether that is a client of theirs; the primary"
-                " is told the id as it is",
+                "KILL %d: not all workers have answered whether the id is that of a client of"
+                " theirs; it goes to the primary unchanged",
                 inquiry.connection_id,
             )
         return found
 
     async def _ask(self, number: int, sent: bytes) -> int | None:
-        """What one says, or `_SILENT`; None, too, if it is not there: then it has no clients."""
+        """What one worker answers, or `_SILENT`. None if it does not run: it has no clients."""
         writer: StreamWriter | None = None
         try:
             async with asyncio.timeout(self._within):
@@ -158,7 +159,7 @@ class OtherWorkers:
                 length = wire.parse_length(await reader.readexactly(wire.LENGTH.size))
                 inquiry = Inquiry.parse(await reader.readexactly(length))
             if answer is not None:
-                # Not within a time: a login that is under way is somebody's, too.
+                # Without a time limit, which would cancel a login that the session itself may need.
                 writer.write(wire.serialise_answer(await answer(inquiry)))
         except (OSError, asyncio.IncompleteReadError, MalformedPacketError) as error:
             _log.warning("another worker's inquiry broke off: %s", error)
@@ -166,5 +167,5 @@ class OtherWorkers:
             writer.close()
 
     def _path(self, number: int) -> Path:
-        """Of a worker's socket; by way of the open directory, since such paths have to be short."""
+        """The path of a worker's socket, by the open directory, since such paths must be short."""
         return Path("/proc/self/fd", str(self._folder_fd), f"tidegate-worker-{number}.sock")

@@ -1,9 +1,9 @@
-"""What a KILL is to end: the primary's thread of the session that a client's id names.
+"""Finds what a KILL is to end: the primary's thread of the session that a connection id names.
 
-A client knows its session by the id that it was told, and that may be another than that of its
-connection to the primary: it has borrowed one (`proxy.client.borrowing`), or was greeted with the
-proxy's own. The session may be any worker's. The KILL itself goes to the primary over the killing
-session's own connection, so the server judges who may.
+Clients know a session by the id that its client was told. Its present connection to the primary may
+have another id: the session has borrowed that connection (`proxy.client.borrowing`), or its client
+was greeted with an id of the proxy's own. The session may be in any worker. The KILL itself goes to
+the primary over the killing session's own connection, so the server judges whether it is allowed.
 """
 
 from __future__ import annotations
@@ -20,38 +20,38 @@ if TYPE_CHECKING:
 
 
 class KillTargets:
-    """Those that the sessions of one worker can name."""
+    """Finds the targets of KILLs for the sessions of one worker."""
 
     def __init__(
         self, sessions: Sessions, topology: Topology, other_workers: OtherWorkers | None
     ) -> None:
-        """Those of `sessions`, and of the other workers, if there are any."""
+        """Look in `sessions`, and ask the other workers, if there are any."""
         self._sessions = sessions
         self._topology = topology
         self._other_workers = other_workers
 
     def takes_time(self, connection_id: int) -> bool:
-        """Whether to `find` it somebody has to be asked, or a session has to log in."""
+        """Whether `find` has to ask other workers for it, or the session has to log in first."""
         session = self._sessions.known_by(connection_id)
         if session is not None:
             return session.is_away
         return self._other_workers is not None and connection_id <= MOST_ID
 
     def here(self, connection_id: int, username: str) -> int | None:
-        """The thread of a session of this worker, `GONE`, or None if there is none.
+        """The thread of a session of this worker, `GONE`, or None if there is no such session.
 
         Args:
-            connection_id: what its client was told.
-            username: who kills.
+            connection_id: the id that the session's client was told.
+            username: the user who sends the KILL.
         """
         session = self._sessions.known_by(connection_id)
         return None if session is None else session.thread_of(username)
 
     async def find(self, connection_id: int, username: str) -> int | None:
-        """The same of any worker's session, which logs in for that if it has no connection.
+        """The same for a session of any worker; it logs in for that if it has no connection.
 
         Raises:
-            ServerFullError: it would be this worker's, and there is no connection for it.
+            ServerFullError: the session is this worker's, and there is no connection for it.
         """
         found = await self._awake(connection_id, username)
         if not found and self._other_workers is not None:
@@ -61,13 +61,13 @@ class KillTargets:
         return found
 
     async def answer(self, inquiry: Inquiry) -> int | None:
-        """What another worker is told: a thread of another primary would be somebody else's."""
+        """Answer another worker. None if its primary is another one: thread ids differ there."""
         if inquiry.primary != self._topology.primary.name:
             return None
         try:
             return await self._awake(inquiry.connection_id, inquiry.username)
         except ServerFullError:
-            return GONE  # for all that the other can do
+            return GONE  # the other worker could not end it, either
 
     async def _awake(self, connection_id: int, username: str) -> int | None:
         session = self._sessions.known_by(connection_id)

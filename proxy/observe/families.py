@@ -29,7 +29,7 @@ class Definition:
     Attributes:
         name: with its unit, and ``_total`` for a counter.
         help: one sentence.
-        labels: besides `worker`.
+        labels: its labels besides `worker`.
         buckets_us: upper bounds of a histogram's buckets, in microseconds.
 
     """
@@ -60,24 +60,26 @@ LATENCY: Final = Definition(
 )
 READS: Final = Definition(
     "tidegate_read_duration_seconds",
-    "The same for reads, by what they asked for and what allowed their answer.",
+    "Time from the packet of a read to the end of its answer, by the read's level and by what"
+    " allowed the answer.",
     ("level", "proof"),
     LATENCY_BUCKETS_US,
 )
 WAITS: Final = Definition(
     "tidegate_wait_duration_seconds",
-    "Time that reads waited for a replica to have what they must see.",
+    "Time that reads waited for a replica to apply what they must see.",
     ("server", "result"),
     WAIT_BUCKETS_US,
 )
 FALLBACKS: Final = Definition(
     "tidegate_fallbacks_total",
-    "Reads that left a replica for another server, by what the replica failed in.",
+    "Reads that moved from a replica to another server, by reason.",
     ("server", "reason"),
 )
 CROWDED: Final = Definition(
     "tidegate_fallbacks_crowded_total",
-    "Reads for which the primary had too much to do, by what followed.",
+    "Reads for which the replicas lagged too much and primary-fallback-rate was used up, by what"
+    " became of them.",
     ("result",),
 )
 PROBES: Final = Definition(
@@ -86,21 +88,23 @@ PROBES: Final = Definition(
 )
 PROBED_READS: Final = Definition(
     "tidegate_probed_reads_total",
-    "Reads that waited for such a question.",
+    "Reads that waited for the primary's answer to a question about its gtid_executed.",
 )
 CONFIRMATIONS: Final = Definition(
     "tidegate_confirmations_total",
-    "Questions to a replica, in front of a read, whether it still has what it has proved.",
+    "Questions to a replica, sent in front of a read, whether it still has what it has proved to"
+    " have.",
     ("server", "result"),
 )
 AUDITED: Final = Definition(
     "tidegate_audited_reads_total",
-    "Reads of which the replica was asked itself if it had what they must see, by what it said.",
+    "Reads before which the replica itself was asked whether it has what they must see"
+    " (self-audit), by its answer.",
     ("result",),
 )
 STALE_PROVEN: Final = Definition(
     "tidegate_stale_reads_proven_total",
-    "Audited reads whose replica lacked what it was taken to have. Must be 0.",
+    "Audited reads whose replica lacked something that it was believed to have. Must be 0.",
 )
 LOST_GTIDS: Final = Definition(
     "tidegate_lost_transactions_total",
@@ -108,12 +112,13 @@ LOST_GTIDS: Final = Definition(
 )
 ERRANT_GTIDS: Final = Definition(
     "tidegate_errant_transactions",
-    "Transactions that a replica has and the primary has not.",
+    "Transactions that a replica has and the primary does not have.",
     ("server",),
 )
 FILTERED: Final = Definition(
     "tidegate_filtered_replica",
-    "1 while a replica lacks writes whose GTIDs it has, since filters leave them out, else 0.",
+    "1 while a replica lacks writes whose GTIDs it has, because replication filters left them"
+    " out, else 0.",
     ("server",),
 )
 SCOPES: Final = Definition(
@@ -122,7 +127,8 @@ SCOPES: Final = Definition(
 )
 SCOPES_EVICTED: Final = Definition(
     "tidegate_scopes_evicted_total",
-    "Scopes that were dropped for their age or for want of room, and begin as unknown again.",
+    "Scopes that were dropped because of scope-age or scope-limit; if they are used again, they"
+    " begin as unknown.",
 )
 SCOPES_KEPT: Final = Definition(
     "tidegate_scopes_kept",
@@ -130,31 +136,33 @@ SCOPES_KEPT: Final = Definition(
 )
 SCOPES_BEHIND: Final = Definition(
     "tidegate_scopes_behind",
-    "Scopes with something that is not kept yet; they would come back as unknown.",
+    "Scopes with changes that are not written yet; after a crash they would be restored as"
+    " unknown.",
 )
 SCOPES_RESTORED: Final = Definition(
     "tidegate_scopes_restored_total",
-    "Scopes that the start found, by whether all that they require was kept, or they are unknown.",
+    "Scopes that were restored at the start, by whether it is known what they require.",
     ("known",),
 )
 BEHIND_ANOTHER: Final = Definition(
     "tidegate_reads_behind_another_connection_total",
-    "Connections with scope connection that read from a replica, and began within 10 s after"
-    " another one of their user, which had written, ended: nothing promises that they see that.",
+    "Connections with scope connection that read from a replica and began within 10 s after"
+    " another connection of their user, which had written, ended: nothing promises that they see"
+    " those writes.",
 )
 SCOPE_DOUBTS: Final = Definition(
     "tidegate_shared_scope_doubts_total",
     "Times that workers could not tell each other what a scope requires, so that the primary is"
-    " asked, by cause: no room for its GTIDs, or a worker that ended while it wrote them.",
+    " asked, by cause: no room for its GTIDs, or an entry that is not completely written.",
     ("cause",),
 )
 SCOPE_WRITES: Final = Definition(
     "tidegate_scope_writes_total",
-    "Times that scopes were written to the scope file, each a number of them.",
+    "Writes to the scope file; each may contain several scopes.",
 )
 SCOPE_WRITE_SECONDS: Final = Definition(
     "tidegate_scope_write_seconds_total",
-    "Time that a thread took to write scopes.",
+    "Time that writes to the scope file took.",
 )
 SCOPE_ROWS: Final = Definition(
     "tidegate_scope_rows_inserted_total",
@@ -162,11 +170,11 @@ SCOPE_ROWS: Final = Definition(
 )
 SCOPE_ROWS_COMPRESSED: Final = Definition(
     "tidegate_scope_rows_compressed_total",
-    "Intervals that the scope file has less since they were merged with others.",
+    "Intervals of GTIDs by which the scope file became smaller when they were merged with others.",
 )
 SCOPE_FILE_ERRORS: Final = Definition(
     "tidegate_scope_file_errors_total",
-    "Attempts to keep scopes that failed.",
+    "Failed attempts to keep scopes for the next start.",
 )
 SCOPE_FILE_FAILING: Final = Definition(
     "tidegate_scope_file_failing",
@@ -174,32 +182,32 @@ SCOPE_FILE_FAILING: Final = Definition(
 )
 PROMOTIONS: Final = Definition(
     "tidegate_promotions_total",
-    "Times that another server was found to be the primary.",
+    "Times that another server was found to have become the primary.",
 )
 STALE: Final = Definition(
     "tidegate_stale_reads_total",
-    "Answers that were given although they may be stale: reads, since on-timeout is stale; what may"
-    " write and showed something, in any case.",
+    "Answers that were given although they may be stale: to reads if on-timeout is stale; to"
+    " statements that may write, whatever on-timeout is.",
 )
 SNAPSHOTS_SPLIT: Final = Definition(
     "tidegate_snapshots_split_total",
-    "Statements that read data on the primary in a READ ONLY transaction whose reads are a"
-    " replica's.",
+    "Statements that read data on the primary in a READ ONLY transaction whose other reads use a"
+    " replica's snapshot.",
 )
 SPLIT_CONFLICTS: Final = Definition(
     "tidegate_split_conflicts_total",
-    "Reads on the primary, in transactions that have read a replica's snapshot, whose own may show"
-    " another state: refused, or allowed, as on-split-conflict says.",
+    "Reads on the primary that may show another state than the replica's snapshot from which"
+    " their transaction has read before: refused or allowed, as on-split-conflict says.",
     ("policy",),
 )
 WAITS_KILLED: Final = Definition(
     "tidegate_waits_killed_total",
-    "Waits on a replica that were ended by KILL QUERY, since their client had left.",
+    "Waits on a replica that were ended by KILL QUERY because their client had left.",
 )
 KILLS_UNANSWERED: Final = Definition(
     "tidegate_kills_unanswered_total",
-    "KILLs of which another worker did not say in time whether the id is a client's of its own: the"
-    " primary was told the id as it was.",
+    "KILLs that went to the primary unchanged because another worker did not say in time whether"
+    " their id is that of one of its clients.",
 )
 GTIDS_TRACKED: Final = Definition(
     "tidegate_gtids_tracked_total",
@@ -207,13 +215,14 @@ GTIDS_TRACKED: Final = Definition(
 )
 REQUIRED_UNKNOWN: Final = Definition(
     "tidegate_required_unknown_total",
-    "Times that a session may have committed what no packet named, so that it reads the primary.",
+    "Times that a session may have committed something without a reported GTID, so that its reads"
+    " go to the primary until that is known.",
     ("cause",),
 )
 UNLOGGED: Final = Definition(
     "tidegate_unlogged_writes_total",
-    "Statements that may have written what no GTID stands for, so that their scopes read the"
-    " primary.",
+    "Statements that may have written something without a GTID, so that reads in their scopes go"
+    " to the primary.",
 )
 VIEWS_ASKED: Final = Definition(
     "tidegate_view_questions_total",
@@ -225,12 +234,13 @@ UNKNOWN_ENCODINGS: Final = Definition(
 )
 PINS: Final = Definition(
     "tidegate_pins_total",
-    "Times that a session came to be kept on the primary, by what it held there.",
+    "Times that a session began to be kept on the primary, by what it holds there.",
     ("reason",),
 )
 PINNED: Final = Definition(
     "tidegate_pinned_sessions",
-    "Sessions that are kept on the primary now, by what they hold there; one may have several.",
+    "Sessions that are kept on the primary now, by what they hold there; one session may count"
+    " several times.",
     ("reason",),
 )
 CLIENTS: Final = Definition(
@@ -258,12 +268,12 @@ KEPT: Final = Definition(
 )
 KEPT_TAKEN: Final = Definition(
     "tidegate_kept_connections_taken_total",
-    "Logins at a server over a connection that was kept.",
+    "Logins at a server over a kept connection.",
     ("server",),
 )
 LENT: Final = Definition(
     "tidegate_logins_lent_total",
-    "Logins over a connection that was kept, for which the server was not asked (login-age).",
+    "Logins over a kept connection for which the server was not asked (login-age).",
     ("server",),
 )
 RESTING: Final = Definition(
@@ -272,22 +282,24 @@ RESTING: Final = Definition(
 )
 GIVEN_BACK: Final = Definition(
     "tidegate_connections_given_back_total",
-    "Connections to the primary that sessions gave back while they rested (connection-sharing).",
+    "Connections to the primary that idle sessions gave back (connection-sharing).",
     ("server",),
 )
 NOT_GIVEN_BACK: Final = Definition(
     "tidegate_connections_not_given_back_total",
-    "Times that a session rested and had to keep its connection to the primary, by why.",
+    "Times that an idle session had to keep its connection to the primary (connection-sharing),"
+    " by reason.",
     ("reason",),
 )
 BORROWED: Final = Definition(
     "tidegate_connections_borrowed_total",
-    "Connections to the primary that sessions took again when they went on.",
+    "Connections to the primary that sessions got again after they had given theirs back"
+    " (connection-sharing).",
     ("server",),
 )
 KEPT_DROPPED: Final = Definition(
     "tidegate_kept_connections_dropped_total",
-    "Connections that were kept and served no further login, by why.",
+    "Kept connections that were closed without serving another login, by cause.",
     ("server", "cause"),
 )
 TLS_HANDSHAKES: Final = Definition(
@@ -312,7 +324,7 @@ CONNECTIONS_AWAITED: Final = Definition(
 )
 CONNECTION_WAITS: Final = Definition(
     "tidegate_server_connection_waits_total",
-    "Waits for a connection to a server, by what they ended in.",
+    "Waits for a connection to a server, by how they ended.",
     ("server", "result"),
 )
 SERVER_UP: Final = Definition(
@@ -322,12 +334,12 @@ SERVER_UP: Final = Definition(
 )
 SERVER_WATCHED: Final = Definition(
     "tidegate_server_watched",
-    "1 while the monitor can look at a server, 0 while it is refused or gone.",
+    "1 while the monitor can check a server, 0 while the server refuses it or is gone.",
     ("server",),
 )
 SERVER_WRITABLE: Final = Definition(
     "tidegate_server_writable",
-    "1 while a server takes writes (its read_only is OFF), as the monitor saw it last.",
+    "1 while a server takes writes (its read_only is OFF), as the monitor last saw it.",
     ("server",),
 )
 PRIMARY_DISPUTED: Final = Definition(
@@ -336,7 +348,8 @@ PRIMARY_DISPUTED: Final = Definition(
 )
 PRIMARY_TERM: Final = Definition(
     "tidegate_primary_term",
-    "Counts primaries, one after the other, as the state file has them; 0 before the first.",
+    "Number of the primary's term in the state file, one more with each new primary; 0 before the"
+    " first.",
 )
 LAG: Final = Definition(
     "tidegate_replica_lag_seconds",
@@ -362,8 +375,9 @@ LAG_MEASURED: Final = Definition(
 )
 TRANSACTION_LAG: Final = Definition(
     "tidegate_transaction_lag_seconds",
-    "What transactions took to come to a replica and to be applied there; a sample, taken by the"
-    " monitor's looks, but for the part end_to_end where the replica's binary log is read.",
+    "Time that transactions took to reach a replica and to be applied there: of a sample, taken"
+    " by the monitor's checks; for the part end_to_end of all transactions, if the replica's"
+    " binary log is read.",
     ("server", "source", "part"),
     LAG_BUCKETS_US,
 )
@@ -374,29 +388,29 @@ LAG_MEANS: Final = Definition(
 )
 BINLOG_STREAM_ENDS: Final = Definition(
     "tidegate_binlog_stream_ends_total",
-    "Times that a replica's binary log could not be read, or not any longer, for its lag.",
+    "Times that reading a replica's binary log, to measure its lag, could not begin, or ended.",
     ("server", "cause"),
 )
 CLOCK_OFFSET: Final = Definition(
     "tidegate_clock_offset_seconds",
-    "What a server's clock is at least ahead of the primary's; negative if behind, 0 if they may"
-    " agree.",
+    "How far a server's clock is at least ahead of the primary's; negative if behind, 0 if they"
+    " may agree.",
     ("server",),
 )
 CLOCK_WARNINGS: Final = Definition(
     "tidegate_clock_warnings_total",
-    "Times that transactions came to a replica with an original commit newer than their immediate"
-    " one.",
+    "Times that a replica began to receive transactions whose original commit timestamp is newer"
+    " than the immediate one.",
     ("server",),
 )
 ERRORS: Final = Definition(
     "tidegate_errors_total",
-    "Error packets, by who made them and MySQL error code.",
+    "Error packets sent to clients, by who made them and by MySQL error code.",
     ("side", "code"),
 )
 PROTOCOL_ERRORS: Final = Definition(
     "tidegate_protocol_errors_total",
-    "Connections closed since the peer's bytes broke the protocol.",
+    "Connections that were closed because the peer violated the protocol.",
     ("side",),
 )
 LOG_WRITTEN: Final = Definition(
@@ -405,7 +419,8 @@ LOG_WRITTEN: Final = Definition(
 )
 LOG_DROPPED: Final = Definition(
     "tidegate_routing_log_dropped_total",
-    "Records that the routing log did not keep, since its buffer was full.",
+    "Records that are missing from the routing log because its buffer was full, or because the"
+    " disk did not take them before a stop.",
 )
 LOG_ERRORS: Final = Definition(
     "tidegate_routing_log_errors_total",
@@ -417,7 +432,8 @@ LOG_BYTES: Final = Definition(
 )
 LOG_STORED: Final = Definition(
     "tidegate_routing_log_closed_bytes",
-    "Disk space of the proxy's closed segments, as the first worker saw it last.",
+    "Disk space of the closed segments of the proxy's routing log, as the first worker last saw"
+    " it.",
 )
 LOG_COMPRESSED: Final = Definition(
     "tidegate_routing_log_compressed_segments_total",
@@ -425,15 +441,15 @@ LOG_COMPRESSED: Final = Definition(
 )
 LOG_COMPRESSED_BYTES: Final = Definition(
     "tidegate_routing_log_compressed_bytes_total",
-    "Bytes that those have now.",
+    "Bytes of closed segments of the routing log after their compression.",
 )
 LOG_DELETED: Final = Definition(
     "tidegate_routing_log_deleted_segments_total",
-    "Closed segments that were deleted, since routing-log-keep says so.",
+    "Closed segments of the routing log that were deleted, as routing-log-keep says.",
 )
 LOG_UPKEEP_ERRORS: Final = Definition(
     "tidegate_routing_log_upkeep_errors_total",
-    "Closed segments that could not be compressed or deleted, or looks that could not list them.",
+    "Times that closed segments of the routing log could not be compressed, deleted or listed.",
     ("task",),
 )
 CPU: Final = Definition(
@@ -442,7 +458,7 @@ CPU: Final = Definition(
 )
 MEMORY: Final = Definition(
     "tidegate_worker_resident_memory_bytes",
-    "Memory of the worker's process.",
+    "Resident memory of the worker's process.",
 )
 DEFINITIONS: Final = (
     *(STATEMENTS, LATENCY, READS, WAITS, FALLBACKS, CROWDED, STALE, SNAPSHOTS_SPLIT),
@@ -476,7 +492,7 @@ DEFINITIONS: Final = (
 
 BUILD: Final = Definition(
     "tidegate_build_info",
-    "1; the labels say what runs.",
+    "Always 1; the labels say which versions run, and whether Tidegate is compiled.",
     ("version", "compiled", "python"),
 )
 WORKER_UP: Final = Definition(

@@ -4,19 +4,19 @@ from typing import Final
 
 
 class Histogram:
-    """One thread adds; others may read at any moment.
+    """A histogram. One thread adds values; others may read it at any moment.
 
     Attributes:
-        counts: how many values each bucket has; the last one is for what is above all bounds.
+        counts: how many values each bucket has; the last one counts those above all bounds.
         total: the sum of all values.
     """
 
     def __init__(self, bounds: tuple[int, ...]) -> None:
-        """No value yet; `bounds` are the greatest values of the buckets, ascending."""
+        """Begin without values; `bounds` are the greatest values of the buckets, ascending."""
         self.counts: Final = [0] * (len(bounds) + 1)
         self.total = 0
         self._bounds: Final = bounds
-        # The bucket of the last value, which mostly is that of the next one, too.
+        # The bucket of the last value; the next value is mostly in the same one.
         self._bucket = 0
         self._above = -1
         self._most = bounds[0]

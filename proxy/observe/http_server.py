@@ -1,6 +1,6 @@
 """A small threaded HTTP server for a WSGI application, which no client can block.
 
-A connection brings one request. Its head is read here, within limits of time and size, before
+Each connection carries one request. Its head is read here, within limits of time and size, before
 anything parses it, and the answer is sent as soon as it is ready. So silence, slowness and resets
 close a connection without a message, and the parser never waits for more input.
 """
@@ -32,9 +32,9 @@ _ANSWER_S: Final = 10.0
 _LONGEST_HEAD: Final = 16 << 10
 """Limit of request line and headers, bytes."""
 _CONNECTIONS: Final = 32
-"""At once. A further one replaces the one whose request has been awaited the longest."""
+"""Most open connections. A further one replaces the one whose request has been awaited longest."""
 _REST_S: Final = 1.0
-"""How long it pauses where no more files can be opened."""
+"""How long it pauses if no more files can be opened."""
 
 _TOO_LARGE: Final = (
     f"HTTP/1.0 {HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE.value}"
@@ -85,7 +85,7 @@ class HttpServer(ThreadingMixIn, WSGIServer):
             return super().get_request()
         except OSError as error:
             if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
-                time.sleep(_REST_S)  # else the loop would ask again at once, and for ever
+                time.sleep(_REST_S)  # else the loop would try again at once, without end
             raise
 
     def process_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 the base's
@@ -117,7 +117,7 @@ class HttpServer(ThreadingMixIn, WSGIServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 the base's
-        """Say what went wrong, in one line."""
+        """Log what went wrong, in one line."""
         _log.error("a request for metrics failed: %r", sys.exception())
 
 
@@ -163,7 +163,7 @@ class _Handler(WSGIRequestHandler):
         return b""
 
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing; scrapes come every few seconds."""
+        """Log nothing; scrapes come every few seconds."""
 
     def address_string(self) -> str:
         return str(self.client_address[0])

@@ -41,7 +41,7 @@ _log = logging.getLogger(__name__)
 
 _KNOWN: Final = Proof.KNOWN  # looked up once
 _FRAGMENTS: Final = 4096
-"""How many rendered statement parts are kept; an application has a digest for each statement."""
+"""How many rendered statement parts are kept, one for each digest of a statement."""
 
 
 class _StatementPart:
@@ -66,7 +66,10 @@ class _ServerPart:
 
 
 class _Course:
-    """What statements with the same outcome share: their count, and rendered parts."""
+    """What statements with the same server, reason, proof and outcome share.
+
+    That is the histogram in which they are counted, and a rendered part of their records.
+    """
 
     def __init__(
         self,
@@ -91,7 +94,7 @@ class _Course:
         self.fragment: Final = fragment
 
     def fits(self, command: Command, trail: Trail, server: Server | None, outcome: Outcome) -> bool:
-        """Whether this command, a read if the others are, belongs to this course."""
+        """Whether a command belongs to this course; it is a read if those of the course are."""
         return (
             self.server is server
             and self.reason is trail.reason
@@ -103,22 +106,22 @@ class _Course:
 
 
 class Ledger:
-    """Metrics always, the routing log where there is one."""
+    """Enters statements into the metrics, and into the routing log if there is one."""
 
     def __init__(self, metrics: Metrics, records: RecordStream | None, proxy_name: str) -> None:
         self._metrics = metrics
         self._records = records
         self._run = "" if records is None else records.run
         self._proxy = proxy_name
-        self._statements: dict[str, _StatementPart] = {}  # by digest, each as it was last
-        self._servers: dict[Server, _ServerPart] = {}  # the same
+        self._statements: dict[str, _StatementPart] = {}  # by digest, as last rendered
+        self._servers: dict[Server, _ServerPart] = {}  # as last rendered
 
     def open(self, session_id: int, state: Session) -> Account:
         """The account of a session; `session_id` names it, `state` is what routing knows of it."""
         return Account(self._metrics, self._records, self, session_id, state)
 
     def session(self, session_id: int, state: Session, rules: Rules) -> str:
-        """What is constant in a session's records until its user, schema or rules change."""
+        """The part of a session's records that changes only with its user, schema or rules."""
         bounded = rules.level is Level.BOUNDED_STALENESS
         return session_fragment(
             session_id,
@@ -134,7 +137,10 @@ class Ledger:
     def proved(
         self, server: Server, proof: str, gtids: GtidSet, asked_us: int, answered_us: int
     ) -> None:
-        """Enter what a server showed outside of a statement, before anything relies on it."""
+        """Enter what a server proved to have, if no statement's record says it.
+
+        To be called before anything relies on the proof.
+        """
         if self._records is not None:
             self._records.proof(self.server(server), proof, gtids.text, asked_us, answered_us)
 
@@ -157,7 +163,7 @@ class Ledger:
         asked_us: int,
         answered_us: int,
     ) -> None:
-        """Enter what a look told of a replica's lag, with what the replica has, if that is new."""
+        """Enter what a look found of a replica's lag, if anything, with what the replica has."""
         if self._records is None:
             return
         lag = lag_fragment(server.replication, applied)
@@ -168,14 +174,14 @@ class Ledger:
     def identified(
         self, server: Server, executed: GtidSet, asked_us: int, answered_us: int
     ) -> None:
-        """Enter what a server has, as it said itself, if that is new (`Server.witness`)."""
+        """Enter what a server has said that it has; called if that is new (`Server.witness`)."""
         self.proved(server, "probed", executed, asked_us, answered_us)
 
     def lost(self, scope: ScopeState, gtids: GtidSet) -> None:
         """Enter acknowledged transactions that are gone from the primary."""
         self._metrics.lost_gtids(gtids.count())
         _log.error(
-            "acknowledged in scope %s%s, and gone from the primary: %s",
+            "transactions that were acknowledged in scope %s%s are gone from the primary: %s",
             scope.kind,
             f" {scope.key!r}" if scope.key else "",
             gtids.text,
@@ -191,7 +197,7 @@ class Ledger:
         return self._proxy
 
     def statement(self, command: Command, may_write: bool) -> str:
-        """What is constant in the records of a statement."""
+        """The part that is the same in all records of a statement."""
         statement = command.statement
         digest = "" if statement is None else statement.digest
         kind = None if statement is None else statement.kind
@@ -211,9 +217,9 @@ class Ledger:
         return part.fragment
 
     def server(self, server: Server, epoch: int | None = None, role: Role | None = None) -> str:
-        """What is constant in the records of an incarnation of a server, in a role.
+        """The part that is the same in all records of a server's incarnation in one role.
 
-        The present incarnation and role, unless others are given.
+        The incarnation and the role are the present ones, unless others are given.
         """
         if epoch is None:
             epoch = server.epoch
@@ -248,7 +254,7 @@ class Account:
         self._read_course: _Course | None = None  # of the last other read,
         self._other_course: _Course | None = None  # and of the last command that was none
         self._fragment = ""
-        self._user = ""  # that the fragment was made for, as schema and rules
+        self._user = ""  # for this user, schema and rules the fragment was made
         self._schema = ""
         self._rules = state.rules
 
@@ -264,12 +270,12 @@ class Account:
         """Enter a command that has just ended.
 
         Args:
-            command: it.
+            command: the command.
             trail: what became of it.
-            server: who answered it; None if none did.
+            server: the server that answered it; None if none did.
             outcome: how the client sees its end.
             error: the error code, or 0.
-            rows: of the answer, if they were counted.
+            rows: number of rows in the answer, if they were counted.
         """
         ended_us = utc_ns() // 1000
         course = self._other_course
@@ -308,7 +314,7 @@ class Account:
             outcome,
             error,
             own,
-            # Under ALL_GTIDS a server does not tell which of them are the session's own.
+            # Under ALL_GTIDS a server does not tell which GTIDs are the session's own.
             not (doubted or (trail.may_write and observed != "")),
             observed,
             trail.received,
@@ -320,13 +326,13 @@ class Account:
     def _new_course(
         self, command: Command, trail: Trail, server: Server | None, outcome: Outcome
     ) -> _Course:
-        """The course of a command, which mostly is that of the next one, too."""
+        """Make the course of a command, and remember it: the next command mostly has the same."""
         level = command.rules.level if command.is_read else None
         reason = "" if trail.reason is None else trail.reason
         proof = "" if trail.proof is None else trail.proof
         answered = NO_SERVER
         if server is not None:
-            # As it was chosen; it may no longer be the primary.
+            # Its role when it was chosen; it may no longer be the primary.
             role = Role.PRIMARY if trail.proof is Proof.PRIMARY else None
             answered = self._ledger.server(server, role=role)
         course = _Course(

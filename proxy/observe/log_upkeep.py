@@ -1,8 +1,8 @@
 """Looks after the closed segments of one proxy's routing log: packs them, deletes the old ones.
 
-It runs in a thread of its own, in the first worker for all of them. A closed segment never changes,
-so it needs no agreement with the writer, or with an earlier process of the same proxy that is still
-ending: packing a segment twice gives the same result, and a missing one is skipped.
+It runs in a thread of its own, in the first worker for all workers. A closed segment never changes,
+so no coordination is needed with the writer, or with an earlier process of the same proxy that is
+still ending: packing a segment twice gives the same result, and a missing one is skipped.
 
 A segment is packed into a file beside it, whose name ends in ``.open``. That file is synced to the
 disk and renamed before the plain one is removed, so one of them is complete at any moment. If a
@@ -34,7 +34,8 @@ _STALE_S: Final = 3600.0
 _LEVEL: Final = 3
 _CHUNK_BYTES: Final = 1 << 20
 _REST: Final = 3.0
-"""How many times a chunk's duration it pauses: at most a quarter of a core is used."""
+"""After each chunk it pauses this many times as long as the chunk took, so that it uses at most a
+quarter of a core."""
 
 _PACKED: Final = ".zst"
 _OPEN: Final = ".open"
@@ -44,7 +45,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Segment:
-    """A closed segment: `written_ns` is when it got its last record."""
+    """A closed segment; it got its last record at `written_ns`."""
 
     path: Path
     size: int
@@ -55,11 +56,11 @@ class LogUpkeep:
     """The upkeep of one proxy's segments.
 
     Args:
-        directory: of the routing log.
-        proxy: whose segments; those of others are left alone.
-        metrics: what to count in.
+        directory: the directory of the routing log.
+        proxy: the proxy's name; segments of other proxies are left alone.
+        metrics: the worker's counts.
         pack: whether closed segments are compressed.
-        keep: which of them stay.
+        keep: which of them are kept.
         clock: gives seconds since the epoch.
     """
 
@@ -91,7 +92,7 @@ class LogUpkeep:
         self._thread.start()
 
     def stop(self) -> None:
-        """End it; a segment that is being packed stays plain until the next start."""
+        """End the thread; a segment that is being packed stays plain until the next start."""
         self._stopping.set()
         self._thread.join(_STOP_TIMEOUT_S)
 
@@ -102,7 +103,7 @@ class LogUpkeep:
                 return
 
     def look(self) -> None:
-        """Delete what is not to be kept, pack what is plain; disk errors are not raised."""
+        """Delete segments that are not to be kept, pack plain ones; disk errors are not raised."""
         try:
             kept = self._delete(self._segments())
             if self._pack_them:
@@ -173,7 +174,7 @@ class LogUpkeep:
                 if isinstance(error, FileNotFoundError) and not segment.path.exists():
                     continue  # it was removed, or packed by another process
                 self._failed("compress", error)
-                # The others need room, too.
+                # The other segments need room, too.
                 full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
                 packed = None
             now.append(segment if packed is None else packed)
@@ -183,16 +184,16 @@ class LogUpkeep:
         """Replace a plain segment by a packed one; None if the stop came first.
 
         Raises:
-            OSError, zstandard.ZstdError: it stays as it is.
+            OSError, zstandard.ZstdError: the segment stays as it is.
         """
         plain = segment.path
         packed = plain.with_name(plain.name + _PACKED)
-        # Another process may be at it.
+        # Another process may be packing it, too; so the name has this run in it.
         unfinished = plain.with_name(f"{plain.name}.{self._run_name}{_PACKED}{_OPEN}")
         try:
             if not self._write_packed(plain, unfinished):
                 return None
-            # Its age is that of its records.
+            # Its age is counted from its last record.
             os.utime(unfinished, ns=(segment.written_ns, segment.written_ns))
             size = unfinished.stat().st_size
             unfinished.rename(packed)

@@ -1,4 +1,4 @@
-"""The counts of one worker, and the cheap way to count.
+"""The counts of one worker, and a cheap way to count.
 
 The event loop counts with plain integers in plain dicts; nothing of the Prometheus client runs per
 statement. A scrape takes a `snapshot` (JSON-able, so that it can come from another process), and
@@ -89,7 +89,7 @@ class Metrics:
     def course(
         self, role: str, server: str, reason: str, proof: str, outcome: str, level: str
     ) -> Histogram:
-        """Where statements of the same course are counted, by their duration, us.
+        """The histogram in which statements of one course are counted, by their duration, us.
 
         `role` and `server` are "" where no server answered, `level` where it is not a read.
         """
@@ -104,7 +104,7 @@ class Metrics:
         self.waits(server, result).add(wait_us)
 
     def waits(self, server: str, result: WaitResult) -> Histogram:
-        """Where WAITs with this result are counted, by the time to their answers, us."""
+        """The histogram in which WAITs with this result are counted, by their duration, us."""
         key = (server, result)
         waits = self._waits.get(key)
         if waits is None:
@@ -112,15 +112,15 @@ class Metrics:
         return waits
 
     def fallback(self, server: str, reason: str) -> None:
-        """Count a read that left `server` (a replica) since `reason`."""
+        """Count a read that moved from `server`, a replica, to another one because of `reason`."""
         self._add(families.FALLBACKS, (server, reason))
 
     def crowded(self, result: Crowded) -> None:
-        """Count a read for which the primary had too much to do."""
+        """Count a read when replicas lag too much and primary-fallback-rate is used up."""
         self._add(families.CROWDED, (result,))
 
     def probed(self, reads: int) -> None:
-        """Count a question to the primary that so many reads share."""
+        """Count a question to the primary that this number of reads share."""
         self._add(families.PROBES, ())
         self._add(families.PROBED_READS, (), reads)
 
@@ -137,11 +137,11 @@ class Metrics:
         self._add(families.STALE_PROVEN, ())
 
     def lost_gtids(self, count: int) -> None:
-        """Count acknowledged transactions that are gone."""
+        """Count acknowledged transactions that are gone from the primary."""
         self._add(families.LOST_GTIDS, (), count)
 
     def errant_gtids(self, server: str, count: int) -> None:
-        """Say how many transactions a replica has that the primary has not."""
+        """Say how many transactions a replica has that the primary does not have."""
         self._values[families.ERRANT_GTIDS.name][(server,)] = count
 
     def filtered(self, server: str, lacking: bool) -> None:
@@ -163,17 +163,17 @@ class Metrics:
         self._values[families.SCOPE_DOUBTS.name][("torn",)] = torn
 
     def scopes_kept(self, kept: int, behind: int) -> None:
-        """Say how many wider scopes are kept, and how many of them not in their present state."""
+        """Say how many wider scopes are kept, and how many have changes that are not written."""
         self._values[families.SCOPES_KEPT.name][()] = kept
         self._values[families.SCOPES_BEHIND.name][()] = behind
 
     def scopes_restored(self, known: int, unknown: int) -> None:
-        """Count scopes that the start found."""
+        """Count scopes that were restored at the start."""
         self._add(families.SCOPES_RESTORED, ("yes",), known)
         self._add(families.SCOPES_RESTORED, ("no",), unknown)
 
     def scopes_written(self, seconds: float, inserted: int, compressed: int) -> None:
-        """Count scopes that were kept, in one go, and the rows that came and went."""
+        """Count a write of scopes: its duration, and rows inserted and compressed away."""
         self._add(families.SCOPE_WRITES, ())
         self._values[families.SCOPE_WRITE_SECONDS.name][()] += seconds
         self._add(families.SCOPE_ROWS, (), inserted)
@@ -193,7 +193,7 @@ class Metrics:
         self._add(families.PROMOTIONS, ())
 
     def stale_given(self) -> None:
-        """Count a read that was given although it may be stale."""
+        """Count an answer that was given although it may be stale."""
         self._add(families.STALE, ())
 
     def snapshot_split(self) -> None:
@@ -229,7 +229,7 @@ class Metrics:
         self._add(families.UNKNOWN_ENCODINGS, ())
 
     def pins(self, before: frozenset[PinReason], after: frozenset[PinReason]) -> None:
-        """Count why a session is kept on the primary now, and why it was so far."""
+        """Count the reasons why a session is kept on the primary, which were others before."""
         for reason in after - before:
             self._add(families.PINS, (reason.value,))
             self._add(families.PINNED, (reason.value,))
@@ -268,11 +268,11 @@ class Metrics:
     def waited_for_connection(
         self, server: str, result: Literal["connected", "timeout", "left"]
     ) -> None:
-        """Count a session that waited for one."""
+        """Count a session that waited for a connection."""
         self._add(families.CONNECTION_WAITS, (server, result))
 
     def kept(self, server: str, count: int) -> None:
-        """Say how many connections wait for a login."""
+        """Say how many connections are kept for a login."""
         self._values[families.KEPT.name][(server,)] = count
 
     def kept_taken(self, server: str) -> None:
@@ -289,7 +289,7 @@ class Metrics:
         self._add(families.RESTING, ())
 
     def rests_no_more(self) -> None:
-        """Take that back: it goes on, or has ended."""
+        """Take back the client of one `given_back`: its session goes on, or has ended."""
         self._add(families.RESTING, (), -1)
 
     def not_given_back(self, reason: str) -> None:
@@ -347,7 +347,7 @@ class Metrics:
             self._values[families.LAG.name][(server,)] = seconds
 
     def gap(self, server: str, transactions: int | None) -> None:
-        """Say how many transactions a replica has left out so far; None while that is unknown."""
+        """Say how many transactions a replica lacks although it has newer ones; None: unknown."""
         if transactions is None:
             self._values[families.GAP.name].pop((server,), None)
         else:
@@ -376,7 +376,7 @@ class Metrics:
         )
 
     def lag_means(self, server: str, means: LagMeans | None) -> None:
-        """Say by what a replica's lag is measured; None while it is not."""
+        """Say by what means a replica's lag is measured; None while it is not."""
         series = self._values[families.LAG_MEANS.name]
         for key in [key for key in series if key[0] == server and key[1] != means]:
             del series[key]
@@ -388,7 +388,7 @@ class Metrics:
         self._add(families.BINLOG_STREAM_ENDS, (server, cause))
 
     def transaction_lag(self, server: str, source: str, part: Part, lag_us: int) -> None:
-        """Count what a transaction took."""
+        """Count the time that a transaction took."""
         key = (server, source, part)
         lags = self._transaction_lag.get(key)
         if lags is None:
@@ -398,7 +398,7 @@ class Metrics:
         lags.add(lag_us)
 
     def clock_offset(self, server: str, seconds: float | None) -> None:
-        """Say what a server's clock is ahead of the primary's; None while that is unknown."""
+        """Say how far a server's clock is ahead of the primary's; None while that is unknown."""
         if seconds is None:
             self._values[families.CLOCK_OFFSET.name].pop((server,), None)
         else:
@@ -413,7 +413,7 @@ class Metrics:
         self._add(families.ERRORS, (side, str(code) if code in ERROR_CODES else "other"))
 
     def protocol_error(self, side: Side) -> None:
-        """Count a connection that was closed since `side` broke the protocol."""
+        """Count a connection that was closed because `side` violated the protocol."""
         self._add(families.PROTOCOL_ERRORS, (side,))
 
     def routing_log_written(self, count: int) -> None:
@@ -433,7 +433,7 @@ class Metrics:
         self._add(families.LOG_ERRORS, ())
 
     def routing_log_stored(self, size: int) -> None:
-        """Say what the closed segments have together, in bytes."""
+        """Say how many bytes the closed segments have together."""
         self._values[families.LOG_STORED.name][()] = size
 
     def routing_log_compressed(self, size: int) -> None:
@@ -446,7 +446,7 @@ class Metrics:
         self._add(families.LOG_DELETED, ())
 
     def routing_log_upkeep_failed(self, task: LogTask) -> None:
-        """Count what could not be done with closed segments."""
+        """Count a task with closed segments that failed."""
         self._add(families.LOG_UPKEEP_ERRORS, (task,))
 
     def snapshot(self) -> Snapshot:

@@ -64,7 +64,7 @@ class WorkersCollector(Collector):
         )
 
     def describe(self) -> Iterable[Metric]:
-        """Name the families without taking a snapshot, for the registry's check of doubles."""
+        """Name the families without taking a snapshot, for the registry's check for duplicates."""
         return merge({})
 
 

@@ -1,14 +1,14 @@
 """Writes the routing log to files, in a thread of its own.
 
 The event loop only appends a rendered line to a bounded queue (`routing.record.RecordStream`).
-Every `FLUSH_INTERVAL_S` the thread writes what is there, in slices so small that it never holds the
-interpreter for long. What a full or failing disk does not take stays in the queue, and beyond its
-bound becomes a gap; no error of the disk reaches a statement. `proxy.observe.log_upkeep` packs and
-deletes what is complete.
+Every `FLUSH_INTERVAL_S` the thread writes the lines that are there, in slices so small that it
+never holds the interpreter's lock for long. Lines that a full or failing disk does not take stay in
+the queue; those beyond its bound are dropped, and a record says how many. No error of the disk
+reaches a statement. `proxy.observe.log_upkeep` packs and deletes complete files.
 
 A file is ``DIR/date=YYYY-MM-DD/<proxy>-<worker>-<run>-<n>.jsonl``; its name ends in ``.open`` while
 it is written, and its writer holds a lock on it, so that the next start of the same proxy can tell
-what a dead run left behind.
+which files a dead run left behind.
 """
 
 import fcntl
@@ -58,19 +58,19 @@ class RoutingLog:
 
     Args:
         directory: where the files go.
-        proxy: its name, which begins theirs.
-        worker: its number.
-        metrics: what to count in.
-        max_pending_bytes: that may wait in memory.
-        max_segment_bytes: with which a file is complete.
-        max_segment_age: the same, in seconds.
+        proxy: the proxy's name, with which file names begin.
+        worker: the worker's number, from 0.
+        metrics: the worker's counts.
+        max_pending_bytes: how many bytes may wait in memory.
+        max_segment_bytes: the size from which on a file is complete.
+        max_segment_age: the age from which on a file is complete, s.
         sync_interval: seconds after which what was written is brought to the disk at the latest; 0
             leaves that to the system until the file is complete.
         clock: gives seconds since the epoch.
 
     Attributes:
         run: hex name of this start of this worker.
-        records: takes what is to be written; never blocks.
+        records: takes the records to be written; never blocks.
 
     """
 
@@ -181,9 +181,10 @@ class RoutingLog:
         if segment is None or not self._sync_interval or segment.size == segment.synced_size:
             return
         now = self._clock()
-        # A clock that was set back must not put it off.
+        # A clock that was set back must not delay it.
         if not 0 <= now - segment.synced_at < self._sync_interval:
-            # Said once for each piece: the system does not try to write it again after an error.
+            # Noted before the call, so that an error is reported once for each piece: after an
+            # error the system does not try to write the piece again.
             segment.synced_at, segment.synced_size = now, segment.size
             os.fsync(segment.fd)
 
@@ -212,7 +213,7 @@ class RoutingLog:
             return
         try:
             os.fsync(segment.fd)
-            # Renamed while it is locked: nobody else may take it for a dead run's.
+            # Renamed while it is locked: no other process may take it for a dead run's.
             segment.path.rename(segment.path.with_suffix(""))
         finally:
             os.close(segment.fd)

@@ -26,18 +26,18 @@ class LastAnswer(NamedTuple):
     """What a session's last statement asked for and was given; the columns of SHOW TIDEGATE LAST.
 
     Attributes:
-        level: what it asked for, with its bound; NULL for what is no read.
-        scope: whose writes it had to see; likewise.
-        server: who answered; NULL if none did.
-        role: the server's.
-        reason: why it was chosen.
+        level: the consistency level, with its bound; NULL if it was no read.
+        scope: whose writes it had to see; NULL if it was no read.
+        server: the server that answered; NULL if none did.
+        role: the server's role.
+        reason: why the server was chosen.
         proof: what allowed the answer.
         wait_ms: how long it waited for a replica.
-        fallbacks: servers that were tried before, and what they failed in.
+        fallbacks: servers that were tried before, and why they did not answer it.
         required: what it had to see; NULL if that was not known.
-        own: transactions that it was told it made.
-        conflict: what it was shown openly although its transaction's reads were another snapshot's;
-            else NULL.
+        own: transactions of the session that the answer reported.
+        conflict: ``snapshot`` if it may have seen another state than earlier reads of its
+            transaction, else NULL.
     """
 
     level: str | None
@@ -54,7 +54,7 @@ class LastAnswer(NamedTuple):
 
     @classmethod
     def of(cls, command: Command, trail: Trail) -> LastAnswer:
-        """That of a command."""
+        """The answer to a command."""
         rules = command.rules
         decision = trail.decision
         read = command.is_read
@@ -82,7 +82,7 @@ class Shown(NamedTuple):
         topology: the servers.
         now: monotonic, s.
         last_answer: what its last statement was given, if there was one.
-        views: what is known of the views that it sees, for people.
+        views: what is known of the views that it sees, as a text for people.
         prepared: how many prepared statements it has.
         cursors: how many of them have an open cursor.
     """
@@ -99,7 +99,7 @@ class Shown(NamedTuple):
 
 
 def topic(session: Shown, name: Topic) -> tuple[Sequence[str], _Rows]:
-    """Columns and rows."""
+    """The columns and rows that SHOW TIDEGATE shows of a topic."""
     if name == "LAST":
         answer = session.last_answer
         return LastAnswer._fields, [] if answer is None else [tuple(answer)]
@@ -142,13 +142,13 @@ def _session(session: Shown) -> _Rows:
 
 
 def _unlogged(session: Shown) -> bool:
-    """Whether something was written in the scope of its reads that no GTID stands for."""
+    """Whether something was written without a GTID in the scope of its reads."""
     state = session.state
     return state.reading(state.rules, session.topology.term, session.now).unlogged
 
 
 def _objections(session: Shown) -> str | None:
-    """Replicas that do not take what the session carries, and why."""
+    """Replicas that do not take the state that the session carries, and why."""
     state = session.state
     causes = state.objections.causes(state.told)
     return "; ".join(f"{server.name}: {cause}" for server, cause in causes) or None
@@ -198,7 +198,7 @@ _LAG = (
 
 
 def _lags(session: Shown) -> _Rows:
-    """Each replica's, by channel and source."""
+    """The lag of each replica, by channel and source."""
     return [
         (server.name, *_lag(one, server.replication.disordered))
         for server in session.topology.replicas
@@ -236,7 +236,7 @@ _SCOPES = ("scope", "scope_key", "known", "required", "observed", "lost", "idle_
 
 
 def _scopes(session: Shown) -> _Rows:
-    """The session's own: keys of others are nobody's business."""
+    """The session's own scopes only: it may not see the keys of others."""
     state = session.state
     now = session.now
     rows = [_scope(state.own_scope, str(session.session_id), now)]

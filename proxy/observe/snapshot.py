@@ -26,7 +26,7 @@ class Snapshot(TypedDict):
 def merged(
     histograms: Sequence[tuple[tuple[str, ...], Histogram]],
 ) -> list[tuple[list[str], list[int], float]]:
-    """Labels, counts and seconds; histograms with the same labels are one."""
+    """Add up histograms with the same labels; give labels, counts per bucket, sum in seconds."""
     counts: dict[tuple[str, ...], list[int]] = {}
     totals: dict[tuple[str, ...], int] = {}
     for labels, histogram in histograms:
@@ -38,7 +38,7 @@ def merged(
 
 
 def resident_bytes(peak_kib: int) -> int:
-    """Return the memory in use, or where the kernel does not tell, its peak."""
+    """Return the memory in use, or its peak where the kernel does not tell."""
     if sys.platform != "linux":
         return peak_kib * 1024
     pages = int(Path("/proc/self/statm").read_text().split()[1])

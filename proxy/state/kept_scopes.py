@@ -1,11 +1,12 @@
 """Keeps the wide scopes of a worker for its next start: the event loop's side of the scope file.
 
-And which servers have diverged, which no comparison finds any more once names were given again.
+It also keeps which servers have diverged: no comparison of GTID sets finds that any more once the
+primary has given the same GTIDs to other transactions.
 
-The event loop makes marks, which cost a system call for each scope that begins to be written in,
-and hands what has changed to a thread, some scopes at a time. A fault of the file stops nobody:
-scopes go on in memory, the fault is counted and logged, and what cannot be kept is unknown at the
-next start.
+The event loop sets marks, at a system call for each scope that begins to have something unwritten,
+and hands what has changed to a thread, some scopes at a time. A fault of the file disturbs no
+client: scopes go on in memory, the fault is counted and logged, and what cannot be kept is unknown
+at the next start.
 """
 
 from __future__ import annotations
@@ -38,13 +39,13 @@ _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
 
 EVERY_S: Final = 0.2
-"""How long changes gather before they are written."""
+"""How long changes are collected before they are written."""
 _AT_ONCE: Final = 256
-"""Scopes that are handed over in one turn of the event loop."""
+"""Most scopes that are handed over in one turn of the event loop."""
 _START_S: Final = 30.0
 """How long a start waits for the disk; 10,000 scopes take a second or two."""
 _STOP_S: Final = 5.0
-"""How long a stop does."""
+"""How long a stop waits for the disk to take the rest, and then for the file to be closed."""
 _FIRST_PAUSE_S: Final = 1.0
 _LAST_PAUSE_S: Final = 30.0
 """Between two attempts after a fault."""
@@ -57,7 +58,7 @@ class KeptScopes:
         folder: the state directory.
         scopes: those to keep.
         topology: servers that may have diverged.
-        limit: how many of them there may be.
+        limit: how many scopes there may be.
         metrics: counts.
         now: the clock of `ScopeState.used_at`, s.
     """
@@ -74,15 +75,15 @@ class KeptScopes:
         self._folder = folder
         self._scopes = scopes
         self._topology = topology
-        self._strayed: dict[str, GtidSet] | None = {}  # as it is kept; None: nobody knows
+        self._strayed: dict[str, GtidSet] | None = {}  # as the file has it; None: not known
         self._metrics = metrics
         self._now = now
         self._thread = ThreadPoolExecutor(1, "scope file")
         self._opening: asyncio.Future[ScopeFile] | None = None
         self._file: ScopeFile | None = None
-        self._numbers = ScopeNumbers(2 * limit + _AT_ONCE)  # those gone have one for a while
+        self._numbers = ScopeNumbers(2 * limit + _AT_ONCE)  # dropped scopes have one for a while
         self._changed: dict[ScopeKey, ScopeState] = {}
-        self._gone: list[int] = []  # numbers of scopes that are to be forgotten
+        self._gone: list[int] = []  # numbers of dropped scopes that the file still has
         self._something = asyncio.Event()
         self._stopping = asyncio.Event()
         self._fault = ""
@@ -90,7 +91,7 @@ class KeptScopes:
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Take up what was kept, before any client is served."""
+        """Restore what was kept, before any client is served."""
         try:
             self._restore(await self._open())
         except StateError as error:
@@ -98,7 +99,7 @@ class KeptScopes:
         self._task = tasks.start(self._run(), "kept scopes")
 
     async def stop(self) -> None:
-        """Keep all that there is, and let go of the file; no session is left."""
+        """Write what is not written yet, and close the file; no session is left."""
         self._stopping.set()
         self._something.set()
         try:
@@ -113,7 +114,7 @@ class KeptScopes:
                     ]
                     await self._call(lambda file: file.end(used))
         except TimeoutError:
-            self._failed(StateError(f"the scope file does not take what there is in {_STOP_S:g} s"))
+            self._failed(StateError(f"the scope file could not be written within {_STOP_S:g} s"))
         except StateError as error:
             self._failed(error)
         if self._task is not None:
@@ -126,21 +127,21 @@ class KeptScopes:
                 await asyncio.wait_for(asyncio.wrap_future(closing), _STOP_S)
         self._thread.shutdown(wait=False)
 
-    # What scopes tell
+    # What scopes call
 
     def ahead(self, scope: ScopeState) -> None:
-        """Mark it, if anything is kept of it."""
+        """Mark the scope, if the file has anything of it."""
         number = self._numbers.of((scope.kind, scope.key))
         if number is not None:
             self._mark(number)
 
     def changed(self, scope: ScopeState) -> None:
-        """Write it with the next ones."""
+        """Have the scope written soon, with others."""
         self._changed[scope.kind, scope.key] = scope
         self._something.set()
 
     def dropped(self, scope: ScopeState) -> None:
-        """Forget it; until then its mark says that it is too small."""
+        """Have the scope deleted from the file; until then it is marked."""
         key = scope.kind, scope.key
         self._changed.pop(key, None)
         number = self._numbers.take_away(key)
@@ -150,7 +151,7 @@ class KeptScopes:
             self._something.set()
 
     def unlogged(self, keys: tuple[ScopeKey, ...]) -> None:
-        """Keep it at once: no probe finds it, and it happens once in a scope."""
+        """Record a scope's first write without a GTID at once: no probe would find it later."""
         if self._file is None:
             return
         try:
@@ -159,7 +160,7 @@ class KeptScopes:
             self._give_up(error)
 
     def judged(self) -> None:
-        """Servers were compared: keep which of them have strayed, before anything relies on it."""
+        """Servers were compared: keep which of them have diverged, before anything relies on it."""
         file, strayed = self._file, self._topology.strayed
         if file is None or strayed == self._strayed:
             return
@@ -207,7 +208,7 @@ class KeptScopes:
         """Write some of what has changed.
 
         Raises:
-            StateError: it could not be kept; it is still to be.
+            StateError: it could not be written; the next call tries again.
         """
         scopes, changes = self._take()
         gone, self._gone = self._gone, []
@@ -223,7 +224,7 @@ class KeptScopes:
         if file is None:
             return  # given up meanwhile
         for scope, change in zip(scopes, changes, strict=True):
-            # One that was dropped meanwhile keeps its mark: nobody holds its number but `_gone`.
+            # A scope that was dropped meanwhile keeps its mark; only `_gone` has its number.
             if scope.keeper is self and scope.kept(change.kept):
                 try:
                     file.marks.clear(change.number)
@@ -241,7 +242,7 @@ class KeptScopes:
             if number is None:
                 number = self._numbers.give(key)
                 if number is None:
-                    break  # until those that are gone are forgotten
+                    break  # until dropped scopes are deleted from the file
                 self._mark(number)
             scope = self._changed.pop(key)
             kept = scope.to_keep()
@@ -268,19 +269,19 @@ class KeptScopes:
                 file = await asyncio.shield(opening)
         except TimeoutError as error:
             raise StateError(
-                f"the scope file in {self._folder} does not answer within {_START_S:g} s: see what"
-                " keeps its disk; scopes are not kept before"
+                f"the scope file in {self._folder} could not be opened within {_START_S:g} s: see"
+                " what delays its disk; until the file is open no scopes are kept"
             ) from error
         except StateError:
             self._opening = None
             raise
         finally:
-            del opening  # it holds the error, and that holds this frame
+            del opening  # it refers to the error, and the error refers to this frame
         self._opening = None
         return file
 
     def _restore(self, file: ScopeFile) -> None:
-        """Go on with what a file has."""
+        """Take over the scopes that a file has."""
         self._file = file
         self._numbers.restore({(one.kept.kind, one.kept.key): one.number for one in file.scopes})
         now, wall_us = self._now(), utc_us()
@@ -298,7 +299,7 @@ class KeptScopes:
         unknown = sum(one.kept.unknown for one in file.scopes)
         self._metrics.scopes_restored(len(file.scopes) - unknown, unknown)
         _log.info(
-            "%d scopes come back from %s as they were, %d as unknown%s",
+            "%d scopes are restored from %s as they were, %d as unknown%s",
             *(len(file.scopes) - unknown, file.path, unknown),
             f", since {file.doubt}" if unknown and file.doubt else "",
         )
@@ -306,7 +307,7 @@ class KeptScopes:
         self._tell()
 
     async def _open_again(self) -> None:
-        """Begin to keep what there is by now."""
+        """Open the file again, and begin to keep the present scopes."""
         try:
             file = await self._open()
             self._file = file
@@ -325,7 +326,7 @@ class KeptScopes:
         self._works()
 
     def _share_unlogged(self, file: ScopeFile) -> None:
-        """Let the scopes and the file have the same."""
+        """Let scopes and file agree on which scopes have writes without a GTID."""
         if file.unlogged is None:
             self._scopes.all_unlogged()
         elif file.unlogged:
@@ -338,9 +339,9 @@ class KeptScopes:
             self.unlogged(tuple(keys - file.unlogged))
         if keys is None or keys:
             _log.warning(
-                "in %s scopes something was written without a GTID, which no replica can be shown"
-                " to have: their reads run on the primary. Once replicas were made anew, stop and"
-                " remove %s",
+                "in %s scopes something was written without a GTID, and no replica can be shown to"
+                " have it: their reads run on the primary. After the replicas have been rebuilt,"
+                " stop Tidegate and remove %s",
                 *("all" if keys is None else len(keys), file.path),
             )
 
@@ -350,7 +351,7 @@ class KeptScopes:
         self._gone.clear()
 
     def _give_up(self, error: StateError) -> None:
-        """What is kept may be too small, and cannot be marked: nobody must find it."""
+        """The file may lack something, and marks cannot say so: no start may rely on it."""
         file, self._file = self._file, None
         if file is not None:
             file.abandon()
@@ -382,7 +383,7 @@ class KeptScopes:
         return pause
 
     async def _pause(self, seconds: float) -> None:
-        """Wait, but not when stopping."""
+        """Wait, but only until a stop begins."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._stopping.wait()

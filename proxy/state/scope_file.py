@@ -1,20 +1,20 @@
 """Keeps what wide scopes require, for the next start: an SQLite file, and marks beside it.
 
-What a scope requires is rows in the shape of `mysql.gtid_executed` (`gtid_rows`). What is
-new is inserted as it comes; where rows have become many they are compressed, a few scopes at a time
-(WL#6559). It is inserted some time after clients were told. So a scope is *marked* (`scope_marks`)
-before they are, and its mark is taken away when all is inserted. A scope that is found marked comes
-back with what is kept, and *unknown*: more may be required.
+What a scope requires is kept as rows in the shape of `mysql.gtid_executed` (`gtid_rows`). New
+intervals are inserted as they come; scopes that have many rows are compressed, a few at a time
+(WL#6559). Rows are inserted some time after clients were told of their writes. So a scope is
+*marked* (`scope_marks`) before its client is told, and the mark is cleared when all is inserted. A
+scope that a start finds marked is restored as *unknown*: it may require more than was kept.
 
-Two things are on the disk before anybody relies on them: in which scopes something without a name
-was written, and which servers have diverged.
+Two things are on the disk before anything relies on them: in which scopes something was written
+without a GTID, and which servers have diverged.
 
-Marks survive the process, not the machine. Whether the machine was started since is told by the
-kernel's boot id; after that, and where there is none, all scopes are unknown unless the last
-process ended well (`ScopeFile.end`).
+Marks survive the end of the process, but not a crash of the machine. The kernel's boot id says
+whether the machine was restarted since. If it was, or if there is no boot id, all scopes are
+unknown, unless the last process ended well (`ScopeFile.end`).
 
-All calls block, and raise `StateError`. One thread at a time may use a file; `add_unlogged` has a
-connection of its own and may be called beside.
+All calls block, and raise `StateError`. Only one thread at a time may use a file; but
+`add_unlogged` and `keep_strayed` have a connection of their own, and another thread may call them.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _T = TypeVar("_T")
 FILE_NAME: Final = "tidegate-scopes.sqlite"
 
 _VERSION: Final = 1
-"""`user_version` of the file; 0 is a file that nobody has written yet."""
+"""`user_version` of the file; it is 0 in a new file."""
 
 _ANY_SCOPE: Final = ""
 """The kind of the row in `unlogged_scopes` that stands for all scopes."""
@@ -58,14 +58,14 @@ class ScopeFile:
 
     Args:
         folder: the directory that holds them, made if it is missing.
-        count: numbers that scopes may have: 1..count.
+        count: scopes may have the numbers 1..count.
 
     Attributes:
-        marks: those of its scopes.
-        scopes: what was kept when it was opened.
-        unlogged: scopes in which something without a name was written; None for all of them.
-        strayed: what servers were found to have that the primary may have given again, by their
-            `server_uuid` (`routing.servers.topology.Server.strayed`).
+        marks: the marks of its scopes.
+        scopes: what the file had when it was opened.
+        unlogged: scopes in which something was written without a GTID; None for all of them.
+        strayed: by `server_uuid`, GTIDs that diverged servers have and that the primary may have
+            given again (`routing.servers.topology.Server.strayed`).
         doubt: why all scopes are unknown; empty if they are not.
 
     Raises:
@@ -98,7 +98,7 @@ class ScopeFile:
             raise
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
         for connection in self._connections:
             with suppress(sqlite3.Error):  # whatever was to be kept has been committed
                 connection.close()
@@ -107,17 +107,20 @@ class ScopeFile:
             self.marks.close()
 
     def discard(self) -> None:
-        """Keep nothing of what was found but what has no name: it was not read at the start."""
+        """Delete the scopes that the file had, since they were not restored at the start.
+
+        Which scopes have writes without a GTID, and which servers have diverged, is still kept.
+        """
         self._attempt(self._rows.discard)
         self.scopes = []
         self._attempt(self.marks.clear_foreign)
 
     def write(self, changes: Sequence[Change], gone: Sequence[int]) -> Written:
-        """Keep scopes, and forget those of these numbers, which others may have then."""
+        """Write scopes; delete those with the numbers `gone`, which other scopes may then get."""
         return self._attempt(lambda: self._rows.write(changes, gone))
 
     def add_unlogged(self, keys: Sequence[ScopeKey]) -> None:
-        """Something without a name was written in these; none of them: in any.
+        """Record that something was written without a GTID in these scopes; if empty, in any.
 
         It is on the disk when this returns.
         """
@@ -129,15 +132,15 @@ class ScopeFile:
         )
 
     def keep_strayed(self, strayed: Mapping[str, GtidSet]) -> None:
-        """Keep this instead of `strayed`; it is on the disk when this returns."""
+        """Replace what the file has as `strayed`; it is on the disk when this returns."""
         self._attempt(lambda: self._keep_strayed(strayed))
 
     def end(self, used: Iterable[tuple[int, int]]) -> None:
-        """Say that nothing is missing, with when scopes were last used: (UTC µs, number)."""
+        """Record that nothing is missing, and when scopes were last used: (UTC µs, number)."""
         self._attempt(lambda: self._end(used))
 
     def abandon(self) -> None:
-        """Let nobody rely on what is kept, since marks cannot be made any more."""
+        """Delete the files, so that no start relies on them: marks cannot be set any more."""
         for path in (self.path.parent / MARKS_NAME, self.path):
             with suppress(OSError):
                 path.unlink(missing_ok=True)
@@ -168,7 +171,7 @@ class ScopeFile:
         self._rows = ScopeRows(self._connection)
         boot_id = _BOOT_ID.read_text().strip() if _BOOT_ID.exists() else ""
         self._read(boot_id, count)
-        # From here on only marks tell what is missing.
+        # From here on only the marks say which scopes may require more.
         for one in self.scopes:
             if one.kept.unknown:
                 self.marks.set(one.number)
@@ -244,7 +247,7 @@ class ScopeFile:
 
 
 def read_unlogged(folder: Path) -> frozenset[ScopeKey] | None:
-    """In which scopes something without a name was written, by a file that nobody has open.
+    """Read in which scopes something was written without a GTID; no process has the file open.
 
     Returns:
         None for all of them; no scopes where there is no file.

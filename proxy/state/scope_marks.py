@@ -1,11 +1,11 @@
-"""Marks of scopes of which more is required than what is kept: one byte each, in a file.
+"""Marks of scopes that may require more than the scope file has: one byte each, in a file.
 
-A mark has to be there before a client is told of the write that makes it necessary. It is one
-`pwrite` (about a microsecond), which the kernel has when it returns: a process that is killed loses
-none. A machine that goes down may; see `ScopeFile`.
+A mark must be set before a client is told of the write that makes it necessary. That takes one
+`pwrite` (about a microsecond); when it returns the kernel has the mark, so a process that is killed
+loses none. A crash of the machine may lose marks; see `ScopeFile`.
 
-The file is held under a lock (`flock`) by the one process that keeps its scopes beside it, from
-when it is opened until the process ends.
+The process that keeps scopes in the directory has the file locked (`flock`) while it has it open,
+so there is only one.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ FILE_NAME: Final = "tidegate-scopes.marks"
 _SET: Final = b"\1"
 _CLEAR: Final = b"\0"
 _FOREIGN: Final = 0
-"""Where the byte is that counts for all: another process has served clients meanwhile."""
+"""Offset of the byte that marks all scopes: another process has served clients meanwhile."""
 
 
 class MarksHeldError(Exception):
-    """Another process has the file."""
+    """Another process has the file locked."""
 
 
 class Marks:
     """The marks of scopes 1..`count`.
 
-    All but `MarksHeldError` that goes wrong here raises OSError.
+    Faults other than `MarksHeldError` raise OSError.
 
     Attributes:
         found: what was marked when the file was opened; None if there was no file.
@@ -43,7 +43,8 @@ class Marks:
         """Open the file, or make it.
 
         Raises:
-            MarksHeldError: another process keeps scopes there; it is told not to rely on them.
+            MarksHeldError: another process keeps scopes there; they are all marked, since this
+                process may serve clients, too.
         """
         self._path = path
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -55,46 +56,46 @@ class Marks:
                 raise MarksHeldError from error
             size = os.fstat(self._file).st_size
             self.found = os.pread(self._file, size, 0) if size else None
-            if size <= count:  # room is taken now, so that no disk is too full for a mark later
+            if size <= count:  # take the room now: the disk may be full when a mark is set
                 os.pwrite(self._file, bytes(count + 1 - size), size)
         except BaseException:
             os.close(self._file)
             raise
 
     def is_set(self, number: int) -> bool:
-        """Whether this one was marked, or all were."""
+        """Whether the scope of this number was marked at the opening, or all were."""
         found = self.found
         if found is None or number >= len(found):
             return True
         return found[_FOREIGN] != 0 or found[number] != 0
 
     def set(self, number: int) -> None:
-        """What is kept of this one may be too small."""
+        """Mark a scope: it may require more than is kept."""
         os.pwrite(self._file, _SET, number)
 
     def clear(self, number: int) -> None:
-        """All that this one requires is kept."""
+        """Remove a scope's mark: all that it requires is kept."""
         os.pwrite(self._file, _CLEAR, number)
 
     def clear_foreign(self) -> None:
-        """What others did meanwhile was taken into account."""
+        """Remove the mark of all scopes: what other processes did was taken into account."""
         self.clear(_FOREIGN)
 
     def sync(self) -> None:
-        """Let them survive the machine, too."""
+        """Bring the marks to the disk, so that they survive a crash of the machine, too."""
         os.fsync(self._file)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file, which unlocks it."""
         os.close(self._file)
 
     def remove(self) -> None:
-        """Take the file away: without it nobody relies on what is kept."""
+        """Delete the file: without it no start relies on what is kept."""
         self._path.unlink(missing_ok=True)
 
 
 def disown(folder: Path) -> None:
-    """Let nobody rely on what is kept there: this process serves clients and keeps nothing."""
+    """Mark all scopes that are kept there: this process serves clients and keeps no scopes."""
     with suppress(FileNotFoundError):
         file = os.open(folder / FILE_NAME, os.O_RDWR | os.O_CLOEXEC)
         try:

@@ -1,8 +1,8 @@
 """The memory that the workers of a proxy share (`routing.consistency.scope_board`): a mapped file.
 
-The starting process makes it before any worker is there, and anew each time: after a start all wide
-scopes are unknown. Only what is never forgotten is taken over: in which scopes something without a
-name was written. That is written to the disk at once.
+The first process makes it anew at each start, before any worker runs: after a start all wide scopes
+are unknown. Only what is never forgotten is taken over: in which scopes something was written
+without a GTID. That is written to the disk at once.
 """
 
 from __future__ import annotations
@@ -49,20 +49,20 @@ class ScopeMemory(ScopeBoard):
             raise StateError(f"{folder / FILE_NAME}: {error}; start the proxy again") from error
 
     def add_unlogged(self, keys: Iterable[ScopeKey]) -> None:
-        """As a board does; it is on the disk when this returns, or the log says so."""
+        """As the base class does; when this returns it is on the disk, or the log has an error."""
         super().add_unlogged(keys)
         try:
             self._map.flush()
-        except OSError as error:  # the other workers have it all the same
+        except OSError as error:  # the other workers see it all the same
             _log.error(
-                "what was written without a GTID is not on the disk, and a crash of the machine may"
-                " forget it: %s; see that the disk of state-dir works",
+                "the record of writes without a GTID is not on the disk, and a crash of the machine"
+                " may lose it: %s; see that the disk of state-dir works",
                 error,
             )
 
 
 def make(folder: Path, workers: int) -> None:
-    """Make the file, with what earlier ones say of writes without a name.
+    """Make the file, with what earlier files say of writes without a GTID.
 
     Raises:
         StateError: it cannot be made.
@@ -76,7 +76,7 @@ def make(folder: Path, workers: int) -> None:
             new.unlink()
         file = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
-            # All room is taken now: a disk that is full later must not end a worker.
+            # All room is taken now: a disk that becomes full later must not end a worker.
             os.posix_fallocate(file, 0, size(workers))
             with mmap.mmap(file, size(workers)) as memory, memoryview(memory) as view:
                 prepare(view, flags)
@@ -96,16 +96,16 @@ def make(folder: Path, workers: int) -> None:
 
 
 def _unlogged_by_one(folder: Path) -> frozenset[ScopeKey] | None:
-    """What a run with one worker has left; a damaged file ends no start, here as there."""
+    """What a run with one worker recorded; a damaged file prevents no start, as it does there."""
     try:
         return read_unlogged(folder)
     except StateError as error:
-        _log.error("what was written without a GTID before is not known: %s", error)
+        _log.error("earlier writes without a GTID are not known: %s", error)
         return frozenset()
 
 
 def kept_flags(folder: Path) -> bytes:
-    """What a run with several workers has left of writes without a name; empty if nothing.
+    """What a run with several workers recorded of writes without a GTID; empty if nothing.
 
     Raises:
         StateError: the file cannot be read.
@@ -118,6 +118,6 @@ def kept_flags(folder: Path) -> bytes:
         return b""
     except OSError as error:
         raise StateError(
-            f"{path}: {error.strerror}; it says where something was written without a GTID: let"
-            " Tidegate read it"
+            f"{path}: {error.strerror}; it has the record of writes without a GTID: let Tidegate"
+            " read it"
         ) from error

@@ -1,4 +1,4 @@
-"""Numbers of scopes: by them a file has their rows, and their marks."""
+"""Numbers of scopes, which identify their rows and marks in the files."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 class ScopeNumbers:
-    """Which scope has which.
+    """Which scope has which number.
 
     Args:
-        count: numbers that there are: 1..count.
+        count: the numbers are 1..count.
 
     Attributes:
         count: likewise.
@@ -31,11 +31,11 @@ class ScopeNumbers:
         return len(self._numbers)
 
     def of(self, key: ScopeKey) -> int | None:
-        """A scope's; None if it has none."""
+        """A scope's number; None if it has none."""
         return self._numbers.get(key)
 
     def give(self, key: ScopeKey) -> int | None:
-        """A number for a scope that has none; None while none is free."""
+        """Give a number to a scope that has none, and return it; None while none is free."""
         if self._free:
             number = self._free.popleft()
         elif self._fresh <= self.count:
@@ -47,15 +47,15 @@ class ScopeNumbers:
         return number
 
     def take_away(self, key: ScopeKey) -> int | None:
-        """A scope is gone: its number, which nobody else gets before it is `free`."""
+        """A scope is gone: return its number, which no other scope gets before it is `free`."""
         return self._numbers.pop(key, None)
 
     def free(self, numbers: Iterable[int]) -> None:
-        """Nothing is kept under these any more."""
+        """Let other scopes get these numbers: the files have nothing of theirs any more."""
         self._free.extend(numbers)
 
     def restore(self, numbers: Mapping[ScopeKey, int]) -> None:
-        """Begin with these."""
+        """Begin with the scopes that have these numbers."""
         self._numbers = dict(numbers)
         used = set(self._numbers.values())
         self._fresh = max(used, default=0) + 1

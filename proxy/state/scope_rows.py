@@ -1,6 +1,6 @@
 """The rows of scopes in a scope file: what is kept of each, as intervals.
 
-What is new is inserted; where rows have become many, those of a few scopes at a time are merged.
+New intervals are inserted; rows of scopes that have many are merged, a few scopes at a time.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 _PURPOSES: Final = ("own", "observed", "lost")
 _COMPRESS_ABOVE: Final = 32
-"""Rows of a scope beyond what its sets need."""
+"""A scope is compressed if it has more rows than its sets need, and this many more."""
 _COMPRESSED_AT_ONCE: Final = 16
 _MOST_ROWS: Final = 1_000_000
-"""That are read at a start; scopes that were used longer ago are not alive then."""
+"""How many rows a start reads; scopes that were used too long ago to be among them are deleted."""
 
 
 class Change(NamedTuple):
@@ -46,7 +46,7 @@ class Found(NamedTuple):
 
     Attributes:
         number: its own.
-        kept: what was kept of it; unknown if there may be more.
+        kept: what was kept of it; unknown if it may require more.
         used_us: when it was used last, UTC µs.
     """
 
@@ -64,7 +64,7 @@ class Written(NamedTuple):
 
 @dataclass(slots=True)
 class _Held:
-    """What the file has of a scope: its sets by purpose, and in how many rows."""
+    """What the file has of a scope: its sets, in the order of `_PURPOSES`, and how many rows."""
 
     sets: list[GtidSet] = field(default_factory=lambda: [EMPTY, EMPTY, EMPTY])
     rows: int = 0
@@ -75,7 +75,7 @@ class _Held:
 
 
 class ScopeRows:
-    """Those of all scopes, behind a connection to the file. Its calls raise what `sqlite3` does."""
+    """The rows of all scopes, over a connection to the file. Its calls raise `sqlite3.Error`."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -83,14 +83,14 @@ class ScopeRows:
         self._long: dict[int, None] = {}  # scopes with many rows, in order
 
     def read(self, count: int, is_marked: Callable[[int], bool]) -> list[Found]:
-        """All scopes that can be alive, the one that was used last first; forget the others.
+        """Read the scopes, last used first; delete those beyond `_MOST_ROWS` rows or `count`.
 
         Args:
-            count: numbers that scopes may have: 1..count.
-            is_marked: whether more may be required in the scope of a number than is kept.
+            count: scopes may have the numbers 1..count.
+            is_marked: whether the scope of a number may require more than is kept.
 
         Raises:
-            MalformedGtidSetError, ValueError, TypeError: Tidegate did not write that.
+            MalformedGtidSetError, ValueError, TypeError: Tidegate did not write what is there.
         """
         scopes: list[Found] = []
         left = _MOST_ROWS
@@ -122,7 +122,7 @@ class ScopeRows:
         return scopes
 
     def _read_rows(self) -> dict[int, dict[str, list[GtidRow]]]:
-        """By number and purpose."""
+        """All rows, by scope number and purpose."""
         found: dict[int, dict[str, list[GtidRow]]] = {}
         for number, purpose, uuid, tag, start, end in self._connection.execute(
             "SELECT number, purpose, source_uuid, gtid_tag, interval_start, interval_end"
@@ -133,7 +133,7 @@ class ScopeRows:
         return found
 
     def discard(self) -> None:
-        """Forget all."""
+        """Delete all scopes."""
         with Transaction(self._connection):
             self._connection.execute("DELETE FROM scopes")
             self._connection.execute("DELETE FROM scope_gtids")
@@ -141,7 +141,7 @@ class ScopeRows:
         self._long.clear()
 
     def write(self, changes: Sequence[Change], gone: Sequence[int]) -> Written:
-        """Keep scopes, and forget those of these numbers, which others may have then."""
+        """Write scopes; delete those with the numbers `gone`, which other scopes may then get."""
         written: dict[int, _Held] = {}
         new: list[tuple[int, str, str, str, int, int]] = []
         with Transaction(self._connection):
@@ -149,7 +149,7 @@ class ScopeRows:
             for number, kept, _ in changes:
                 written[number] = self._change(number, kept, new)
             self._connection.executemany(
-                # What failed to be written may have been, in part or as a whole.
+                # An earlier attempt that failed may have written some of these, or all.
                 "INSERT OR REPLACE INTO scope_gtids VALUES (?, ?, ?, ?, ?, ?)",
                 new,
             )
@@ -177,7 +177,7 @@ class ScopeRows:
     def _change(
         self, number: int, kept: KeptScope, new: list[tuple[int, str, str, str, int, int]]
     ) -> _Held:
-        """Note the rows that a scope's sets need beyond what the file has, and what it has then."""
+        """Add to `new` the rows that the file lacks of a scope; return what it will have of it."""
         before = self._held.get(number) or _Held()
         after = _Held([kept.own, kept.observed, kept.lost], before.rows)
         for purpose, had, has in zip(_PURPOSES, before.sets, after.sets, strict=True):
@@ -195,7 +195,7 @@ class ScopeRows:
         return after
 
     def _compress(self) -> int:
-        """Merge the rows of some scopes with many; return how many rows there are less."""
+        """Merge the rows of some scopes with many; return by how many rows the file shrank."""
         numbers = list(self._long)[:_COMPRESSED_AT_ONCE]
         if not numbers:
             return 0

@@ -1,4 +1,4 @@
-"""What the SQLite files of the state directory share: transactions, and kinds of faults."""
+"""What the SQLite files of the state directory share: transactions, and advice on faults."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def make_folder(folder: Path) -> None:
 
 
 def advice(error: sqlite3.Error, if_damaged: str, if_full: str) -> str:
-    """What to do about a fault, where the file is none, where its disk is full, or otherwise."""
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # without the details of extended codes
+    """What to do about a fault: if the file is damaged, if its disk is full, or otherwise."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # extended codes have details above
     if code in _DAMAGED:
         return f"move it away: {if_damaged}"
     if code in _DISK:

@@ -1,10 +1,11 @@
 """Keeps who the primary is, for all workers of a host and for the next start: one SQLite file.
 
-Each row is a *term*: a primary, from when on. A term is added behind the last one or not at all, so
-two workers that see a promotion at once agree on what came of it. Rows are never changed.
+Each row is a *term*: from some moment on, a server is the primary. A term is added only as the one
+that follows the last, so two workers that see a promotion at the same time agree on its result.
+Rows are never changed.
 
-The file is in WAL mode: who reads waits for nobody. All calls here block, and fail in a way that
-says what to do; `proxy.server.kept_terms` calls them beside the event loop.
+The file is in WAL mode, in which readers never wait. All calls here block, and their errors say
+what to do; `proxy.server.kept_terms` calls them outside the event loop.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _T = TypeVar("_T")
 FILE_NAME: Final = "tidegate-state.sqlite"
 
 _VERSION: Final = 1
-"""`user_version` of the file; 0 is a file that nobody has written yet."""
+"""`user_version` of the file; it is 0 in a new file."""
 
 _SCHEMA: Final = """
 CREATE TABLE primary_terms (
@@ -36,15 +37,15 @@ CREATE TABLE primary_terms (
 )
 """
 _LIMIT: Final = 1000
-"""Older terms are not read any more."""
+"""How many terms are read, from the last one back."""
 
 
 @dataclass(frozen=True, slots=True)
 class PrimaryTerm:
-    """A server is the primary, from a moment on.
+    """A server is the primary from a moment on.
 
     Attributes:
-        number: one more than the one before; from 1.
+        number: one more than the term before has; from 1.
         address: ``host:port``, as it is configured.
         server_uuid: its `@@server_uuid`.
         since_us: when that was found, UTC µs.
@@ -78,7 +79,7 @@ class StateFile:
             raise
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._connection is not None:
             with suppress(sqlite3.Error):  # whatever was to be kept has been committed
                 self._connection.close()
@@ -101,7 +102,7 @@ class StateFile:
         return self._attempt(lambda: self._add(term))
 
     def _open(self) -> None:
-        # No statement of Python's own begins a transaction; threads take turns.
+        # Python's sqlite3 begins no transaction by itself; threads take turns.
         self._connection = sqlite3.connect(
             self.path, timeout=BUSY_S, isolation_level=None, check_same_thread=False
         )
@@ -119,7 +120,7 @@ class StateFile:
         self._connection.execute("PRAGMA synchronous = FULL")
         if version == 0:
             with Transaction(self._connection):
-                if self._version() == 0:  # nobody else has, meanwhile
+                if self._version() == 0:  # no other process has made it meanwhile
                     self._connection.execute(_SCHEMA)
                     self._connection.execute(f"PRAGMA user_version = {_VERSION}")
 
@@ -158,7 +159,7 @@ class StateFile:
         except sqlite3.Error as error:
             what_to_do = advice(
                 error,
-                "the primary is found by looking at the servers then",
-                "no promotion is followed before",
+                "then the primary is found by looking at the servers",
+                "until then no promotion is followed",
             )
             raise StateError(f"state file {self.path}: {error}; {what_to_do}") from error

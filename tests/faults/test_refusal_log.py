@@ -295,8 +295,8 @@ async def test_a_stop_tells_whom_it_cuts_off(
         await drain(on.proxy)
         assert lines(caplog, "proxy.serve") == [
             "INFO stopping: 2 sessions are open",
-            "INFO stopping: the statements of 1 sessions still run",
-            "WARNING stopping: 1 sessions are cut off, whose statements still ran after 0.1 s:"
+            "INFO stopping: 1 sessions still run a statement",
+            "WARNING stopping: 1 sessions still ran a statement after 0.1 s and are cut off:"
             f" {address(busy)}",
         ]
         assert (await idle.last_error()).code == 1053

@@ -218,7 +218,7 @@ def test_tls_begins_behind_nothing_that_came_in_clear() -> None:
         transport.feed(frame(b"a greeting", 0) + b"and more")
         assert await channel.read_packet() == b"a greeting"
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        with pytest.raises(MalformedPacketError, match="in clear where TLS was to begin"):
+        with pytest.raises(MalformedPacketError, match="unencrypted data where TLS was to begin"):
             await channel.start_tls(context, server_side=False, hostname="db", within=1)
 
     run(story())

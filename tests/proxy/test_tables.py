@@ -144,7 +144,7 @@ def test_tables_add_up(path: Path) -> None:
         ),
         (
             "[users.app]\nlog-level = 1",
-            "[users.app]: log-level: is not for one table; write it above the first",
+            "[users.app]: log-level: cannot be set in a table; write it above the first table",
         ),
         (
             '[users."a b"]\nconsistency = "STRICT"',
