@@ -72,7 +72,7 @@ class ClientAuthentication:
             allow_public_key_retrieval: trust the RSA key that the server sends.
         """
         self._password = password
-        # mysql_clear_password is not among them: a greeting alone must not have the password sent.
+        # A server can ask for mysql_clear_password later, but not by its greeting alone.
         self._plugin = plugin if plugin in (CACHING_SHA2, NATIVE, SHA256) else CACHING_SHA2
         self._nonce = nonce
         self._secure = secure

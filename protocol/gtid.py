@@ -1,6 +1,6 @@
 """`Gtid`, the name of one committed transaction, and `GtidSet`, any number of them.
 
-Transactions are numbered under a TSID: a source's UUID, or a UUID and a tag. Here it is text,
+Transactions are numbered by TSID: a source's UUID, or a UUID and a tag. Here a TSID is text,
 ``uuid`` or ``uuid:tag`` in lower case. ``u:1-9`` does not contain ``u:tag:1`` (fact 3.1).
 
 Intervals are half-open in memory, as in the binary forms, and closed in text. What a set costs in
@@ -169,7 +169,7 @@ class GtidSet:
         return total
 
     def compact(self, within: GtidSet) -> GtidSet:
-        """This set, and of the numbers in its gaps those that `within` has.
+        """This set, plus those numbers in its gaps that `within` has.
 
         A session that is told of its own writes one by one collects an interval for each. Where a
         server is known to have committed the transactions between them, to require those, too,

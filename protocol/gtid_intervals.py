@@ -51,7 +51,7 @@ def is_subset(a: Boundaries, b: Boundaries) -> bool:
 
 def union(a: Boundaries, b: Boundaries) -> Boundaries:
     """All of both; `a` or `b` itself if it contains the other. Both non-empty."""
-    # If each length were compared, mypyc would unpack the tuples and return copies of `a` and `b`.
+    # If the code compared each length, mypyc would unpack the tuples and return copies of them.
     if len(a) + len(b) == 4:
         a_start, a_end = a[0], a[1]
         b_start, b_end = b[0], b[1]
@@ -147,7 +147,7 @@ def _intersection(a: Boundaries, b: Boundaries) -> Boundaries:
 
 
 def _shared(a: Boundaries, b: Boundaries) -> tuple[int, int]:
-    """How many boundaries both begin with, and how many of the rest both end with; both even."""
+    """The lengths of the shared head, and of the shared tail of the rest; both are even."""
     shorter = min(len(a), len(b))
     if shorter < _SHORT:
         return 0, 0

@@ -9,7 +9,7 @@ from typing import Final
 from protocol.errors import MalformedPacketError
 from protocol.wire import Reader
 
-_LONGER: Final = 0xFB  # a length-encoded integer whose first byte is less is that one byte
+_LONGER: Final = 0xFB  # a first byte below this is a whole length-encoded integer
 
 
 class OkHead:

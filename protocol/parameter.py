@@ -155,7 +155,7 @@ def read_values(
     """Take the values of all parameters off a packet.
 
     Args:
-        reader: stands at the first value.
+        reader: positioned at the first value.
         types: of all parameters.
         nulls: bitmap, one bit per parameter; its size was checked.
         given: positions whose values are not in the packet, since COM_STMT_SEND_LONG_DATA brought

@@ -2,9 +2,9 @@
 
 A proxy that logs in elsewhere for its client needs the password itself: the scramble for one nonce
 is of no use for another. So the exchange asks for full authentication, as MySQL Router does where
-it shares connections (fact 6.8), unless a password is known that fits the scramble. Whether that
-password is still right, the caller has to find out. Clients with sha256_password send theirs
-without being asked.
+it shares connections (fact 6.8), unless a password is known that fits the scramble. The caller has
+to find out whether that password is still right. Clients with sha256_password send theirs without
+being asked.
 """
 
 import hmac

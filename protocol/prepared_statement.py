@@ -142,7 +142,7 @@ class ComStmtExecute:
         """The values, without those of the parameters in `long_data`.
 
         Args:
-            types: of the last execution, for a packet that brings none.
+            types: those of the last execution, for a packet that declares none.
             long_data: positions of the parameters that COM_STMT_SEND_LONG_DATA has brought.
 
         Raises:

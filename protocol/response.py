@@ -16,7 +16,7 @@ _SESSION_STATE_CHANGED: Final = int(ServerStatus.SERVER_SESSION_STATE_CHANGED)
 
 @dataclass(frozen=True, slots=True)
 class OkPacket:
-    """OK (fact 1.1), also in the place of EOF under CLIENT_DEPRECATE_EOF (fact 1.2).
+    """OK (fact 1.1), also in place of EOF under CLIENT_DEPRECATE_EOF (fact 1.2).
 
     Attributes:
         info: human-readable text, in the connection's character set.

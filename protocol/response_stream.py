@@ -64,7 +64,7 @@ _END: Final = 5
 
 
 class ResponseStream:
-    """The responses of one server connection, one command after the other.
+    """The responses of one server connection, one command after another.
 
     Call `begin`, then `feed` with what arrives until `done`; the attributes then tell how the
     command ended.
@@ -296,7 +296,7 @@ class ResponseStream:
         return self._shape != PREPARED and (first == 0x00 or (first == 0xFE and length < 9))
 
     def _passed(self) -> None:
-        """A packet that was not to be read has ended."""
+        """A packet that need not be read whole has ended."""
         if self._state == _ROWS:
             self.rows += 1
         elif self._state == _DEFINITIONS:

@@ -23,7 +23,7 @@ _GTIDS: Final = int(SessionTrackType.SESSION_TRACK_GTIDS)
 _CHARACTERISTICS: Final = int(SessionTrackType.SESSION_TRACK_TRANSACTION_CHARACTERISTICS)
 _TRANSACTION_STATE: Final = int(SessionTrackType.SESSION_TRACK_TRANSACTION_STATE)
 
-_LONGER: Final = 0xFB  # a length-encoded integer whose first byte is less is that one byte
+_LONGER: Final = 0xFB  # a first byte below this is a whole length-encoded integer
 
 TEXT_ENCODING: Final = 0
 """The one encoding of GTIDs that servers use: a set's text."""
@@ -31,7 +31,7 @@ TEXT_ENCODING: Final = 0
 
 @dataclass(frozen=True, slots=True)
 class SystemVariable:
-    """A system variable has this value now."""
+    """A system variable, and its new value."""
 
     name: str
     value: str
@@ -122,7 +122,7 @@ def register_gtid_encoding(encoding: GtidEncoding) -> None:
 
 
 def entries(block: bytes) -> list[tuple[int, bytes]]:
-    """The entries of a block, in order: the type and the entity, which are its bytes.
+    """The entries of a block, in order: the type of each, and its entity.
 
     Raises:
         MalformedPacketError: a length goes beyond the end.

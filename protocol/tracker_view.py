@@ -15,11 +15,11 @@ from protocol.session_track import retain
 from protocol.wire import lenenc_bytes
 
 _GTIDS: Final = int(SessionTrackType.SESSION_TRACK_GTIDS)
-_LONGER: Final = 0xFB  # a length-encoded integer whose first byte is less is that one byte
+_LONGER: Final = 0xFB  # a first byte below this is a whole length-encoded integer
 _LENGTHS: Final = [bytes((length, 0, 0)) for length in range(256)]
 _UNCHANGED: Final = [bytes((high & ~(SESSION_STATE_CHANGED >> 8),)) for high in range(256)]
-"""Tables: the three bytes of each length below 256, and the higher byte of a status without
-SESSION_STATE_CHANGED, by that of the status with it."""
+"""Tables: each length below 256 in three bytes; for each higher byte of a status, that byte without
+SESSION_STATE_CHANGED."""
 
 ALL_TRACKERS: Final = frozenset([int(kind) for kind in SessionTrackType])
 """For a client that is to see every tracker."""

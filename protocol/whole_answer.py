@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from protocol.response_stream import ResponseStream
 
 _UNUSUAL: Final = MORE_RESULTS | CURSOR_EXISTS | OUT_PARAMETERS
-_LONGER: Final = 0xFB  # a length-encoded integer whose first byte is less is that one byte
+_LONGER: Final = 0xFB  # a first byte below this is a whole length-encoded integer
 _GTIDS: Final = 3  # the type of a SESSION_TRACK_GTIDS entry
 _EOF_FRAME: Final = 9  # bytes of an EOF packet, with its header
 _OK_FRAME: Final = 11  # bytes of the shortest OK packet, with its header

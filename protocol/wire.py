@@ -6,7 +6,7 @@ from protocol.errors import MalformedPacketError
 class Reader:
     """Takes values off the front of a payload.
 
-    Every method raises `MalformedPacketError` where the payload ends before its value does.
+    Every method raises `MalformedPacketError` if the payload ends before its value does.
     """
 
     __slots__ = ("_payload", "_position")

@@ -1,4 +1,4 @@
-"""When a transaction was committed, on its first server and on the one whose log it is in.
+"""When a transaction was committed: on the first server, and on the one whose log it is in.
 
 Both are microseconds since the epoch, UTC. WL#7319 (I3, I5, I7): they take 7 bytes if they are
 equal, else 14; then the highest bit of the first timestamp is set.

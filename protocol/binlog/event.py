@@ -120,7 +120,7 @@ def encode_event(
 
     Args:
         kind: its type.
-        body: what stands between header and checksum.
+        body: what is between header and checksum.
         timestamp: seconds since the epoch.
         server_id: of the server that writes it.
         position: where it begins in its file; the header names where it ends, modulo 2**32.

@@ -1,4 +1,4 @@
-"""The GTID events in the answer to COM_BINLOG_DUMP_GTID; all others are skipped, never in memory.
+"""The GTID events in the answer to COM_BINLOG_DUMP_GTID; all others are skipped and not kept.
 
 Each packet is an OK byte and an event, or ERR or EOF. An event of 16 MiB or more is in several
 frames (fact 7.7). Of a skipped event only the header is read, so its checksum is not verified.
@@ -110,7 +110,7 @@ class GtidStream:
 
     def _differs(self, length: int | None) -> MalformedBinlogError:
         claimed = "an event" if length is None else f"an event of {length} bytes"
-        return MalformedBinlogError(0, f"{claimed} stands in a packet of another length")
+        return MalformedBinlogError(0, f"{claimed} is in a packet of another length")
 
     def _take(self, payload: bytes) -> GtidEvent | None:
         if payload[0] == _ERR:

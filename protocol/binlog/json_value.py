@@ -69,7 +69,9 @@ def _container(kind: int, data: bytes, depth: int, budget: list[int]) -> str:
     count, length = _offset(reader, size), _offset(reader, size)
     entry = (size + 2 if named else 0) + 1 + size
     if length > len(data) or count * entry > length:
-        raise MalformedPacketError(f"a JSON value of {length} bytes stands in {len(data)}")
+        raise MalformedPacketError(
+            f"a JSON value claims {length} bytes and {count} entries, but has {len(data)} bytes"
+        )
     names = []
     if named:
         for _ in range(count):

@@ -33,7 +33,7 @@ class EventParser:
         self._checksum = checksum
 
     def parse(self, data: bytes, position: int) -> Event:
-        """One event, header to checksum.
+        """Parses one event, from its header to its checksum.
 
         Raises:
             MalformedBinlogError: a length or a checksum is wrong.
@@ -43,7 +43,7 @@ class EventParser:
         header = Header.parse(data)
         if header.length != len(data):
             raise MalformedBinlogError(
-                position, f"an event of {header.length} bytes stands in {len(data)} bytes"
+                position, f"an event claims {header.length} bytes, but has {len(data)}"
             )
         described = None
         if header.type == EventType.FORMAT_DESCRIPTION:
@@ -89,7 +89,7 @@ class LogReader:
         return self._parser.format
 
     def receive_data(self, data: bytes) -> None:
-        """The file's next bytes."""
+        """Takes the file's next bytes."""
         self._data += data
 
     def next_event(self) -> Event | None:

@@ -61,7 +61,7 @@ def read_message(data: bytes, known_fields: int) -> Reader:
         raise MalformedPacketError(f"version {version} of the serialization is not known")
     length = read_unsigned(reader)
     if length != len(data):
-        raise MalformedPacketError(f"a message of {length} bytes stands in {len(data)} bytes")
+        raise MalformedPacketError(f"a message claims {length} bytes, but has {len(data)}")
     if (needed := read_unsigned(reader)) > known_fields:
         raise MalformedPacketError(f"the message has a field {needed - 1} that must be known")
     return reader

@@ -25,7 +25,7 @@ class TransactionPayload:
     """Compressed events.
 
     Attributes:
-        data: as it stands in the log.
+        data: as it is in the log.
         algorithm: `ZSTD` or `NONE`.
         size: bytes of the events when they are not compressed.
     """
