@@ -100,7 +100,7 @@ class ExpressionTypes:
         self._query = query
 
     def find(self, node: exp.Expr) -> ValueType | None:
-        """The type of an expression; None where it is not known."""
+        """The type of an expression; None if it is not known."""
         known = _NODES.get(type(node))
         if known is not None:
             return known

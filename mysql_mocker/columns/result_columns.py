@@ -164,7 +164,7 @@ def _name(item: exp.Expr, text: str | None) -> str:
 
 
 Found = ColumnDefinition41 | str
-"""A column's definition, or its name alone where its type is not known."""
+"""A column's definition, or its name alone if its type is not known."""
 
 
 def parameters(session: Session, statement: Statement) -> list[ColumnDefinition41]:

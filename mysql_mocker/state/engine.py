@@ -19,7 +19,7 @@ class Engine:
     beside a writer.
 
     Attributes:
-        write_lock: held by the session whose transaction has written; one per server, where
+        write_lock: held by the session whose transaction has written; one per server, whereas
             MySQL locks rows.
         counters: the last AUTO_INCREMENT number of each table that gave one out; no rollback
             takes it back.

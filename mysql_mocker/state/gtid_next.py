@@ -15,7 +15,7 @@ _T = TypeVar("_T")
 
 
 class Owner(Protocol):
-    """What it needs of its session."""
+    """What `GtidNext` needs of its session."""
 
     @property
     def id(self) -> int:
@@ -35,7 +35,7 @@ class Owner(Protocol):
     async def interruptible(
         self, work: Coroutine[None, None, _T], seconds: float | None = None
     ) -> _T | None:
-        """What `work` gives, None if it takes longer."""
+        """The result of `work`; None if it takes longer."""
         ...
 
 

@@ -41,7 +41,7 @@ _DEADLOCK: Final = 1213
 
 
 class Inner(Protocol):
-    """Runs statements that stand inside others: in routines, functions and EXECUTE."""
+    """Runs statements that are inside others: in routines, functions and EXECUTE."""
 
     def knows(self, statement: Statement) -> bool:
         """Whether there is such a statement at all."""
