@@ -189,7 +189,7 @@ def _one(bench: _Bench, shape: str, count: int, options: argparse.Namespace) -> 
     if options.warm_up:
         both, period = bench.make(2 * count, shape, json=False), later_half(2 * count)
         bench.measure(
-            f"audit behind a warm-up, {shape}", count, lambda: bench.audit(both, period=period)
+            f"audit after a warm-up, {shape}", count, lambda: bench.audit(both, period=period)
         )
     if options.state:
         times, first, second = day_of(2 * count)
