@@ -1,4 +1,4 @@
-"""What a transaction reads and writes, by which two may be applied at the same time or not.
+"""What a transaction reads and writes: that decides whether two may be applied at the same time.
 
 The server compares hashes of rows (WRITESET, the only way in 9.7). Replicas of the mocker run
 statements, so what a statement reads counts as much as what it writes.

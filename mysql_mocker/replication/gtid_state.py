@@ -14,7 +14,7 @@ class GtidState:
         server_uuid: the UUID under which the server numbers its own transactions.
         executed: every transaction that is committed and visible to new reads.
         purged: those of them that its binary log does not have.
-        owned: GTIDs that are not committed yet, with the thread that is about to do so.
+        owned: GTIDs that are about to be committed, each with the thread that does it.
     """
 
     def __init__(self, server_uuid: str) -> None:

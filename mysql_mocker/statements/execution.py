@@ -106,6 +106,6 @@ class Execution:
                 raise session.unknown_table(missing[1]) from error
             known = from_sqlite(error, session.schema, clauses.of_unknown(statement, error))
             if known.code == _NO_DATABASE:
-                # The server looks for a stored function twice, and reports it twice.
+                # The server looks for a stored function twice, and reports twice that it failed.
                 session.warn("Error", known.code, known.message)
             raise known from error

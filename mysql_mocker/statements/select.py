@@ -43,7 +43,7 @@ async def select(session: Session, statement: Statement) -> Rows:
     """
     session.limit_execution()
     if _DEFINITIONS in statement.text:
-        # How many views there are, what they are, and what they read from: as if there were none.
+        # The number of views, their definitions and their tables: as if there were no view.
         return Rows([integer(name) for name in ("n", "v", "u")], [(0, None, None)])
     tree = statement.parse()
     if not isinstance(tree, exp.Query) or tree.find(exp.Into):

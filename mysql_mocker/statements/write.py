@@ -82,7 +82,7 @@ async def _run(
 
 
 def _has_limit(bound: Bound) -> bool:
-    """Whether it depends on the order in which a server finds rows which of them are written."""
+    """Whether the rows that are written depend on the order in which a server finds them."""
     return bound.tree.find(exp.Limit) is not None
 
 
