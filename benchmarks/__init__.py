@@ -1,1 +1,1 @@
-"""Tidegate beside a direct connection, HAProxy and MySQL Router, on one machine, in turns."""
+"""Tidegate, a direct connection, HAProxy and MySQL Router, measured in turns on one machine."""

@@ -1,6 +1,6 @@
-"""``./dev bench``: Tidegate beside a direct connection, HAProxy and MySQL Router, in turns.
+"""``./dev bench``: measures Tidegate, a direct connection, HAProxy and MySQL Router in turns.
 
-``./dev bench audit`` is another one: what the nightly audit costs (`benchmarks.audit`).
+``./dev bench audit`` is another benchmark: what the nightly audit costs (`benchmarks.audit`).
 """
 
 import argparse
@@ -41,14 +41,14 @@ _USUAL_WORKLOADS: Final = ("point-select", "write-read", "write-read-one")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the benchmark; gives the exit status."""
+    """Run the benchmark; returns the exit status."""
     arguments = sys.argv[1:] if arguments is None else arguments
     if arguments[:1] == ["audit"]:
         from benchmarks import audit
 
         return audit.main(arguments[1:])
     options = _parser().parse_args(arguments)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # through all that must be stopped
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that everything is stopped
     workloads = [one for one in WORKLOADS if one.name in options.workload]
     try:
         programs = mysql_programs(router="router" in options.only)
@@ -97,7 +97,7 @@ def _rounds(
                     measurements.append(
                         measure(cluster, generator, contender, workload, number, options.seconds)
                     )
-                except WorkloadError as error:  # the others still have their say
+                except WorkloadError as error:  # the other contenders go on
                     print(f"{workload.name}: {contender.name}: {error}", file=sys.stderr)
         if workload.replica_delay:
             cluster.delay(0)
@@ -111,13 +111,13 @@ def _profile(
     workloads: Sequence[Workload],
     options: argparse.Namespace,
 ) -> None:
-    """One more run of every workload through Tidegate, twice, which counts for nothing else."""
+    """Two more runs of every workload through Tidegate, which are in no other figure."""
     directory: Path = options.profile
     directory.mkdir(parents=True, exist_ok=True)
     tidegate, sampled = Tidegate(cluster), SampledTidegate(cluster)
     with running([tidegate, sampled]):
         for workload in workloads:
-            sampled.report()  # away with what starting cost
+            sampled.report()  # discards what starting cost
             measure(cluster, generator, sampled, workload, 0, options.seconds)
             file = directory / f"{workload.name}.functions.txt"
             file.write_text(sampled.report())
@@ -168,7 +168,7 @@ def _parser() -> argparse.ArgumentParser:
         "--profile",
         type=Path,
         metavar="DIR",
-        help="write there where Tidegate's time goes: by function, and by symbol with perf",
+        help="write to DIR where Tidegate's time goes: by function, and by symbol with perf",
     )
     return parser
 

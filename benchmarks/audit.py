@@ -1,9 +1,9 @@
 """What the nightly audit costs: ``./dev bench audit``.
 
-Logs of 1, 3 and 10 million records are audited from Parquet, as a night's audit reads them once
-they have been taken: everything that ``tidegate audit`` does but its report. Beside that stands
-what a plain hash of all columns takes, of the same Parquet and of the same records as JSON, and
-what it takes to turn that JSON into Parquet. Figures are elapsed time, processor time and peak
+Logs of 1, 3 and 10 million records are audited from Parquet, in the form in which a night's audit
+reads them: everything that ``tidegate audit`` does, except its report. For comparison, the cost of
+a plain hash of all columns is measured, from the same Parquet and from the same records as JSON,
+and the cost of turning that JSON into Parquet. Figures are elapsed time, processor time and peak
 memory (of Python, of Java and of the Python workers).
 """
 
@@ -40,7 +40,7 @@ class _Bench:
         self._java: int = spark.sparkContext._gateway.proc.pid  # type: ignore[union-attr]  # Java
 
     def measure(self, name: str, count: int, work: Callable[[], None]) -> None:
-        """Do it and print a row."""
+        """Do the work and print a row."""
         cpu, began = self._cpu(), time.monotonic()
         with PeakMemory(os.getpid()) as memory:
             work()
@@ -55,7 +55,7 @@ class _Bench:
         return time.process_time() + cpu_seconds(self._java)
 
     def make(self, count: int, shape: str, *, json: bool, slower: int = 1) -> "DataFrame":
-        """Make a log as Parquet, as PARSED, and so many times slower; and as JSON if wanted."""
+        """Make a log as Parquet, as PARSED, `slower` times as long; also as JSON if `json`."""
         from pyspark.sql import functions as fn
 
         made = slowed(records(self._spark, count, shape), slower)
@@ -73,7 +73,7 @@ class _Bench:
         return self._spark.read.parquet(path)
 
     def part(self, name: str, which: str) -> "DataFrame":
-        """Put some of the log by itself."""
+        """Copy a part of the log to a folder of its own."""
         place = str(self._folder / name)
         log = self._spark.read.parquet(str(self._folder / "records"))
         log.where(which).write.mode("overwrite").parquet(place)
@@ -81,7 +81,7 @@ class _Bench:
 
     @property
     def states(self) -> "States":
-        """Those at ends of days."""
+        """The audit's states at the ends of days."""
         from spark_jobs.state.states import States
 
         return States(self._folder / "states")
@@ -118,7 +118,7 @@ class _Bench:
         before: "State | None" = None,
         ends: "Staged | None" = None,
     ) -> None:
-        """All that an audit does, but its report."""
+        """Everything that an audit does, except its report."""
         from spark_jobs import audit
         from spark_jobs.log import Log
         from spark_jobs.take import Kept
@@ -137,11 +137,11 @@ class _Bench:
         findings = audit.judge(self._spark, log, out)
         shutil.rmtree(out)
         if findings.exit_code:
-            raise AssertionError(f"the log is clean, and the audit says {findings.explanation}")
+            raise AssertionError(f"the log is clean, but the audit says {findings.explanation}")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the benchmark; gives the exit status."""
+    """Run the benchmark; returns the exit status."""
     parser = argparse.ArgumentParser(prog="./dev bench audit", description=__doc__)
     parser.add_argument("--records", type=int, nargs="+", default=_SIZES, metavar="N")
     parser.add_argument(
@@ -189,7 +189,7 @@ def _one(bench: _Bench, shape: str, count: int, options: argparse.Namespace) -> 
     if options.warm_up:
         both, period = bench.make(2 * count, shape, json=False), later_half(2 * count)
         bench.measure(
-            f"audit behind a warm-up, {shape}", count, lambda: bench.audit(both, period=period)
+            f"audit after a warm-up, {shape}", count, lambda: bench.audit(both, period=period)
         )
     if options.state:
         times, first, second = day_of(2 * count)

@@ -1,10 +1,10 @@
-"""A routing log of any length for benchmarks, made by Spark's own columns.
+"""A routing log of any length for benchmarks, computed by Spark as columns.
 
-Sessions take turns and repeat five statements: a write, a read that waits for it, two that rely on
-what the monitor last saw of a replica, and one by the primary. At MONOTONIC_READS each answer tells
-its server's whole set; before each read at STRONG that a replica answers, the primary is asked.
-Required sets are as a proxy keeps them: up to eight intervals, closed when there are more. The log
-is clean by construction.
+Sessions take turns and repeat five statements: a write, a read that waits for it, two reads that
+rely on what the monitor last saw of a replica, and one on the primary. At MONOTONIC_READS each
+answer reports its server's whole set; before each read at STRONG that a replica answers, the
+primary is asked. Required sets are as a proxy keeps them: up to eight intervals, whose gaps are
+closed when there are more. The log has no violations.
 """
 
 from typing import Final
@@ -28,7 +28,7 @@ _LOOK_EVERY: Final = 500
 """Statements of a worker between two looks of its monitor at all three servers."""
 
 _STRONG: Final = 10
-"""In mixed logs, one session in so many reads at STRONG; in three of five rounds from a replica."""
+"""In mixed logs, one session in ten reads at STRONG; in three of five rounds, from a replica."""
 
 _PATTERN: Final = 5
 _CLOSED_ABOVE: Final = 8
@@ -51,7 +51,7 @@ def records(spark: SparkSession, count: int, shape: str) -> DataFrame:
 
 
 def slowed(log: DataFrame, times: int) -> DataFrame:
-    """Let a log take so many times as long."""
+    """The log with all times stretched by the factor `times`."""
     later = {
         name: (fn.col(name) - _FROM_US) * times + _FROM_US
         for name in ("arrived_us", "dispatched_us", "ended_us")
@@ -61,7 +61,7 @@ def slowed(log: DataFrame, times: int) -> DataFrame:
 
 
 def day_of(count: int) -> tuple[int, Hours, Hours]:
-    """How much a log of two days is to be slowed, and its days: half of the records each."""
+    """The factor that makes a log two days long, and its days, each with half of the records."""
     times = -(-DAY_US // (count // 2 * _EVERY_US))
     middle, end = (_FROM_US + part * _EVERY_US * times for part in (count // 2, count))
     return times, Hours(_FROM_US, middle), Hours(middle, end)
@@ -73,7 +73,7 @@ def later_half(count: int) -> Hours:
 
 
 def _written(i: str) -> str:
-    """How many writes were before the statement of this number."""
+    """How many writes came before the statement with this number."""
     s, o = f"({i} % {_SESSIONS})", f"({i} div {_SESSIONS})"
     return (
         f"({o} * {_SESSIONS // _PATTERN} + "
@@ -82,7 +82,7 @@ def _written(i: str) -> str:
 
 
 def _asked(rounds: str) -> str:
-    """In a mixed log: how many reads at STRONG asked the primary in the rounds before this one."""
+    """In a mixed log: how many reads at STRONG asked the primary in all earlier rounds."""
     return (
         f"({_SESSIONS // _STRONG} * (({rounds} - 1) div {_PATTERN} * 3 "
         f"+ greatest(0, ({rounds} - 1) % {_PATTERN} - 2)))"
@@ -92,12 +92,12 @@ def _asked(rounds: str) -> str:
 _ASKS: Final = f"(s % {_STRONG} = 8 and (o + s) % {_PATTERN} in (1, 2, 3))"
 """Whether a statement of a mixed log is a read at STRONG that a replica answers."""
 
-# Sessions that read at STRONG are all of one worker, and at the same turn.
+# All sessions that read at STRONG belong to one worker, and have the same turn.
 _QUESTIONS: Final = (
     f"if(s % {_WORKERS} > 0, 0, {_asked('o')} + "
     f"if((o + 8) % {_PATTERN} in (1, 2, 3), (s + 1) div {_STRONG}, 0))"
 )
-"""How many of its worker's questions are before a statement of a mixed log, but for its own."""
+"""How many of its worker's questions come before a statement of a mixed log, without its own."""
 
 
 def _seq(questions: str) -> Column:
@@ -130,7 +130,8 @@ def _questions(base: DataFrame) -> DataFrame:
 def _statements(base: DataFrame, shape: str) -> DataFrame:
     turn, session = fn.expr(f"(o + s) % {_PATTERN}"), fn.col("s")
     write, waits, known = turn == 0, turn == 1, turn.isin(2, 3)
-    # The session's own writes: which there are so far, and which of them are closed to one.
+    # The session's own writes: how many there are so far, and how many of them have been closed to
+    # one interval.
     first = f"if(s % {_PATTERN} = 0, {_PATTERN}, {_PATTERN} - s % {_PATTERN})"
     base = base.withColumn("first", fn.expr(first)).withColumn(
         "writes", fn.expr(f"greatest(0, (o - first + {_PATTERN}) div {_PATTERN})")
@@ -160,7 +161,7 @@ def _statements(base: DataFrame, shape: str) -> DataFrame:
         level = fn.when(kind == 8, "STRONG").when(kind == 9, "MONOTONIC_READS").otherwise(level)
         scope = fn.when(kind == 6, "user").when(kind == 7, "application").otherwise(scope)
     required = fn.when(write, "").when(wide, all_before).otherwise(own)
-    # Nothing that the monitor saw covers all that others have written by now.
+    # What the monitor last saw never covers all that others have written by now.
     relies, waits = known & ~wide, waits | (known & wide)
     primary = write | (turn == 4)
     replica = session % 2 + 2
@@ -200,7 +201,7 @@ def _statements(base: DataFrame, shape: str) -> DataFrame:
             write & ~remembers, fn.concat(fn.lit(f"{_UUID}1:"), fn.expr(_written("i")) + 1)
         ).otherwise(""),
         "own_known": ~(write & remembers),
-        # Who tracks all GTIDS is told the server's whole set, and not what a statement wrote.
+        # A session that tracks ALL_GTIDS is told the server's whole set, not its own writes.
         "observed": fn.when(
             remembers & write, fn.concat(fn.lit(f"{_UUID}1:1-"), fn.expr(_written("i")) + 1)
         )
@@ -217,7 +218,7 @@ def _looks(base: DataFrame, *, mixed: bool) -> DataFrame:
     worker, which = fn.expr(f"id div 3 % {_WORKERS}"), fn.expr("id % 3")
     block = fn.expr(f"id div {3 * _WORKERS}")
     at = f"(id div {3 * _WORKERS} * {_LOOK_EVERY * _WORKERS})"
-    # Its round is the one that begins now.
+    # The round that begins now is not counted.
     earlier = _asked(f"(id div {3 * _WORKERS} + 1)")
     questions = f"if(id div 3 % {_WORKERS} > 0, 0, {earlier})" if mixed else "0"
     asked = fn.expr(at) * _EVERY_US + _FROM_US - 50
@@ -247,7 +248,7 @@ def _served(server: Column) -> dict[str, Column]:
 
 
 def _record(rows: DataFrame, columns: dict[str, Column]) -> DataFrame:
-    """Fill in what these columns do not name, as the proxy does."""
+    """All columns of a record: these, and for the others what the proxy writes by default."""
     empty = {"string": fn.lit(""), "bigint": fn.lit(0), "boolean": fn.lit(False)}
     named = {**columns, "v": fn.lit(1), **{name: fn.col(name) for name in _served(fn.lit(1))}}
     return rows.select(

@@ -1,8 +1,8 @@
-"""What clients that came and went leave behind in memory: ``python -m benchmarks.churn``.
+"""How much memory clients leave behind that have come and gone: ``python -m benchmarks.churn``.
 
-Each client connects, writes, reads it back and quits; nobody stays. Tidegate's memory must stay
-flat: what a step grows by, divided by its clients, is the figure. Beside it are the logins per
-second, which say little where the machine does other work.
+Each client connects, writes, reads it back and quits; no client stays. Tidegate's memory must not
+grow: the figure is a step's growth, divided by its clients. Beside it are the logins per second,
+which mean little on a machine that does other work.
 """
 
 import argparse
@@ -27,11 +27,11 @@ _TABLE: Final = f"CREATE TABLE IF NOT EXISTS {SCHEMA}.churn (id INT PRIMARY KEY)
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Some clients, one after the other.
+    """Some clients, one after another.
 
     Attributes:
         clients: how many.
-        seconds: what they took.
+        seconds: how long they took.
         grown: bytes by which the proxy's memory (RSS) grew meanwhile.
     """
 
@@ -41,7 +41,7 @@ class Step:
 
 
 def churn(pid: int, visit: Visit, steps: int, clients: int) -> Iterator[Step]:
-    """Let clients visit the proxy with this process id, in steps of so many."""
+    """Let clients visit the proxy with this process id: `steps` times, `clients` of them."""
     for _ in range(steps):
         before, began = resident(pid), time.monotonic()
         for _ in range(clients):
@@ -62,10 +62,10 @@ def resident(pid: int) -> int:
 
 
 def visitor(port: int, user: str, password: str, schema: str, *, tls: bool) -> Visit:
-    """One that writes to the table `churn` of `schema` and reads it back."""
+    """A visit that writes to the table `churn` of `schema` and reads it back."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE  # the proxy's certificate is of its own making
+    context.verify_mode = ssl.CERT_NONE  # the proxy's certificate is self-signed
 
     def visit() -> None:
         with (
@@ -88,7 +88,7 @@ def visitor(port: int, user: str, password: str, schema: str, *, tls: bool) -> V
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the benchmark; gives the exit status."""
+    """Run the benchmark; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.churn", description=__doc__)
     parser.add_argument("--steps", type=int, default=6, metavar="N", help="steps (default 6)")
     parser.add_argument(
@@ -112,7 +112,7 @@ def _measure(tidegate: Tidegate, steps: int, clients: int, *, tls: bool) -> None
     try:
         tidegate.start()
         if tidegate.pid is None:
-            raise RuntimeError("it has ended")
+            raise RuntimeError("Tidegate has ended")
         visit = visitor(tidegate.port, USER, PASSWORD, SCHEMA, tls=tls)
         for number, step in enumerate(churn(tidegate.pid, visit, steps, clients), 1):
             print(

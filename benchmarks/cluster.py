@@ -1,4 +1,4 @@
-"""A primary and two GTID replicas of real MySQL, in a folder that goes away afterwards."""
+"""A primary and two GTID replicas of real MySQL, in a folder that is deleted afterwards."""
 
 import contextlib
 import getpass
@@ -18,7 +18,7 @@ MONITOR: Final = "monitor"
 PASSWORD: Final = "bench"
 SCHEMA: Final = "bench"
 
-# The disk must not set the pace: what is measured is the processor time of proxies.
+# The disk must not limit the speed: what is measured is the processor time of proxies.
 _OPTIONS: Final = (
     "--gtid-mode=ON",
     "--enforce-gtid-consistency=ON",
@@ -35,10 +35,10 @@ _OPTIONS: Final = (
 
 
 def free_ports(count: int) -> list[int]:
-    """TCP ports of the loopback interface that nobody listens on now.
+    """TCP ports of the loopback interface on which nothing listens now.
 
-    They are below the range that the kernel gives to outgoing connections, so that none of those
-    takes one before its listener does.
+    They are below the range that the kernel gives to outgoing connections, so that no such
+    connection takes a port before its listener does.
     """
     ports: set[int] = set()
     while len(ports) < count:
@@ -84,10 +84,10 @@ def run_client(programs: Path, sql: str, *arguments: str) -> list[list[str]]:
 
 
 def log_in(programs: Path, port: int, user: str = USER) -> None:
-    """Log in over TCP by password, and out again.
+    """Log in over TCP with the password, and out again.
 
     Raises:
-        RuntimeError: it does not work.
+        RuntimeError: the login fails.
     """
     run_client(
         programs,
@@ -155,7 +155,7 @@ class Server:
                 return
 
     def stop(self) -> None:
-        """End the server without writing anything down: its data is thrown away."""
+        """Kill the server, which writes nothing more: its data is thrown away."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -218,7 +218,7 @@ class Cluster:
                 raise RuntimeError(f"the replica on port {replica.port} does not catch up")
 
     def delay(self, seconds: int) -> None:
-        """Make the replicas apply every transaction that much after its commit."""
+        """Make the replicas apply every transaction so many seconds after its commit."""
         for replica in self.replicas:
             replica.query(
                 "STOP REPLICA SQL_THREAD;"
@@ -258,7 +258,8 @@ class Cluster:
             )
         self.settle()
         for server in self.servers:
-            # Afterwards the server knows the passwords and lets clients in without a full exchange
-            # (caching_sha2_password), which not every proxy survives with many logins at once.
+            # After that the server has the passwords in its cache and accepts clients without a
+            # full exchange (caching_sha2_password), in which some proxies fail if many clients log
+            # in at once.
             log_in(programs=self.programs, port=server.port, user=USER)
             log_in(programs=self.programs, port=server.port, user=MONITOR)

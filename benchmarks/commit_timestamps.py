@@ -1,8 +1,8 @@
 """What commit timestamps cost (WL#7319, NF1): ``python -m benchmarks.commit_timestamps``.
 
-Clients of the mocker insert rows, one transaction each. Servers without timestamps, with them, and
-with them and files of their binary log stand in the same process and take turns; a figure is the
-median of the rounds, a ratio that of the ratios in a round.
+Clients of the mocker insert rows, one transaction each. A server without timestamps, one with them,
+and one with them and with files of its binary log run in the same process and take turns. A figure
+is the median of the rounds; a ratio is the median of the ratios in each round.
 """
 
 import argparse
@@ -27,10 +27,10 @@ _NEVER: Final = CommitTimestamps(0, 0)
 
 
 class StoppedClock(CommitClock):
-    """Timestamps that nobody has to take."""
+    """A clock that is never read."""
 
     def stamp(self, session_value: int, *, by_applier: bool) -> CommitTimestamps:
-        """Always the same."""
+        """Always the same timestamps."""
         del session_value, by_applier
         return _NEVER
 
@@ -71,13 +71,13 @@ async def _measure(rounds: int, transactions: int, folder: Path) -> dict[str, li
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the benchmark; gives the exit status."""
+    """Run the benchmark; returns the exit status."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.commit_timestamps", description=__doc__
     )
     parser.add_argument("--rounds", type=int, default=15, metavar="N", help="rounds (default 15)")
     parser.add_argument(
-        "--transactions", type=int, default=500, metavar="N", help="of a round (default 500)"
+        "--transactions", type=int, default=500, metavar="N", help="in each round (default 500)"
     )
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="tidegate-bench-") as folder:

@@ -1,8 +1,8 @@
 """What a connection costs: ``python -m benchmarks.connect``.
 
 Each client connects, selects a row and quits; then comes the next one. Contenders run at the same
-time and are visited in turns: a round is so many clients at each. A figure is the median of the
-rounds; beside a direct connection's stands the median of the ratios within a round.
+time and are visited in turns: in each round, each gets the same number of clients. A figure is the
+median of the rounds; the ratio to a direct connection is the median of the ratios in each round.
 """
 
 import argparse
@@ -42,17 +42,17 @@ _NONE_KEPT: Final = ("--kept-connections", "0")
 _JUDGED: Final = ("--login-age", "0")
 """The servers are asked about each login, over connections that are kept."""
 _PACKETS: Final = 4
-"""Of a result with one column and one row: count, definition, row, end."""
+"""Packets of a result with one column and one row: count, definition, row, end."""
 
 
 @dataclass(slots=True)
 class Figures:
-    """What the rounds of one contender gave, each the mean of a round's clients, µs.
+    """The figures of one contender, one for each round, for one client, µs.
 
     Attributes:
-        login: until the OK.
-        read: from there until the row.
-        cpu: the proxy's processor time, all told.
+        login: until the OK; the median of the round's clients.
+        read: from there until the row; likewise.
+        cpu: the proxy's processor time for the whole visit; the mean of the round's clients.
     """
 
     login: list[float] = field(default_factory=list)
@@ -61,7 +61,7 @@ class Figures:
 
 
 class Client:
-    """One that does nothing but what the protocol asks for, so that its own time counts little."""
+    """A client that does only what the protocol requires, so that its own time counts little."""
 
     def __init__(self, port: int) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port), timeout=30)
@@ -69,16 +69,16 @@ class Client:
         self._file = self._socket.makefile("rb")
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self._file.close()
         self._socket.close()
 
     def read(self) -> bytes:
-        """The next packet's payload, which must be no error."""
+        """The next packet's payload, which must not be an error."""
         header = self._file.read(4)
         payload = self._file.read(int.from_bytes(header[:3], "little"))
         if not payload or payload[0] == 0xFF:
-            raise RuntimeError(f"it says {payload!r}")
+            raise RuntimeError(f"the server answered {payload!r}")
         return payload
 
     def send(self, payload: bytes, number: int) -> None:
@@ -86,7 +86,7 @@ class Client:
         self._socket.sendall(frame(payload, number))
 
     def log_in(self) -> None:
-        """As the benchmark's user."""
+        """Log in as the benchmark's user."""
         greeting = HandshakeV10.parse(self.read())
         authentication = ClientAuthentication(
             PASSWORD.encode(), greeting.auth_plugin, greeting.nonce, secure=False
@@ -112,18 +112,18 @@ class Client:
                 number += 1
 
     def run(self, sql: str, packets: int) -> None:
-        """Run a statement whose answer has so many packets."""
+        """Run a statement and read the `packets` packets of its answer."""
         self.send(com_query(sql.encode(), query_attributes=False), 0)
         for _ in range(packets):
             self.read()
 
     def quit(self) -> None:
-        """Say goodbye."""
+        """Send COM_QUIT."""
         self.send(bytes([Command.COM_QUIT]), 0)
 
 
 def visit(port: int) -> tuple[float, float]:
-    """Connect, select a row and quit; the seconds until the login's OK, and then until the row."""
+    """Connect, select a row and quit; returns the seconds to the login's OK, and on to the row."""
     began = time.perf_counter()
     with closing(Client(port)) as client:
         client.log_in()
@@ -135,7 +135,7 @@ def visit(port: int) -> tuple[float, float]:
 
 
 def measure(contender: Contender, clients: int, figures: Figures) -> None:
-    """Enter one round."""
+    """Run one round and add its figures."""
     before = _busy(contender)
     visits = [visit(contender.port) for _ in range(clients)]
     figures.cpu.append((_busy(contender) - before) / clients * 1e6)
@@ -148,7 +148,7 @@ def _busy(contender: Contender) -> float:
 
 
 def report(figures: dict[str, Figures]) -> str:
-    """A line for each contender; the first one is what the others are compared with."""
+    """A line for each contender; the others are compared with the first one."""
     first = _walls(next(iter(figures.values())))
     lines = [f"{'':24}{'login µs':>10}{'read µs':>10}{'CPU µs':>10}{'direct = 1':>12}"]
     for name, one in figures.items():
@@ -165,7 +165,7 @@ def _walls(figures: Figures) -> list[float]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the benchmark; gives the exit status."""
+    """Run the benchmark; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.connect", description=__doc__)
     parser.add_argument("--rounds", type=int, default=7, metavar="N", help="rounds (default 7)")
     parser.add_argument(
@@ -190,7 +190,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             with running(contenders) as ready:
                 figures = {contender.name: Figures() for contender in ready}
                 for contender in ready:
-                    measure(contender, 5, Figures())  # connections, caches and sessions
+                    measure(contender, 5, Figures())  # fills pools and caches
                 for _ in range(options.rounds):
                     for contender in ready:
                         measure(contender, options.clients, figures[contender.name])

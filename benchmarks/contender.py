@@ -1,4 +1,4 @@
-"""What is measured: ways from a client to the cluster, each behind a port of its own."""
+"""What is measured: ways from a client to the cluster, each with a port of its own."""
 
 import shutil
 import subprocess
@@ -21,7 +21,7 @@ class Contender(ABC):
     Attributes:
         name: as the report and the command line call it.
         port: where clients connect.
-        pid: the process whose processor time counts; None where there is no proxy.
+        pid: the process whose processor time counts; None if there is no proxy.
     """
 
     name: str
@@ -30,22 +30,22 @@ class Contender(ABC):
 
     @abstractmethod
     def start(self) -> None:
-        """Be reachable at `port` afterwards."""
+        """Start; afterwards clients can connect to `port`."""
 
     @abstractmethod
     def stop(self) -> None:
-        """Leave nothing behind."""
+        """Stop, and leave nothing behind."""
 
     def version(self) -> str:
-        """What the program says it is."""
+        """The program's version, as it prints it."""
         return "-"
 
     def fallbacks(self) -> int | None:
-        """Reads so far that left a replica for another server; None where nobody counts them."""
+        """Reads so far that left a replica for another server; None if they are not counted."""
         return None
 
     def probes(self) -> int | None:
-        """Questions so far to the primary for what it has; None where nobody counts them."""
+        """How often the primary was asked so far for what it has; None if that is not counted."""
         return None
 
 
@@ -58,14 +58,14 @@ class Direct(Contender):
         self.port = cluster.primary.port
 
     def start(self) -> None:
-        """Nothing: the cluster runs."""
+        """Does nothing: the cluster runs."""
 
     def stop(self) -> None:
-        """Nothing: who started the cluster stops it."""
+        """Does nothing: the cluster is stopped elsewhere."""
 
 
 class Proxy(Contender):
-    """A proxy, started as a process of its own with a folder that goes away afterwards."""
+    """A proxy, started as a process of its own with a folder that is deleted afterwards."""
 
     def __init__(self, name: str, cluster: Cluster) -> None:
         self.name = name
@@ -76,11 +76,11 @@ class Proxy(Contender):
 
     @abstractmethod
     def program(self) -> Program:
-        """What runs."""
+        """The program to run."""
 
     @abstractmethod
     def arguments(self) -> Sequence[str]:
-        """What it is told; writes its configuration first."""
+        """Write the proxy's configuration; returns its command line arguments."""
 
     def start(self) -> None:
         """Start, and return once it accepts connections."""
@@ -110,7 +110,7 @@ class Proxy(Contender):
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def _wait_until_it_works(self, log: Path) -> None:
-        """Return once a client can log in; it may take a proxy time to find its servers."""
+        """Return once a client can log in: a proxy may need time to find its servers."""
         deadline = time.monotonic() + 15
         while True:
             try:
@@ -128,7 +128,7 @@ class Proxy(Contender):
 
 
 class HAProxy(Proxy):
-    """HAProxy in TCP mode, to the primary: it looks at nothing."""
+    """HAProxy in TCP mode, in front of the primary: it does not look at the traffic."""
 
     def __init__(self, cluster: Cluster, *, threads: int | None = None) -> None:
         super().__init__(f"haproxy-{threads}" if threads else "haproxy", cluster)
@@ -140,7 +140,7 @@ class HAProxy(Proxy):
         return self._program
 
     def arguments(self) -> Sequence[str]:
-        """In the foreground, with a file."""
+        """Run in the foreground, with a configuration file."""
         configuration = self.directory / "haproxy.cfg"
         configuration.write_text(
             "global\n"
@@ -167,10 +167,10 @@ class Tidegate(Proxy):
 
     Args:
         cluster: the servers.
-        variant: what differs, as the name after a dash; "" for nothing.
+        variant: the name of a variant, which follows a dash; "" for none.
         options: further options of ``tidegate run``.
         routing_log: whether to write one.
-        pure: whether to run plain Python even where compiled modules are there.
+        pure: whether to run plain Python even if there are compiled modules.
     """
 
     def __init__(
@@ -196,7 +196,7 @@ class Tidegate(Proxy):
         return Program((str(path),), {"TIDEGATE_PURE": "1"} if self._pure else {})
 
     def arguments(self) -> Sequence[str]:
-        """Everything on the command line but the monitor's password."""
+        """All options are on the command line; only the monitor's password is in a file."""
         password = self.directory / "password"
         password.write_text(PASSWORD)
         password.chmod(0o600)
@@ -211,7 +211,7 @@ class Tidegate(Proxy):
         ]
 
     def add_options(self, *options: str) -> None:
-        """Start it with these, too: those that name a place in its folder."""
+        """Add options before the start, such as those that name a path in its folder."""
         self._options = (*self._options, *options)
 
     def fallbacks(self) -> int:
@@ -244,14 +244,14 @@ VARIANTS: Mapping[str, Sequence[str]] = {
     "snapshot": ("--transaction-reads", "snapshot"),
     "tls": ("--server-tls", "required"),
 }
-"""Options of Tidegate by variant: levels and scopes, and what else is not the default."""
+"""Options of Tidegate by variant: levels, scopes, and other settings that are not the default."""
 
 
 @contextmanager
 def running(contenders: Sequence[Contender]) -> Iterator[list[Contender]]:
-    """Start contenders, and stop them all afterwards; gives those that started.
+    """Start contenders, and stop them all afterwards; yields those that started.
 
-    Why one did not is said on stderr.
+    Prints to stderr why one did not start.
     """
     ready = []
     with ExitStack() as stack:

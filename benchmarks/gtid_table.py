@@ -1,8 +1,8 @@
 """What keeping GTIDs in a table costs (WL#6559, NF-1 to NF-3): ``python -m benchmarks.gtid_table``.
 
-Transactions of one row are applied by the mocker as a single applier does, each under a GTID. A
-server that keeps no GTIDs at all, and servers in the modes of the worklog, stand in one process and
-take turns; a figure is the median of the rounds, a ratio that of the ratios in a round.
+The mocker applies transactions of one row as a single applier does, each with a GTID. A server that
+keeps no GTIDs at all, and servers in the modes of the worklog, run in one process and take turns. A
+figure is the median of the rounds; a ratio is the median of the ratios in each round.
 """
 
 import argparse
@@ -29,13 +29,13 @@ _ROW: Final = 'INSERT INTO "test.t" (v) VALUES (7)'
 
 
 class NoKeeper(GtidKeeper):
-    """Writes nothing down."""
+    """A keeper that writes nothing."""
 
     def prepare(self, storage: Storage, gtid: GtidSet, *, own: bool) -> None:
-        """Nothing."""
+        """Does nothing."""
 
     def committed(self, gtid: GtidSet, *, own: bool, prepared: bool) -> None:
-        """Nothing."""
+        """Does nothing."""
 
 
 def _transaction(number: int, sql: str = _ROW) -> Transaction:
@@ -44,13 +44,13 @@ def _transaction(number: int, sql: str = _ROW) -> Transaction:
 
 
 async def _round(server: Server, first: int, transactions: int, *, rotating: bool) -> float:
-    """Processor time for a transaction, µs; what is written behind commits counts."""
+    """Processor time for a transaction, µs, including what is written after its commit."""
     before = time.process_time()
     for number in range(first, first + transactions):
         await server.apply(_transaction(number))
     if rotating:
         server.keeper.rotate(server.gtids.executed)
-    await asyncio.sleep(0.15)  # until what waits for the table is there
+    await asyncio.sleep(0.15)  # until the GTIDs that wait are in the table
     return (time.process_time() - before) / transactions * 1e6
 
 
@@ -61,7 +61,7 @@ _CASES: Final = {
     "binlog": (GtidLogging(), False, False, False),
     "binlog, rotated each round": (GtidLogging(), False, True, False),
 }
-"""Mode, as the worklog has it, rotating, without a keeper."""
+"""Mode, whether rows are written as the worklog says, whether logs rotate, without a keeper."""
 
 
 async def _measure(rounds: int, transactions: int) -> dict[str, list[float]]:
@@ -88,11 +88,11 @@ async def _measure(rounds: int, transactions: int) -> dict[str, list[float]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the benchmark; gives the exit status."""
+    """Run the benchmark; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gtid_table", description=__doc__)
     parser.add_argument("--rounds", type=int, default=15, metavar="N", help="rounds (default 15)")
     parser.add_argument(
-        "--transactions", type=int, default=500, metavar="N", help="of a round (default 500)"
+        "--transactions", type=int, default=500, metavar="N", help="in each round (default 500)"
     )
     options = parser.parse_args(arguments)
     found = asyncio.run(_measure(options.rounds, options.transactions))

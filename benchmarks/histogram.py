@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """How often which latency was seen.
+    """How often each latency was seen.
 
     Attributes:
         counts: number of latencies by bucket; a bucket is named by a latency in it, in µs.

@@ -1,4 +1,4 @@
-"""A proxy in this process, before the mocker, and a client of it, for who looks into the proxy."""
+"""A proxy in this process, in front of the mocker, and a client, to look into the proxy's work."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -44,15 +44,15 @@ class Client:
             cursor.fetchall()
 
     def close(self) -> None:
-        """Leave."""
+        """Close the connection."""
         self._connection.close()
 
 
 @asynccontextmanager
 async def serving(apply_delay: float, routing_log: Path | None = None) -> AsyncIterator[int]:
-    """Serve on the port that is given; a replica applies what comes after `apply_delay` seconds.
+    """Run a proxy and yield its port; its replica applies transactions `apply_delay` seconds late.
 
-    `routing_log` is where the log goes, if there is to be one.
+    `routing_log` is where the routing log goes; None for no log.
     """
     async with Cluster(1, apply_delay, accounts={"root": _PASSWORD}, schemas=(SCHEMA,)) as cluster:
         config = Config(

@@ -2,9 +2,9 @@
 
 Valgrind's callgrind counts what the compiled proxy does from the first byte of a statement, or of a
 server's answer, until control is back in the event loop. The kernel, uvloop and the thread that
-writes the routing log are left out. Unlike processor time the count hardly depends on the machine,
-or on what else runs there, so a change of a hundredth shows. Two runs of different length are
-compared, so that what logins and the first statements cost cancels out.
+writes the routing log are left out. Unlike processor time, the count hardly depends on the machine
+or on what else runs there, so that a change of one percent shows. Two runs of different length are
+compared, so that the cost of logins and of the first statements cancels out.
 """
 
 import argparse
@@ -42,11 +42,11 @@ _STATEMENTS: Final = {
     ),
 }
 _LATE_S: Final = {"read": 0.05, "write": 0.05, "pair": 0.001}
-"""How late the replica is: in time for the next statement, or the read behind a write waits."""
+"""How late the replica is; with "pair", little enough for the read to wait for the write."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Count, and say; gives the exit status."""
+    """Count the instructions and print them; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--keep", type=Path, help="a directory for callgrind's files")
     parser.add_argument("--run", choices=tuple(_STATEMENTS), help=argparse.SUPPRESS)

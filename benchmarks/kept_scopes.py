@@ -1,8 +1,9 @@
-"""What it costs that scopes outlive the proxy: ``python -m benchmarks.kept_scopes``.
+"""What it costs to keep scopes in the state directory: ``python -m benchmarks.kept_scopes``.
 
 A client writes a row and reads it, again and again: in the scope of its user, and in the scope of
-another application each time. Tidegate with a state directory and without run at the same time and
-are loaded in turns. A figure is the median of the rounds, a ratio that of the ratios in a round.
+another application each time. Two proxies, with and without a state directory, run at the same time
+and are loaded in turns. A figure is the median of the rounds; a ratio is the median of the ratios
+in each round.
 """
 
 import argparse
@@ -26,7 +27,7 @@ _READ: Final = " SELECT n FROM kept WHERE id = 1"
 _READ_PACKETS: Final = 4
 _APPLICATIONS: Final = 2000
 _SETTLE_S: Final = 0.5
-"""Until what was written last is kept: it belongs to the round."""
+"""Until the last writes' scopes are kept: that belongs to the round."""
 
 
 def _of_user() -> Iterator[str]:
@@ -47,7 +48,7 @@ _WORK: Final[dict[str, Callable[[], Iterator[str]]]] = {
 def _round(contender: Contender, comments: Iterator[str], pairs: int) -> float:
     """Processor time for a statement, µs."""
     if contender.pid is None:
-        raise ValueError(f"{contender.name} is no process")
+        raise ValueError(f"{contender.name} has no process")
     with closing(Client(contender.port)) as client:
         client.log_in()
         before = cpu_seconds(contender.pid)
@@ -61,11 +62,11 @@ def _round(contender: Contender, comments: Iterator[str], pairs: int) -> float:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the benchmark; gives the exit status."""
+    """Run the benchmark; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.kept_scopes", description=__doc__)
     parser.add_argument("--rounds", type=int, default=7, metavar="N", help="rounds (default 7)")
     parser.add_argument(
-        "--pairs", type=int, default=1000, metavar="N", help="of a round (default 1000)"
+        "--pairs", type=int, default=1000, metavar="N", help="in each round (default 1000)"
     )
     options = parser.parse_args(arguments)
     try:
@@ -79,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 for name, comments in _WORK.items():
                     at_work = [(one, comments()) for one in ready]
                     for one, of_one in at_work:
-                        _round(one, of_one, _APPLICATIONS)  # so that all scopes are alive
+                        _round(one, of_one, _APPLICATIONS)  # so that all scopes exist
                     figures = [
                         [_round(one, of_one, options.pairs) for one, of_one in at_work]
                         for _ in range(options.rounds)

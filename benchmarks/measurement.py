@@ -1,4 +1,4 @@
-"""One contender under one workload, once."""
+"""One run of one contender under one workload."""
 
 from dataclasses import dataclass
 
@@ -15,12 +15,12 @@ class Measurement:
     """The figures of one run; units are in the names.
 
     Attributes:
-        cpu_us_per_query: processor time of the proxy, without the logins; None where there is none.
+        cpu_us_per_query: processor time of the proxy, without the logins; None without a proxy.
         reads_on_primary: of the SELECTs that the servers ran, the part that the primary ran.
-        stale: reads that gave an older value than the session had written before.
-        fallbacks: reads that left a replica for another server; None where nobody counts them.
-        failed_starts: times that the run had to be begun again since a client got an error.
-        probes_per_second: questions to the primary for what it has; None where nobody counts them.
+        stale: reads that returned an older value than the session had written before.
+        fallbacks: reads that left a replica for another server; None if they are not counted.
+        failed_starts: how often the run had to be begun again because a client got an error.
+        probes_per_second: how often the primary was asked for what it has; None if not counted.
     """
 
     contender: str
@@ -49,8 +49,8 @@ def measure(
 ) -> Measurement:
     """Run a workload once.
 
-    MySQL Router now and then fails to reach a server when several clients come at once (error
-    2003), so a run that fails is begun again, and how often that happened is part of the figures.
+    MySQL Router now and then fails to reach a server when several clients connect at once (error
+    2003), so a run that fails is begun again; the figures say how often.
 
     Raises:
         WorkloadError: it failed three times.

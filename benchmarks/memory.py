@@ -1,4 +1,4 @@
-"""The memory that a process and its children take."""
+"""The memory that a process and its children use."""
 
 import threading
 from contextlib import suppress
@@ -12,17 +12,17 @@ _EVERY_S: Final = 0.5
 
 
 class PeakMemory:
-    """The most that a process and its descendants took at one time while this was entered.
+    """The most memory that a process and its descendants used at one time in a `with` block.
 
-    Pages that several of them share count once (PSS). Looked at twice a second, so what is shorter
+    Pages that several of them share count once (PSS). It is read twice a second, so a shorter peak
     may be missed.
 
     Attributes:
-        bytes: that much.
+        bytes: that memory.
     """
 
     def __init__(self, pid: int) -> None:
-        """Of this process."""
+        """Measure the process with this id."""
         self.bytes = 0
         self._pid = pid
         self._left = threading.Event()
@@ -50,7 +50,7 @@ class PeakMemory:
 
 
 def _memory(pid: int) -> int:
-    """Bytes; 0 of a process that has ended."""
+    """The memory of a process, bytes; 0 if it has ended."""
     with suppress(OSError):
         for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
             if line.startswith("Pss:"):

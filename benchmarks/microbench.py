@@ -1,8 +1,8 @@
 """What the pure functions on the path of a statement cost: ``python -m benchmarks.microbench``.
 
 Every case is run alone, in a loop of at least 0.2 s, several times, and the least processor time
-counts, since whatever else the machine does only adds to it. The figures help to choose between
-two ways to write a function; what counts is processor time per query of the whole proxy
+counts, since other work on the machine only adds to it. The figures help to choose between two ways
+to write a function; what matters in the end is the processor time per query of the whole proxy
 (``./dev bench``).
 """
 
@@ -59,8 +59,8 @@ class Case:
 
     Attributes:
         name: what is measured.
-        call: does it once.
-        megabytes: bytes that one call handles, if a rate says more than a time.
+        call: runs it once.
+        megabytes: how much data one call handles, if a rate says more than a time.
     """
 
     name: str
@@ -225,10 +225,10 @@ def measure(case: Case, repeats: int) -> float:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print a line for every case; gives the exit status."""
+    """Print a line for every case; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.microbench", description=__doc__)
     parser.add_argument("--repeats", type=int, default=5, metavar="N", help="(default 5)")
-    parser.add_argument("--only", default="", metavar="TEXT", help="cases whose name holds TEXT")
+    parser.add_argument("--only", default="", metavar="TEXT", help="cases whose name has TEXT")
     options = parser.parse_args(arguments)
     print("compiled modules" if compiled() else "plain Python")
     for case in cases():

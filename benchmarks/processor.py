@@ -7,8 +7,8 @@ from pathlib import Path
 def cpu_seconds(pid: int) -> float:
     """Processor time, user and system, of a process with its threads and its child processes.
 
-    Read from each process's own CPU clock, in nanoseconds: ``/proc/PID/stat`` tells the same in
-    ticks of 10 ms. Children that ended before are not counted.
+    Read from each process's own CPU clock, in nanoseconds: ``/proc/PID/stat`` has the same only in
+    ticks of 10 ms. Children that have ended are not counted.
 
     Raises:
         OSError: no such process.
@@ -21,7 +21,7 @@ def _clock(pid: int) -> int:
 
 
 def descendants(pid: int) -> list[int]:
-    """Its children, and theirs, and so on."""
+    """The process's children, their children, and so on."""
     children: dict[int, list[int]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:

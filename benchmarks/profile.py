@@ -39,7 +39,7 @@ class SampledTidegate(Tidegate):
 
 
 PERF: Final = shutil.which("perf")
-"""Tells the symbols of compiled modules, of the interpreter and of the kernel."""
+"""The program that shows the symbols of compiled modules, of the interpreter and of the kernel."""
 
 
 @contextmanager

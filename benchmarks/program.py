@@ -1,4 +1,4 @@
-"""Finding the programs that a benchmark runs, and unpacking those that are not installed.
+"""Finds the programs that a benchmark runs, and unpacks those that are not installed.
 
 Nothing is installed: Debian's packages are unpacked below ``.cache`` with all their libraries, and
 every program starts with its own libraries, whatever the system has.
@@ -18,12 +18,12 @@ _PEERS: Final = CACHE / "peers"
 
 
 class MissingProgramError(Exception):
-    """A program is not here and could not be fetched; the message says what to do."""
+    """A program is missing and could not be fetched; the message says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """How a program is started: its first words and what its environment needs besides."""
+    """How a program is started: the first words of its command, and what its environment adds."""
 
     command: tuple[str, ...]
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -45,7 +45,7 @@ class Program:
 
 
 def mysql_programs(*, router: bool) -> Path:
-    """The folder of mysqld, mysql, mysqlslap and, where `router`, mysqlrouter.
+    """The folder of mysqld, mysql, mysqlslap and, with `router`, mysqlrouter.
 
     Raises:
         MissingProgramError: Debian's packages could not be unpacked.
@@ -58,7 +58,7 @@ def mysql_programs(*, router: bool) -> Path:
 
 
 def router_keyring(folder: Path) -> Program:
-    """The mysqlrouter_keyring that was unpacked beside mysqlrouter."""
+    """The mysqlrouter_keyring in the same folder as mysqlrouter."""
     wrapper = folder / "mysqlrouter"
     if wrapper.read_bytes()[:2] != b"#!":
         return Program((str(folder / "mysqlrouter_keyring"),))
@@ -113,7 +113,7 @@ def _with_own_libraries(root: Path, program: str) -> tuple[str, ...]:
 
 
 def _unpacked() -> Path:
-    """Where sysbench and HAProxy are unpacked, from the Debian archive that apt here knows."""
+    """Where sysbench and HAProxy are unpacked, from the Debian archive that apt is set up for."""
     root = _PEERS / "root"
     if root.is_dir():
         return root

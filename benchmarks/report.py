@@ -1,4 +1,4 @@
-"""The figures as tables for people and as JSON for machines."""
+"""The figures as tables for people, and as JSON for programs."""
 
 import json
 import os
@@ -19,7 +19,7 @@ _HEADINGS = (
 
 
 def machine() -> dict[str, str]:
-    """What the figures were measured on."""
+    """The machine on which the figures were measured."""
     model = next(
         (
             line.partition(":")[2].strip()
@@ -49,7 +49,7 @@ def render(measurements: Sequence[Measurement]) -> str:
 
 
 def to_json(measurements: Sequence[Measurement], about: Mapping[str, Mapping[str, str]]) -> str:
-    """All measurements, their medians, and what they were measured on."""
+    """All measurements, their medians, and the machine and versions in `about`."""
     keys = dict.fromkeys((m.contender, m.workload) for m in measurements)
     return json.dumps(
         {
@@ -73,7 +73,7 @@ def _render_workload(workload: Workload, summaries: Sequence[Summary]) -> str:
         f"{'s' if rounds > 1 else ''}"
     )
     notes = [
-        f"{s.contender}: {s.failed_starts} runs were begun again since a client got an error"
+        f"{s.contender}: {s.failed_starts} runs were begun again because a client got an error"
         for s in summaries
         if s.failed_starts
     ]

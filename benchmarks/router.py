@@ -1,9 +1,10 @@
-"""MySQL Router with read/write splitting, as lean as it goes.
+"""MySQL Router with read/write splitting, configured to do as little else as possible.
 
 Router splits reads from writes only by the roles that InnoDB Cluster's metadata gives the servers,
 so the metadata of an asynchronous ReplicaSet is written into the primary, as far as Router reads
-it (``router_metadata.sql``). Lean is: no TLS to the servers, and no ``router_require_enforce``. The
-other one has both, as ``mysqlrouter --bootstrap`` configures it.
+it (``router_metadata.sql``). A lean Router has no TLS to the servers, and no
+``router_require_enforce``. The variant ``router-bootstrapped`` has both, as
+``mysqlrouter --bootstrap`` configures it.
 """
 
 import json
@@ -54,8 +55,8 @@ routing_strategy=round-robin
 protocol=classic
 connection_sharing=1
 access_mode=auto
-# Router splits only what it can share, and shares only where it greets the client itself: with
-# a certificate to show. Clients of this benchmark do not use TLS.
+# Router splits only connections that it can share, and shares only where it greets the client
+# itself, for which it needs a certificate. Clients of this benchmark do not use TLS.
 client_ssl_mode=PREFERRED
 client_ssl_cert=$directory/certificate.pem
 client_ssl_key=$directory/key.pem
@@ -77,7 +78,7 @@ class Router(Proxy):
         return Program((str(self.cluster.programs / "mysqlrouter"),))
 
     def arguments(self) -> Sequence[str]:
-        """Write metadata, keys and configuration, and name the latter."""
+        """Write metadata, keys and configuration; return the option that names the last."""
         self._write_metadata()
         self._write_keyring()
         self._write_certificate()
@@ -112,7 +113,7 @@ class Router(Proxy):
 
     def _write_metadata(self) -> None:
         if self.cluster.primary.query("SHOW DATABASES LIKE 'mysql_innodb_cluster_metadata'"):
-            return  # another one has
+            return  # another Router has written it
         facts = {"cluster_id": _CLUSTER_ID}
         for number, server in enumerate(self.cluster.servers, start=1):
             ((uuid,),) = server.query("SELECT @@server_uuid")

@@ -2,8 +2,8 @@
 
     python -m benchmarks.sampler FILE run --listen … --primary …
 
-Every 2 ms of processor time (not of the clock: on a busy machine that shows waiting instead) the
-stack is noted. SIGUSR1 writes the notes to FILE and begins anew. Compiled functions have no Python
+The stack is sampled every 2 ms of processor time (not of the clock, which would show waiting on a
+busy machine). SIGUSR1 writes the samples to FILE and begins anew. Compiled functions have no Python
 frames, so modules run as plain Python here; `perf` shows the compiled ones.
 """
 
@@ -22,7 +22,7 @@ _SHOWN: Final = 60
 
 
 class Samples:
-    """What was noted since the last report.
+    """The samples since the last report.
 
     Attributes:
         own: samples by the innermost function.
@@ -41,7 +41,7 @@ class Samples:
         self.total: Counter[str] = Counter()
 
     def note(self, frame: FrameType | None) -> None:
-        """Note a stack by its innermost frame."""
+        """Take a sample: the stack of this innermost frame."""
         if frame is None:
             return
         self.count += 1
@@ -55,7 +55,7 @@ class Samples:
         self.total.update(functions)
 
     def render(self) -> str:
-        """Tables of shares, greatest first."""
+        """Tables of shares, the greatest first."""
         parts = [f"{self.count} samples, one per {INTERVAL_S * 1000:g} ms of processor time"]
         for title, counter in (
             ("in the function itself", self.own),
@@ -78,7 +78,7 @@ def _function(frame: FrameType) -> str:
 
 
 def main() -> int:
-    """Run Tidegate's command line with the arguments behind the file's name."""
+    """Run Tidegate's command line with the arguments after the file's name."""
     os.environ["TIDEGATE_PURE"] = "1"  # before the first module of the project is loaded
     file, sys.argv = Path(sys.argv[1]), ["tidegate", *sys.argv[2:]]
     samples = Samples()

@@ -9,7 +9,7 @@ from benchmarks.measurement import Measurement
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Medians over the rounds of one contender under one workload; sums where things are counted.
+    """Medians over the rounds of one contender under one workload; of counts, the sums.
 
     Attributes:
         cpu_spread_us: the least and the greatest processor time per query of a round.
@@ -39,7 +39,7 @@ def summarise(measurements: Sequence[Measurement], contender: str, workload: str
     """The medians of one contender under one workload.
 
     Raises:
-        ValueError: there are no measurements of the two.
+        ValueError: there are no measurements of this contender under this workload.
     """
     mine = [m for m in measurements if (m.contender, m.workload) == (contender, workload)]
     if not mine:
@@ -75,8 +75,8 @@ def ratio(
 ) -> float | None:
     """The median over the rounds of one contender's figure divided by another's in that round.
 
-    Rounds, not medians, are compared: what else the machine does changes slowly, and meets both
-    contenders of a round alike. None where no round has both.
+    Rounds are compared, not medians: other work on the machine changes slowly, and affects both
+    contenders of a round alike. None if no round has both.
     """
     figures: dict[tuple[str, int], float] = {}
     for m in measurements:

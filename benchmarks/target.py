@@ -1,4 +1,4 @@
-"""What Tidegate must reach, beside its peers and alone, as numbers."""
+"""Tidegate's targets, as numbers: compared with its peers, and by itself."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,11 +10,11 @@ from benchmarks.summary import Summary, ratio, summarise
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A figure is at most so much: divided by the same figure of a peer, or as it is.
+    """The largest value that a figure may have, by itself or divided by a peer's.
 
     Attributes:
         figure: a field of `Measurement` and `Summary`.
-        most: a ratio where there is a peer; else in the figure's own unit.
+        most: a ratio if there is a peer; else in the figure's own unit.
         peer: another contender; None for none.
     """
 
@@ -27,10 +27,10 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How a target was met.
+    """Whether a target was met.
 
     Attributes:
-        measured: the median over the rounds, or the sum of what is counted.
+        measured: the median over the rounds; for counts, their sum.
     """
 
     target: Target
@@ -61,11 +61,11 @@ TARGETS: Final = (
 )
 
 PREPARED_MOST: Final = 1.1
-"""Processor time of a prepared point select, a text one = 1."""
+"""The largest processor time of a prepared point select, where that of a text one is 1."""
 
 
 def judge(measurements: Sequence[Measurement]) -> list[Verdict]:
-    """Every target that was measured."""
+    """The verdict on every target whose figures were measured."""
     known = {(m.contender, m.workload) for m in measurements}
     verdicts = []
     for target in TARGETS:
@@ -84,7 +84,7 @@ def judge(measurements: Sequence[Measurement]) -> list[Verdict]:
 
 
 def prepared_against_text(measurements: Sequence[Measurement], contender: str) -> float | None:
-    """Processor time of a prepared point select, a text one = 1; None where one is missing."""
+    """Processor time of a prepared point select, a text one's = 1; None if one is missing."""
     known = {(m.contender, m.workload) for m in measurements}
     if not {(contender, "prepared"), (contender, "point-select")} <= known:
         return None

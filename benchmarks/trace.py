@@ -1,9 +1,9 @@
 """How many calls a statement costs: ``python -m benchmarks.trace``.
 
-A client of a proxy in this process, before the mocker, sends a read whose proof is known, a write,
-and a read that waits. Each call in `proxy/`, `routing/` and `protocol/` is counted from
-`ClientConnection.data_received` to the written answer, as plain Python. One statement differs from
-the next only by what was learned before, so the last of a few is taken.
+A proxy runs in this process, in front of the mocker. A client sends a read whose proof is known, a
+write, and a read that waits. Each call in `proxy/`, `routing/` and `protocol/` is counted from
+`ClientConnection.data_received` to the written answer, as plain Python. The first statements of a
+kind differ from later ones, since caches are still empty, so the last of a few is taken.
 """
 
 import argparse
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _ROOT: Final = str(Path(__file__).resolve().parent.parent) + "/"
 _COUNTED: Final = ("proxy/", "routing/", "protocol/")
 _ENTRY: Final = ("proxy/client/connection.py", "proxy/server/connection.py")
-"""Where bytes come in. What the mocker calls, and what runs by a timer, is not counted."""
+"""Where bytes come in. What the mocker calls, and what a timer starts, is not counted."""
 _WARM_UP: Final = 3
 _APPLY_DELAY_S: Final = 0.05
 
@@ -39,11 +39,11 @@ class Trace:
     def __init__(self) -> None:
         self.calls: Counter[tuple[str, str]] = Counter()
         self.entries: Counter[str] = Counter()
-        self._files: list[str] = []  # of the frames from the entry on
+        self._files: list[str] = []  # the file of each frame, from the entry on
 
     @property
     def files(self) -> set[str]:
-        """Those that were entered."""
+        """The files in which a function was called."""
         return {file for file, _ in self.calls}
 
     @contextmanager
@@ -82,7 +82,7 @@ class Trace:
 
 
 async def _traced(client: "Client", sql: str) -> Trace:
-    """Run a statement, and count what it takes."""
+    """Run a statement and count its calls."""
     trace = Trace()
     with trace.running():
         await asyncio.to_thread(client.query, sql)
@@ -110,7 +110,7 @@ async def _run() -> dict[str, Trace]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Count, and say; gives the exit status."""
+    """Count the calls and print them; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--calls", action="store_true", help="name each function, too")
     options = parser.parse_args(arguments)

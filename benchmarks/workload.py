@@ -1,4 +1,4 @@
-"""What clients do while a contender is measured: sysbench with its own scripts and with ours.
+"""What clients do while a contender is measured: sysbench runs its own scripts and ours.
 
 All clients speak the text protocol without TLS unless a workload says otherwise. sysbench's client
 library is MariaDB's, which does not negotiate CLIENT_DEPRECATE_EOF; mysqlslap's is MySQL's own,
@@ -21,7 +21,7 @@ _HERE: Final = Path(__file__).parent
 
 
 class WorkloadError(Exception):
-    """A load generator failed; the message has what it said."""
+    """A load generator failed; the message is what it printed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +31,8 @@ class Load:
     Attributes:
         queries: statements that were answered.
         seconds: how long they took in all.
-        latencies: of reads; None where the generator does not tell.
-        reads, stale: reads that were checked, and those that gave an older value.
+        latencies: of reads; None if the generator does not report them.
+        reads, stale: reads that were checked, and those that returned an older value.
     """
 
     queries: int
@@ -52,7 +52,7 @@ class Workload:
         script: sysbench's or our Lua script; None for mysqlslap.
         connections: clients at once.
         arguments: further arguments of sysbench.
-        replica_delay: seconds by which the replicas apply late meanwhile.
+        replica_delay: seconds by which the replicas apply late during this workload.
     """
 
     name: str
@@ -191,7 +191,7 @@ class Generator:
     def _run_mysqlslap(
         self, workload: Workload, port: int, seconds: float, when_started: Callable[[], None]
     ) -> Load:
-        # It is told a number of queries, not a time: about as many as the slowest contender does.
+        # It takes a number of queries, not a time: about as many as the slowest contender does.
         queries = int(seconds * 8_000)
         ids = (1 + 97 * number % TABLE_SIZE for number in range(50))
         statements = ";".join(map("SELECT c FROM sbtest1 WHERE id={}".format, ids))
@@ -259,7 +259,7 @@ def parse_mysqlslap(text: str) -> float:
 
 
 def _telling(lines: IO[str], wanted: str, tell: Callable[[], None]) -> Iterator[str]:
-    """The same lines; calls `tell` when one begins with `wanted`."""
+    """Pass the lines on; call `tell` when one begins with `wanted`."""
     for line in lines:
         if line.startswith(wanted):
             tell()

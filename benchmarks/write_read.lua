@@ -1,7 +1,7 @@
 -- Write, then read it back: every event writes a new value into a row that only this thread
 -- writes, reads that row in the same session, and counts an older value as a stale read.
 --
--- At its end every thread prints one line for benchmarks/sysbench.py:
+-- At its end every thread prints one line for benchmarks/workload.py:
 --   write_read reads=N stale=N microseconds=BUCKET:COUNT,BUCKET:COUNT,...
 -- where BUCKET b holds the reads that took from 1.01^b to 1.01^(b+1) microseconds.
 
@@ -41,7 +41,7 @@ function thread_init()
 end
 
 function event()
-  -- milliseconds since 1970 first, so that a value is newer than any that an earlier run left
+  -- begins at the microseconds since 1970, so that a value is newer than those of earlier runs
   if written == 0 then written = os.time() * 1000000 end
   written = written + 1
   local id = sysbench.tid * sysbench.opt.rows + written % sysbench.opt.rows

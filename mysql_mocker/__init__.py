@@ -7,10 +7,10 @@ docs/mocker.md is its manual.
 
 It speaks the classic protocol as MySQL 9.7 was measured to speak it: login with
 caching_sha2_password with and without TLS, text and binary statements, session trackers, GTIDs in
-OK packets under OFF, OWN_GTID and ALL_GTIDS (fact 2.2) with the ways to lose them (fact 2.3),
-WAIT_FOR_EXECUTED_GTID_SET that waits (fact 4.1). SQL runs in SQLite, translated by sqlglot. The
-same generated sessions are run on it and on MySQL, and answered packet for packet alike
-(tests/mysql_mocker/differential: what it speaks, and which disagreements are accepted, and why).
+OK packets under OFF, OWN_GTID and ALL_GTIDS (fact 2.2) with the ways in which they get lost (fact
+2.3), WAIT_FOR_EXECUTED_GTID_SET that waits (fact 4.1). SQL runs in SQLite, translated by sqlglot.
+Tests run the same generated sessions on it and on MySQL, and compare the answers packet by packet
+(tests/mysql_mocker/differential: what it speaks, and which differences are accepted, and why).
 
 Where it is not MySQL:
 
@@ -20,20 +20,21 @@ Where it is not MySQL:
   not fitted to their columns (no 1264, 1366, 1406), the time zone is UTC. Text is utf8mb4, whatever
   SET NAMES and its COLLATE say; a column compares it as utf8mb4_0900_ai_ci does, two literals
   compare by bytes.
-* There are no plans: a result's columns keep the flags of their keys where a plan with a temporary
-  table would drop them (joins with ORDER BY, IN (SELECT …)). A DECIMAL in a user variable is a
-  DOUBLE. Functions with a schema's name before theirs, and functions called with the wrong number
-  of arguments, are syntax errors. What a syntax error cites is not what MySQL cites.
+* There are no query plans: a result's columns keep the flags of their keys where a plan with a
+  temporary table would drop them (joins with ORDER BY, IN (SELECT …)). A DECIMAL in a user variable
+  is a DOUBLE. Functions that are named with their schema, and functions called with the wrong
+  number of arguments, are syntax errors. A syntax error quotes another text than MySQL's.
 * Unknown to it: MyISAM, events, triggers, parameters of stored routines, multi-table UPDATE and
   DELETE, SELECT INTO, LOAD DATA, cursors (a statement that asks for one gets its rows at once),
   compression, COM_BINLOG_DUMP, privileges. LOCK TABLES is reported but does not lock.
-* Replicas run the primary's statements again, with its clock and its random numbers; nothing is
-  ever purged from the binary log.
-* A statement of a client that changes mysql.gtid_executed is committed at once, whatever
-  transaction it is in; its DDL cannot be changed. gtid_mode is always ON.
+* Replicas run the primary's statements again, with its clock and its random numbers; the binary
+  log is purged by PURGE BINARY LOGS TO only.
+* A client's statement that changes mysql.gtid_executed is committed at once, even inside a
+  transaction; the table's definition cannot be changed. gtid_mode is always ON.
 * Parallel workers hold the locks of the rows they are about to write, but write them only when
-  it is their turn to commit; an error in the data shows then. What runs in parallel are
-  statements about single rows that are named by an integer key; all else waits for what is older.
+  it is their turn to commit; an error in the data shows only then. Transactions run in parallel if
+  they touch different tables, or different rows that they name by an integer key; definitions, and
+  statements about which this is not known, run alone.
 * GTID texts that a server silently takes for an empty set (fact 3.1) are errors.
 """
 
@@ -48,7 +49,7 @@ __all__ = ["BlockingCluster", "ControlError", "MockCluster"]
 
 
 def __getattr__(name: str) -> object:
-    """Loads them when they are asked for: a test plugin must not load an SQL parser for all."""
+    """Loads a name when it is used: a test plugin must not load an SQL parser for all tests."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:

@@ -12,14 +12,14 @@ from mysql_mocker.server.server import Server
 
 
 class BlockingCluster:
-    """What ``with MockCluster(…) as cluster`` gives: the cluster in a thread, with blocking verbs.
+    """The cluster of ``with MockCluster(…) as cluster``: in a thread, with blocking verbs.
 
-    Each verb does, and raises, what that of `Control` does.
+    Each verb does, and raises, the same as that of `Control`.
 
     Args:
         control: changes the cluster.
-        life: what the cluster runs in.
-        url: gives that of the HTTP interface.
+        life: the context in which the cluster runs.
+        url: returns the URL of the HTTP interface.
     """
 
     def __init__(
@@ -58,30 +58,30 @@ class BlockingCluster:
 
     @property
     def servers(self) -> list[Server]:
-        """All, in the order of their making; only `name`, `host`, `port` and `address` are safe."""
+        """All servers, as they were made; only `name`, `host`, `port` and `address` are safe."""
         return self._cluster.servers
 
     @property
     def primary(self) -> Server:
-        """Who takes writes: another one after a promotion."""
+        """The server that takes writes: another one after a promotion."""
         return self._cluster.primary
 
     @property
     def replicas(self) -> list[Server]:
-        """All the others."""
+        """All other servers."""
         return self._cluster.replicas
 
     @property
     def url(self) -> str:
-        """Of the HTTP interface; empty if there is none."""
+        """The URL of the HTTP interface; empty if there is none."""
         return self._url()
 
     def state(self) -> list[ServerState]:
-        """How all servers stand."""
+        """The state of all servers."""
         return self._thread.run(self._cluster.state())
 
     def server(self, name: str) -> ServerState:
-        """How one server stands."""
+        """The state of one server."""
         return self._thread.run(self._cluster.server(name))
 
     def statements(self, server: str) -> list[str]:

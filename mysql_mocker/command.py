@@ -29,11 +29,11 @@ def run(
     tls: bool,
     ready_file: Path | None,
 ) -> int:
-    """Runs until SIGTERM or SIGINT; returns the exit status: 0 well, 1 failed, 2 used wrongly.
+    """Runs until SIGTERM or SIGINT; returns the exit status: 0 for success, 1 failure, 2 misuse.
 
     Prints a line for each server, its name and its address, then one for the HTTP interface if
-    there is one, then ``ready``. `ready_file` gets the same as a JSON object, whole or not at all,
-    and is there as long as the cluster.
+    there is one, then ``ready``. `ready_file` gets the same names and addresses as a JSON object;
+    it is never incomplete, and is deleted when the cluster ends.
     """
     try:
         cluster = MockCluster(
@@ -83,7 +83,7 @@ def _shown(addresses: dict[str, str], ready_file: Path | None) -> Iterator[None]
     for name, address in addresses.items():
         print(f"{name:{width}}  {address}")
     if ready_file is not None:
-        # Whoever finds the file finds all of it.
+        # The file appears when it is complete.
         unready = ready_file.with_name(f".{ready_file.name}.unready")
         unready.write_text(json.dumps(addresses, indent=2) + "\n")
         unready.replace(ready_file)

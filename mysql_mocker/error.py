@@ -1,4 +1,4 @@
-"""The errors that a MySQL client of the mocker can meet, with the server's own words."""
+"""The errors that a MySQL client of the mocker can get, in the server's own words."""
 
 import re
 import sqlite3
@@ -28,7 +28,7 @@ class MySQLError(Exception):
 
 
 def syntax_error(near: str) -> MySQLError:
-    """1064, with the text from where the server stopped to understand."""
+    """1064, with the text from the point where the server no longer understood it."""
     return MySQLError.of(
         ServerErrorCode.ER_PARSE_ERROR,
         "You have an error in your SQL syntax; check the manual that corresponds to your MySQL "
@@ -55,7 +55,7 @@ def unknown_table(name: str) -> MySQLError:
 
 
 def wrong_xa_state(state: str) -> MySQLError:
-    """What may not happen behind XA START, or behind XA END."""
+    """1399: the statement is not allowed after XA START, or after XA END."""
     return MySQLError(
         1399,
         "XAE07",
@@ -117,7 +117,7 @@ def malformed_gtid_set(text: str) -> MySQLError:
 
 
 def applying_failed(error: sqlite3.Error) -> MySQLError:
-    """What stops a replica's applier."""
+    """The error with which a replica's applier stops."""
     match = re.match(r"UNIQUE constraint failed: \w+\.(\w+)", str(error))
     if match is None:
         return from_sqlite(error, None)
@@ -157,10 +157,10 @@ _SQLITE_FAULTS: tuple[tuple[str, int, str, str], ...] = (
 def from_sqlite(
     error: sqlite3.Error | UnicodeEncodeError, schema: str | None, clause: str = "field list"
 ) -> MySQLError:
-    """The MySQL error for what SQLite said; 1105 where there is no better one.
+    """The MySQL error for an error of SQLite; 1105 if there is no better one.
 
-    `clause` is where a column stands that is unknown. Duplicate keys (1062) need the statement's
-    values and are made by `duplicates`.
+    `clause` is the clause that names an unknown column. Errors about duplicate keys (1062) need the
+    statement's values; `duplicates` makes them.
     """
     if isinstance(error, UnicodeEncodeError):
         return MySQLError(1300, "HY000", "Invalid utf8mb4 character string")

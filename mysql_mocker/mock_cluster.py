@@ -28,25 +28,25 @@ class MockCluster(Control):
     """A primary and its replicas, in this process, for as long as the context lasts.
 
     ``async with MockCluster(…) as cluster`` runs it in the running event loop, and its verbs are
-    awaited. ``with MockCluster(…) as cluster`` runs it in a thread and gives a `BlockingCluster`,
-    which has the same verbs. Either way once only.
+    awaited. ``with MockCluster(…) as cluster`` runs it in a thread and returns a `BlockingCluster`,
+    which has the same verbs. Either way it runs only once.
 
     Args:
         replicas: how many.
-        lag: how long after its commit a transaction comes to them, such as ``300ms``.
+        lag: how long after its commit a transaction reaches them, such as ``300ms``.
         user, password: the account of clients.
-        schemas: made on every server before it starts; `init` begins in the first.
-        init: SQL that runs on the primary, and comes to the replicas at once, before any client.
+        schemas: created on every server before it starts; `init` begins in the first.
+        init: SQL that runs on the primary, and on the replicas at once, before any client connects.
         port: the primary's; the replicas have the next ones. 0 for any that are free.
         host: the address to listen on.
         http: port of the HTTP interface on 127.0.0.1, or its ``HOST:PORT``; 0 for any port.
-        binlog_dir: where the servers write their binary logs, each in a folder of its name; nowhere
-            if it is not given.
-        tls: lets clients use TLS, with a certificate that signs itself.
-        server_uuids: of the servers in their order; random ones where they are not given.
+        binlog_dir: where the servers write their binary logs, each in a folder of its name; if it
+            is not given, they keep them in memory.
+        tls: lets clients use TLS, with a self-signed certificate.
+        server_uuids: of the servers, in their order; random ones if they are not given.
 
     Raises:
-        ControlError: a value is none that can be.
+        ControlError: an argument has a value that it cannot have.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class MockCluster(Control):
 
     @property
     def url(self) -> str:
-        """Of the HTTP interface; empty if there is none."""
+        """The URL of the HTTP interface; empty if there is none."""
         return "" if self._http is None else self._http.url
 
     async def __aenter__(self) -> Self:
@@ -164,4 +164,4 @@ class MockCluster(Control):
 
 
 async def _ignored(_result: Result, _more: bool) -> None:
-    """Results of `init` interest nobody."""
+    """Ignores a result of `init`."""

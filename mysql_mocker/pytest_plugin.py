@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Tells pytest of the marker."""
+    """Registers the marker."""
     config.addinivalue_line(
-        "markers", "mysql_cluster(**options): what MockCluster is made with for this test"
+        "markers", "mysql_cluster(**options): the arguments of MockCluster for this test"
     )
 
 
 @pytest.fixture
 def mysql_cluster(request: pytest.FixtureRequest) -> "Iterator[BlockingCluster]":
-    """A primary and two replicas, of this test alone; the marker `mysql_cluster` has options."""
+    """A primary and two replicas for this test alone; the marker `mysql_cluster` takes options."""
     from mysql_mocker import MockCluster  # loaded for tests that use it, not for all
 
     marker = request.node.get_closest_marker("mysql_cluster")

@@ -1,9 +1,9 @@
-"""Which of a module's two forms is loaded: compiled by mypyc where that exists, or plain Python.
+"""Chooses between a module's two forms: compiled by mypyc, if that exists, or plain Python.
 
 Python prefers an extension module to the source beside it. `TIDEGATE_PURE=1` in the environment
-turns that round for this project's packages. This must be settled before the first of their modules
-is loaded, hence the import of this file in each package's first line. Nothing else below the proxy
-looks at the environment.
+reverses that for this project's packages. The choice must be made before the first of their modules
+is loaded, so each package imports this file in its first line. No other code below `proxy/` reads
+the environment.
 """
 
 import os

@@ -1,6 +1,6 @@
 """Logging in to a server: the client's side of the authentication plugins (facts 6.4 to 6.6).
 
-The server's side, which learns a client's password, is `protocol.password_exchange`.
+The server's side, which learns the client's password, is in `protocol.password_exchange`.
 """
 
 from protocol.constants import (
@@ -40,8 +40,8 @@ __all__ = [
 class ClientAuthentication:
     """Answers what a server asks between the handshake and its OK or ERR.
 
-    The password leaves this process in the clear only over a connection that is `secure`, else
-    as a scramble or under the server's RSA key.
+    The password is sent in the clear only over a `secure` connection, otherwise as a scramble or
+    encrypted with the server's RSA key.
     """
 
     __slots__ = (
@@ -65,14 +65,14 @@ class ClientAuthentication:
 
         Args:
             password: of the user.
-            plugin: the server's default; an unknown one is answered in the way of
-                caching_sha2_password, and the server says what it wants.
+            plugin: the server's default; if it is unknown, the first response is that of
+                caching_sha2_password, and the server then asks for the plugin that it wants.
             nonce: of the greeting.
             secure: TLS or a Unix socket protects the connection.
             allow_public_key_retrieval: trust the RSA key that the server sends.
         """
         self._password = password
-        # A greeting is no reason to show the password to whoever may have sent it.
+        # A server can ask for mysql_clear_password later, but not by its greeting alone.
         self._plugin = plugin if plugin in (CACHING_SHA2, NATIVE, SHA256) else CACHING_SHA2
         self._nonce = nonce
         self._secure = secure
@@ -81,7 +81,7 @@ class ClientAuthentication:
 
     @property
     def plugin(self) -> str:
-        """The plugin that speaks now."""
+        """The plugin in use now."""
         return self._plugin
 
     def initial_response(self) -> bytes:
@@ -102,10 +102,11 @@ class ClientAuthentication:
         """Answer a packet that is neither OK nor ERR.
 
         Returns:
-            The payload to send, which can be empty; None where the server goes on by itself.
+            The payload to send, which can be empty; None if the server sends the next packet.
 
         Raises:
-            AuthenticationUnsupportedError: the server wants what this side cannot or must not do.
+            AuthenticationUnsupportedError: the server asks for something that this side cannot or
+                must not do.
             MalformedPacketError: the server broke the protocol.
         """
         header = payload[0] if payload else -1
@@ -122,12 +123,12 @@ class ClientAuthentication:
                 return None
             if data == PERFORM_FULL_AUTHENTICATION:
                 return self._full_response()
-        raise MalformedPacketError(f"the server's {self._plugin} sent what nobody asked for")
+        raise MalformedPacketError(f"the server's {self._plugin} sent data that was not expected")
 
     def _switch(self, request: AuthSwitchRequest) -> bytes:
         if request.plugin not in (CACHING_SHA2, NATIVE, SHA256, CLEAR):
             raise AuthenticationUnsupportedError(
-                f"the server wants the unknown plugin {request.plugin!r}"
+                f"the server asks for the unknown plugin {request.plugin!r}"
             )
         self._plugin = request.plugin
         self._nonce = request.data
@@ -135,7 +136,7 @@ class ClientAuthentication:
         return self.initial_response()
 
     def _full_response(self) -> bytes:
-        """The password itself where that is safe, else a request for the server's RSA key."""
+        """The password itself if that is safe, else a request for the server's RSA key."""
         if not self._password and self._plugin == SHA256:
             return b""
         if self._secure:

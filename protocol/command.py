@@ -1,7 +1,7 @@
-"""The packets of the command phase that clients send; those of prepared statements aside.
+"""The commands that clients send, except those of prepared statements.
 
-Every `parse` takes a whole payload, first byte included, and raises `MalformedPacketError` if it
-is not what its class says.
+Every `parse` takes a whole payload, including the first byte, and raises `MalformedPacketError` if
+that is another packet or a malformed one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -79,7 +79,7 @@ class ComQuery:
 
     @classmethod
     def parse(cls, payload: bytes, query_attributes: bool) -> Self:
-        """Read it; attributes are there under CLIENT_QUERY_ATTRIBUTES."""
+        """Read it; under CLIENT_QUERY_ATTRIBUTES it has attributes."""
         reader = command_reader(payload, Command.COM_QUERY)
         attributes = _read_attributes(reader) if query_attributes else ()
         return cls(reader.rest(), attributes)
@@ -100,7 +100,7 @@ class ComQuery:
 def _read_attributes(reader: Reader) -> tuple[QueryAttribute, ...]:
     count = reader.lenenc_int()
     if reader.lenenc_int() != 1:
-        raise MalformedPacketError("a COM_QUERY has not one set of query attributes")
+        raise MalformedPacketError("a COM_QUERY must have one set of query attributes")
     if count == 0:
         return ()
     nulls = reader.take((count + 7) // 8)
@@ -197,7 +197,7 @@ class ComChangeUser:
 
     @classmethod
     def parse(cls, payload: bytes, capabilities: Capability) -> Self:
-        """Read it; what stands behind the database can be missing."""
+        """Read it; the fields after the database can be missing."""
         reader = command_reader(payload, Command.COM_CHANGE_USER)
         username = decode_text(reader.null_terminated())
         auth_response = reader.take(reader.u8())
@@ -222,7 +222,7 @@ class ComChangeUser:
         """Write it for a server connection with these capabilities.
 
         Raises:
-            MalformedPacketError: a name holds a NUL byte, or the auth response is longer than
+            MalformedPacketError: a name contains a NUL byte, or the auth response is longer than
                 255 bytes.
         """
         payload = (
@@ -234,7 +234,7 @@ class ComChangeUser:
         )
         if capabilities & Capability.CLIENT_PLUGIN_AUTH:
             payload += null_terminated(encode_text(self.auth_plugin or ""))
-            # Attributes can follow a plugin's name only.
+            # Attributes can only follow a plugin's name.
             if capabilities & Capability.CLIENT_CONNECT_ATTRS:
                 payload += serialise_attributes(self.attributes)
         return payload

@@ -1,22 +1,24 @@
-"""The compressed protocol: packets that hold a stretch of the stream of packets (fact 7.8).
+"""The compressed protocol: each compressed packet holds a part of the packet stream (fact 7.8).
 
 Theory of operation
 ===================
 
-From the OK of the login on, what a side sends is cut into compressed packets wherever it likes.
+From the OK of the login on, each side cuts what it sends into compressed packets wherever it likes.
 Each has three bytes of length, a sequence id, three bytes of length before compression, and a body;
-a length before compression of 0 means that the body is as it was. The sequence ids run through a
-command and its answer and are those by which a server judges. The ids of the packets inside are of
-no account to it: there are clients whose commands begin with 1 there, and a server's own start anew
-in odd places. So commands are given ids here, and answers by `protocol.frame_numbers`.
+a length before compression of 0 means that the body is not compressed. The sequence ids of
+compressed packets run through a command and its answer, and these are the ids that a server checks.
+It ignores the ids of the packets inside: some clients begin commands with 1 there, and a server's
+own ids start anew in odd places. So commands are renumbered here, and answers by
+`protocol.frame_numbers`.
 
-A command begins with id 0, in a compressed packet of its own: a server takes only the first command
-of a packet for one, and answers 1047 to the second. An answer goes on from its command's last id,
-and so does what a client sends amid an answer: the content of a local file, a password.
+A command begins with id 0, in a compressed packet of its own: of several commands in one packet a
+server runs only the first, and answers 1047 to the second. An answer continues from its command's
+last id, and so does what a client sends in the middle of an answer: the content of a local file, or
+a password.
 
-2 KB may hold 16 MiB, so what is long is given out in slices while it is decompressed. Only when all
-of it has proved to be what its header claims is the last slice given out, so that a command which
-ends there never runs if it was damaged.
+2 KB may decompress to 16 MiB, so long packets are returned in slices while they are decompressed.
+The last slice is returned only after the whole packet has proved to match its header: so a command
+that ends in a damaged packet never runs.
 """
 
 import zlib
@@ -33,21 +35,21 @@ from protocol.packet_end import PacketEnd
 
 ZLIB_LEVEL: Final = 6
 ZSTD_LEVEL: Final = 3
-"""The levels that servers use unless told otherwise."""
+"""The levels that servers use by default."""
 ZSTD_LEVELS: Final = range(1, 23)
 """The levels that a client may ask for."""
 
 _HEADER: Final = 7
 _WORTHWHILE: Final = 50
-"""Shorter stretches are sent as they are, bytes; so does a server."""
+"""Fewer bytes are sent uncompressed, as by a server."""
 _SLICE: Final = 1 << 16
-"""What is longer, in bytes, is given out in slices of this size."""
+"""A packet with more bytes is returned in slices of this size."""
 _LONGEST_WINDOW: Final = 1 << 24
-"""What a zstd frame may have its reader keep, bytes: a whole packet, as at the highest levels."""
+"""The largest window of a zstd frame, bytes: a whole packet, which the highest levels use."""
 
 
 class Algorithm(StrEnum):
-    """How to compress, by the words of protocol_compression_algorithms."""
+    """How to compress, as protocol_compression_algorithms names it."""
 
     ZLIB = "zlib"
     ZSTD = "zstd"
@@ -59,11 +61,11 @@ CAPABILITY: Final = {
     Algorithm.ZSTD: Capability.CLIENT_ZSTD_COMPRESSION_ALGORITHM,
     Algorithm.UNCOMPRESSED: Capability(0),
 }
-"""What says that a side knows an algorithm."""
+"""The capability with which a side says that it knows an algorithm."""
 
 
 def agreed(capabilities: Capability) -> Algorithm:
-    """The algorithm of a connection, by what both sides know; zlib comes first (fact 7.8)."""
+    """The algorithm of a connection, by both sides' capabilities; zlib comes first (fact 7.8)."""
     if capabilities & Capability.CLIENT_COMPRESS:
         return Algorithm.ZLIB
     if capabilities & Capability.CLIENT_ZSTD_COMPRESSION_ALGORITHM:
@@ -72,12 +74,12 @@ def agreed(capabilities: Capability) -> Algorithm:
 
 
 class Compression:
-    """One side of a connection that is compressed.
+    """One side of a compressed connection.
 
-    Call `receive_data` with what arrives, and `next_plain` until it gives None.
+    Call `receive_data` with what arrives, and `next_plain` until it returns None.
 
     Attributes:
-        most: length that a client's compressed packet may have, before and after, bytes.
+        most: how long a client's compressed packet may be, compressed and uncompressed, bytes.
     """
 
     __slots__ = (
@@ -101,7 +103,7 @@ class Compression:
     )
 
     def __init__(self, algorithm: Algorithm, level: int, server: bool) -> None:
-        """`level` is that of what is sent; `server` says that the peer is a client."""
+        """`level` is for what this side sends; `server` says that the peer is a client."""
         self._zstd = algorithm is Algorithm.ZSTD
         self._level = level
         self._server = server
@@ -109,20 +111,20 @@ class Compression:
         self.most = MAX_PACKET_PAYLOAD
         self._buffer = bytearray()
         self._slices: Iterator[bytes] | None = None  # the rest of a long packet
-        # Of what a client sends: where in a packet it stands, the id that goes on from there, what
-        # numbers the packet's frames, and whether it is a command. What goes on from an answer is
-        # none.
+        # What a client sends: where its packet ends, whether that packet is incomplete, the id with
+        # which it continues, what renumbers its frames, whether it is a command, and whether what
+        # comes next continues an answer, so that it is no command.
         self._end = PacketEnd()
         self._inside = False
         self._received = 0
         self._numbers = FrameNumbers(0)
         self._commands = True
         self._replies = False
-        # Of what is sent: a frame that is not there whole, and from which size on it is.
+        # What this side sends: the beginning of an incomplete frame, and how many bytes it needs.
         self._held = bytearray()
         self._wanted = 4
-        # Of commands to a server: whether the next frame's id is 0 because 255 was before it, and
-        # the ids that answers may begin with.
+        # Commands to a server: whether the next frame has the id 0 because the last one had 255,
+        # and the ids that answers may begin with.
         self._wraps = False
         self._answers = {0}
 
@@ -131,22 +133,23 @@ class Compression:
         """Bytes received that `next_plain` has not taken yet."""
         return len(self._buffer)
 
-    # What comes
+    # Receiving
 
     def receive_data(self, data: bytes) -> None:
-        """Take bytes of the peer."""
+        """Take bytes from the peer."""
         self._buffer += data
 
     def next_plain(self) -> bytes | None:
-        """What the next compressed packet holds, or a slice of it; None until more is received.
+        """The content of the next compressed packet, or a slice of it; None if more must come.
 
-        It has 64 KiB at most, however little was sent. The frames of a client's commands are
+        It has 64 KiB at most, however long the whole is. The frames of a client's commands are
         numbered from 0 on.
 
         Raises:
             PacketOutOfOrderError: its sequence id is not one that may come.
-            PacketTooLargeError: it is longer than `most`; a server says so at its header, too.
-            UncompressError: its body is not what its header says.
+            PacketTooLargeError: it is longer than `most`; like a server, this does not wait for the
+                body.
+            UncompressError: its body does not match its header.
         """
         plain = None
         if self._slices is not None:
@@ -159,7 +162,7 @@ class Compression:
         return self._walk(plain)
 
     def _next_packet(self) -> bytes | None:
-        """What the next compressed packet holds, or its first slice."""
+        """The content of the next compressed packet, or its first slice."""
         buffer = self._buffer
         if len(buffer) < _HEADER:
             return None
@@ -192,13 +195,13 @@ class Compression:
         if self._server:
             if self._inside:
                 return sequence_id == self._received
-            # A command, or what an answer asked for: the content of a local file.
+            # A command, or what the answer asked for, such as the content of a local file.
             return sequence_id == 0 or sequence_id == self._next
         # Commands that were written back to back are answered one by one.
         return sequence_id == self._next or sequence_id in self._answers
 
     def _walk(self, plain: bytes) -> bytes:
-        """The client's packets, numbered as without compression if they are commands."""
+        """The client's packets; commands get the ids that they would have without compression."""
         out: list[bytes] = []
         position = 0
         while position < len(plain):
@@ -217,17 +220,17 @@ class Compression:
         return b"".join(self._sliced(body, size))
 
     def _sliced(self, body: bytes, size: int) -> Iterator[bytes]:
-        """What a body holds, not empty, slice by slice; a lie is told instead of the last one."""
+        """A body's content in slices; an error in place of the last if the header is wrong."""
         if size == 0:
             return _cut(body)
         return _from_zstd(body, size) if self._zstd else _from_zlib(body, size)
 
-    # What goes
+    # Sending
 
     def send(self, plain: bytes) -> bytes:
-        """Compressed packets that hold what `plain` completes of a stretch of packets.
+        """Compressed packets with the frames that `plain` completes.
 
-        The beginning of a frame is held back until its rest is sent, less than 16 MiB: there are
+        The beginning of a frame, at most 16 MiB, is held back until its rest is sent: there are
         clients that cannot join a packet from more than two compressed ones.
         """
         held = self._held
@@ -251,7 +254,7 @@ class Compression:
                     out += self._packets(bytes(held[run:position]))
                     run = position
                     self._next = 0
-                # More than 256 frames are a local file's content, which ends with an empty one.
+                # Only a local file's content has more than 256 frames; an empty one ends it.
                 self._wraps = number == 0xFF and length > 0
             position = end
         out += self._packets(bytes(held[run:position]))
@@ -305,7 +308,7 @@ def _from_zlib(body: bytes, size: int) -> Iterator[bytes]:
             made += len(piece)
             is_cut = not piece and not data and position == end and not inflater.eof
             if made > size or is_cut:
-                raise _lie(size)
+                raise _mismatch(size)
             if piece:
                 if held:
                     yield held
@@ -313,7 +316,7 @@ def _from_zlib(body: bytes, size: int) -> Iterator[bytes]:
     except zlib.error as error:
         raise UncompressError(f"a compressed packet: {error}") from error
     if made != size or position < end or inflater.unused_data:
-        raise _lie(size)
+        raise _mismatch(size)
     yield held
 
 
@@ -322,33 +325,33 @@ def _from_zstd(body: bytes, size: int) -> Iterator[bytes]:
     made = 0
     try:
         frame = zstandard.get_frame_parameters(body)
-        # A frame may say how much it holds, and so much would be allocated.
+        # A frame may announce how long its content is, and that would be allocated.
         if frame.content_size not in (size, zstandard.CONTENTSIZE_UNKNOWN):
-            raise _lie(size)
-        # The reader would stop silently at a frame's end, and at the end of one that is cut.
+            raise _mismatch(size)
+        # The reader would stop silently at a frame's end, and where a frame is cut off.
         blocks = zstandard.frame_header_size(body)
         if _end_of_blocks(body, blocks) + 4 * frame.has_checksum != len(body):
-            raise _lie(size)
+            raise _mismatch(size)
         inflater = zstandard.ZstdDecompressor(max_window_size=_LONGEST_WINDOW)
         reader = inflater.stream_reader(body)
         while piece := reader.read(_SLICE):
             made += len(piece)
             if made > size:
-                raise _lie(size)
+                raise _mismatch(size)
             if held:
                 yield held
             held = piece
     except zstandard.ZstdError as error:
         raise UncompressError(f"a compressed packet: {error}") from error
     if made != size:
-        raise _lie(size)
+        raise _mismatch(size)
     yield held
 
 
 def _end_of_blocks(body: bytes, position: int) -> int:
     """Where a zstd frame's blocks end, by their headers (RFC 8878, 3.1.1.2).
 
-    It is behind the body's end if that is cut.
+    That is beyond the body's end if the body is cut off.
     """
     while position + 3 <= len(body):
         header = body[position] | body[position + 1] << 8 | body[position + 2] << 16
@@ -359,5 +362,5 @@ def _end_of_blocks(body: bytes, position: int) -> int:
     return len(body) + 1
 
 
-def _lie(size: int) -> UncompressError:
+def _mismatch(size: int) -> UncompressError:
     return UncompressError(f"a compressed packet does not hold the {size} bytes it claims")

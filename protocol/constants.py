@@ -91,12 +91,12 @@ LAST_ROW_SENT: Final = 0x0080
 OUT_PARAMETERS: Final = 0x1000
 NO_BACKSLASH_ESCAPES: Final = 0x0200
 SESSION_STATE_CHANGED: Final = 0x4000
-"""Status flags that are asked for with every answer, as numbers, which compiled code folds."""
+"""Status flags that are tested for every answer: plain numbers, which mypyc folds into the code."""
 
 
 TEXT_ZERO: Final = b"\x010"
 TEXT_ONE: Final = b"\x011"
-"""The values 0 and 1 in a row of text: a length of one byte, and a digit."""
+"""The values 0 and 1 in a row of the text protocol: a length of one byte, and a digit."""
 
 
 class ServerStatus(IntFlag):
@@ -172,7 +172,7 @@ CLEAR: Final = "mysql_clear_password"
 """Names of authentication plugins (facts 6.4, 6.6)."""
 
 REQUEST_PUBLIC_KEY: Final = {CACHING_SHA2: b"\x02", SHA256: b"\x01"}
-"""What a client sends to be told the server's RSA key, by its plugin."""
+"""What a client sends to ask for the server's RSA key, by plugin."""
 FAST_AUTH_SUCCESS: Final = b"\x03"
 PERFORM_FULL_AUTHENTICATION: Final = b"\x04"
-"""What caching_sha2_password says to a scramble (fact 6.4)."""
+"""How a server answers a scramble of caching_sha2_password (fact 6.4)."""

@@ -1,4 +1,4 @@
-"""What can be wrong with bytes, and the server error codes that Tidegate sends or acts upon.
+"""Errors in received bytes, and the server error codes that Tidegate sends or acts on.
 
 Codes, SQLSTATEs and symbols are those of the MySQL Server Error Message Reference.
 """
@@ -84,21 +84,21 @@ class ServerErrorCode(Enum):
 
 
 class ProtocolError(Exception):
-    """The peer whose bytes were being read broke the protocol; the connection cannot go on.
+    """The peer whose bytes were being read broke the protocol; the connection must be closed.
 
     Attributes:
-        error: the code that a server gives for this fault.
+        error: the code with which a server reports this fault.
     """
 
     error: ServerErrorCode = ServerErrorCode.ER_MALFORMED_PACKET
 
 
 class MalformedPacketError(ProtocolError):
-    """A packet's inside contradicts itself: a length beyond the end, a missing terminator."""
+    """A packet contradicts itself: a length goes beyond its end, or a terminator is missing."""
 
 
 class PacketOutOfOrderError(ProtocolError):
-    """A sequence id is not the one that follows (fact 7.1: the server answers 1156)."""
+    """A sequence id is not the expected one (fact 7.1: the server answers 1156)."""
 
     error = ServerErrorCode.ER_NET_PACKETS_OUT_OF_ORDER
 
@@ -110,13 +110,13 @@ class PacketTooLargeError(ProtocolError):
 
 
 class UncompressError(ProtocolError):
-    """A compressed packet does not hold what it claims."""
+    """A compressed packet's body does not match its header."""
 
     error = ServerErrorCode.ER_NET_UNCOMPRESS_ERROR
 
 
 class MalformedGtidSetError(ProtocolError, ValueError):
-    """A text or a binary form is no GTID set, or one that a server would take for an empty set."""
+    """Text or bytes that are not a GTID set, or that a server would take for an empty set."""
 
     error = ServerErrorCode.ER_MALFORMED_GTID_SET_SPECIFICATION
 
@@ -134,7 +134,7 @@ class MalformedBinlogError(ProtocolError):
 
 
 class AuthenticationUnsupportedError(ProtocolError):
-    """The peer wants to authenticate in a way that is unknown, or not safe on this connection."""
+    """The peer asks for a way to authenticate that is unknown, or unsafe on this connection."""
 
     error = ServerErrorCode.ER_NOT_SUPPORTED_AUTH_MODE
 

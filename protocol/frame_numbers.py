@@ -1,8 +1,8 @@
-"""Numbers the frames of a stretch of packets, whatever numbers they had.
+"""Renumbers the frames of consecutive packets, whatever sequence ids they had.
 
-A server that compresses numbers its packets anew wherever it flushes, behind each result and behind
-the content of a local file, and a client that does so numbers that content by its own account. A
-peer that does not compress goes by these numbers.
+Over a compressed connection, a server starts the ids of its packets anew wherever it flushes: after
+each result, and after the content of a local file. A client numbers that content in its own way. A
+peer over a connection without compression checks these ids.
 """
 
 
@@ -19,14 +19,14 @@ class FrameNumbers:
         self.begin(first)
 
     def begin(self, first: int) -> None:
-        """Expect a new stretch, whose first frame gets the id `first`."""
+        """Expect new packets, whose first frame gets the id `first`."""
         self.next = first & 0xFF
         self._header = 0  # bytes of a header that have passed
-        self._length = 0  # what they said
+        self._length = 0  # the payload's length, as far as they tell it
         self._left = 0
 
     def renumber(self, data: bytes) -> bytes:
-        """`data`, which goes on where the last call's ended, with the numbers in place."""
+        """`data`, which continues where the last call's ended, with the new ids."""
         out = bytearray(data)
         size = len(data)
         position = 0

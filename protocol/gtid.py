@@ -1,11 +1,11 @@
 """`Gtid`, the name of one committed transaction, and `GtidSet`, any number of them.
 
-A TSID is what numbers are counted under: a source's UUID, or a UUID and a tag. Here it is text,
-``uuid`` or ``uuid:tag`` in lower case. ``u:1-9`` does not hold ``u:tag:1`` (fact 3.1).
+Transactions are numbered by TSID: a source's UUID, or a UUID and a tag. Here a TSID is text,
+``uuid`` or ``uuid:tag`` in lower case. ``u:1-9`` does not contain ``u:tag:1`` (fact 3.1).
 
-Intervals are half-open inside, as in the binary forms, and closed in text. A set costs memory and
-time by its intervals, never by the numbers in them. `gtid_intervals` has the arithmetic,
-`gtid_text` and `gtid_binary` the two ways to write a set down.
+Intervals are half-open in memory, as in the binary forms, and closed in text. What a set costs in
+memory and time depends on how many intervals it has, never on how many numbers are in them.
+`gtid_intervals` has the arithmetic, `gtid_text` and `gtid_binary` the two ways to write a set down.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from protocol.gtid_intervals import (
 )
 
 if TYPE_CHECKING:
-    from mypy_extensions import i64  # an int in Python; compiled, a number without a box
+    from mypy_extensions import i64  # an int in Python; when compiled, an unboxed number
 
 __all__ = ["EMPTY", "Gtid", "GtidSet", "MalformedGtidSetError", "united"]
 
@@ -64,7 +64,7 @@ class GtidSet:
 
     ``a | b``, ``a & b``, ``a - b``, ``a <= b``, ``gtid in a`` mean what they mean for Python's
     sets; ``str(a)`` is what the server prints, `text` the same on one line. An operation whose
-    result equals an operand returns that operand, so that "nothing new" is known by identity.
+    result equals an operand returns that operand, so ``is`` tells whether anything has changed.
 
     Args:
         intervals: half-open intervals by TSID, in any order, overlapping or not.
@@ -79,7 +79,7 @@ class GtidSet:
         self._boundaries: dict[str, Boundaries] = _NOTHING  # in canonical order of the TSIDs
         self._text = ""  # "" until asked for
         self._hash = 0
-        # Of a set of one UUID's, once `followed_by` has looked: it, its numbers, and `uuid:`.
+        # Set by `followed_by` if all is under one UUID: the UUID, its numbers, and `uuid:`.
         self._uuid = ""
         self._numbers: Boundaries = ()
         self._source = b""
@@ -102,7 +102,7 @@ class GtidSet:
                 It changes the speed, not the result; an equal set may be returned as itself.
 
         Raises:
-            MalformedGtidSetError: no set; also the texts that a server takes for an empty one.
+            MalformedGtidSetError: not a set, or one that a server would take for an empty one.
         """
         if isinstance(text, bytes):
             uuid, number = gtid_text.one_gtid(text)
@@ -150,7 +150,7 @@ class GtidSet:
 
     @property
     def interval_count(self) -> int:
-        """How many intervals: what the set costs."""
+        """How many intervals there are; memory and time depend on this."""
         count = 0
         for numbers in self._boundaries.values():
             count += len(numbers)
@@ -169,11 +169,11 @@ class GtidSet:
         return total
 
     def compact(self, within: GtidSet) -> GtidSet:
-        """This set, its gaps closed where `within` has the numbers.
+        """This set, plus those numbers in its gaps that `within` has.
 
         A session that is told of its own writes one by one collects an interval for each. Where a
-        server is known to have committed what lies between them, asking for that too costs the
-        reader nothing and makes the set short again.
+        server is known to have committed the transactions between them, to require those, too,
+        costs a read nothing and makes the set short again.
         """
         closed: dict[str, Boundaries] = {}
         for tsid, numbers in self._boundaries.items():
@@ -187,17 +187,18 @@ class GtidSet:
         return _of({**self._boundaries, **closed}) if closed else self
 
     def followed_by(self, text: bytes, most: int) -> tuple[GtidSet, GtidSet]:
-        """One GTID, and this set with it, where that is told without much ado.
+        """Reads one GTID and adds it to this set, in the ordinary case.
 
-        A server tells a session of its transactions one by one, and each is mostly of the same
-        source as the one before, and numbered higher.
+        A server reports a session's transactions one by one, and most of them have the same source
+        as the previous one, and a higher number.
 
         Args:
             text: a GTID, as a server writes it.
-            most: how many intervals the set may have then.
+            most: how many intervals the result may have.
 
         Returns:
-            Two empty sets where it is told by `parse` and ``|`` alone.
+            The GTID as a set, and this set with it; or two empty sets if the case is not an
+            ordinary one: then use `parse` and ``|``.
         """
         source = self._source
         if not source:
@@ -221,7 +222,7 @@ class GtidSet:
                 joined = (*numbers[:-1], number + 1)
             if line:
                 if last - numbers[-2] > 1:
-                    line = line[: line.rfind("-")]  # the last number that it had
+                    line = line[: line.rfind("-")]  # without its last number
                 line = f"{line}-{written[begin:]}"
         elif number > last and len(numbers) < 2 * most:
             joined = (*numbers, number, number + 1)
@@ -236,7 +237,7 @@ class GtidSet:
         return _of({uuid: (number, number + 1)}, written), both
 
     def _find_source(self) -> bytes:
-        """See if all of it is of one UUID; then that, with the colon behind it."""
+        """If the set has one UUID and no tag, note it, and return `uuid:`; else return nothing."""
         if len(self._boundaries) == 1:
             for tsid, numbers in self._boundaries.items():
                 if len(tsid) == gtid_text.UUID_LENGTH:
@@ -257,7 +258,7 @@ class GtidSet:
             known = own.get(tsid)
             merged = numbers if known is None else union(known, numbers)
             if merged is not numbers and (merged is not known or known != numbers):
-                contained = False  # `union` makes nothing new that equals an operand
+                contained = False  # a new tuple from `union` never equals an operand
             if merged is not known:
                 if joined is None:
                     joined = dict(own)
@@ -290,7 +291,7 @@ class GtidSet:
         return _own_if_equal(self, rest)
 
     def covers(self, other: GtidSet) -> bool:
-        """Whether it has all of another set: ``other <= self``, in fewer steps where compiled."""
+        """Whether this set contains another: ``other <= self``, in fewer steps when compiled."""
         own, others = self._boundaries, other._boundaries
         if own is others:
             return True
@@ -332,7 +333,7 @@ class GtidSet:
 
 
 def united(sets: Sequence[GtidSet]) -> GtidSet:
-    """All that is in any of some sets: ``a | b | c``, in one go."""
+    """The union of all the sets: ``a | b | c``, in one pass."""
     if len(sets) < _MANY_SETS:
         together = EMPTY
         for one in sets:
@@ -351,7 +352,7 @@ def united(sets: Sequence[GtidSet]) -> GtidSet:
 
 
 def _of(boundaries: dict[str, Boundaries], text: str = "") -> GtidSet:
-    """A set of what is normalised and in order already; the dict is the set's from here on."""
+    """A set with these boundaries, which are normalised and in order; it keeps the dict."""
     made = GtidSet()
     made._boundaries = boundaries
     made._text = text
@@ -363,4 +364,4 @@ def _own_if_equal(own: GtidSet, boundaries: dict[str, Boundaries]) -> GtidSet:
 
 
 EMPTY: Final = GtidSet()
-"""No GTID at all."""
+"""The empty set."""

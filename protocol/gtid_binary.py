@@ -1,8 +1,8 @@
 """Binary forms of GTID sets: COM_BINLOG_DUMP_GTID, Previous_gtids_log_event (facts 3.2 and 3.3).
 
-Two forms, told apart by the most significant byte of the leading u64. The server uses the older one
-until a set has a tag. Like the server's decoder this one wants the intervals of a TSID ascending
-and apart; and it refuses a TSID without intervals, which no server writes.
+There are two forms; the most significant byte of the leading u64 tells which. The server uses the
+older one until a set has a tag. Like the server's decoder, this one requires that the intervals of
+a TSID ascend and do not touch; and it refuses a TSID without intervals, which no server writes.
 """
 
 import struct
@@ -17,14 +17,14 @@ _TAGGED: Final = 1
 _COUNT_MASK: Final = 2**48 - 1
 _UUID_BYTES: Final = 16
 _INTERVAL_BYTES: Final = 16
-_SMALLEST_TSID: Final = _UUID_BYTES + 8 + _INTERVAL_BYTES  # uuid, number of intervals, one of them
+_SMALLEST_TSID: Final = _UUID_BYTES + 8 + _INTERVAL_BYTES  # UUID, interval count, one interval
 
 _read_u64 = struct.Struct("<Q").unpack_from
 _write_u64 = struct.Struct("<Q").pack
 
 
 def encode(boundaries: dict[str, Boundaries]) -> bytes:
-    """The form that the server chooses: untagged unless a tag is in the set."""
+    """The form that the server chooses: untagged unless the set has a tag."""
     tagged = any(len(tsid) > UUID_LENGTH for tsid in boundaries)
     header = len(boundaries)
     if tagged:

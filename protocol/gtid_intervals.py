@@ -2,9 +2,9 @@
 
 Boundaries are one flat tuple ``(start, end, start, end, ...)``, strictly ascending, each interval
 half-open; ``n`` is inside when an odd number of boundaries are ``<= n``. Every operation bisects
-the larger operand by the intervals of the smaller one. What two operands share at their heads and
-tails is found by comparing slices, not numbers, because the sets that meet here are mostly two
-states of one server: long, and different in one place.
+the larger operand by the intervals of the smaller one. The head and the tail that two operands
+share are found by comparing slices, not numbers, because the operands are mostly two states of one
+server: long, and different in one place.
 """
 
 from bisect import bisect_left, bisect_right
@@ -18,7 +18,7 @@ END_OF_NUMBERS: Final = 2**63 - 1
 """GNO_END: one beyond the last number a server accepts (fact 3.1)."""
 
 _BEYOND: Final = 2**63
-_SHORT: Final = 16  # below this many boundaries looking for shared ends costs more than it saves
+_SHORT: Final = 16  # with fewer boundaries, looking for shared ends costs more than it saves
 
 
 def normalise(intervals: Iterable[tuple[int, int]]) -> Boundaries:
@@ -50,8 +50,8 @@ def is_subset(a: Boundaries, b: Boundaries) -> bool:
 
 
 def union(a: Boundaries, b: Boundaries) -> Boundaries:
-    """All of both; `a` or `b` itself if it holds the other. Both non-empty."""
-    # Asked for each length, mypyc takes the tuples apart and returns others than `a` and `b`.
+    """All of both; `a` or `b` itself if it contains the other. Both non-empty."""
+    # If the code compared each length, mypyc would unpack the tuples and return copies of them.
     if len(a) + len(b) == 4:
         a_start, a_end = a[0], a[1]
         b_start, b_end = b[0], b[1]
@@ -78,7 +78,7 @@ def union(a: Boundaries, b: Boundaries) -> Boundaries:
 
 
 def intersection(a: Boundaries, b: Boundaries) -> Boundaries:
-    """What is in both, perhaps empty."""
+    """The numbers in both; may be empty."""
     if not a or not b or a[-1] <= b[0] or b[-1] <= a[0]:
         return ()
     head, tail = _shared(a, b)
@@ -87,11 +87,11 @@ def intersection(a: Boundaries, b: Boundaries) -> Boundaries:
 
 
 def difference(a: Boundaries, b: Boundaries) -> Boundaries:
-    """What of `a` is not in `b`, perhaps empty; `a` itself if they are disjoint. Both non-empty."""
+    """The numbers of `a` that are not in `b`; `a` itself if they are disjoint. Both non-empty."""
     if a[-1] <= b[0] or b[-1] <= a[0]:
         return a
     head, tail = _shared(a, b)
-    # The complement of boundaries is the same boundaries between two outermost ones.
+    # The complement has the same boundaries, and one more at either end.
     outside = (0, *b[head : len(b) - tail], _BEYOND)
     return _intersection(a[head : len(a) - tail], outside)
 
@@ -147,7 +147,7 @@ def _intersection(a: Boundaries, b: Boundaries) -> Boundaries:
 
 
 def _shared(a: Boundaries, b: Boundaries) -> tuple[int, int]:
-    """How many boundaries both begin with, and how many of the rest both end with; both even."""
+    """The lengths of the shared head, and of the shared tail of the rest; both are even."""
     shorter = min(len(a), len(b))
     if shorter < _SHORT:
         return 0, 0

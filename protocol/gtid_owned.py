@@ -1,8 +1,9 @@
 """`@@GLOBAL.gtid_owned`: transactions that are being committed, each with the thread that does it.
 
-The server writes ``uuid:9#12:5#11`` and puts the next UUID, or UUID and tag, right behind it,
-without a separator: only its form tells where a thread's number ends (measured on 9.7.4). Rows of
-such a transaction can be visible already: it joins `gtid_executed` after its commit in the engine.
+The server writes ``uuid:9#12:5#11`` and puts the next UUID, or UUID and tag, right after it,
+without a separator: only the UUID's form tells where a thread's number ends (measured on 9.7.4).
+The rows of such a transaction can be visible already: it is added to `gtid_executed` only after its
+commit in the engine.
 """
 
 import re
@@ -22,7 +23,7 @@ def parse_owned(text: str) -> GtidSet:
     """The transactions of a `gtid_owned`.
 
     Raises:
-        MalformedGtidSetError: it is none.
+        MalformedGtidSetError: the text has another form.
     """
     parts: list[str] = []
     position = 0

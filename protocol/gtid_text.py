@@ -1,16 +1,17 @@
 """Text of GTID sets: ``uuid:1-5:7:tag:1,uuid:3`` and the server's spellings of it (fact 3.1).
 
-Inside, a set is a dict from TSID (``uuid`` or ``uuid:tag``, lower case) to boundaries, its keys in
-canonical order, which is plain string order.
+In memory a set is a dict from TSID (``uuid`` or ``uuid:tag``, lower case) to boundaries, its keys
+in canonical order, which is plain string order.
 
-MySQL 9.7 has two parsers: one under GTID_SUBSET and GTID_SUBTRACT, one under
-WAIT_FOR_EXECUTED_GTID_SET, gtid_purged and gtid_next. Accepted here is what both read, and read
-alike: so no UUID without dashes or in braces, no ``+1``, and no ``010``, which is ten to the one
-and, in octal, eight to the other. Refused are also the texts that a server takes for an empty set,
-so that a wait for them would succeed at once: ``uuid``, ``uuid:tag``, ``uuid:5-3``, ``uuid:1-``.
+MySQL 9.7 has two parsers: GTID_SUBSET and GTID_SUBTRACT use one, and WAIT_FOR_EXECUTED_GTID_SET,
+gtid_purged and gtid_next the other. Only texts that both read alike are accepted here: no UUID
+without dashes or in braces, no ``+1``, and no ``010``, which one of them reads as ten and the
+other, in octal, as eight. Texts that a server takes for an empty set are refused, too, since a wait
+for them would succeed at once: ``uuid``, ``uuid:tag``, ``uuid:5-3``, ``uuid:1-``.
 
-Most texts are canonical, since servers print nothing else. So there is a quick reader, which gives
-up at the first thing that is not canonical, and a patient one, which alone knows what an error is.
+Most texts are canonical, since servers print nothing else. So there are two readers: a fast one,
+which gives up at the first thing that is not canonical, and a slow one, which reads every spelling
+and alone reports errors.
 """
 
 import re
@@ -21,7 +22,7 @@ from protocol.gtid_intervals import END_OF_NUMBERS, FIRST_NUMBER, Boundaries, no
 
 UUID_LENGTH: Final = 36
 LONGEST_GTID: Final = UUID_LENGTH + 1 + 18
-"""Of one without a tag; its number has one digit less than the last one there may be."""
+"""The longest GTID that the fast paths read: no tag, and 18 digits, which are always in range."""
 
 _NUMBERS: Final = b"0123456789:-"
 _WHITE_SPACE: Final = " \t\n\v\f\r"
@@ -29,14 +30,14 @@ _DIGITS_OF_LAST_NUMBER: Final = 19
 _MOST_UUIDS: Final = 1024
 _COLON: Final = 0x3A
 _ZERO: Final = 0x30
-_SHOWN: Final = 60  # characters of a bad text that an error's sentence repeats
+_SHOWN: Final = 60  # characters of a bad text that an error message repeats
 
 _UUID: Final = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 _match_uuid: Final = re.compile(_UUID).fullmatch
 _match_any_uuid: Final = re.compile(_UUID, re.ASCII | re.IGNORECASE).fullmatch
 _match_tag: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,31}").fullmatch
 _match_interval: Final = re.compile(r"([0-9]+)(?:[ \t\n\v\f\r]*-[ \t\n\v\f\r]*([0-9]+))?").fullmatch
-_uuids: Final[set[str]] = set()  # that were found to be such
+_uuids: Final[set[str]] = set()  # texts that were found to be UUIDs
 _split_at_tags: Final = re.compile(r":([a-z_][a-z0-9_]{0,31}):").split
 
 
@@ -44,11 +45,11 @@ def parse(text: str) -> tuple[dict[str, Boundaries], str]:
     """Reads a set.
 
     Returns:
-        The set, and its canonical text if that came to light on the way, else ``""``. Canonical
+        The set, and its canonical text if `text` turned out to be canonical, else ``""``. Canonical
         text is on one line here: the server's line feeds after commas are left out.
 
     Raises:
-        MalformedGtidSetError: no set, or one that a server would take for an empty one.
+        MalformedGtidSetError: not a set, or one that a server would take for an empty one.
     """
     if text[UUID_LENGTH : UUID_LENGTH + 1] == ":" and text.isascii():
         first, dash, last = text[UUID_LENGTH + 1 :].partition("-")
@@ -66,9 +67,9 @@ def parse(text: str) -> tuple[dict[str, Boundaries], str]:
 
 
 def one_gtid(data: bytes) -> tuple[str, int]:
-    """The UUID and the number of a canonical text of one GTID without a tag; else number 0.
+    """The UUID and the number of one GTID in canonical text, without a tag; else number 0.
 
-    That is what a server tells of most writes.
+    Servers report most writes in this form.
     """
     size = len(data)
     if size <= UUID_LENGTH + 1 or size > LONGEST_GTID or data[UUID_LENGTH] != _COLON:
@@ -79,7 +80,7 @@ def one_gtid(data: bytes) -> tuple[str, int]:
         if digit < 0 or digit > 9 or (number == 0 and digit == 0):
             return "", 0
         number = number * 10 + digit
-    uuid = data[:UUID_LENGTH].decode("latin-1")  # whatever it is
+    uuid = data[:UUID_LENGTH].decode("latin-1")  # which decodes any bytes
     return (uuid, number) if uuid in _uuids or _is_new_uuid(uuid) else ("", 0)
 
 
@@ -88,8 +89,8 @@ def parse_changed(
 ) -> dict[str, Boundaries] | None:
     """Reads a canonical text that differs from a known one in the intervals of one untagged TSID.
 
-    What costs is the number of intervals from the first difference to the end of its UUID, not the
-    length of the set: a `gtid_executed` of thousands of gaps grows at one end.
+    The cost depends on the number of intervals from the first difference to the end of its UUID,
+    not on the length of the set: a `gtid_executed` with thousands of gaps grows at one end.
 
     Args:
         text: on one line.
@@ -156,18 +157,18 @@ def parse_tsid(text: str) -> str:
 
 
 def check_interval(start: int, end: int) -> tuple[int, int]:
-    """Passes on a half-open interval that a server would accept.
+    """Returns a half-open interval if a server would accept it.
 
     Raises:
         MalformedGtidSetError: empty, reversed, or out of range.
     """
     if not FIRST_NUMBER <= start < end <= END_OF_NUMBERS:
-        raise MalformedGtidSetError(f"empty or out of range: from {start} to before {end}")
+        raise MalformedGtidSetError(f"interval empty or out of range: from {start} to {end - 1}")
     return start, end
 
 
 def _only_numbers(text: str) -> bool:
-    # By far the fastest way to ask this of a long text.
+    # By far the fastest way to check a long text.
     return text.isascii() and not text.encode().translate(None, _NUMBERS)
 
 
@@ -177,7 +178,7 @@ def _find_or_end(text: str, character: str, begin: int) -> int:
 
 
 def _shared_head(a: str, b: str) -> int:
-    """How many characters both begin with."""
+    """The length of the common prefix."""
     low, high = 0, min(len(a), len(b))
     while low < high:
         half = (high - low + 1) // 2
@@ -198,7 +199,7 @@ def _read_canonical(text: str) -> dict[str, Boundaries] | None:
         if uuid <= last_uuid or _match_uuid(uuid) is None or body[:1] != ":":
             return None
         last_uuid = uuid
-        # Even places are intervals, odd places the tags between them.
+        # Intervals at even indexes, the tags between them at odd ones.
         pieces = [body] if _only_numbers(body) else _split_at_tags(body)
         if pieces[0]:
             numbers = _read_intervals(pieces[0][1:], 0)
@@ -235,20 +236,20 @@ def _read_intervals(text: str, floor: int) -> list[int] | None:
             numbers.append(start)
             numbers.append(end)
             floor = end
-    except ValueError:  # no digits, or more than Python converts: the patient reader's business
+    except ValueError:  # no digits, or more than Python converts: the slow reader reports that
         return None
     return numbers if floor <= END_OF_NUMBERS else None
 
 
 def _canonical_number(text: str) -> int:
-    """A number as canonical text has it; 0 for anything else. The text is ASCII."""
+    """A number in canonical form; 0 for any other text. The text must be ASCII."""
     if not text.isdecimal() or text[0] == "0" or len(text) > _DIGITS_OF_LAST_NUMBER:
         return 0
     return int(text)
 
 
 def _is_new_uuid(text: str) -> bool:
-    """Whether a text is a UUID as canonical text has it; then it is remembered."""
+    """Whether a text is a UUID in canonical form; if so, it is remembered."""
     if _match_uuid(text) is None:
         return False
     if len(_uuids) >= _MOST_UUIDS:
@@ -291,7 +292,7 @@ def _number(digits: str) -> int:
     if not significant or len(significant) > _DIGITS_OF_LAST_NUMBER:
         raise _malformed("number out of range:", digits)
     if significant != digits and (len(significant) > 1 or significant > "7"):
-        raise _malformed("octal to one parser of the server, decimal to the other:", digits)
+        raise _malformed("octal for one parser of the server, decimal for the other:", digits)
     return int(significant)
 
 

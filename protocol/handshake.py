@@ -1,4 +1,4 @@
-"""The packets of a connection's first phase, before commands."""
+"""The packets of a connection's first phase, before any command."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ _SSL_REQUEST_LENGTH: Final = 32
 _SERVER_FILLER: Final = 10
 _CLIENT_FILLER: Final = 23
 
-# As plain numbers: each operation on a flag makes another flag, for which a login has no time.
+# As plain numbers: each operation on a flag makes another flag object, too slow for a login.
 _WITH_DATABASE: Final = int(Capability.CLIENT_CONNECT_WITH_DB)
 _PROTOCOL_41: Final = int(Capability.CLIENT_PROTOCOL_41)
 _SECURE: Final = int(Capability.CLIENT_SECURE_CONNECTION)
@@ -43,7 +43,7 @@ class HandshakeV10:
         thread_id: the connection's id, as in SHOW PROCESSLIST.
         nonce: 20 bytes for the client to scramble its password with.
         character_set: low byte of the id of the server's collation.
-        auth_plugin: what the server expects first.
+        auth_plugin: the plugin that the server proposes.
     """
 
     server_version: str
@@ -56,10 +56,10 @@ class HandshakeV10:
 
     @classmethod
     def parse(cls, payload: bytes) -> Self:
-        """Read a greeting; an ERR packet can stand in its place and is the caller's to see first.
+        """Read a greeting; a server may send an ERR in its place, which the caller must check for.
 
         Raises:
-            MalformedPacketError: it is none, or one of a server older than MySQL 4.1.
+            MalformedPacketError: not a greeting, or that of a server older than MySQL 4.1.
         """
         reader = Reader(payload)
         version = reader.u8()
@@ -129,15 +129,15 @@ class SSLRequest:
         """Read it.
 
         Raises:
-            MalformedPacketError: it is none.
+            MalformedPacketError: not an SSLRequest.
         """
         if not is_ssl_request(payload):
-            raise MalformedPacketError("no SSLRequest")
+            raise MalformedPacketError("not an SSLRequest")
         reader = Reader(payload)
         return cls(Capability(reader.u32()), reader.u32(), reader.u8())
 
     def serialise(self) -> bytes:
-        """Write it; CLIENT_SSL is added."""
+        """Write it, with CLIENT_SSL added."""
         capabilities = int(self.capabilities) | _SSL
         return _client_head(capabilities, self.max_packet_size, self.character_set)
 
@@ -154,9 +154,9 @@ class HandshakeResponse41:
     Attributes:
         max_packet_size: the longest packet that the client takes, bytes.
         character_set: low byte of a collation's id.
-        auth_response: what the client's plugin makes of the password, which can be the password
+        auth_response: what the client's plugin sends for the password, which can be the password
             itself.
-        database, auth_plugin: None if the client did not say.
+        database, auth_plugin: None if the client named none.
         attributes: the client's connection attributes.
         zstd_level: 1 to 22; 0 without CLIENT_ZSTD_COMPRESSION_ALGORITHM.
     """
@@ -173,10 +173,10 @@ class HandshakeResponse41:
 
     @classmethod
     def parse(cls, payload: bytes) -> Self:
-        """Read it. Bytes behind the known fields belong to capabilities not known yet.
+        """Read it. Bytes after the known fields, for capabilities of the future, are ignored.
 
         Raises:
-            MalformedPacketError: it is none, or one of a client older than MySQL 4.1.
+            MalformedPacketError: not such a response, or that of a client older than MySQL 4.1.
         """
         reader = Reader(payload)
         capabilities = reader.u32()
@@ -217,11 +217,11 @@ class HandshakeResponse41:
         )
 
     def serialise(self) -> bytes:
-        """Write it; the flags for database and plugin follow whether there is one.
+        """Write it; the flags for database and plugin are set if there is one.
 
         Raises:
-            MalformedPacketError: a name holds a NUL byte, or the auth response is longer than
-                its length can say without CLIENT_PLUGIN_AUTH_LENENC_CLIENT_DATA.
+            MalformedPacketError: a name contains a NUL byte, or the auth response is too long for
+                a client without CLIENT_PLUGIN_AUTH_LENENC_CLIENT_DATA.
         """
         capabilities = int(self.capabilities) & ~(_WITH_DATABASE | _PLUGIN)
         if self.database is not None:
@@ -257,10 +257,10 @@ def _client_head(capabilities: int, max_packet_size: int, character_set: int) ->
 
 
 def short_bytes(value: bytes) -> bytes:
-    """A string behind one byte of length.
+    """A string after one byte of length.
 
     Raises:
-        MalformedPacketError: it is longer than 255 bytes.
+        MalformedPacketError: the string is longer than 255 bytes.
     """
     if len(value) > 0xFF:
         raise MalformedPacketError("an auth response is longer than 255 bytes")
@@ -268,7 +268,7 @@ def short_bytes(value: bytes) -> bytes:
 
 
 def parse_attributes(reader: Reader) -> dict[str, str]:
-    """Connection attributes: names and values behind the length of them all."""
+    """Connection attributes: names and values, after their total length."""
     pairs = Reader(reader.lenenc_bytes())
     attributes: dict[str, str] = {}
     while pairs.remaining:
@@ -278,7 +278,7 @@ def parse_attributes(reader: Reader) -> dict[str, str]:
 
 
 def serialise_attributes(attributes: Mapping[str, str]) -> bytes:
-    """The reverse of `parse_attributes`."""
+    """The inverse of `parse_attributes`."""
     pairs = b"".join(
         [
             lenenc_bytes(encode_text(name)) + lenenc_bytes(encode_text(value))
@@ -290,10 +290,10 @@ def serialise_attributes(attributes: Mapping[str, str]) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class AuthSwitchRequest:
-    """The server wants another plugin, or another nonce (fact 6.5).
+    """The server asks for another plugin, or for the same with another nonce (fact 6.5).
 
     Attributes:
-        data: the plugin's nonce, mostly 20 bytes; the NUL behind it is not part of it.
+        data: the plugin's nonce, usually 20 bytes, without the NUL after it.
     """
 
     plugin: str
@@ -304,12 +304,12 @@ class AuthSwitchRequest:
         """Read it.
 
         Raises:
-            MalformedPacketError: it is none; so also the bare 0xFE that asks for the password's
-                hash of MySQL 3.
+            MalformedPacketError: not an AuthSwitchRequest; nor is the bare 0xFE that asks for a
+                password hash of MySQL 3.
         """
         reader = Reader(payload)
         if reader.u8() != AUTH_SWITCH_HEADER:
-            raise MalformedPacketError("no AuthSwitchRequest")
+            raise MalformedPacketError("not an AuthSwitchRequest")
         plugin = decode_text(reader.null_terminated())
         data = reader.rest()
         return cls(plugin, data[:-1] if data.endswith(b"\0") else data)
@@ -326,7 +326,7 @@ class AuthSwitchRequest:
 
 @dataclass(frozen=True, slots=True)
 class AuthMoreData:
-    """What a server's plugin says to the client's."""
+    """Data from the server's authentication plugin for the client's."""
 
     data: bytes
 
@@ -335,10 +335,10 @@ class AuthMoreData:
         """Read it.
 
         Raises:
-            MalformedPacketError: it is none.
+            MalformedPacketError: not an AuthMoreData.
         """
         if payload[:1] != b"\x01":
-            raise MalformedPacketError("no AuthMoreData")
+            raise MalformedPacketError("not an AuthMoreData")
         return cls(payload[1:])
 
     def serialise(self) -> bytes:

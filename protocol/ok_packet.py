@@ -1,7 +1,7 @@
-"""Where the fields of an OK packet stand (facts 1.1 to 1.4).
+"""Finds the fields of an OK packet (facts 1.1 to 1.4).
 
-Every write brings one, so it is not taken apart field by field: these tell where things are, and
-who needs one cuts it out.
+Every write is answered by one, so it is not decoded field by field: these functions tell where the
+fields are, and a caller slices out those that it needs.
 """
 
 from typing import Final
@@ -9,18 +9,18 @@ from typing import Final
 from protocol.errors import MalformedPacketError
 from protocol.wire import Reader
 
-_LONGER: Final = 0xFB  # a length-encoded integer that begins below this is that one byte
+_LONGER: Final = 0xFB  # a first byte below this is a whole length-encoded integer
 
 
 class OkHead:
-    """What begins an OK packet, for a client with CLIENT_PROTOCOL_41.
+    """The first fields of an OK packet, for a client with CLIENT_PROTOCOL_41.
 
     Attributes:
-        affected: rows.
+        affected: how many rows were affected.
         status: flags of the server's status.
-        warnings: how many.
-        place: where the status stands, two bytes; two of warnings follow.
-        end: where all that ends.
+        warnings: how many warnings there are.
+        place: offset of the status, which is two bytes; two bytes of warnings follow.
+        end: offset of what follows the warnings.
     """
 
     def __init__(self, affected: int, status: int, warnings: int, place: int, end: int) -> None:
@@ -32,10 +32,10 @@ class OkHead:
 
 
 def head(payload: bytes) -> OkHead:
-    """What begins a payload, whose first byte is that of an OK packet.
+    """Read the first fields of an OK packet's payload, whose first byte the caller has checked.
 
     Raises:
-        MalformedPacketError: it ends before that.
+        MalformedPacketError: the payload ends before the warnings do.
     """
     affected, at = integer(payload, 1)
     _, place = integer(payload, at)
@@ -47,10 +47,10 @@ def head(payload: bytes) -> OkHead:
 
 
 def string(payload: bytes, at: int) -> tuple[int, int]:
-    """Where the string behind a length-encoded length at `at` begins and ends.
+    """Where a string begins and ends whose length-encoded length is at `at`.
 
     Raises:
-        MalformedPacketError: it goes beyond the end.
+        MalformedPacketError: the string goes beyond the payload's end.
     """
     length, begin = integer(payload, at)
     left = len(payload) - begin
@@ -63,7 +63,7 @@ def integer(payload: bytes, at: int) -> tuple[int, int]:
     """The length-encoded integer at `at`, and where it ends.
 
     Raises:
-        MalformedPacketError: it goes beyond the end, or is none.
+        MalformedPacketError: it goes beyond the payload's end, or none starts with that byte.
     """
     if at < len(payload) and payload[at] < _LONGER:
         return payload[at], at + 1

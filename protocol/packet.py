@@ -1,4 +1,4 @@
-"""Packets: a payload in one frame or more, each behind three bytes of length and a sequence id."""
+"""Packets: a payload in one or more frames, each after three bytes of length and a sequence id."""
 
 from struct import Struct
 from typing import Final
@@ -10,9 +10,9 @@ _MAX: Final = MAX_PACKET_PAYLOAD
 
 
 def frame(payload: bytes, sequence_id: int) -> bytes:
-    """A packet as it is sent; `sequence_id` is that of its first frame, modulo 256.
+    """A packet as it is sent; `sequence_id` is its first frame's, modulo 256.
 
-    A payload of a multiple of 16 MiB - 1 bytes ends with an empty frame (fact 7.7).
+    A payload whose length is a multiple of 16 MiB - 1 bytes ends with an empty frame (fact 7.7).
     """
     size = len(payload)
     if size < _MAX:

@@ -4,11 +4,11 @@ from protocol.constants import MAX_PACKET_PAYLOAD
 
 
 class PacketEnd:
-    """Walks the frames of one packet after the other.
+    """Walks the frames of one packet after another.
 
     Attributes:
         done: the packet is complete.
-        length: payload bytes that its frame headers announced so far.
+        length: payload bytes that its frame headers have announced so far.
         sequence_id: of its newest frame.
     """
 

@@ -1,7 +1,7 @@
 """Values bound to a statement: query attributes and parameters of prepared statements.
 
-Both travel in one shape: a NULL bitmap, types, and values in the binary protocol. Values are kept
-as they came; only their ends must be found.
+Both have the same form: a NULL bitmap, types, and values in the binary protocol. Values are kept as
+they came; only their ends must be found.
 """
 
 import struct
@@ -86,7 +86,7 @@ class ParameterType:
 
     @classmethod
     def read(cls, reader: Reader, named: bool) -> Self:
-        """Take a type off a packet; names are there under CLIENT_QUERY_ATTRIBUTES."""
+        """Take a type off a packet; under CLIENT_QUERY_ATTRIBUTES it has a name."""
         declared = reader.u16()
         return cls(declared, decode_text(reader.lenenc_bytes()) if named else "")
 
@@ -111,7 +111,7 @@ class QueryAttribute:
 
     @property
     def text(self) -> str | None:
-        """The value as text: strings as they are, numbers in decimals; None for all others."""
+        """The value as text: strings as they are, numbers in decimal; None for everything else."""
         value = self.value
         kind = self.type & 0xFF
         if value is None:
@@ -129,7 +129,7 @@ def read_value(reader: Reader, field_type: int) -> bytes:
     """Take a value that is not NULL off a packet; return its bytes without their length.
 
     Raises:
-        MalformedPacketError: it is cut off, or the type is none that a parameter can have.
+        MalformedPacketError: it is cut off, or a parameter cannot have that type.
     """
     size = _FIXED_SIZES.get(field_type)
     if size is not None:
@@ -145,7 +145,7 @@ def read_value(reader: Reader, field_type: int) -> bytes:
 
 
 def write_value(value: bytes, field_type: int) -> bytes:
-    """The reverse of `read_value`."""
+    """The inverse of `read_value`."""
     return value if field_type in _FIXED_SIZES else lenenc_bytes(value)
 
 
@@ -155,14 +155,14 @@ def read_values(
     """Take the values of all parameters off a packet.
 
     Args:
-        reader: stands at the first value.
+        reader: positioned at the first value.
         types: of all parameters.
-        nulls: bitmap, one bit a parameter; its size was checked.
-        given: positions whose value is not here, since COM_STMT_SEND_LONG_DATA brought it; they
-            are left out.
+        nulls: bitmap, one bit per parameter; its size was checked.
+        given: positions whose values are not in the packet, since COM_STMT_SEND_LONG_DATA brought
+            them; they are left out.
 
     Raises:
-        MalformedPacketError: a value is cut off or of no known type.
+        MalformedPacketError: a value is cut off, or its type is unknown.
     """
     values: list[QueryAttribute] = []
     for position, declared in enumerate(types):
@@ -176,6 +176,6 @@ def read_values(
 
 
 def null_bitmap(values: Sequence[QueryAttribute]) -> bytes:
-    """One bit a value, set for NULL."""
+    """One bit per value, set for NULL."""
     bits = sum(1 << position for position, value in enumerate(values) if value.value is None)
     return bits.to_bytes((len(values) + 7) // 8, "little")

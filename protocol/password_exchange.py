@@ -2,8 +2,9 @@
 
 A proxy that logs in elsewhere for its client needs the password itself: the scramble for one nonce
 is of no use for another. So the exchange asks for full authentication, as MySQL Router does where
-it shares connections (fact 6.8), unless the password is known and the scramble fits it. Whether it
-is still right is for others to say. Clients of sha256_password tell theirs without being asked.
+it shares connections (fact 6.8), unless a password is known that fits the scramble. The caller has
+to find out whether that password is still right. Clients with sha256_password send theirs without
+being asked.
 """
 
 import hmac
@@ -38,12 +39,12 @@ class PasswordExchange:
     """One login of one client.
 
     The greeting must have named caching_sha2_password, and COM_CHANGE_USER needs an
-    AuthSwitchRequest first (fact 6.7): libmysqlclient answers to no question with an empty
-    response, whatever the password.
+    AuthSwitchRequest first (fact 6.7): if libmysqlclient was told of another plugin than its own,
+    its first response is empty, whatever the password is.
 
     Attributes:
         password: None until the client has told it, or has shown that it knows it.
-        fast: it has shown that only.
+        fast: the client has not told the password, but only shown that it knows it.
     """
 
     __slots__ = (
@@ -74,7 +75,7 @@ class PasswordExchange:
             auth_response: the client's.
             nonce: 20 bytes that the client was given.
             secure: TLS or a Unix socket protects the connection.
-            rsa_key: for the others.
+            rsa_key: for connections that are not secure.
             known: the password that was right last time, if there was one.
         """
         self._plugin = plugin
@@ -92,7 +93,7 @@ class PasswordExchange:
 
         Raises:
             AuthenticationUnsupportedError: the client cannot change its plugin.
-            MalformedPacketError: its scramble is none.
+            MalformedPacketError: its scramble has a wrong length.
         """
         if self._plugin == CACHING_SHA2:
             return self._scramble(self._auth_response)
@@ -134,7 +135,7 @@ class PasswordExchange:
         return None
 
     def insist(self) -> bytes:
-        """What was known is no longer right: the question for the password itself."""
+        """The known password is no longer right: ask for the password itself."""
         self.fast = False
         self.password = None
         self._known = None
@@ -142,7 +143,7 @@ class PasswordExchange:
         return AuthMoreData(PERFORM_FULL_AUTHENTICATION).serialise()
 
     def success(self) -> bytes:
-        """What ends an exchange that was `fast`; an OK packet follows."""
+        """The packet that ends a `fast` exchange; an OK packet follows it."""
         return AuthMoreData(FAST_AUTH_SUCCESS).serialise()
 
     def _scramble(self, scramble: bytes) -> bytes | None:
@@ -162,6 +163,6 @@ class PasswordExchange:
 
     def _learn(self, password: bytes) -> None:
         if b"\0" in password:
-            raise AuthenticationFailedError("a password holds a NUL byte")
+            raise AuthenticationFailedError("a password contains a NUL byte")
         self._state = _DONE
         self.password = password

@@ -21,14 +21,14 @@ PARAMETER_COUNT_AVAILABLE: Final = 0x08
 
 
 def command_reader(payload: bytes, command: Command) -> Reader:
-    """A reader that stands behind the command byte.
+    """A reader positioned after the command byte.
 
     Raises:
-        MalformedPacketError: the payload starts with another.
+        MalformedPacketError: the payload is that of another command.
     """
     reader = Reader(payload)
     if reader.u8() != command:
-        raise MalformedPacketError(f"no {command.name}")
+        raise MalformedPacketError(f"not a {command.name}")
     return reader
 
 
@@ -52,14 +52,14 @@ class ComStmtPrepare:
 class ComStmtExecute:
     """COM_STMT_EXECUTE.
 
-    The values stay undecoded: to execute a statement on another server one replaces its id and,
-    where the client left them out, its types.
+    The values stay undecoded: to execute the statement on another server, only its id has to be
+    replaced, and its types filled in where the client left them out.
 
     Attributes:
         flags: cursor type, and `PARAMETER_COUNT_AVAILABLE`.
         parameters: how many values there are, query attributes included.
-        nulls: bitmap, one bit a parameter.
-        types: of all parameters; None where those of the last execution hold.
+        nulls: bitmap, one bit per parameter.
+        types: of all parameters; None if those of the last execution still apply.
         values: of the parameters that are neither NULL nor sent by COM_STMT_SEND_LONG_DATA.
     """
 
@@ -96,7 +96,7 @@ class ComStmtExecute:
                 values itself.
 
         Raises:
-            MalformedPacketError: it is no such packet.
+            MalformedPacketError: not such a packet.
         """
         reader = command_reader(payload, Command.COM_STMT_EXECUTE)
         statement_id = reader.u32()
@@ -139,10 +139,10 @@ class ComStmtExecute:
         types: Sequence[ParameterType] | None = None,
         long_data: frozenset[int] = frozenset(),
     ) -> tuple[QueryAttribute, ...]:
-        """The values, those in `long_data` left out.
+        """The values, without those of the parameters in `long_data`.
 
         Args:
-            types: of the last execution, for a packet that brings none.
+            types: those of the last execution, for a packet that declares none.
             long_data: positions of the parameters that COM_STMT_SEND_LONG_DATA has brought.
 
         Raises:

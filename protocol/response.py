@@ -1,4 +1,4 @@
-"""What a server says about a command as a whole: OK, EOF, ERR, and the head of a prepared one."""
+"""The packets OK, EOF and ERR, and the one that begins the answer to a COM_STMT_PREPARE."""
 
 from dataclasses import dataclass, replace
 from typing import Final, Self
@@ -16,7 +16,7 @@ _SESSION_STATE_CHANGED: Final = int(ServerStatus.SERVER_SESSION_STATE_CHANGED)
 
 @dataclass(frozen=True, slots=True)
 class OkPacket:
-    """OK (fact 1.1), also in the place of EOF under CLIENT_DEPRECATE_EOF (fact 1.2).
+    """OK (fact 1.1), also in place of EOF under CLIENT_DEPRECATE_EOF (fact 1.2).
 
     Attributes:
         info: human-readable text, in the connection's character set.
@@ -38,7 +38,7 @@ class OkPacket:
         """Read an OK packet; the capabilities are those of the connection it came from.
 
         Raises:
-            MalformedPacketError: it is none.
+            MalformedPacketError: not an OK packet.
         """
         reader = Reader(payload)
         header = reader.u8()
@@ -51,7 +51,7 @@ class OkPacket:
         info = b""
         session_state: bytes | None = None
         if reader.remaining:
-            # Behind a length even without CLIENT_SESSION_TRACK, and absent if nothing is to say.
+            # The text has a length even without CLIENT_SESSION_TRACK; an empty one may be absent.
             info = reader.lenenc_bytes()
             tracked = capabilities & Capability.CLIENT_SESSION_TRACK
             if tracked and status & _SESSION_STATE_CHANGED:
@@ -96,10 +96,10 @@ class EofPacket:
         """Read an EOF packet.
 
         Raises:
-            MalformedPacketError: it is none.
+            MalformedPacketError: not an EOF packet.
         """
         if len(payload) != 5 or payload[0] != EOF_HEADER:
-            raise MalformedPacketError("no EOF packet")
+            raise MalformedPacketError("not an EOF packet")
         return cls(
             warnings=int.from_bytes(payload[1:3], "little"),
             status=int.from_bytes(payload[3:5], "little"),
@@ -115,7 +115,7 @@ class EofPacket:
 
 
 _LETTERS_LEFT: Final = {"ucs2": 0, "utf16": 0, "utf32": 0, "utf16le": 1}
-"""Of the text of an error, by character_set_results."""
+"""How many letters of an error's text arrive, by character_set_results."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +124,8 @@ class ErrPacket:
 
     Attributes:
         code: of the Server Error Message Reference.
-        sqlstate: five characters; empty if the server sent none, which it does before it knows
-            the client's capabilities.
+        sqlstate: five characters; empty if the server sent none, as before it knows the client's
+            capabilities.
         message: in the connection's character set; bytes that are not UTF-8 are kept.
     """
 
@@ -148,11 +148,11 @@ class ErrPacket:
         """Read an ERR packet.
 
         Raises:
-            MalformedPacketError: it is none.
+            MalformedPacketError: not an ERR packet.
         """
         reader = Reader(payload)
         if reader.u8() != ERR_HEADER:
-            raise MalformedPacketError("no ERR packet")
+            raise MalformedPacketError("not an ERR packet")
         code = reader.u16()
         message = reader.rest()
         sqlstate = b""
@@ -161,16 +161,17 @@ class ErrPacket:
         return cls(code, decode_text(sqlstate), decode_text(message))
 
     def told_in(self, character_set: str) -> Self:
-        """As a server tells it in a session with this character_set_results.
+        """The error as a server sends it in a session with this character_set_results.
 
-        It converts the text, and ends it at the first zero byte: where even letters of ASCII have
-        one, little or nothing is left (docs/mysql-behaviour.md, *Commands*). Elsewhere ASCII stays.
+        The server converts the text and ends it at the first zero byte. Where even ASCII letters
+        have such a byte, little or nothing is left (docs/mysql-behaviour.md, *Commands*); in all
+        other character sets ASCII stays as it is.
         """
         left = _LETTERS_LEFT.get(character_set)
         return self if left is None else replace(self, message=self.message[:left])
 
     def serialise(self, capabilities: Capability) -> bytes:
-        """Write it; the SQLSTATE only to who has said CLIENT_PROTOCOL_41."""
+        """Write it; the SQLSTATE only for a client with CLIENT_PROTOCOL_41."""
         state = b""
         if capabilities & Capability.CLIENT_PROTOCOL_41:
             state = b"#" + (encode_text(self.sqlstate) + b"HY000"[len(self.sqlstate) :])[:5]
@@ -202,7 +203,7 @@ class StmtPrepareOk:
         """Read it.
 
         Raises:
-            MalformedPacketError: it is none.
+            MalformedPacketError: not such a packet.
         """
         reader = Reader(payload)
         if reader.u8() != OK_HEADER:

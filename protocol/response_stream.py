@@ -5,9 +5,9 @@ Theory of operation
 
 A response is a run of packets whose meaning depends on what came before: a column count announces
 column definitions, these announce rows, and only a packet that starts with 0xFE or 0xFF ends them
-(fact 1.2). `ResponseStream` walks frame headers. Of most packets it sees the header and the first
-payload byte alone; OK, EOF, ERR and the few packets that hold a count are collected whole, also
-over several chunks, since the meaning of what follows hangs on them.
+(fact 1.2). `ResponseStream` walks frame headers. Of most packets it looks only at the header and
+the first payload byte; OK, EOF, ERR and the few packets that hold a count are collected whole, also
+over several chunks, since the meaning of what follows depends on them.
 
 The state says what the next packet may be::
 
@@ -15,15 +15,15 @@ The state says what the next packet may be::
     FIRST ── FF ─► end (ERR)           ROWS ── FE/FF ─► end
     FIRST ── FB ─► INFILE ─► FIRST     end ── status & SERVER_MORE_RESULTS_EXISTS ─► FIRST
 
-Without CLIENT_DEPRECATE_EOF the OUT parameters of a prepared CALL are an exception: an OK follows,
-and the EOF before their row alone says so.
+Without CLIENT_DEPRECATE_EOF the OUT parameters of a prepared CALL are an exception: an OK follows
+them, and only the EOF before their row announces it.
 
-The caller passes the bytes on as they came. One that must change what trackers tell finds the
-packets that do in `told`. Most responses lie in one chunk and need no such walk:
+The caller passes the bytes on unchanged. One that must change what trackers report finds the
+packets with trackers in `told`. Most responses lie in one chunk and need no such walk:
 `protocol.whole_answer` takes them in one step.
 
-Every length that is used comes from the three length bytes of a frame header, and nothing is
-allocated by a number that the network sent.
+Every length that is used comes from the three length bytes of a frame header, and no number that
+the network sent decides how much is allocated.
 """
 
 from typing import Final
@@ -43,7 +43,7 @@ from protocol.wire import Reader
 
 # What the response to a command looks like.
 RESULTS: Final = 0
-"""COM_QUERY, COM_STMT_EXECUTE: results, until one has none after it."""
+"""COM_QUERY, COM_STMT_EXECUTE: one or more results."""
 SIMPLE: Final = 1
 """One OK, EOF or ERR."""
 PREPARED: Final = 2
@@ -64,7 +64,7 @@ _END: Final = 5
 
 
 class ResponseStream:
-    """The responses of one server connection, one command after the other.
+    """The responses of one server connection, one command after another.
 
     Call `begin`, then `feed` with what arrives until `done`; the attributes then tell how the
     command ended.
@@ -74,21 +74,21 @@ class ResponseStream:
         infile: the server waits for the content of a LOCAL INFILE.
         error: payload of the ERR packet that ended the response, else None.
         status: server status of the newest OK or EOF packet.
-        warnings: its count of warnings.
-        untold: the newest result ended with an EOF packet, behind which trackers are silent.
+        warnings: that packet's count of warnings.
+        untold: the newest result ended with an EOF packet, which has no room for trackers.
         cursor: the response opened a cursor, so that its rows are still to be fetched.
         session_states: `session_state_info` of every OK packet of the response, in order.
-        unnamed: status and text of each OK packet that told of affected rows, and of no GTID.
-        rows: rows passed, of all results.
+        unnamed: status and text of each OK packet that reported affected rows, but no GTID.
+        rows: how many rows have passed, of all results.
         sequence_id: of the newest packet that was read whole, such as a LOCAL INFILE's request.
         row: payload of the first row, if `begin` was asked to keep it.
         head: payload of a PREPARE's first packet.
         chunk: what the last `feed` walked from `chunk_start` to `chunk_end`: the bytes held back
-            before it, then its own; nothing where these are too few to go on. What follows
-            `chunk_end` is held back for the next.
-        told: where in the chunk, of the last `feed`, packets with `session_state_info` begin and
-            end; where `tells_status`, all with a server status.
-        tells_status: the caller must change what the server status says.
+            before it, then its own; empty if these are too few to go on. If the response has not
+            ended, what follows `chunk_end` is held back for the next.
+        told: where packets with `session_state_info` begin and end in `chunk`; if `tells_status`,
+            all packets with a server status.
+        tells_status: the caller has to change the server status.
         deprecates_eof, session_track, optional_metadata: the connection negotiated these.
     """
 
@@ -153,8 +153,8 @@ class ResponseStream:
         self._second_count = 0
         self._skip = 0
         self._continued = False
-        self._owed = False  # an OK, behind the OUT parameters
-        # What was not understood yet, and from which size on it may be.
+        self._owed = False  # an OK must follow the OUT parameters
+        # The bytes of an incomplete packet, and how many are needed to go on.
         self._held: list[bytes] = []
         self._held_size = 0
         self._wanted = 0
@@ -211,9 +211,9 @@ class ResponseStream:
         return position + end - begin - before
 
     def _walk(self, data: bytes, position: int) -> int:
-        """Return where the walk stopped: the response's end, or the first byte not understood.
+        """Return where the walk stopped: at the end of the response or of `data`, or earlier.
 
-        From the latter on `_wanted` bytes are needed to go on.
+        If earlier, `_wanted` bytes from there are needed to go on.
         """
         size = len(data)
         while position < size:
@@ -235,7 +235,7 @@ class ResponseStream:
             end = position + 4 + length
             if not self._continued:
                 if self.infile:
-                    raise MalformedPacketError("the server spoke while it waited for a local file")
+                    raise MalformedPacketError("the server sent data while it waited for a file")
                 if length == 0:
                     if self._shape != STRING:
                         raise MalformedPacketError("a server's packet is empty")
@@ -280,7 +280,7 @@ class ResponseStream:
         return position
 
     def _is_control(self, first: int, length: int) -> bool:
-        """Whether the packet that starts here, and is no definition, must be read whole."""
+        """Whether the packet that starts here, which is no definition, must be read whole."""
         if self._state == _ROWS:
             if first == 0xFE:
                 # A row can start with 0xFE only if its first field is 16 MiB long.
@@ -296,7 +296,7 @@ class ResponseStream:
         return self._shape != PREPARED and (first == 0x00 or (first == 0xFE and length < 9))
 
     def _passed(self) -> None:
-        """A packet that needed no reading has ended."""
+        """A packet that need not be read whole has ended."""
         if self._state == _ROWS:
             self.rows += 1
         elif self._state == _DEFINITIONS:
@@ -354,7 +354,7 @@ class ResponseStream:
         elif first == 0x00 or (first == 0xFE and self._shape == SIMPLE):
             self._terminator(payload)
         elif self._shape != RESULTS:
-            raise MalformedPacketError(f"0x{first:02x} starts no answer to this command")
+            raise MalformedPacketError(f"no answer to this command starts with 0x{first:02x}")
         elif first == 0xFB:
             self.infile = True
             self._state = _INFILE
@@ -362,10 +362,11 @@ class ResponseStream:
             self._column_count(payload)
 
     def _cursor_opened(self) -> bool:
-        """Whether the status behind definitions tells of the client's cursor.
+        """Whether the status after the definitions says that the client's cursor is open.
 
-        It tells as well of one that a stored program of the statement had open, so that what did
-        not ask for any has none, nor has a procedure, behind whose results there is always more.
+        The flag is also set for a cursor that a stored program of the statement had open. So it
+        does not count if the client asked for no cursor, nor for a procedure, whose results are
+        always followed by more.
         """
         return self._asks_cursor and self.status & (CURSOR_EXISTS | MORE_RESULTS) == CURSOR_EXISTS
 
@@ -376,7 +377,7 @@ class ResponseStream:
             self.warnings = payload[1] | payload[2] << 8
             self.status = payload[3] | payload[4] << 8
         elif payload[0] == 0xFE and not self.deprecates_eof:
-            raise MalformedPacketError("an EOF packet has not 5 bytes")
+            raise MalformedPacketError("an EOF packet does not have 5 bytes")
         elif len(payload) == 7 and payload[1] < 0xFB and payload[2] < 0xFB:
             self.status = payload[3] | payload[4] << 8
             self.warnings = payload[5] | payload[6] << 8

@@ -23,7 +23,7 @@ class ColumnDefinition41:
         column_length: in bytes, of the longest value.
         type: a `FieldType`.
         flags: NOT_NULL_FLAG and the like (mysql_com.h).
-        default: what COM_FIELD_LIST adds: the default value behind its length, or 0xFB; else
+        default: what COM_FIELD_LIST adds: the default value after its length, or 0xFB; else
             empty.
     """
 
@@ -45,7 +45,7 @@ class ColumnDefinition41:
         """Read a definition.
 
         Raises:
-            MalformedPacketError: it is none.
+            MalformedPacketError: not a definition.
         """
         reader = Reader(payload)
         catalog, schema, table, org_table, name, org_name = (
@@ -118,7 +118,7 @@ class ColumnCount:
         """Read it.
 
         Raises:
-            MalformedPacketError: it is none.
+            MalformedPacketError: not a column count.
         """
         reader = Reader(payload)
         columns = reader.lenenc_int()
@@ -142,10 +142,10 @@ def text_row(values: Sequence[bytes | None]) -> bytes:
 
 
 def parse_text_row(payload: bytes, columns: int | None = None) -> list[bytes | None]:
-    """The values of a row of so many columns, or of as many as it has.
+    """The values of a row with `columns` columns; None takes as many as there are.
 
     Raises:
-        MalformedPacketError: the payload holds less, or more.
+        MalformedPacketError: the payload has fewer values, or more.
     """
     reader = Reader(payload)
     values: list[bytes | None] = []

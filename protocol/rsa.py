@@ -1,6 +1,6 @@
-"""Passwords under RSA, as they cross connections without TLS (fact 6.4).
+"""Passwords encrypted with RSA, for connections without TLS (fact 6.4).
 
-The scheme is the server's own, OAEP with SHA-1 included; the peer decides nothing in it.
+The scheme is the one that MySQL servers use, including OAEP with SHA-1; the peer cannot change it.
 """
 
 from typing import Final, Self
@@ -35,10 +35,10 @@ class RsaKey:
 
     @classmethod
     def from_pem(cls, pem: bytes) -> Self:
-        """A key from a file's content, without a passphrase.
+        """A key from a file's content, which must not be encrypted.
 
         Raises:
-            ValueError: it holds no RSA private key.
+            ValueError: the file holds no RSA private key, or an encrypted one.
         """
         try:
             key = serialization.load_pem_private_key(pem, password=None)
@@ -71,15 +71,16 @@ class RsaKey:
 
 
 def encrypt_password(password: bytes, nonce: bytes, public_pem: bytes) -> bytes:
-    """What a client sends for its password, given the server's nonce and public key.
+    """A password as a client sends it, given the server's nonce and public key.
 
     Raises:
-        MalformedPacketError: the server's key is no usable RSA key, or too short for the password.
+        MalformedPacketError: the server's key is not a usable RSA key, or too short for the
+            password.
     """
     try:
         key = serialization.load_pem_public_key(public_pem)
         if not isinstance(key, rsa.RSAPublicKey) or key.key_size > _MOST_KEY_BITS:
-            raise MalformedPacketError("the server's public key is no RSA key of a usual size")
+            raise MalformedPacketError("the server's public key is not an RSA key of a usual size")
         return key.encrypt(_mix(password + b"\0", nonce), _PADDING)
     except (ValueError, UnsupportedAlgorithm) as error:
         raise MalformedPacketError("the server's public key cannot be used") from error

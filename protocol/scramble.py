@@ -1,10 +1,10 @@
-"""What a client sends in place of its password: proof for one nonce (facts 6.4 and 6.6)."""
+"""What a client sends in place of its password: a proof for one nonce (facts 6.4 and 6.6)."""
 
 import hashlib
 
 
 def scramble_caching_sha2(password: bytes, nonce: bytes) -> bytes:
-    """The 32 bytes that show a server that one knows the password; none for an empty one."""
+    """The 32 bytes that prove that the client knows its password; empty if the password is."""
     if not password:
         return b""
     stage1 = hashlib.sha256(password).digest()
@@ -13,7 +13,7 @@ def scramble_caching_sha2(password: bytes, nonce: bytes) -> bytes:
 
 
 def scramble_native(password: bytes, nonce: bytes) -> bytes:
-    """The same in 20 bytes, for mysql_native_password."""
+    """The same for mysql_native_password, in 20 bytes."""
     if not password:
         return b""
     # SHA-1 is the plugin's definition.

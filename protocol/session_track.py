@@ -1,9 +1,9 @@
 """The session trackers of OK packets: what ``session_state_info`` holds (facts 1.4 to 1.8).
 
-Two levels. `entries` cuts a block by types and lengths alone; `decode` gives one entry its meaning.
-So an entry of a type that is not known here, a fork's or a future server's, is passed over by its
-length and costs nobody the connection. The same holds for GTIDs in an encoding that is not known
-here (WL#6128 leaves room for more than one): they are reported as such.
+There are two levels: `entries` splits a block by types and lengths alone; `decode` interprets one
+entry. So an entry of an unknown type, from a fork or a future server, is skipped by its length, and
+breaks no connection. GTIDs in an unknown encoding (WL#6128 leaves room for more than one) are
+reported as `UnknownGtidEncoding`.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ _GTIDS: Final = int(SessionTrackType.SESSION_TRACK_GTIDS)
 _CHARACTERISTICS: Final = int(SessionTrackType.SESSION_TRACK_TRANSACTION_CHARACTERISTICS)
 _TRANSACTION_STATE: Final = int(SessionTrackType.SESSION_TRACK_TRANSACTION_STATE)
 
-_LONGER: Final = 0xFB  # a length-encoded integer that begins below this is that one byte
+_LONGER: Final = 0xFB  # a first byte below this is a whole length-encoded integer
 
 TEXT_ENCODING: Final = 0
 """The one encoding of GTIDs that servers use: a set's text."""
@@ -31,7 +31,7 @@ TEXT_ENCODING: Final = 0
 
 @dataclass(frozen=True, slots=True)
 class SystemVariable:
-    """A system variable has this value now."""
+    """A system variable, and its new value."""
 
     name: str
     value: str
@@ -60,14 +60,14 @@ class Gtids:
 
 @dataclass(frozen=True, slots=True)
 class UnknownGtidEncoding:
-    """GTIDs in an encoding that cannot be read: something was committed, what is not known."""
+    """GTIDs in an encoding that cannot be read: it is unknown what was committed."""
 
     specification: int
 
 
 @dataclass(frozen=True, slots=True)
 class TransactionCharacteristics:
-    """SQL that would start the transaction anew; "" outside of one."""
+    """SQL that would start another transaction like this one; "" if there is none."""
 
     sql: str
 
@@ -92,10 +92,10 @@ Change: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class GtidEncoding:
-    """One way to write GTIDs into a tracker, known by its number on the wire.
+    """One way to write GTIDs into a tracker, identified by its number on the wire.
 
     Attributes:
-        specification: the number that stands before the GTIDs.
+        specification: the number in front of the GTIDs.
         encode: the bytes after that number.
         decode: the inverse, given a set that is probably almost the same, or None. Raises
             `MalformedPacketError` or `MalformedGtidSetError`.
@@ -111,10 +111,10 @@ GTID_ENCODINGS: Final[dict[int, GtidEncoding]] = {}
 
 
 def register_gtid_encoding(encoding: GtidEncoding) -> None:
-    """Makes an encoding known.
+    """Registers an encoding.
 
     Raises:
-        ValueError: its number is taken.
+        ValueError: its number is already registered.
     """
     if encoding.specification in GTID_ENCODINGS:
         raise ValueError(f"GTID encoding {encoding.specification} is registered already")
@@ -122,7 +122,7 @@ def register_gtid_encoding(encoding: GtidEncoding) -> None:
 
 
 def entries(block: bytes) -> list[tuple[int, bytes]]:
-    """The entries of a block in their order: type and entity.
+    """The entries of a block, in order: the type of each, and its entity.
 
     Raises:
         MalformedPacketError: a length goes beyond the end.
@@ -140,7 +140,7 @@ def decode(kind: int, entity: bytes, near: GtidSet | None = None) -> Change | No
 
     Args:
         kind: the entry's type, see `SessionTrackType`.
-        entity: what its length spans.
+        entity: the bytes after its length.
         near: for GTIDs, a set that is probably almost the same: with ALL_GTIDS the last one from
             the same server. See `GtidSet.parse`.
 
@@ -171,14 +171,15 @@ def decode(kind: int, entity: bytes, near: GtidSet | None = None) -> Change | No
 def gtids(block: bytes, near: GtidSet | None = None) -> GtidSet | None:
     """All GTIDs of a block that can be read; None if it has none.
 
-    Who must not miss a GTID has to look for `UnknownGtidEncoding` by `entries` and `decode`.
+    A caller that must not miss a GTID has to look for `UnknownGtidEncoding` with `entries` and
+    `decode`.
 
     Args:
         block: ``session_state_info``.
         near: see `decode`.
 
     Raises:
-        MalformedPacketError: the block or an entity contradicts itself.
+        MalformedPacketError: the block or an entity is malformed.
     """
     union: GtidSet | None = None
     at = 0
@@ -192,7 +193,7 @@ def gtids(block: bytes, near: GtidSet | None = None) -> GtidSet | None:
 
 
 def names_gtids(block: bytes) -> bool:
-    """Whether a block tells of GTIDs, in whatever encoding.
+    """Whether a block reports GTIDs, in any encoding.
 
     Raises:
         MalformedPacketError: a length goes beyond the end.
@@ -206,9 +207,13 @@ def names_gtids(block: bytes) -> bool:
 
 
 def retain(block: bytes, types: frozenset[int], variables: frozenset[bytes] | None = None) -> bytes:
-    """The block without the entries of all other types; those kept stay byte for byte.
+    """The block with only the entries of these types, which stay as they are, byte for byte.
 
-    `variables` are the names of the system variables whose entries are kept; None for all.
+    Args:
+        block: ``session_state_info``.
+        types: the types, see `SessionTrackType`.
+        variables: names of the system variables whose entries are kept, whatever `types` says;
+            None leaves that to `types`.
 
     Raises:
         MalformedPacketError: a length goes beyond the end.
@@ -280,15 +285,16 @@ def _span(block: bytes, at: int) -> tuple[int, int, int]:
         kind, length = reader.lenenc_int(), reader.lenenc_int()
         begin = len(block) - reader.remaining
     if length > len(block) - begin:
-        raise MalformedPacketError(f"a tracker of {length} bytes where {len(block) - begin} follow")
+        left = len(block) - begin
+        raise MalformedPacketError(f"a tracker has {length} bytes, but only {left} follow")
     return kind, begin, begin + length
 
 
 def decode_gtids(entity: bytes, near: GtidSet | None) -> GtidSet | int:
-    """What a GTID entry says: a set, or the specification number of an encoding that is unknown.
+    """What a GTID entry says: a set, or the specification number of an unknown encoding.
 
     Args:
-        entity: what its length spans.
+        entity: the bytes after its length.
         near: see `decode`.
 
     Raises:

@@ -1,7 +1,8 @@
-"""COM_STMT_EXECUTE as bytes: what must change so that another server takes it (fact 7.4).
+"""Changes a COM_STMT_EXECUTE, as bytes, so that another server accepts it (fact 7.4).
 
-A statement has another id on each server. And a client declares the types of its values once, and
-leaves them out when it executes the statement again: a server that has not seen them must be told.
+A statement has a different id on each server. And a client declares the types of its values once,
+and leaves them out when it executes the statement again: a server that has not seen them must be
+told.
 """
 
 from typing import Final, NamedTuple
@@ -21,7 +22,7 @@ class BoundTypes(NamedTuple):
     Attributes:
         values: how many there are.
         flag: position of the byte that says whether types follow.
-        types: what follows, as it came; empty if they are left out.
+        types: the types, as they came; empty if they are left out.
     """
 
     values: int
@@ -35,7 +36,7 @@ def statement_id(packet: bytes) -> int:
 
 
 def with_statement_id(packet: bytes, number: int) -> bytes:
-    """The framed command about another id, or the framed answer to a COM_STMT_PREPARE with it."""
+    """A framed command, or a framed answer to a COM_STMT_PREPARE, with another statement id."""
     return packet[:_ID] + number.to_bytes(4, "little") + packet[_FLAGS:]
 
 
@@ -48,7 +49,7 @@ def bound_types(packet: bytes, parameters: int, query_attributes: bool) -> Bound
         query_attributes: CLIENT_QUERY_ATTRIBUTES is negotiated.
 
     Returns:
-        None if there are no values, or if the packet is malformed, which its server tells.
+        None if there are no values, or if the packet is malformed, which the server will report.
     """
     at = _PARAMETERS
     if len(packet) < at:
@@ -64,7 +65,7 @@ def bound_types(packet: bytes, parameters: int, query_attributes: bool) -> Bound
 
 
 def _many(packet: bytes, parameters: int) -> BoundTypes | None:
-    """As `bound_types`, for a count of more than a byte; a statement has at most 65,535."""
+    """As `bound_types`, for a count of more than one byte; a statement has at most 65,535."""
     at = _PARAMETERS + 3
     if packet[_PARAMETERS : _PARAMETERS + 1] != b"\xfc" or len(packet) < at:
         return None
@@ -91,9 +92,9 @@ def _types_at(packet: bytes, at: int, count: int, named: bool) -> BoundTypes | N
 
 
 def with_types(packet: bytes, bound: BoundTypes, types: bytes) -> bytes:
-    """The framed packet, or the beginning of one, with types that it left out.
+    """The framed packet, or the beginning of one, with the types that it left out.
 
-    A frame that would grow beyond 16 MiB stays as it is: its server refuses it.
+    A frame that would grow beyond 16 MiB stays as it is, and the server refuses it.
     """
     length = int.from_bytes(packet[:3], "little") + len(types)
     if length >= MAX_PACKET_PAYLOAD:

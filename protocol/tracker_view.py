@@ -1,8 +1,8 @@
-"""A client's view of what trackers tell on a server connection.
+"""What a client sees of the trackers on a server connection.
 
-The proxy tracks more on the connection to the primary than the client asked for, and has
-CLIENT_SESSION_TRACK there for clients that have not. They must not see what they did not ask for;
-everything else passes as it came.
+On the connection to the primary the proxy tracks more than the client asked for, and has
+CLIENT_SESSION_TRACK even if the client has not. The client must not see trackers that it did not
+ask for; everything else passes unchanged.
 """
 
 from typing import Final
@@ -15,21 +15,22 @@ from protocol.session_track import retain
 from protocol.wire import lenenc_bytes
 
 _GTIDS: Final = int(SessionTrackType.SESSION_TRACK_GTIDS)
-_LONGER: Final = 0xFB  # a length-encoded integer that begins below this is that one byte
+_LONGER: Final = 0xFB  # a first byte below this is a whole length-encoded integer
 _LENGTHS: Final = [bytes((length, 0, 0)) for length in range(256)]
 _UNCHANGED: Final = [bytes((high & ~(SESSION_STATE_CHANGED >> 8),)) for high in range(256)]
-"""A payload's length, below 256, and the higher byte of a status behind which no tracker stands."""
+"""Tables: each length below 256 in three bytes; for each higher byte of a status, that byte without
+SESSION_STATE_CHANGED."""
 
 ALL_TRACKERS: Final = frozenset([int(kind) for kind in SessionTrackType])
-"""Of a client that is to see whatever the server tells it."""
+"""For a client that is to see every tracker."""
 
 
 class TrackerView:
-    """That of one client on one connection.
+    """What one client sees on one connection.
 
     Attributes:
         trackers: the tracker types that it is to see.
-        hidden: flags of the server status that it is not to see. Where there are any, the stream's
+        hidden: flags of the server status that it is not to see. If there are any, the stream's
             `tells_status` must be set.
     """
 
@@ -43,7 +44,7 @@ class TrackerView:
 
         Args:
             trackers: the types.
-            variables: names of the system variables that it is to see, as the server tells them,
+            variables: names of the system variables that it is to see, as the server reports them,
                 separated by commas; `*` for all.
         """
         self.trackers = trackers
@@ -52,10 +53,10 @@ class TrackerView:
         self._shows_gtids = _GTIDS in trackers
 
     def seen(self, stream: ResponseStream) -> bytes:
-        """What the client is to get of what the stream's last `feed` walked.
+        """The bytes that the client gets for those that the stream's last `feed` walked.
 
         Raises:
-            MalformedPacketError: a list of trackers is none.
+            MalformedPacketError: a list of trackers is malformed.
         """
         chunk = stream.chunk
         position = stream.chunk_start
@@ -77,7 +78,7 @@ class TrackerView:
         return b"".join(out)
 
     def seen_of_write(self, stream: ResponseStream) -> bytes:
-        """As `seen`, of an OK packet that tells of GTIDs alone (`protocol.whole_answer`)."""
+        """As `seen`, for an OK packet with GTIDs as its only tracker (`protocol.whole_answer`)."""
         chunk, begin = stream.chunk, stream.chunk_start
         affected, last_id = chunk[begin + 5], chunk[begin + 6]
         if self._shows_gtids or affected >= _LONGER or last_id >= _LONGER:
@@ -89,7 +90,7 @@ class TrackerView:
         length = end - begin - 4
         if length > 255:
             return self.seen(stream)
-        # An OK packet that is rewritten is cut off behind its text.
+        # The rewritten OK packet ends after its text.
         status = _UNCHANGED[chunk[place + 1]]
         return b"".join(
             (_LENGTHS[length], chunk[begin + 3 : place + 1], status, chunk[place + 2 : end])
@@ -114,7 +115,7 @@ class TrackerView:
         return payload[: ok.place] + plain + payload[ok.place + 2 : ok.end] + info
 
     def _hiding(self, payload: bytes) -> bytes:
-        """The OK or EOF packet without the flags that are hidden."""
+        """The OK or EOF packet without the hidden status flags."""
         is_eof = payload[0] == 0xFE and len(payload) == 5
         place = 3 if is_eof else head(payload).place
         status = (payload[place] | payload[place + 1] << 8) & ~self.hidden

@@ -1,18 +1,18 @@
-"""Takes an answer in one step that lies whole in one chunk, and is as most are.
+"""Takes an ordinary answer in one step, if all of it is in one chunk.
 
 Theory of operation
 ===================
 
-`ResponseStream` walks a response packet by packet, keeps what it has not understood yet, and may be
-cut off anywhere. Most answers need none of that: one result with rows, or one OK packet, all of it
-in the chunk that has just arrived. `take` recognises these two in one pass over the frame headers.
-It looks at every length and at every byte that says what a packet is, and decodes no row. Whatever
-else there may be (an error, more results, a cursor, a local file, a packet of 16 MiB, an OK with
-another tracker than one of GTIDs, a chunk that ends too early) is left to the stream: then 0 is
-given back, and nothing has changed.
+`ResponseStream` walks a response packet by packet. Chunks may end anywhere, so it keeps the bytes
+of packets that are not complete. Most answers need none of that: one result with rows, or one OK
+packet, all of it in the chunk that has just arrived. `take` recognises these two in one pass over
+the frame headers. It looks at every length and at every byte that says what a packet is, and
+decodes no row. Anything else (an error, more results, a cursor, a local file, a packet of 16 MiB,
+an OK with another tracker than one of GTIDs, a chunk that ends too early) is left to the stream:
+`take` then returns 0 and has changed nothing.
 
-A stream into which an answer was taken tells of it what it would tell if it had walked it
-(tests/protocol/test_whole_answer.py holds the two against each other).
+After `take`, the stream's attributes are the same as if it had walked the answer
+(tests/protocol/test_whole_answer.py compares the two).
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ from protocol.constants import (
 )
 
 if TYPE_CHECKING:
-    from mypy_extensions import i64  # an int in Python; compiled, a number without a box
+    from mypy_extensions import i64  # an int in Python; when compiled, an unboxed number
 
     from protocol.response_stream import ResponseStream
 
 _UNUSUAL: Final = MORE_RESULTS | CURSOR_EXISTS | OUT_PARAMETERS
-_LONGER: Final = 0xFB  # a length-encoded integer that begins below this is that one byte
+_LONGER: Final = 0xFB  # a first byte below this is a whole length-encoded integer
 _GTIDS: Final = 3  # the type of a SESSION_TRACK_GTIDS entry
 _EOF_FRAME: Final = 9  # bytes of an EOF packet, with its header
-_OK_FRAME: Final = 11  # of an OK packet that tells of nothing
+_OK_FRAME: Final = 11  # bytes of the shortest OK packet, with its header
 
 
 def take(stream: ResponseStream, data: bytes, position: i64, keep_row: bool) -> i64:
     """Take a response to COM_QUERY or COM_STMT_EXECUTE (shape RESULTS).
 
     Args:
-        stream: reads nothing now; it need not have begun this response.
+        stream: one that is not within a response; its `begin` need not have been called for this.
         data: what has arrived.
         position: where the response begins in it.
-        keep_row: the payload of its first row is wanted.
+        keep_row: whether to keep the payload of the first row.
 
     Returns:
-        Where the response ends; 0 if it is not as most are, or not whole.
+        Where the response ends; 0 if it is not an ordinary one, or not complete.
     """
     if len(data) - position < _OK_FRAME or stream.tells_status:
         return 0
@@ -59,14 +59,14 @@ def take(stream: ResponseStream, data: bytes, position: i64, keep_row: bool) -> 
 
 
 def _take_rows(stream: ResponseStream, data: bytes, position: i64, keep_row: bool) -> i64:
-    """Column count, definitions, an EOF if one is due, rows, and the OK or EOF behind them."""
+    """Column count, definitions, an EOF if one is due, rows, and the OK or EOF after them."""
     size: i64 = len(data)
     deprecates_eof = stream.deprecates_eof
     columns: i64 = data[position + 4]
     if data[position] != 1 or data[position + 1] or data[position + 2] or columns >= _LONGER:
         return 0
     if stream.optional_metadata or data[size - (7 if deprecates_eof else 5)] != 0xFE:
-        return 0  # a chunk that ends like no response is not walked for nothing
+        return 0  # the chunk does not end as a response does: do not walk it in vain
     at = position + 5
     while columns:
         if size - at < _EOF_FRAME:
@@ -93,7 +93,7 @@ def _take_rows(stream: ResponseStream, data: bytes, position: i64, keep_row: boo
         at += 4 + length
         rows += 1
     if deprecates_eof:
-        # An OK packet that tells of no row, id, text or tracker.
+        # An OK packet without affected rows, insert id, text or tracker.
         end = at + _OK_FRAME
         if end > size or length != 7 or data[at + 4] != 0xFE or data[at + 5] or data[at + 6]:
             return 0
@@ -117,7 +117,7 @@ def _take_rows(stream: ResponseStream, data: bytes, position: i64, keep_row: boo
 
 
 def _length(data: bytes, at: i64) -> i64:
-    """Of the payload behind the frame header that begins there."""
+    """The length of the payload whose frame header is at `at`."""
     low: i64 = data[at]
     middle: i64 = data[at + 1]
     high: i64 = data[at + 2]
@@ -142,7 +142,7 @@ def _is_eof(data: bytes, at: i64) -> bool:
 
 
 def _take_ok(stream: ResponseStream, data: bytes, position: i64) -> i64:
-    """One OK packet, which tells of one GTID tracker, or of no row and no tracker."""
+    """One OK packet: with one tracker, of GTIDs, or without tracker and affected rows."""
     length = _length(data, position)
     end = position + 4 + length
     if length == MAX_PACKET_PAYLOAD or end > len(data):
@@ -158,7 +158,7 @@ def _take_ok(stream: ResponseStream, data: bytes, position: i64) -> i64:
         if not stream.session_track or at >= end or data[at] >= _LONGER:
             return 0
         at += 1 + data[at]  # the text
-        # The block and its one entry, each behind its length.
+        # The block and its one entry, each after its length.
         if end - at < 4 or data[at] >= _LONGER or at + 1 + data[at] != end:
             return 0
         if data[at + 1] != _GTIDS or at + 3 + data[at + 2] != end:
@@ -168,7 +168,7 @@ def _take_ok(stream: ResponseStream, data: bytes, position: i64) -> i64:
         stream.told = [(position, end)]
     else:
         if data[position + 5]:
-            return 0  # rows, and no GTID
+            return 0  # affected rows, but no GTID
         _took(stream, data, position, end, status, _u16(data, place + 2))
     stream.sequence_id = data[position + 3]
     return end
@@ -191,7 +191,7 @@ def _behind_integer(data: bytes, at: i64) -> i64:
 def _took(
     stream: ResponseStream, data: bytes, position: i64, end: i64, status: i64, warnings: i64
 ) -> None:
-    """Let the stream tell of a response that has ended, as far as most are alike."""
+    """Set those of the stream's attributes that all ordinary responses set in the same way."""
     stream.done = True
     stream.infile = stream.untold = stream.cursor = False
     stream.error = stream.row = stream.head = None

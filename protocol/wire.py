@@ -1,4 +1,4 @@
-"""Integers and strings as they stand in packets; all integers are little-endian."""
+"""Integers and strings as packets encode them; all integers are little-endian."""
 
 from protocol.errors import MalformedPacketError
 
@@ -6,7 +6,7 @@ from protocol.errors import MalformedPacketError
 class Reader:
     """Takes values off the front of a payload.
 
-    Every method raises `MalformedPacketError` where the payload ends before its value does.
+    Every method raises `MalformedPacketError` if the payload ends before its value does.
     """
 
     __slots__ = ("_payload", "_position")
@@ -30,7 +30,7 @@ class Reader:
         return self._payload[begin:end]
 
     def rest(self) -> bytes:
-        """All that is left."""
+        """All remaining bytes."""
         begin = self._position
         self._position = len(self._payload)
         return self._payload[begin:]
@@ -70,10 +70,10 @@ class Reader:
             return self.u24()
         if first == 0xFE:
             return self.u64()
-        raise MalformedPacketError(f"0x{first:02x} starts no length-encoded integer")
+        raise MalformedPacketError(f"no length-encoded integer starts with 0x{first:02x}")
 
     def lenenc_bytes(self) -> bytes:
-        """A string behind its length-encoded length."""
+        """A string after its length-encoded length."""
         return self.take(self.lenenc_int())
 
     def lenenc_bytes_or_null(self) -> bytes | None:
@@ -94,13 +94,13 @@ class Reader:
         return value
 
     def null_terminated_or_rest(self) -> bytes:
-        """As `null_terminated`, where some peers leave out the NUL of a payload's last string."""
+        """As `null_terminated`, but some peers omit the NUL after a payload's last string."""
         if self._payload.find(b"\0", self._position) < 0:
             return self.rest()
         return self.null_terminated()
 
     def expect_end(self) -> None:
-        """Refuse bytes behind the last value."""
+        """Refuse bytes after the last value."""
         if self.remaining:
             raise MalformedPacketError(f"{self.remaining} bytes follow the packet's last field")
 
@@ -117,7 +117,7 @@ def lenenc_int(n: int) -> bytes:
 
 
 def lenenc_bytes(value: bytes) -> bytes:
-    """A string behind its length."""
+    """A string after its length-encoded length."""
     return lenenc_int(len(value)) + value
 
 
@@ -125,18 +125,18 @@ def null_terminated(value: bytes) -> bytes:
     """A string and a NUL byte.
 
     Raises:
-        MalformedPacketError: it holds a NUL byte, so that what follows would be read as fields.
+        MalformedPacketError: the string contains a NUL byte, so a reader would end it there.
     """
     if b"\0" in value:
-        raise MalformedPacketError("a name holds a NUL byte")
+        raise MalformedPacketError("a name contains a NUL byte")
     return value + b"\0"
 
 
 def decode_text(value: bytes) -> str:
-    """Text of a name or a message; bytes that are not UTF-8 survive `encode_text`."""
+    """Decode a name or a message; `encode_text` restores bytes that are not UTF-8."""
     return value.decode("utf-8", "surrogateescape")
 
 
 def encode_text(text: str) -> bytes:
-    """The bytes that `decode_text` read."""
+    """The inverse of `decode_text`."""
     return text.encode("utf-8", "surrogateescape")

@@ -1,11 +1,11 @@
-"""Keep the compiled modules beside their sources fresh: compiled where wanted, never older.
+"""Keep the compiled modules beside their sources fresh: compiled if wanted, never outdated.
 
     python scripts/compile_in_place.py                compiles if a source has changed since
-    python scripts/compile_in_place.py --is-compiled  status 0 if fresh compiled modules are there
+    python scripts/compile_in_place.py --is-compiled  status 0 if there are fresh compiled modules
 
-A compiled module shadows its source, so a stale one would run old code without a word. What was
-compiled is remembered as a hash of the sources and of everything they import from the project
-(mypyc folds imported constants in), of the compiler and of the Python.
+A compiled module shadows its source, so a stale one would silently run old code. What was compiled
+is remembered as a hash of the sources and of everything they import from the project (mypyc folds
+imported constants into the code), of the compiler and of the Python.
 """
 
 import ast
@@ -26,7 +26,7 @@ PACKAGES = ("protocol", "routing", "proxy")
 
 
 def modules() -> list[Path]:
-    """The modules that pyproject.toml names for compilation, as setup.py has them."""
+    """The modules that pyproject.toml names for compilation, as in setup.py."""
     document = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["tidegate"]
     return sorted(_files(document["compiled"]))
 
@@ -37,7 +37,7 @@ def _files(names: Iterable[str]) -> set[Path]:
 
 
 def binaries() -> list[Path]:
-    """Every compiled module in the tree, mypyc's shared library among them."""
+    """Every compiled module in the tree, including mypyc's shared library."""
     found = list(ROOT.glob("tidegate__mypyc.*.so"))
     for package in PACKAGES:
         found += (ROOT / package).rglob("*.so")
@@ -58,7 +58,7 @@ def imported(source: Path) -> set[Path]:
 
 
 def fingerprint() -> str:
-    """A hash of all that the compiled modules are made of."""
+    """A hash of everything that the compiled modules are made from."""
     todo, sources = modules(), {ROOT / "setup.py"}
     while todo:
         source = todo.pop()
@@ -78,7 +78,7 @@ def fingerprint() -> str:
 
 
 def fresh() -> bool:
-    """Whether what is compiled (be it nothing) is what the sources and settings ask for."""
+    """Whether the compiled modules, or their absence, match the sources and settings."""
     there = sorted(str(path) for path in binaries())
     try:
         return STAMP.read_text() == "\n".join([fingerprint(), *there])
@@ -87,7 +87,7 @@ def fresh() -> bool:
 
 
 def compile_in_place() -> None:
-    """Compile, unless what is there is fresh.
+    """Compile, unless the compiled modules are fresh.
 
     Raises:
         SystemExit: the compilation failed; its output was printed.
@@ -108,7 +108,7 @@ def compile_in_place() -> None:
                 "the compilation failed; TIDEGATE_COMPILED=0 runs the plain Python"
             )
         if modules() and not binaries() and os.environ.get("TIDEGATE_COMPILED", "auto") != "0":
-            print(done.stderr.strip(), file=sys.stderr)  # why there is nothing
+            print(done.stderr.strip(), file=sys.stderr)  # why nothing was compiled
         STAMP.write_text("\n".join([before, *sorted(str(path) for path in binaries())]))
 
 

@@ -1,1 +1,1 @@
-"""What the server says of the columns of a result, and of the parameters of a statement."""
+"""How the server describes the columns of a result, and the parameters of a statement."""

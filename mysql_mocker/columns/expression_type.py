@@ -1,7 +1,7 @@
 """Which type the server gives an expression, from its syntax tree.
 
-As measured on MySQL 9.7.4. What is not known here has no type (None), and its column is described
-by what is in it.
+As measured on MySQL 9.7.4. An expression that is not known here has no type (None), and its column
+is described by its values.
 """
 
 from collections.abc import Callable
@@ -100,7 +100,7 @@ class ExpressionTypes:
         self._query = query
 
     def find(self, node: exp.Expr) -> ValueType | None:
-        """The type of an expression; None where it is not known."""
+        """The type of an expression; None if it is not known."""
         known = _NODES.get(type(node))
         if known is not None:
             return known
@@ -223,7 +223,7 @@ class ExpressionTypes:
         found = self._text_result(node, parts)
         if found is None or self._is_strict():
             return found
-        # Only under strict rules does the server fear a NULL for text that is not well-formed.
+        # Only in strict mode does the server allow for a NULL, in case text is not well-formed.
         return found.with_null(any(part.nullable for part in parts))
 
     def _is_strict(self) -> bool:
@@ -261,7 +261,7 @@ class ExpressionTypes:
         known = _FUNCTIONS.get(name)
         if known is not None or find(self._session, "FUNCTION", node.name) is None:
             return known
-        # What RETURNS says is not kept: most return a number.
+        # The type in RETURNS is not kept: most functions return a number.
         return ValueType(FieldType.MYSQL_TYPE_LONG, 11, nullable=True)
 
     def _case(self, node: exp.Case) -> ValueType | None:

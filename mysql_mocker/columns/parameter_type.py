@@ -1,4 +1,4 @@
-"""Which types the server gives the parameters of a prepared statement: those of what they meet."""
+"""The types of a prepared statement's parameters: those of the expressions beside them."""
 
 from dataclasses import replace
 from typing import Final, Protocol
@@ -17,10 +17,10 @@ _LONGEST: Final = 2**32 - 1
 
 
 class Types(Protocol):
-    """Knows the types of what parameters meet."""
+    """Knows the types of the expressions beside parameters."""
 
     def find(self, node: exp.Expr) -> ValueType | None:
-        """The type of an expression; None where nobody knows."""
+        """The type of an expression; None if it is not known."""
         ...
 
 
@@ -81,7 +81,7 @@ def definitions(
 
     Args:
         tree: a SELECT, INSERT, REPLACE, UPDATE or DELETE, with a value bound to each of them.
-        types: know its tables.
+        types: the types of expressions on its tables.
         inserted: the columns that VALUES has values for.
     """
     found = []

@@ -60,7 +60,7 @@ def type_of(definition: ColumnDefinition41) -> ValueType:
 
 
 def computed(name: str, values: Sequence[Value]) -> ColumnDefinition41:
-    """The definition of a column of which only what is in it is known."""
+    """The definition of a column of which only the values are known."""
     sample = next((value for value in values if value is not None), None)
     if isinstance(sample, bytes):
         length = max(len(v) for v in values if isinstance(v, bytes))
@@ -164,7 +164,7 @@ def _name(item: exp.Expr, text: str | None) -> str:
 
 
 Found = ColumnDefinition41 | str
-"""A column's definition, or its name alone where its type is not known."""
+"""A column's definition, or its name alone if its type is not known."""
 
 
 def parameters(session: Session, statement: Statement) -> list[ColumnDefinition41]:
@@ -346,7 +346,7 @@ def _nullable(column: Found) -> Found:
 def _is_grouped(select: exp.Select, sources: list[tuple[str, list[Found]]]) -> bool:
     """Whether the rows go through a temporary table, which has columns of its own.
 
-    An index on the only column that groups spares the server that table.
+    If the only column that groups has an index, the server needs no such table.
     """
     group = select.args.get("group")
     nodes = list(group.expressions) if isinstance(group, exp.Group) else []
@@ -359,7 +359,7 @@ def _is_grouped(select: exp.Select, sources: list[tuple[str, list[Found]]]) -> b
 
 
 def _through_table(column: Found, source: exp.Expr) -> Found:
-    """The column behind a temporary table."""
+    """The column as it comes out of a temporary table."""
     if isinstance(column, str):
         return column
     if isinstance(source, exp.Column):
@@ -400,7 +400,7 @@ def _derived(columns: list[Found], alias: str, merged: bool) -> list[Found]:
 
 
 def _united(left: list[Found], right: list[Found]) -> list[Found]:
-    """The columns of a UNION and its like."""
+    """The columns of a UNION or another set operation."""
     if len(left) != len(right):
         return left
     found: list[Found] = []

@@ -1,6 +1,7 @@
-"""The column definitions of what the server tells of itself: SHOW, DESCRIBE, ANALYZE TABLE.
+"""The column definitions of SHOW, DESCRIBE, ANALYZE TABLE and the like.
 
-As measured on MySQL 9.7.4. Most are read from a table of its own and so have its names and flags.
+As measured on MySQL 9.7.4. Most of these results are read from one of the server's own tables, and
+so have its names and flags.
 """
 
 from collections.abc import Sequence
@@ -19,7 +20,7 @@ _TEXT, _STRING = FieldType.MYSQL_TYPE_BLOB, FieldType.MYSQL_TYPE_STRING
 
 
 def _text(name: str, size: int, *, nullable: bool = False) -> ColumnDefinition41:
-    """A text that no table declares."""
+    """A column of text that belongs to no table."""
     return value_type.text(size, nullable=nullable).definition(name)
 
 
@@ -33,7 +34,7 @@ def _of(
     table: str, org_table: str, name: str, size: int, flags: int = 0, schema: str = "",
     kind: int = FieldType.MYSQL_TYPE_VAR_STRING,
 ) -> ColumnDefinition41:  # fmt: skip
-    """A text of the server's own table `table`."""
+    """A column of text of the server's own table `table`."""
     return ColumnDefinition41(
         schema=schema, table=table, org_table=org_table, name=name, org_name=name,
         column_length=size, type=kind, flags=flags,
@@ -92,13 +93,13 @@ COLUMNS: Final[dict[str, Sequence[ColumnDefinition41]]] = {
         _text("Msg_type", 40, nullable=True), _text("Msg_text", 1572864, nullable=True),
     ],
 }  # fmt: skip
-"""By what is shown; an empty name is the statement's own to give."""
+"""By what is shown; an empty name is replaced by the statement's own."""
 
 
 def server_columns(
     subject: str, names: Sequence[str], rows: Sequence[Row]
 ) -> list[ColumnDefinition41]:
-    """The definitions of a result about `subject`; what is not known here comes from the rows."""
+    """The definitions of a result about `subject`; unknown columns are described by the rows."""
     known = COLUMNS.get(subject, ())
     found = []
     for place, name in enumerate(names):

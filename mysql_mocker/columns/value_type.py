@@ -1,4 +1,4 @@
-"""What a server says of values in column definitions: type, length, sign, decimals."""
+"""How a server describes values in column definitions: type, length, sign, decimals."""
 
 import re
 from dataclasses import dataclass, replace
@@ -10,7 +10,7 @@ from protocol.resultset import ColumnDefinition41
 
 NOT_NULL, BLOB, UNSIGNED, BINARY = 0x1, 0x10, 0x20, 0x80
 NO_DECIMALS: Final = 31
-"""`decimals` of a DOUBLE, and of a text that no table declares."""
+"""`decimals` of a DOUBLE, and of text that belongs to no table."""
 
 _BYTES_PER_CHARACTER: Final = 4
 _VARCHAR_END, _MEDIUM_END = 1 << 16, 1 << 24
@@ -61,7 +61,7 @@ class ValueType:
         type: a `FieldType`.
         length: in bytes, of the longest value as text.
         text: characters, not bytes.
-        declared: a table's column has it, which sets other flags than an expression's.
+        declared: it is the type of a table's column, which has other flags than an expression.
     """
 
     type: int
@@ -89,7 +89,7 @@ class ValueType:
 
     @property
     def number(self) -> bool:
-        """Any of these."""
+        """Any of these numbers."""
         return self.integer or self.decimal or self.double
 
     @property
@@ -104,7 +104,7 @@ class ValueType:
 
     @property
     def precision(self) -> int:
-        """Digits of a number with fixed decimals, or without any."""
+        """How many digits an integer or a DECIMAL has."""
         if self.integer:
             return self.length - (not self.unsigned)
         return self.length - (not self.unsigned) - (self.decimals > 0)
@@ -126,7 +126,7 @@ class ValueType:
         return replace(self, nullable=nullable)
 
     def definition(self, name: str) -> ColumnDefinition41:
-        """That of a column that no table declares."""
+        """The definition of a column of this type that belongs to no table."""
         flags = NOT_NULL * (not self.nullable) | UNSIGNED * self.unsigned
         return ColumnDefinition41(
             name=name,
@@ -179,7 +179,7 @@ def characters(count: int, *, nullable: bool = True) -> ValueType:
 
 
 def datetime(digits: int = 0, *, nullable: bool = False) -> ValueType:
-    """A DATETIME with a second's fraction of so many digits."""
+    """A DATETIME whose seconds have a fraction of `digits` digits."""
     length = 19 + (digits + 1 if digits else 0)
     return ValueType(FieldType.MYSQL_TYPE_DATETIME, length, nullable, decimals=digits)
 
@@ -253,7 +253,7 @@ def of_user_variable(variables: dict[str, Value], name: str) -> ValueType:
 
 
 def common(types: list[ValueType], *, nullable: bool) -> ValueType:
-    """The one type that takes the values of all, as for COALESCE, CASE and UNION."""
+    """The type that can hold the values of all types, as for COALESCE, CASE and UNION."""
     known = [one for one in types if not one.null]
     if not known:
         return NULL

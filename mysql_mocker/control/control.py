@@ -16,7 +16,7 @@ from mysql_mocker.state.semi_sync import TIMEOUT_SECONDS
 GROUPS = ("replicas", "all")
 
 _MOST_LOST = 10**9
-_AT_ONCE = 1e-3  # seconds; a wait of 0 has no end
+_AT_ONCE = 1e-3  # seconds; a wait of 0 would never end
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Promotion:
 
     Attributes:
         primary: the new one's name.
-        stopped: who had transactions that the new primary lacks, and so cannot follow it.
+        stopped: the servers that had transactions that the new primary lacks, and so cannot follow.
     """
 
     primary: str
@@ -49,28 +49,28 @@ class Control:
 
     @property
     def servers(self) -> list[Server]:
-        """All, in the order of their making; a server has `name`, `host`, `port`, `address`."""
+        """All servers, as they were made; each has `name`, `host`, `port` and `address`."""
         return self.cluster.servers
 
     @property
     def primary(self) -> Server:
-        """Who takes writes: another one after a promotion."""
+        """The server that takes writes: another one after a promotion."""
         return self.cluster.primary
 
     @property
     def replicas(self) -> list[Server]:
-        """All the others."""
+        """All other servers."""
         return self.cluster.replicas
 
     async def state(self) -> list[ServerState]:
-        """How all servers stand, in the order of their making."""
+        """The state of all servers, in the order in which they were made."""
         return [self._state(server) for server in self.cluster.servers]
 
     async def server(self, name: str) -> ServerState:
-        """How one server stands.
+        """The state of one server.
 
         Raises:
-            ControlError: there is none of this name.
+            ControlError: there is no such server.
         """
         return self._state(self._find(name))
 
@@ -107,7 +107,7 @@ class Control:
     # What can be done.
 
     async def set(self, server: str, /, **settings: object) -> None:
-        """Changes settings of a server or a group: all of them, or none where one is wrong.
+        """Changes settings of a server or a group: all of them, or none if one is wrong.
 
         ``set("replica1", lag="300ms", applying=False)``; `SETTINGS` says what there is.
 
@@ -170,7 +170,7 @@ class Control:
         )
 
     async def disconnect(self, server: str) -> int:
-        """Breaks all connections to a server or a group, and says how many there were.
+        """Breaks all connections to a server or a group; returns how many there were.
 
         Raises:
             ControlError: there is no such server.
@@ -181,8 +181,8 @@ class Control:
         """Makes a replica the primary, without the newest `lose` transactions of the old one.
 
         Raises:
-            ControlError: there is no such server, it is no running replica, or has applied what
-                it should lose.
+            ControlError: there is no such server, or it is not a running replica, or it has applied
+                what it should lose.
         """
         lost = values.whole_number("lose", lose, 0, _MOST_LOST)
         new = self._find(server)
@@ -217,7 +217,7 @@ class Control:
         """Waits until every replica that runs has what the primary has now.
 
         Raises:
-            ControlError: that was not so in time.
+            ControlError: some have not caught up in time.
         """
         seconds = values.duration("within", within)
         wanted = self.cluster.primary.gtids.executed

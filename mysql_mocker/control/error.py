@@ -1,4 +1,4 @@
-"""What is wrong with what somebody asked of the mocker."""
+"""Mistakes in what the mocker was asked to do."""
 
 from enum import Enum
 
@@ -13,10 +13,10 @@ class Wrong(Enum):
 
 
 class ControlError(Exception):
-    """Nothing has changed; the message says why, and what there is instead.
+    """Nothing has changed; the message says why, and what would be right.
 
     Attributes:
-        wrong: by which SQL and HTTP choose their codes.
+        wrong: the kind of mistake, by which SQL and HTTP choose their codes.
     """
 
     def __init__(self, wrong: Wrong, message: str) -> None:
@@ -30,10 +30,10 @@ def wrong_value(name: str, wanted: str) -> ControlError:
 
 
 def unknown_name(what: str, name: str, known: list[str]) -> ControlError:
-    """Something has a name that nothing has."""
+    """A setting or a field that does not exist."""
     return ControlError(Wrong.UNKNOWN_NAME, f"there is no {what} {name!r}; {', '.join(known)} are")
 
 
 def unknown_server(name: str, known: list[str]) -> ControlError:
-    """A server that the cluster has not."""
+    """A server that the cluster does not have."""
     return ControlError(Wrong.NOT_THERE, f"there is no server {name!r}; {', '.join(known)} are")

@@ -44,7 +44,7 @@ class Armed:
 
     Attributes:
         id: by which it can be cleared; no other fault of the cluster has it.
-        asked: the fields that it was asked for with.
+        asked: the fields that were given for it.
     """
 
     id: int
@@ -52,7 +52,7 @@ class Armed:
     asked: dict[str, str | int] = field(default_factory=dict)
 
     def shown(self) -> dict[str, str | int]:
-        """Its fields; `times` is what is left of them."""
+        """Its fields; `times` is how often it can still happen."""
         left = ALWAYS if self.fault.times is None else max(0, self.fault.times)
         return {"id": self.id, **self.asked, "times": left, "happened": self.fault.happened}
 
@@ -61,7 +61,7 @@ def read(asked: Mapping[str, object]) -> tuple[Fault, dict[str, str | int]]:
     """A fault, and its fields as they are shown.
 
     Raises:
-        ControlError: a field is unknown, wrong, or there must not be both of two.
+        ControlError: a field is unknown or wrong, or two of them exclude each other.
     """
     for name in asked:
         if name not in FIELDS:

@@ -1,7 +1,8 @@
 """The verbs over HTTP, in JSON: for tests in any language, and for curl.
 
-It is for programs on the same machine or in the same test network, not for browsers: a request that
-a page makes is refused, and so is one by a name that only DNS can have given (DNS rebinding).
+It is for programs on the same machine or in the same test network, not for browsers: requests from
+web pages are refused, and so are requests that call this machine by a name that only DNS can have
+given it (DNS rebinding).
 """
 
 import asyncio
@@ -48,7 +49,7 @@ class _RefusedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Route:
-    """One thing that can be asked for.
+    """One kind of request.
 
     Attributes:
         path: its groups are the arguments of `run`, before the body.
@@ -63,7 +64,7 @@ class _Route:
 
 
 class _Routes:
-    """What can be asked for, and who does it."""
+    """The kinds of requests, and the methods that run them."""
 
     def __init__(self, control: Control) -> None:
         self._control = control
@@ -165,7 +166,7 @@ def _nothing_in(body: Body) -> None:
 def may_be_called(host: str) -> bool:
     """Whether a Host header names this machine for a program: by an address or a local name.
 
-    A page that DNS has turned towards this machine comes by a name with dots.
+    A web page that reaches this machine by a changed DNS entry calls it by a name with dots.
     """
     match = re.fullmatch(r"(\[[0-9A-Fa-f:.]+\]|[^:\[\]]+)(?::[0-9]{1,5})?", host, re.ASCII)
     if match is None:
@@ -245,11 +246,11 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(data)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nothing: a test's output is its own."""
+        """Logs nothing, which would mix with a test's own output."""
 
 
 class _Server(ThreadingMixIn, TCPServer):
-    """Takes requests in threads of its own, and has them done in the cluster's event loop."""
+    """Takes requests in threads of its own, and runs them in the cluster's event loop."""
 
     allow_reuse_address = True
     daemon_threads = True
@@ -264,12 +265,12 @@ class _Server(ThreadingMixIn, TCPServer):
         super().__init__(address, _Handler)
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Tells of defects; that a client has left is none."""
+        """Reports defects; a client that has left is none."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)  # type: ignore[arg-type]  # as it came
 
     def wait_for(self, work: Awaitable[Json]) -> Json:
-        """What the work gives.
+        """Runs the work in the event loop and returns its result.
 
         Raises:
             _RefusedError: it takes too long.
@@ -295,7 +296,7 @@ class HttpInterface:
         listen: a port on 127.0.0.1, or ``HOST:PORT``; port 0 is any that is free.
 
     Attributes:
-        url: where it is, once it listens.
+        url: its address, once it listens.
 
     Raises:
         ControlError: `listen` is neither.

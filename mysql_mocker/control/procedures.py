@@ -1,6 +1,6 @@
 """The verbs as stored procedures: ``CALL mock.set('replica1', 'lag', '300ms')``.
 
-They are found by CALL alone: no table, variable or SHOW of the server tells of them.
+Only CALL finds them: no table, variable or SHOW of the server lists them.
 """
 
 import asyncio
@@ -31,11 +31,12 @@ _MOST_ID: Final = 10**15
 
 @dataclass(frozen=True, slots=True)
 class Procedure:
-    """One of them.
+    """One procedure.
 
     Attributes:
         usage: its arguments, as they are written; those in brackets may be left out.
-        fewest, most: how many there may be.
+        does: what it does, for `help`.
+        fewest, most: how many arguments there may be.
     """
 
     run: Callable[[Arguments], Awaitable[Result]]
@@ -53,7 +54,7 @@ class Procedures:
         self._running: set[asyncio.Future[Result]] = set()
         self._all: dict[str, Procedure] = {
             "help": Procedure(self._help, "", "shows this"),
-            "state": Procedure(self._state, "", "shows how the servers stand"),
+            "state": Procedure(self._state, "", "shows the state of the servers"),
             "set": Procedure(
                 self._set, "server, setting, value[, setting, value …]",
                 f"changes settings; they are {', '.join(SETTINGS)}", 3, 99,
@@ -76,11 +77,11 @@ class Procedures:
         }  # fmt: skip
 
     async def call(self, name: str, arguments: Arguments) -> Result:
-        """Runs one.
+        """Runs a procedure.
 
         Raises:
-            MySQLError: 1305 for an unknown one, 1318 for too few or too many arguments, and what
-                is wrong with them.
+            MySQLError: 1305 for an unknown one, 1318 for too few or too many arguments, and other
+                errors for wrong arguments.
         """
         found = self._all.get(name)
         if found is None:
@@ -94,7 +95,7 @@ class Procedures:
                 f"Incorrect number of arguments for PROCEDURE mock.{name}; it is "
                 f"mock.{name}({found.usage}), got {len(arguments)}",
             )  # fmt: skip
-        # A task of its own goes on where it ends the connection that asked for it.
+        # A task of its own goes on even if it ends the connection that asked for it.
         task = asyncio.ensure_future(found.run(arguments))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
@@ -173,7 +174,7 @@ def _text(name: str, value: Value) -> str:
 
 
 def _pairs(arguments: Arguments) -> Mapping[str, Value]:
-    """Names and values in turns.
+    """Names and values, alternating.
 
     Raises:
         ControlError: a name has no value, or comes twice.

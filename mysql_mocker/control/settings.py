@@ -1,4 +1,4 @@
-"""What can be set of a server: the one list that Python, SQL and HTTP know."""
+"""The settings of a server: the one list that Python, SQL and HTTP share."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -18,10 +18,10 @@ class Setting:
     """One thing that can be set while a server runs.
 
     Attributes:
-        read: makes a value of what came under the setting's name; raises ControlError.
-        get: the value as it is shown; None where the server has no such setting.
+        read: makes a value of what was given under the setting's name; raises ControlError.
+        get: the value as it is shown; None if the server has no such setting.
         set: changes it.
-        of_replicas: whether only servers that follow another have it.
+        of_replicas: whether only servers that follow another one have it.
     """
 
     read: Callable[[str, object], Value]
@@ -96,4 +96,4 @@ SETTINGS: Final[dict[str, Setting]] = {
     "frozen": _attribute("frozen"),
     "running": Setting(switch, lambda server: server.running, _run),
 }
-"""By name, in the order in which several at once are made."""
+"""By name, in the order in which several changes at once are made."""

@@ -1,4 +1,4 @@
-"""How a server stands, for who looks at the cluster."""
+"""The state of a server, as it is shown to users."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -16,14 +16,14 @@ class ServerState:
     """A server as it is now.
 
     Attributes:
-        name: ``primary``, ``replica1`` and so on, from the start to the end.
+        name: ``primary``, ``replica1`` and so on; it never changes.
         role: ``primary`` or ``replica``; ``detached`` for one that a promotion has left behind,
             since it has transactions that the primary lacks.
         gtid_executed: as @@gtid_executed.
         pending: transactions of the primary that it has not executed.
         connections: clients that are connected.
         apply_error: why its applier stopped by itself.
-        settings: what can be set, by name; None where the server has no such setting.
+        settings: their values, by name; None if the server has no such setting.
         faults: those that can still happen, the oldest first.
     """
 
@@ -40,7 +40,7 @@ class ServerState:
     faults: list[dict[str, str | int]]
 
     def as_json(self) -> dict[str, Json]:
-        """All of it; the settings stand beside the rest."""
+        """All fields, with each setting as a field of its own."""
         found: dict[str, Json] = asdict(self)
         settings = found.pop("settings")
         return {**found, **settings} if isinstance(settings, dict) else found
@@ -54,7 +54,7 @@ def role(cluster: Cluster, server: Server) -> str:
 
 
 def state_of(cluster: Cluster, server: Server, armed: Sequence[Armed]) -> ServerState:
-    """How a server stands; `armed` are its faults."""
+    """The state of a server; `armed` are its faults."""
     error = None if server.applier is None else server.apply_error
     return ServerState(
         name=server.name,

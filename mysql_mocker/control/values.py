@@ -1,6 +1,7 @@
-"""Values as texts, numbers or booleans, as SQL, JSON, Python and the command line bring them.
+"""Reads values: texts, numbers or booleans, from SQL, JSON, Python or the command line.
 
-A reader takes what came under a name, and raises ControlError with what is allowed there.
+Each reader takes a name and the value that was given for it. If the value is wrong, the reader
+raises a ControlError that says what is allowed.
 """
 
 import re
@@ -20,7 +21,7 @@ def duration(name: str, raw: object) -> float:
     """Seconds of ``300ms``, ``1.5s``, ``2m``, ``1h``, or of a number, which is in seconds.
 
     Raises:
-        ControlError: it is none, or longer than a week.
+        ControlError: it is not a duration, or longer than a week.
     """
     seconds = -1.0
     if isinstance(raw, str):
@@ -56,7 +57,7 @@ def text(name: str, raw: object, most: int) -> str:
     """A text of at most `most` characters.
 
     Raises:
-        ControlError: it is none.
+        ControlError: it is not a text, or longer.
     """
     if not isinstance(raw, str) or len(raw) > most:
         raise wrong_value(name, f"a text of at most {most} characters")
@@ -67,7 +68,7 @@ def whole_number(name: str, raw: object, least: int, most: int) -> int:
     """A whole number, also as a text.
 
     Raises:
-        ControlError: it is none, or too small or too large.
+        ControlError: it is not a whole number, or too small or too large.
     """
     digits = "" if isinstance(raw, bool) else str(raw).strip()
     if not re.fullmatch(r"[0-9]{1,18}", digits, re.A) or not least <= int(digits) <= most:

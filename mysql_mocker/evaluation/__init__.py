@@ -1,1 +1,1 @@
-"""What expressions of a session are worth: variables, functions, tables that are made up."""
+"""The values of a session's expressions: variables, functions, virtual tables."""

@@ -18,7 +18,7 @@ from mysql_mocker.state.session import Session
 
 _LONG = 512
 _BEFORE_ROWS = frozenset((1290, 1399, 1792))
-"""That nothing may be written is found out before the first column definition is sent."""
+"""Errors that refuse a write: the server finds them before it sends a column definition."""
 
 _NODES: dict[type[exp.Expr], str] = {
     exp.CurrentUser: "CURRENT_USER",
@@ -39,7 +39,7 @@ class FunctionError(Exception):
 
 @dataclass(slots=True)
 class Bound:
-    """A statement without anything that only the session knows.
+    """A statement into which all that only the session knows has been put.
 
     Attributes:
         tree: its syntax tree, with stored table names.
@@ -86,7 +86,7 @@ async def evaluate(session: Session, statement: Statement, tree: exp.Expr) -> Va
     """The value of an expression.
 
     Raises:
-        MySQLError: it has none.
+        MySQLError: it has no value.
     """
     try:
         bound = await bind(session, statement, exp.select(tree))
@@ -147,14 +147,14 @@ def _bind_user_variables(session: Session, root: exp.Expr) -> None:
 
 
 def _in_order(node: exp.Expr) -> Iterator[exp.Expr]:
-    """What stands inside before what stands around it, and from left to right."""
+    """The nodes of a tree, the inner ones before the outer ones, from left to right."""
     for inside in node.iter_expressions():
         yield from _in_order(inside)
     yield node
 
 
 async def _bind_functions(session: Session, root: exp.Expr) -> None:
-    """Put in what system variables and functions give, one after the other as a server does."""
+    """Put in the values of system variables and functions, one after another, as a server does."""
     for node in list(_in_order(root)):
         if isinstance(node, exp.SessionParameter):
             scope = str(node.args.get("kind") or "").lower()

@@ -1,4 +1,4 @@
-"""What performance_schema tells of a replica's replication, as rows."""
+"""What performance_schema says about a replica's replication, as rows."""
 
 from datetime import UTC, datetime
 from typing import Final
@@ -51,7 +51,7 @@ WORKER: Final = (
 
 
 def connection(server: Instance) -> list[Row]:
-    """Rows of `replication_connection_status`: what the source has committed, has been received."""
+    """Rows of `replication_connection_status`: all that the source has committed is received."""
     applier = server.applier
     if applier is None:
         return []
@@ -70,7 +70,7 @@ def connection(server: Instance) -> list[Row]:
 
 
 def worker(server: Instance) -> list[Row]:
-    """Rows of `replication_applier_status_by_worker`; the first has the error of any."""
+    """Rows of `replication_applier_status_by_worker`; the first has the error of any worker."""
     applier = server.applier
     if applier is None:
         return []
@@ -118,7 +118,7 @@ def _stamped(
 
 
 def _time(microseconds: int) -> str:
-    """In UTC, in which the mocker's sessions live; none where it is not known."""
+    """A time in UTC, the time zone of the mocker's sessions; 0 means not known."""
     if not microseconds:
         return NO_TIME
     seconds, fraction = divmod(microseconds, 1_000_000)

@@ -28,8 +28,8 @@ def _wrong_count(name: str) -> MySQLError:
 def _gtid_set(value: Value) -> GtidSet:
     """A set that a client wrote.
 
-    The texts that the server silently takes for an empty set (fact 3.1) are an error here, for
-    a test should not pass by them.
+    The texts that the server silently takes for an empty set (fact 3.1) are an error here, so that
+    no test passes because of them.
     """
     text = value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
     try:
@@ -88,7 +88,7 @@ async def _sleep(session: Session, arguments: Arguments) -> Value:
     except MySQLError as error:
         interruptions = (ServerErrorCode.ER_QUERY_INTERRUPTED, ServerErrorCode.ER_QUERY_TIMEOUT)
         if error.code in [known.code for known in interruptions]:
-            return 1  # SLEEP alone answers with 1 instead of an error.
+            return 1  # Only SLEEP answers with 1 instead of an error.
         raise
     return 0
 

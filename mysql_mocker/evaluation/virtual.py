@@ -1,4 +1,4 @@
-"""Tables that the server makes up when they are read: information_schema, performance_schema."""
+"""Tables whose rows are made when they are read: information_schema, performance_schema."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -28,7 +28,7 @@ _PROCESSES: Final = ("ID", "USER", "HOST", "DB", "COMMAND", "TIME", "STATE", "IN
 
 
 def rows_as_table(columns: Sequence[str], rows: Sequence[Row]) -> exp.Subquery:
-    """Rows that are at hand, to be read like a table."""
+    """Rows as a subquery that can be read like a table."""
     names = [exp.to_identifier(column, quoted=True) for column in columns]
     if not rows:
         nulls = [exp.alias_(exp.Null(), name) for name in names]
@@ -74,10 +74,10 @@ def _columns(session: Session) -> list[Row]:
 
 
 def table(session: Session, schema: str, name: str) -> exp.Subquery | None:
-    """The table as a subquery; None where the schema is not the server's own.
+    """The table as a subquery; None if the schema is not the server's own.
 
     Raises:
-        MySQLError: 1146 for a table of the server's schemas that the mocker does not make up.
+        MySQLError: 1146 for a table of the server's schemas that the mocker does not have.
     """
     if schema.lower() not in SYSTEM_SCHEMAS:
         return None

@@ -55,7 +55,7 @@ class Job:
 
     Attributes:
         position: its place in the source's binary log.
-        depends: what it depends on by what the source knew.
+        depends: what it depends on, as the source sees it.
         worker: number of the worker, from 0.
         began_us: UTC, when it was given the transaction.
         retries: how often it was rolled back and begun anew.
@@ -72,11 +72,11 @@ class Job:
 
 
 class Applier:
-    """Applies a source's transactions, those that have nothing in common at the same time.
+    """Applies a source's transactions; those that do not overlap are applied at the same time.
 
     Args:
-        source: what is applied.
-        state: of the replica.
+        source: the log whose transactions are applied.
+        state: the replica's GTIDs.
         apply: makes a transaction visible, with its GTID; all of it or nothing.
         delay: seconds between a commit on the source and its commit here.
         settings: asked when the applier starts.
@@ -84,12 +84,12 @@ class Applier:
         held: is awaited before a transaction takes its locks.
 
     Attributes:
-        source: what it reads.
-        applied: what each worker has applied last; they forget when they are stopped.
+        source: the log that it reads.
+        applied: what each worker has applied last; empty after a stop.
         jobs: what is being applied.
-        settings: in force since it was started.
+        settings: those in force since it was started.
         error: why it stopped by itself, if it did.
-        retried: how many transactions were begun anew, each time they were.
+        retried: how often transactions were begun anew.
     """
 
     def __init__(
@@ -140,8 +140,8 @@ class Applier:
     def running(self) -> bool:
         """Whether transactions are applied (STOP REPLICA and START REPLICA change it).
 
-        Without a commit order, what workers have begun is finished all the same, so that a stop
-        leaves no gap; with one, what waits for its turn is rolled back.
+        Without a commit order, the transactions that workers have begun are still finished, so that
+        a stop leaves no gap; with one, those that wait for their turn are rolled back.
         """
         return self._running
 
@@ -188,7 +188,7 @@ class Applier:
                 await task
 
     async def follow(self, source: Binlog) -> None:
-        """Takes another source; what this server already executed is skipped."""
+        """Takes another source; transactions that this server has executed are skipped."""
         was_started = self._task is not None
         await self.stop()
         self.source = source
@@ -228,7 +228,7 @@ class Applier:
         return None
 
     def _give(self, transaction: Transaction) -> bool:
-        """Gives a transaction to a worker, if one is free and nothing before it is in the way."""
+        """Gives a transaction to a worker, if one is free and the transaction overlaps no job."""
         busy = {job.worker for job in self.jobs}
         free = [worker for worker in range(self.settings.workers) if worker not in busy]
         depends = Footprint.of(transaction.writes, lambda _table: True)
@@ -280,8 +280,8 @@ class Applier:
     async def _apply_once(self, job: Job) -> None:
         """Runs a transaction, waits for its turn, and commits it.
 
-        The storage has one writer: what a transaction does to rows is done in one go at its
-        commit. Until then it only holds the locks.
+        The storage has one writer, so a transaction writes all its rows in one go at its commit.
+        Until then it only holds the locks.
         """
         if self._held is not None:
             await self._held(job.transaction)
@@ -295,7 +295,7 @@ class Applier:
             self._locks.release(job.turn)
 
     def _fail(self, error: MySQLError) -> None:
-        """Stops the applier where the data contradict a transaction, as the server's does."""
+        """Stops the applier if the data contradict a transaction, as the server's does."""
         if error is STOPPED_BY_OLDER:
             return
         self.error = error

@@ -21,7 +21,7 @@ class Write:
         parameters: for its placeholders.
         timestamp: what NOW() is, in seconds since the epoch.
         seed: where RAND() and UUID() start.
-        statement: MySQL's statement that it is (a part of), None if nobody knows it.
+        statement: the MySQL statement that it is (a part of), None if that is not known.
         touches: stored names of the tables that it reads or writes, each with the primary key of
             the one row that it is about, or None; empty if that is not known.
     """
@@ -43,7 +43,7 @@ class Transaction:
         writes: its statements in order; empty for one that only has a GTID.
         committed_at: when its first server committed it, on the event loop's clock.
         timestamps: when its first server and this one committed it, in microseconds UTC.
-        server_version: of its first server, such as 90704.
+        server_version: of the server that committed it first, such as 90704.
     """
 
     gtid: GtidSet
@@ -54,11 +54,11 @@ class Transaction:
 
 
 class Binlog:
-    """Transactions in commit order, and who wants to hear of new ones.
+    """Transactions in commit order, and the listeners that are told of new ones.
 
     Attributes:
-        server_uuid: whose it is.
-        resets: how often it began anew.
+        server_uuid: that of its server.
+        resets: how often it was reset.
         starts: how many transactions were there when each of its files began.
     """
 
@@ -91,7 +91,7 @@ class Binlog:
 
     @property
     def gtids(self) -> GtidSet:
-        """All that is in it."""
+        """The GTIDs of all its transactions."""
         found: dict[str, list[tuple[int, int]]] = {}
         for transaction in self.transactions:
             for tsid in transaction.gtid.tsids:

@@ -44,14 +44,14 @@ class CommitOrder:
     """The queue of transactions that are being applied, the oldest first.
 
     Attributes:
-        kept: replica_preserve_commit_order; if not, nobody waits.
+        kept: replica_preserve_commit_order; if it is off, no transaction waits.
     """
 
     def __init__(self, kept: bool) -> None:
         self.kept = kept
         self._queue: list[Turn] = []
         self._count = 0
-        self._failed: int | None = None  # who is younger than this is rolled back
+        self._failed: int | None = None  # transactions younger than this are rolled back
 
     def register(self) -> Turn:
         """A transaction is given to a worker; the coordinator calls this in the source's order."""
@@ -90,7 +90,7 @@ class CommitOrder:
             self._queue[0].called.set_result(None)
 
     def stop(self) -> None:
-        """STOP REPLICA: the oldest goes on to its end, those that wait for it are rolled back."""
+        """STOP REPLICA: the oldest is finished, those that wait for it are rolled back."""
         if self.kept and self._queue:
             self._failed = min(self._queue[0].number, self._failed or self._queue[0].number)
             for turn in self._queue[1:]:

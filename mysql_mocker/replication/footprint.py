@@ -1,7 +1,7 @@
-"""What a transaction reads and writes: whether two of them may be applied at the same time.
+"""What a transaction reads and writes: that decides whether two may be applied at the same time.
 
 The server compares hashes of rows (WRITESET, the only way in 9.7). Replicas of the mocker run
-statements, so what a statement reads counts like what it writes.
+statements, so what a statement reads counts as much as what it writes.
 """
 
 from collections.abc import Callable, Iterable
@@ -17,7 +17,7 @@ class Footprint:
     Attributes:
         rows: stored name and primary key of each row that is named by its key.
         tables: stored names of tables of which more than such rows is read or written.
-        everything: definitions and what nobody looked into.
+        everything: true for definitions, and for statements whose tables are not known.
     """
 
     rows: frozenset[tuple[str, int]]
@@ -26,11 +26,11 @@ class Footprint:
 
     @classmethod
     def of(cls, writes: Iterable[Write], has_key: Callable[[str], bool]) -> "Footprint":
-        """Of a transaction.
+        """The footprint of a transaction.
 
         Args:
             writes: its statements.
-            has_key: whether a table has a primary key; without one, all its rows are looked at.
+            has_key: whether a table has a primary key; without one, a statement reads all its rows.
         """
         rows: set[tuple[str, int]] = set()
         tables: set[str] = set()

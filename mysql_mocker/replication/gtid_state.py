@@ -1,4 +1,4 @@
-"""Which transactions a server has executed, who owns which, and who waits for more of them."""
+"""Which transactions a server has executed, which GTIDs are owned, and who waits for more."""
 
 import asyncio
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ class GtidState:
         server_uuid: the UUID under which the server numbers its own transactions.
         executed: every transaction that is committed and visible to new reads.
         purged: those of them that its binary log does not have.
-        owned: GTIDs that are spoken for, with the thread that is about to commit them.
+        owned: GTIDs that are about to be committed, each with the thread that does it.
     """
 
     def __init__(self, server_uuid: str) -> None:
@@ -27,7 +27,7 @@ class GtidState:
         self._released: list[asyncio.Future[None]] = []
 
     def next_gtid(self, tag: str = "") -> GtidSet:
-        """The GTID of the next own transaction: the lowest number that is free."""
+        """The GTID of the server's own next transaction: the lowest number that is free."""
         tsid = f"{self.server_uuid}:{tag}" if tag else self.server_uuid
         number = self._next.get(tsid, 1)
         while (gtid := Gtid(tsid, number)) in self.executed or gtid in self.owned:
@@ -36,7 +36,7 @@ class GtidState:
         return GtidSet({tsid: [(number, number + 1)]})
 
     def add(self, gtids: GtidSet) -> None:
-        """Says that `gtids` are visible now, and wakes who waited for them."""
+        """Notes that `gtids` are visible now, and wakes those that waited for them."""
         self.executed |= gtids
         still_waiting = []
         for wanted, future in self._waiting:
@@ -53,13 +53,13 @@ class GtidState:
         self.restore(GtidSet(), GtidSet())
 
     def restore(self, executed: GtidSet, purged: GtidSet) -> None:
-        """The server starts, and this is what it finds."""
+        """Sets what the server finds when it starts."""
         self.executed = executed
         self.purged = purged
         self._next = {}
 
     async def wait(self, wanted: GtidSet, seconds: float) -> bool:
-        """Whether `wanted` was executed in time; 0 seconds wait for ever (fact 4.1)."""
+        """Whether `wanted` was executed in time; 0 seconds waits for ever (fact 4.1)."""
         if wanted <= self.executed:
             return True
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -76,10 +76,10 @@ class GtidState:
     # Ownership.
 
     async def own(self, gtid: Gtid, thread: int) -> bool:
-        """Takes a GTID that is to be committed next, as soon as nobody else has it.
+        """Takes a GTID that is to be committed next, as soon as no other thread owns it.
 
         Returns:
-            False if it was executed already, by whoever had it.
+            False if it has been executed, maybe by the thread that owned it.
         """
         while gtid in self.owned:
             released: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -92,7 +92,7 @@ class GtidState:
 
     @contextmanager
     def spoken_for(self, gtids: GtidSet, thread: int) -> Iterator[None]:
-        """A transaction is in the binary log, and not committed yet; nobody else has its GTID."""
+        """Owns a GTID while its transaction is in the binary log, but not committed yet."""
         found = [
             Gtid(tsid, number)
             for tsid in gtids.tsids
@@ -108,7 +108,7 @@ class GtidState:
                 self.release(gtid)
 
     def release(self, gtid: Gtid) -> None:
-        """It was committed, or rolled back."""
+        """A GTID was committed, or rolled back, and is no longer owned."""
         self.owned.pop(gtid, None)
         for released in self._released:
             if not released.done():

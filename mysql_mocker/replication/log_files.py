@@ -1,4 +1,4 @@
-"""A server's binary log as files, derived from its transactions when somebody reads them."""
+"""A server's binary log as files, made from its transactions when they are read."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -20,9 +20,9 @@ class LogFile:
 
     Attributes:
         number: its number, from 1 on.
-        previous: what the files before it hold.
+        previous: the GTIDs in the files before it.
         data: its bytes.
-        parts: begin and end of each transaction with its GTID; without one what is around them.
+        parts: begin, end and GTID of each transaction; None as the GTID of all other parts.
     """
 
     number: int
@@ -37,12 +37,12 @@ class LogFile:
 
     @property
     def executed(self) -> GtidSet:
-        """What this file and those before it hold."""
+        """The GTIDs in this file and in those before it."""
         return self.previous | self.own
 
     @property
     def own(self) -> GtidSet:
-        """What this file holds."""
+        """The GTIDs in this file."""
         held = EMPTY
         for _, _, gtid in self.parts:
             if gtid is not None:
@@ -53,15 +53,15 @@ class LogFile:
 class LogFiles:
     """The files of one server.
 
-    A transaction gets its bytes with the first `files` after it: who never reads the log does not
-    pay for it. With a `directory` it is written there at once.
+    A transaction is encoded when `files` is first used after it: a log that is never read costs
+    nothing. After `write_to`, it is written to the directory at once.
 
     Args:
         binlog: the transactions.
         server_id: of the server.
         version: of the server, such as ``9.7.4``.
-        version_id: the same, such as 90704.
-        warn: takes what goes to the error log.
+        version_id: the same as a number, such as 90704.
+        warn: is called with each line for the error log.
         checksum: whether events have a CRC32.
     """
 
@@ -93,7 +93,7 @@ class LogFiles:
         return self._files
 
     def _catch_up(self) -> None:
-        """Write what was committed, and rotate where that was asked for, since the last time."""
+        """Write what was committed since the last time, and rotate where that was asked for."""
         if not self._files or self._resets != self._binlog.resets:
             self._resets = self._binlog.resets
             for file in self._files:
@@ -128,10 +128,10 @@ class LogFiles:
         self._begin(file.number + 1, file.executed)
 
     def purge(self, name: str) -> GtidSet | None:
-        """PURGE BINARY LOGS TO: forgets the files before `name`, and says what they held.
+        """PURGE BINARY LOGS TO: forgets the files before `name`.
 
         Returns:
-            None if there is no such file.
+            The GTIDs that were in them; None if there is no file `name`.
         """
         places = [place for place, file in enumerate(self.files) if file.name == name]
         if not places:
@@ -144,7 +144,7 @@ class LogFiles:
         return purged
 
     def write_to(self, directory: Path) -> None:
-        """From now on the files are in `directory`, too, each transaction when it is committed."""
+        """Writes the files to `directory`, too; from now on, each transaction at its commit."""
         directory.mkdir(parents=True, exist_ok=True)
         for file in self.files:
             (directory / file.name).write_bytes(file.data)

@@ -1,4 +1,4 @@
-"""A statement as it stands in a binary log: its own text, and what its effect depends on."""
+"""A statement as a binary log has it: its own text, and what its effect depends on."""
 
 import re
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ SQL_MODES: Final = (
     "TRADITIONAL", "", "HIGH_NOT_PRECEDENCE", "NO_ENGINE_SUBSTITUTION", "PAD_CHAR_TO_FULL_LENGTH",
     "TIME_TRUNCATE_FRACTIONAL",
 )  # fmt: skip
-"""By the number of the bit that means it in a log."""
+"""The modes by the number of their bit in a log."""
 
 _UNSAFE: Final = re.compile(
     r"\b(?:UUID|USER|CURRENT_USER|SESSION_USER|FOUND_ROWS|ROW_COUNT|VERSION)\s*\(\s*\)|"
@@ -34,13 +34,13 @@ class LoggedStatement:
         sql: MySQL's SQL, with its parameters' values written out.
         schema: the current one, "" for none.
         defines: it is a definition, and a transaction of its own.
-        user: who ran it, from any host.
+        user: the account that ran it, without its host.
         thread_id: CONNECTION_ID().
         sql_mode: bits of its modes.
         last_insert_id: what LAST_INSERT_ID() was, 0 if it does not matter.
         insert_id: the first id that it gave out, 0 for none.
         user_variables: those that it names, with their values.
-        unsafe: who runs it again gets other values; MySQL would log its rows.
+        unsafe: a server that runs it again gets other values; MySQL would log its rows.
     """
 
     sql: str
@@ -65,10 +65,10 @@ def logged(
     last_insert_id: int,
     variables: Mapping[str, Value],
 ) -> LoggedStatement:
-    """What has to be logged of a statement that runs now.
+    """What has to be logged for the running statement.
 
     Args:
-        statement: itself.
+        statement: the statement.
         schema: the current one.
         user: of its session.
         thread_id: of its session.

@@ -8,10 +8,10 @@ from mysql_mocker.replication.footprint import Footprint
 
 
 class RowLocks:
-    """Who holds the rows of which footprint, and who waits for them.
+    """Which transactions hold the rows of which footprints, and which wait for them.
 
-    Where the commit order is kept, a transaction that waits for its turn can hold what an older
-    one needs; neither would ever go on. The younger one is rolled back then, as in the server.
+    If the commit order is kept, a transaction that waits for its turn can hold what an older one
+    needs; neither would ever go on. Then the younger one is rolled back, as in the server.
     """
 
     def __init__(self, order: CommitOrder) -> None:
@@ -21,7 +21,7 @@ class RowLocks:
         self._released = asyncio.Event()
 
     async def acquire(self, turn: Turn, wanted: Footprint, seconds: float) -> None:
-        """Waits until nobody else holds what is wanted, and nobody older waits for it.
+        """Waits until no other transaction holds what is wanted, and no older one waits for it.
 
         Raises:
             MySQLError: 1205 after `seconds`.
@@ -54,10 +54,10 @@ class RowLocks:
         ]
 
     def check(self, turn: Turn) -> None:
-        """Before a transaction waits for its turn.
+        """Checks a transaction before it waits for its turn.
 
         Raises:
-            MySQLError: 1213 if an older one waits for what it holds.
+            MySQLError: 1213 if an older one waits for what this one holds.
         """
         held = self._held.get(turn)
         if not self._order.kept or held is None:
@@ -67,6 +67,6 @@ class RowLocks:
                 raise deadlock()
 
     def release(self, turn: Turn) -> None:
-        """It was committed or rolled back."""
+        """A transaction was committed or rolled back: frees what it held."""
         if self._held.pop(turn, None) is not None:
             self._released.set()

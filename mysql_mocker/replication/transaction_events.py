@@ -60,7 +60,7 @@ def transaction_events(
         checksum: whether the file has checksums, which count for the transaction's length.
 
     Raises:
-        ValueError: nobody knows the statement of one of its writes.
+        ValueError: the MySQL statement of one of its writes is not known.
     """
     inside = list(_inside(transaction, sequence_number))
     length = sum(event.length(checksum=checksum) for event in inside)
@@ -75,7 +75,7 @@ def transaction_events(
         transaction.server_version,
     )
     while True:
-        # The length counts this event, too, which is longer where the length is.
+        # The length includes this event, which becomes longer with a larger length.
         first = LogEvent(said.type, said.serialise(), inside[0].timestamp)
         whole = length + first.length(checksum=checksum)
         if said.transaction_length == whole:
@@ -105,7 +105,7 @@ def _inside(transaction: Transaction, xid: int) -> Iterator[LogEvent]:
 
 def _statement(write: Write) -> LoggedStatement:
     if write.statement is None:
-        raise ValueError(f"no statement of MySQL's is known for {write.sql}")
+        raise ValueError(f"no MySQL statement is known for {write.sql}")
     return write.statement
 
 
@@ -152,8 +152,8 @@ def _query(statement: LoggedStatement, write: Write) -> LogEvent:
         StatusCode.SQL_MODE: statement.sql_mode.to_bytes(8, "little"),
         StatusCode.CATALOG_NZ: b"\x03std",
         StatusCode.CHARSET: 3 * _UTF8MB4.to_bytes(2, "little"),
-        StatusCode.TIME_ZONE: b"\x06+00:00",  # in which the mocker tells every time
-        StatusCode.INVOKER: bytes((len(user),)) + user + b"\x01%",  # definer of what it makes
+        StatusCode.TIME_ZONE: b"\x06+00:00",  # that of all times in the mocker
+        StatusCode.INVOKER: bytes((len(user),)) + user + b"\x01%",  # definer of what it creates
         StatusCode.MICROSECONDS: moment.microsecond.to_bytes(3, "little"),
         StatusCode.DEFAULT_COLLATION_FOR_UTF8MB4: _UTF8MB4.to_bytes(2, "little"),
     }

@@ -1,1 +1,1 @@
-"""Servers that run: who listens, who is connected, who follows whom."""
+"""Running servers: they listen, accept connections, and follow each other."""

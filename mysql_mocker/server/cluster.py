@@ -14,7 +14,7 @@ from mysql_mocker.state.gtid_keeper import GtidLogging
 
 
 class PromotionError(Exception):
-    """What was asked for cannot be had; the message says why, and nothing has changed."""
+    """The promotion is not possible; the message says why, and the roles have not changed."""
 
 
 class Cluster:
@@ -24,21 +24,21 @@ class Cluster:
         replicas: how many.
         apply_delay: their lag in seconds.
         accounts: password by user.
-        schemas: schemas that are there from the start on every server.
+        schemas: schemas that exist from the start on every server.
         ssl_context: lets clients use TLS.
         server_uuids: of the primary and the replicas; random ones if they are not given.
-        port: the primary's; 0 for any that is free, as the replicas have.
-        replica_ports: theirs, in order, where they shall be known, too.
+        port: the primary's; 0 for any that is free.
+        replica_ports: the replicas', in order; any that are free if they are not given.
         host: the address that all listen on.
         primary_logging: whether the primary has a binary log, and what is in it.
         replica_logging: whether replicas have binary logs, and what is in them.
-        binlog_dir: where the servers write their binary logs, each in a folder of its name; they
-            are kept in memory without.
+        binlog_dir: where the servers write their binary logs, each in a folder of its name; if it
+            is not given, they keep them in memory.
 
     Attributes:
-        servers: all of them, in the order of their making: ``primary``, ``replica1`` and so on.
-            A promotion changes neither order nor names.
-        primary: takes writes.
+        servers: all of them, in the order in which they were made: ``primary``, ``replica1`` and so
+            on. A promotion changes neither order nor names.
+        primary: the server that takes writes.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Cluster:
         return [server for server in self.servers if server is not self.primary]
 
     def followers(self, source: Server) -> list[Server]:
-        """Who replicates from a server."""
+        """The servers that replicate from a server."""
         return [
             server
             for server in self.servers
@@ -96,16 +96,16 @@ class Cluster:
     async def promote(self, new: Server, lose: int = 0) -> list[Server]:
         """Makes a replica the primary; the others follow it.
 
-        It applies at once what it has not applied, but for the newest `lose` transactions of the
-        old primary: these are lost. Servers that have them all the same, the old primary among
-        them, cannot follow: they are stopped.
+        The replica first applies all that it has not applied yet, except the newest `lose`
+        transactions of the old primary: these are lost. Servers that have lost transactions, such
+        as the old primary, cannot follow: they are stopped.
 
         Returns:
             The servers that were stopped.
 
         Raises:
-            PromotionError: it is no running replica, or has applied what it should lose, or there
-                is not so much.
+            PromotionError: it is not a running replica, or has applied what it should lose, or
+                there are fewer than `lose` transactions.
         """
         async with self._promoting:
             return await self._promote(new, lose)

@@ -28,5 +28,5 @@ class LoopThread:
         self._loop.close()
 
     def run(self, work: Coroutine[None, None, _T]) -> _T:
-        """What the coroutine gives."""
+        """Runs a coroutine in the loop and returns its result."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()

@@ -1,4 +1,4 @@
-"""One MySQL server of the mocker, as it runs: who connects, and whom it follows."""
+"""One running MySQL server of the mocker: its connections, and the source that it follows."""
 
 import asyncio
 import sqlite3
@@ -19,16 +19,16 @@ from mysql_mocker.wire.login import rsa_key
 
 
 class Server(Instance, Accepts):
-    """A server: one that applies what another commits if it follows one.
+    """A server; if it follows another one, it applies what that commits.
 
     Its data, its GTIDs and its `server_uuid` outlive `stop`, `crash` and `start`, as those of a
     real server do: what it has executed is read from its table and its binary log again. `close`
     deletes them.
 
     Args:
-        accounts, server_id, server_uuid, ssl_context, logging: as `Instance` has them.
+        accounts, server_id, server_uuid, ssl_context, logging: as for `Instance`.
         host: the address to listen on.
-        name: what a cluster calls it.
+        name: its name in the cluster.
 
     Attributes:
         port: 0 until the server runs, if none was asked for; from then on it stays.
@@ -55,7 +55,7 @@ class Server(Instance, Accepts):
         self._awake = asyncio.Event()
         self._awake.set()
 
-    # Life.
+    # Start and stop.
 
     @property
     def address(self) -> str:
@@ -87,7 +87,7 @@ class Server(Instance, Accepts):
         """Shuts down: the port closes, every connection breaks; what was committed stays.
 
         Raises:
-            MalformedGtidSetError: a client wrote rows into mysql.gtid_executed that are none.
+            MalformedGtidSetError: a client wrote rows into mysql.gtid_executed that are no GTIDs.
         """
         if self.running:
             await self._end()
@@ -95,10 +95,10 @@ class Server(Instance, Accepts):
             self.gtids.restore(*self.keeper.recover())
 
     async def crash(self) -> None:
-        """Dies: like `stop`, but nothing more is written down.
+        """Dies: like `stop`, but nothing more is written.
 
         Raises:
-            MalformedGtidSetError: a client wrote rows into mysql.gtid_executed that are none.
+            MalformedGtidSetError: a client wrote rows into mysql.gtid_executed that are no GTIDs.
         """
         if self.running:
             await self._end()
@@ -133,7 +133,7 @@ class Server(Instance, Accepts):
 
     @property
     def frozen(self) -> bool:
-        """True is SIGSTOP: connections stay and open, and nothing is answered or applied."""
+        """True is like SIGSTOP: connections stay and open; nothing is answered or applied."""
         return not self._awake.is_set()
 
     @frozen.setter
@@ -178,7 +178,7 @@ class Server(Instance, Accepts):
 
     @property
     def apply_delay(self) -> float:
-        """Seconds between a commit on the source and its visibility here; may change any time."""
+        """Seconds between a commit on the source and its visibility here; can be set any time."""
         return self._replication.delay
 
     @apply_delay.setter
@@ -209,7 +209,7 @@ class Server(Instance, Accepts):
         await self.engine.lock(float(self.variable("innodb_lock_wait_timeout")))
         try:
             if transaction.gtid <= self.gtids.executed:
-                return  # a client's, under this very name, while this waited for the lock
+                return  # a client committed this GTID while this waited for the lock
             try:
                 self.engine.own.apply(
                     transaction.writes,
@@ -254,5 +254,5 @@ class Server(Instance, Accepts):
         return len(self.clients)
 
     def disconnect(self) -> int:
-        """Breaks all connections without a word, and says how many there were."""
+        """Breaks all connections without an ERR packet; returns how many there were."""
         return self.clients.disconnect()

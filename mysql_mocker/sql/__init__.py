@@ -1,1 +1,1 @@
-"""SQL texts: how they are parsed and translated for SQLite, and what they give."""
+"""SQL texts: how they are parsed and translated for SQLite, and what they return."""

@@ -1,4 +1,4 @@
-"""In which clause of a statement a column stands that no table has."""
+"""Finds the clause of a statement that names an unknown column."""
 
 import re
 import sqlite3
@@ -20,7 +20,7 @@ _CLAUSES: Final = (
 
 
 def of_unknown(statement: Statement, error: sqlite3.Error | UnicodeEncodeError) -> str:
-    """The clause of the column that SQLite does not find, in the server's words."""
+    """The clause of the column that SQLite does not find, as the server names it."""
     missing = re.search(r"no such column: (?:.+\.)?(.+)", str(error))
     if missing is None:
         return _FIELDS

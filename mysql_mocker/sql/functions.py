@@ -19,7 +19,7 @@ _RAND_MODULUS: Final = 0x3FFFFFFF
 
 
 def rand_seeds(seed: int) -> tuple[int, int]:
-    """Both numbers that MySQL's RAND() starts from."""
+    """The two numbers from which MySQL's RAND() starts."""
     return seed % _RAND_MODULUS, (seed >> 30) % _RAND_MODULUS
 
 
@@ -28,8 +28,8 @@ class Surroundings:
 
     Attributes:
         timestamp: NOW() in seconds since the epoch, the same for the whole statement.
-        random: the source of UUID(), seeded as that of RAND() per statement, so that a replica that
-            runs the statement again gets the same values.
+        random: the source of UUID(), seeded for each statement, as that of RAND() is, so that a
+            replica that runs the statement again gets the same values.
         user_variables: the session's, for statements that assign them row by row.
         last_insert_id: what LAST_INSERT_ID(expr) stored, if it ran.
     """
@@ -71,7 +71,7 @@ def _bytes(value: Value) -> bytes:
 
 
 def _number(value: Value) -> float:
-    """MySQL's reading of a number: as much of the text's beginning as is one."""
+    """A value as a number, as MySQL reads it: the longest beginning of a text that is one."""
     if isinstance(value, int | float):
         return value
     match = re.match(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", _text(value))
@@ -116,7 +116,7 @@ _UNITS: Final = {
 
 
 def _date_add(moment: Value, amount: Value, unit: Value) -> Value:
-    """DATE_ADD with a unit of fixed length; a date stays a date under whole days."""
+    """DATE_ADD with a unit of fixed length; a date plus whole days stays a date."""
     text = _text(moment)
     seconds = _number(amount) * _UNITS[_text(unit)]
     shifted = datetime.fromisoformat(text) + timedelta(seconds=seconds)
@@ -214,7 +214,7 @@ _PLAIN: Final[dict[str, tuple[int, _Function]]] = {
 
 @lru_cache(maxsize=4096)
 def _weight(text: str) -> str:
-    """What of a text counts where it is compared: neither case nor accents."""
+    """What a comparison of texts looks at: the text without case and accents."""
     decomposed = unicodedata.normalize("NFKD", text.casefold())
     return "".join(letter for letter in decomposed if not unicodedata.combining(letter))
 

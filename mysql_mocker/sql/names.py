@@ -7,5 +7,5 @@ def stored_name(schema: str, table: str) -> str:
 
 
 def quoted(name: str) -> str:
-    """A name as SQLite's SQL has it."""
+    """A name, quoted for SQLite's SQL."""
     return '"' + name.replace('"', '""') + '"'

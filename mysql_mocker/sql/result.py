@@ -15,7 +15,7 @@ class Done:
     Attributes:
         affected_rows: changed (or, under CLIENT_FOUND_ROWS, matched) rows.
         last_insert_id: the first generated AUTO_INCREMENT value, or 0.
-        dropped_schema: DROP DATABASE, which the status tells.
+        dropped_schema: the statement was a DROP DATABASE, which the server status says.
         info: the human-readable part, e.g. ``Records: 2  Duplicates: 0  Warnings: 0``.
     """
 
@@ -32,7 +32,7 @@ class Rows:
     Attributes:
         columns: their definitions, one per value of a row.
         rows: all rows.
-        error: where it is set, the rows end in this ERR packet (fact 1.2: the server has sent
+        error: if it is set, the rows end in this ERR packet (fact 1.2: the server has already sent
             the column definitions when a function fails).
     """
 

@@ -1,4 +1,4 @@
-"""From the text of a COM_QUERY to its statements."""
+"""Splits the text of a COM_QUERY into its statements."""
 
 import logging
 import re
@@ -15,7 +15,7 @@ from sqlglot.dialects.mysql import MySQL
 from mysql_mocker.error import MySQLError, syntax_error, unsupported
 from mysql_mocker.sql.value import Value
 
-# What sqlglot warns of (an option that SQLite lacks) is no news to the mocker's user.
+# sqlglot warns of options that SQLite lacks, which the mocker's user need not know.
 logging.getLogger("sqlglot").setLevel(logging.ERROR)
 
 _T = TypeVar("_T")
@@ -34,7 +34,7 @@ _MODIFIERS = frozenset(
      "SQL_BUFFER_RESULT", "HIGH_PRIORITY", "LOW_PRIORITY", "DELAYED", "QUICK", "STRAIGHT_JOIN")
 )  # fmt: skip
 _IN_NAMES = (TokenType.DOT, TokenType.SESSION_PARAMETER)
-"""Behind these stands no modifier, but a name."""
+"""After these comes a name, not a modifier."""
 _ROUTINE_WORDS = frozenset(("PROCEDURE", "FUNCTION", "TRIGGER", "EVENT"))
 
 
@@ -74,7 +74,7 @@ class NoBackslashEscapes(Plain):
 
 
 class Items(list[_T]):
-    """Parts of a statement; to look for one that it lacks is a syntax error."""
+    """Parts of a statement; looking for one that it lacks raises a syntax error."""
 
     @overload
     def __getitem__(self, place: SupportsIndex) -> _T: ...
@@ -105,10 +105,10 @@ class Statement:
     """One statement of a script.
 
     Attributes:
-        text: as the client wrote it, but for long literals.
+        text: as the client wrote it, but with markers for long literals.
         tokens: without those modifiers that change no result.
-        values: what stands for the markers in the text: long literals that were taken out of
-            it, and the values of a prepared statement.
+        values: the values of the markers in the text: long literals that were taken out of it,
+            and the values of a prepared statement.
         dialect: how the text was read.
     """
 
@@ -176,7 +176,7 @@ class Statement:
         return replace(self, tokens=self.tokens[first:last], _parsed=None)
 
     def parse(self) -> exp.Expr:
-        """A syntax tree of one's own.
+        """A new copy of the syntax tree.
 
         Raises:
             MySQLError: 1064, or 1235 for what sqlglot cannot read.
@@ -226,7 +226,7 @@ def _is_routine(words: Sequence[str]) -> bool:
 
 
 _CLOSED = re.compile(r"""(?:[^'"`]|'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+"|`[^`]*+`)*+""", re.S)
-"""What comes before a quote that does not end."""
+"""Matches what comes before an unterminated quote."""
 
 
 def _cut(tokens: Sequence[Token]) -> list[list[Token]]:
@@ -288,7 +288,7 @@ def split(text: str, sql_mode: str = "") -> tuple[Statement, ...]:
     """The statements of `text`, without empty ones.
 
     Raises:
-        MySQLError: 1064 for a quote that does not end, 1065 for no text at all.
+        MySQLError: 1064 for an unterminated quote, 1065 for no text at all.
     """
     if not text.strip(" \t\r\n;"):
         raise MySQLError(1065, "42000", "Query was empty")
@@ -301,7 +301,7 @@ def split(text: str, sql_mode: str = "") -> tuple[Statement, ...]:
 
 
 def text_literal(text: str) -> exp.Expr:
-    """A string as a node; SQLite's SQL has no room for NUL and for what is not UTF-8."""
+    """A string as a node; SQLite's SQL cannot contain NUL, nor what is not UTF-8."""
     try:
         encoded = text.encode()
     except UnicodeEncodeError:

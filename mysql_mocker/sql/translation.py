@@ -1,4 +1,4 @@
-"""A bound MySQL statement as SQLite's SQL."""
+"""Translates a bound MySQL statement into SQLite's SQL."""
 
 from collections.abc import Callable, Iterator
 
@@ -11,20 +11,20 @@ from mysql_mocker.sql.names import stored_name
 
 _ALIASING = exp.From | exp.Join | exp.Update | exp.Delete
 VirtualTable = Callable[[str, str], exp.Subquery | None]
-"""(schema, table) -> the rows of a table that the server makes up, None if it does not."""
+"""(schema, table) -> the rows of a virtual table, None if the table is not virtual."""
 
 
 class _Backquotes(SQLite):
     """SQLite with names in backquotes: an unknown name in double quotes would be a string."""
 
     class Tokenizer(SQLite.Tokenizer):
-        """Names stand in backquotes."""
+        """Names are in backquotes."""
 
         IDENTIFIERS = ["`"]  # noqa: RUF012 - sqlglot reads it from the class
 
 
 def sqlite_sql(tree: exp.Expr) -> str:
-    """The text for SQLite, after the other functions here did their part."""
+    """The text for SQLite, after the other functions here have changed the tree."""
     generator = _Backquotes().generator(
         identify=True,
         unsupported_level=ErrorLevel.IGNORE,
@@ -128,7 +128,7 @@ def _operand(node: exp.Expr) -> exp.Expr:
 
 
 def function(node: exp.Expr) -> exp.Expr:
-    """One node with its MySQL meaning in SQLite; most stay what they are."""
+    """The node that means the same in SQLite as this one in MySQL; mostly the node itself."""
     name = node.name.upper() if isinstance(node, exp.Anonymous) else ""
     if isinstance(
         node, exp.CurrentTimestamp | exp.UtcTimestamp | exp.Localtime | exp.Localtimestamp

@@ -1,1 +1,1 @@
-"""What a server is to its sessions, and a session to its statements: data, GTIDs, variables."""
+"""A server as its sessions see it, and a session as its statements do: data, GTIDs, variables."""

@@ -95,7 +95,7 @@ class Catalogue:
         return keys, indexed
 
     def view(self, stored: str) -> str | None:
-        """SQLite's SELECT of a view; None if it is none."""
+        """SQLite's SELECT of a view; None if there is no such view."""
         sql = self._storage.value(
             "SELECT sql FROM sqlite_master WHERE name = ? AND type = 'view'", (stored,)
         )
@@ -108,7 +108,7 @@ class Catalogue:
     def _numbered_type(self, stored: str) -> str:
         """MySQL's type of the AUTO_INCREMENT key, empty without one.
 
-        SQLite numbers an INTEGER only, so the type stands in a comment behind that word.
+        SQLite numbers only an INTEGER, so MySQL's type is kept in a comment after that word.
         """
         for catalogue in ("sqlite_temp_master", "sqlite_master"):
             sql = self._storage.value(

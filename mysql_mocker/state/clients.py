@@ -1,4 +1,4 @@
-"""Who is connected to a server, whatever speaks with them."""
+"""The clients that are connected to a server."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -43,11 +43,11 @@ class Clients:
 
     @property
     def counted(self) -> int:
-        """How many there ever were."""
+        """How many there have been since the beginning."""
         return self._next - 1
 
     def add(self, connect: Callable[[int], Client]) -> None:
-        """A client connected: `connect` makes its connection, of the id that it is given."""
+        """A client connected: `connect` makes its connection, with the id that it is given."""
         client = connect(self._next)
         self._open[client.id] = client
         self._next += 1
@@ -57,7 +57,7 @@ class Clients:
         self._open.pop(client.id, None)
 
     def disconnect(self) -> int:
-        """Breaks all connections without a word, and says how many there were."""
+        """Breaks all connections without an ERR packet; returns how many there were."""
         clients = list(self._open.values())
         for client in clients:
             client.abort()

@@ -34,7 +34,8 @@ class CommitClock:
     def stamp(self, session_value: int, *, by_applier: bool) -> CommitTimestamps:
         """The timestamps of a transaction that is committed now.
 
-        A first commit that lies in this server's future is told once, and its end once (F6).
+        The error log tells once when first commits begin to lie in this server's future, and once
+        when they no longer do (F6).
 
         Args:
             session_value: what the session, or the source's log, says of the first commit.

@@ -14,12 +14,12 @@ SYSTEM_SCHEMAS = ("information_schema", "mysql", "performance_schema", "sys")
 class Engine:
     """The database file, the one writer's lock and the list of schemas.
 
-    The file is in the temporary directory, is never synced to the disk and goes with the
-    engine: a file, not ``:memory:``, for only a file in WAL mode gives readers snapshots
+    The file is in the temporary directory, is never synced to the disk, and is deleted with the
+    engine. It is a file, not ``:memory:``, because only a file in WAL mode gives readers snapshots
     beside a writer.
 
     Attributes:
-        write_lock: held by the session whose transaction has written; one per server, where
+        write_lock: held by the session whose transaction has written; one per server, whereas
             MySQL locks rows.
         counters: the last AUTO_INCREMENT number of each table that gave one out; no rollback
             takes it back.
@@ -60,7 +60,7 @@ class Engine:
             raise lock_wait_timeout() from None
 
     def create_schema(self, name: str) -> None:
-        """Makes a schema that no transaction made."""
+        """Makes a schema without a transaction."""
         self.own.read('INSERT OR IGNORE INTO ".schemata" VALUES (?)', (name,))
 
     def close(self) -> None:

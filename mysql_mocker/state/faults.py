@@ -1,4 +1,4 @@
-"""Faults on demand: replies that are late, cut off, or something else altogether."""
+"""Faults on demand: replies that are late, cut off, or replaced."""
 
 import asyncio
 import re
@@ -44,7 +44,7 @@ class Fault:
         gate: what the reply waits at (the command has run by then).
         error: sent instead; the command does not run.
         unheard: the connection breaks, and the command does not run.
-        login: it happens to a client that connects, and to no command.
+        login: it happens to clients that connect, not to commands.
         happened: how often it did.
     """
 
@@ -88,7 +88,7 @@ class Faults:
     ) -> Gate:
         """Keeps replies back until the gate is opened; what was committed is visible already.
 
-        With `raw` it is these bytes that are sent then, and the command does not run.
+        With `raw`, these bytes are sent then, and the command does not run.
         """
         gate = Gate()
         self._armed.append(Fault(matching, times, gate=gate, raw=raw))
@@ -105,7 +105,7 @@ class Faults:
         self._armed.append(Fault(matching, times, raw=data))
 
     def hold_apply(self, matching: str) -> Gate:
-        """Keeps transactions that a replica applies, before they take their locks.
+        """Holds transactions that a replica applies, before they take their locks.
 
         Args:
             matching: found in the SQL of one of their statements.
@@ -125,7 +125,7 @@ class Faults:
         self._armed.append(fault)
 
     def disarm(self, fault: Fault) -> None:
-        """It happens no more; one that does not any more is no error."""
+        """Removes a fault; one that is no longer armed is ignored."""
         if fault in self._armed:
             self._armed.remove(fault)
 

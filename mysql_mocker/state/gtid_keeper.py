@@ -1,4 +1,4 @@
-"""How a server keeps its GTIDs over a crash: in its binary log, in its table, in both (WL#6559)."""
+"""How a server's GTIDs survive a crash: in its binary log, in its table, or both (WL#6559)."""
 
 import asyncio
 from collections.abc import Callable
@@ -36,16 +36,16 @@ class GtidLogging:
 class GtidKeeper:
     """Writes `mysql.gtid_executed`, compresses it, and reads it after a crash.
 
-    The database has a journal besides, the table `.gtids`: there a GTID is written in the very
-    transaction that it names, as InnoDB writes it into its undo log. What the table has got is
-    deleted from it by a later transaction.
+    Besides, the database has a journal, the table `.gtids`: a GTID is written there in the very
+    transaction that it names, as InnoDB writes it into its undo log. When the table has the GTID, a
+    later transaction deletes it from the journal.
 
-    Since 8.0.17 InnoDB writes the rows 0.1 s after the commits, one for each interval, and for
-    transactions of its own likewise; the worklog has one row for each commit, and within it.
+    Since 8.0.17 InnoDB writes the rows 0.1 s after the commits, one for each interval, also for the
+    server's own transactions; by the worklog, each commit writes one row, within its transaction.
 
     Args:
         period: `gtid_executed_compression_period`.
-        as_designed: whether rows are written as the worklog has it.
+        as_designed: whether rows are written as the worklog says.
 
     Attributes:
         logging: the mode.
@@ -68,8 +68,8 @@ class GtidKeeper:
         self._period = period
         self._as_designed = as_designed
         self._journaled = 0  # the newest row of the journal
-        self._flushed = 0  # up to here the table has them
-        self._purged = 0  # up to here the journal has them no longer
+        self._flushed = 0  # the table has the journal's rows up to here
+        self._purged = 0  # the journal's rows up to here are deleted
         self._epoch = 0  # rows of an older one are from before a reset
         self._pending = GtidSet()
         self._count = 0  # GTIDs since the last compression
@@ -77,7 +77,7 @@ class GtidKeeper:
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
-    # The life of its thread.
+    # The thread.
 
     def start(self) -> None:
         """Starts the thread; must run inside the event loop."""
@@ -114,7 +114,7 @@ class GtidKeeper:
         return not logging.replica_updates and not (own and self._as_designed())
 
     def prepare(self, storage: Storage, gtid: GtidSet, *, own: bool) -> None:
-        """Within an open transaction that writes, and is committed next: its GTID goes with it."""
+        """Writes a GTID into its own open transaction, which has written and is committed next."""
         if not self._at_commit(own):
             return
         self._journaled += 1
@@ -178,7 +178,7 @@ class GtidKeeper:
         self._table.save(gtids - self._table.fetch())
 
     def shut_down(self, executed: GtidSet) -> None:
-        """The server ends in good order."""
+        """The server shuts down normally."""
         self.flush()
         if self.logging.binary_log:
             self.save(executed)
@@ -196,7 +196,7 @@ class GtidKeeper:
         """`gtid_executed` and `gtid_purged`, from nothing but the table, the journal and the log.
 
         Raises:
-            MalformedGtidSetError: a client wrote rows into the table that are no GTIDs.
+            MalformedGtidSetError: a client wrote rows into the table that are not GTIDs.
         """
         self._pending = self._journal() - self._table.fetch()
         self.flush()

@@ -1,4 +1,4 @@
-"""`gtid_next` of one session: the name that its next transaction is given."""
+"""`gtid_next` of one session: the GTID that its next transaction is given."""
 
 import re
 from collections.abc import Coroutine
@@ -15,7 +15,7 @@ _T = TypeVar("_T")
 
 
 class Owner(Protocol):
-    """What it needs of its session."""
+    """What `GtidNext` needs of its session."""
 
     @property
     def id(self) -> int:
@@ -35,15 +35,15 @@ class Owner(Protocol):
     async def interruptible(
         self, work: Coroutine[None, None, _T], seconds: float | None = None
     ) -> _T | None:
-        """What `work` gives, None if it takes longer."""
+        """The result of `work`; None if it takes longer."""
         ...
 
 
 class GtidNext:
     """AUTOMATIC, AUTOMATIC with a tag, or a GTID that the session owns until its transaction ends.
 
-    From then on, and where another session committed that GTID before, it is spent: the session
-    must set another value before it writes again.
+    After that the GTID is spent, as it is if another session committed it before: the session must
+    set another value before it writes again.
 
     Attributes:
         tag: of automatic numbers; empty for none.
@@ -74,7 +74,7 @@ class GtidNext:
 
         Raises:
             MySQLError: 1766 inside a transaction, 1790 while a GTID is owned, 1782 for ANONYMOUS,
-                1774 for what is no GTID.
+                1774 for a text that is no GTID.
         """
         session = self._session
         if session.in_transaction:
@@ -118,7 +118,7 @@ class GtidNext:
             )
 
     def take(self) -> GtidSet | None:
-        """The name of what is committed now; None if the server chooses none.
+        """The GTID of the transaction that is committed now; None if it gets none.
 
         A server without a binary log does not number transactions of its own.
         """
@@ -128,7 +128,7 @@ class GtidNext:
         return server.gtids.next_gtid(self.tag) if server.variable("log_bin") else None
 
     def end(self) -> None:
-        """A transaction ended: what the session owned it owns no longer."""
+        """A transaction ended: the session no longer owns its GTID."""
         if self.named is not None:
             self._spent = True
         if self.owned is not None:
@@ -136,7 +136,7 @@ class GtidNext:
             self._owns = False
 
     def check(self, *, writes: bool, implicit_commit: bool) -> bool:
-        """Before a statement; whether it runs at all, which it does not for a GTID of the past.
+        """Whether a statement runs at all; it does not for a GTID that was already executed.
 
         Args:
             writes: the statement needs a GTID.

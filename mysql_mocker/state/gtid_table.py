@@ -8,7 +8,7 @@ from mysql_mocker.state.storage import Storage
 from protocol.gtid import GtidSet
 
 SCHEMA: Final = "mysql, stored"
-"""The table's schema in its own file: `mysql` names what statements read."""
+"""The table's schema in its own file; the schema `mysql` has the virtual table for statements."""
 
 NAME: Final = f"{SCHEMA}.gtid_executed"
 COLUMNS: Final = ("source_uuid", "interval_start", "interval_end", "gtid_tag")
@@ -42,7 +42,7 @@ _ROWS: Final = (
 
 
 class GtidTable:
-    """What the worklog calls Gtid_table_persistor; interval ends are closed.
+    """What the worklog calls Gtid_table_persistor; intervals include their ends.
 
     It has a database file of its own, so that neither rotation nor compression waits for a client
     that holds the lock for writing. Its changes are committed at once.
@@ -60,7 +60,7 @@ class GtidTable:
         self.storage.close()
 
     def save(self, gtids: GtidSet) -> None:
-        """One row for each interval, beside the rows that are there."""
+        """Adds one row for each interval to the rows that are there."""
         for tsid in gtids.tsids:
             uuid, _, tag = tsid.partition(":")
             for start, end in gtids.intervals(tsid):
@@ -99,7 +99,7 @@ class GtidTable:
         """The GTIDs of all rows.
 
         Raises:
-            MalformedGtidSetError: a client wrote rows that are none.
+            MalformedGtidSetError: a client wrote rows that are not GTIDs.
         """
         found: dict[str, list[tuple[int, int]]] = {}
         for uuid, start, end, tag in self.rows():

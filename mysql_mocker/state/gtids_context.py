@@ -1,7 +1,7 @@
-"""Collects the GTIDs that a session's OK packets have to tell of (WL#6972).
+"""Collects the GTIDs that a session's OK packets have to report (WL#6972).
 
-It knows neither trackers nor packets: who listens is told that something was collected, and asks
-for it. Where nobody listens nothing is collected (WL#6128, E).
+It knows neither trackers nor packets: a listener is told that something was collected, and asks for
+it. Without a listener nothing is collected (WL#6128, E).
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ Listener = Callable[[], None]
 
 
 class GtidsContext:
-    """What one session has to tell.
+    """The GTIDs that one session has to report.
 
     Args:
         mode: of session_track_gtids when the session begins.
@@ -28,7 +28,7 @@ class GtidsContext:
         self._listener: Listener | None = None
 
     def listen(self, listener: Listener) -> None:
-        """Has `listener` called behind each collection."""
+        """Has `listener` called after each collection."""
         self._listener = listener
 
     def forget(self) -> None:
@@ -46,7 +46,7 @@ class GtidsContext:
             self._collect(executed)
 
     def answered(self) -> None:
-        """The command's answer was sent: what it told, or could not tell, is gone."""
+        """The command's answer was sent: what it reported, or could not report, is forgotten."""
         self.gtids = GtidSet()
 
     def _collect(self, gtids: GtidSet) -> None:

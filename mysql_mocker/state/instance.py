@@ -1,4 +1,4 @@
-"""What one server is to its sessions: its data, its GTIDs, its variables."""
+"""One server as its sessions see it: its data, its GTIDs, its variables."""
 
 import asyncio
 import ssl
@@ -40,7 +40,7 @@ _STATEMENTS_KEPT: Final = 10_000
 
 
 class Instance:
-    """A server without what listens and replicates: that is `Server`.
+    """A server without listening and replication, which `Server` adds.
 
     Args:
         accounts: password by user.
@@ -53,21 +53,21 @@ class Instance:
         gtids: what it has executed.
         binlog: what its replicas read.
         logs: the binary log as files.
-        error_log: what it warns of.
-        clock: what the timestamps of its commits are taken from.
+        error_log: the warnings that it has logged.
+        clock: gives the timestamps of its commits.
         administrators: users who may set session variables that need a privilege.
         follows_worklogs: it does what the worklogs say where MySQL 9.7 does something else.
-        keeper: writes its GTIDs where a crash leaves them.
+        keeper: writes its GTIDs so that they survive a crash.
         applier: set if it is a replica.
-        clients: who is connected.
-        faults: what shall go wrong.
+        clients: those that are connected.
+        faults: those that are armed.
         semi_sync: how its commits wait for its replicas.
         login_delay: seconds before a client is greeted.
-        procedures: what runs ``CALL mock.name(…)``, where there is something of the kind.
-        prepared_transactions: those behind XA PREPARE, by XID.
+        procedures: runs ``CALL mock.name(…)``, if it is set.
+        prepared_transactions: those after XA PREPARE, by XID.
         questions: how many statements clients sent.
         statements: the newest statements that clients sent, as (connection id, text).
-        password_cache: users who log in the fast way.
+        password_cache: users whose next login is fast.
     """
 
     def __init__(
@@ -125,14 +125,14 @@ class Instance:
         prepared: bool = False,
         logged: bool = False,
     ) -> None:
-        """A transaction of a client became visible: here it gets its GTID.
+        """A client's transaction became visible: from here on its GTID counts as executed.
 
         Args:
             writes: what it did.
             gtid: its GTID.
             original_commit: ``original_commit_timestamp`` of its session.
             original_version: ``original_server_version`` of its session.
-            prepared: the keeper was told before.
+            prepared: the keeper's `prepare` was called before.
             logged: it is in the binary log already.
         """
         if not logged:
@@ -192,7 +192,7 @@ class Instance:
             if DEFINITIONS[name].reach in (Reach.BOTH, Reach.SESSION)
         }
 
-    # What it tells of itself.
+    # What it says about itself.
 
     def note(self, connection_id: int, text: str) -> None:
         """A client sent a statement."""

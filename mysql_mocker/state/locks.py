@@ -40,7 +40,7 @@ class NamedLocks:
         return 1
 
     def release_all(self, session: int) -> int:
-        """Gives back all locks of a session; how many there were."""
+        """Releases all locks of a session; returns how many there were."""
         mine = [name for name, (holder, _) in self._held.items() if holder == session]
         count = sum(self._held.pop(name)[1] for name in mine)
         self._wake()

@@ -20,17 +20,17 @@ class WaitPoint(Enum):
 
 
 class Replica(Protocol):
-    """What acknowledges.
+    """A replica, which acknowledges transactions.
 
     Attributes:
-        ack_delay: seconds that it takes.
+        ack_delay: seconds until it does.
     """
 
     ack_delay: float
 
     @property
     def running(self) -> bool:
-        """Whether it does at all."""
+        """Whether it runs."""
         ...
 
     @property
@@ -42,18 +42,19 @@ class Replica(Protocol):
 class SemiSync:
     """What a primary waits for.
 
-    A replica that runs acknowledges a transaction `ack_delay` after it came into the binary log,
-    whether it has applied it or not. Where none does within `timeout`, the primary goes on without
-    waiting until one has acknowledged what it last gave up on.
+    A replica that runs acknowledges a transaction `ack_delay` after it was written to the binary
+    log, whether it has applied it or not. If none does within `timeout`, the primary no longer
+    waits, until one has acknowledged the transaction on which the primary last gave up.
 
     AFTER_SYNC waits before the transaction is visible here, though replicas have it and may show
-    it; AFTER_COMMIT waits behind, so that all see what its client was not told of yet.
+    it; AFTER_COMMIT waits after that, so that everybody sees a transaction of which its own client
+    has not been told yet.
 
     Attributes:
-        replicas: gives those that follow the server now.
+        replicas: returns those that follow the server now.
         timeout: seconds.
-        given_up: when that which it last gave up on was logged, on the event loop's clock; None
-            while it waits.
+        given_up: when the transaction on which it last gave up was logged, on the event loop's
+            clock; None while it waits.
     """
 
     def __init__(self) -> None:
@@ -63,12 +64,12 @@ class SemiSync:
         self.given_up: float | None = None
 
     async def acknowledged(self, logged: float) -> None:
-        """Waits for the acknowledgement of what was logged at this moment, or gives up on it."""
+        """Waits until what was logged at this moment is acknowledged, or gives up on it."""
         clock = asyncio.get_running_loop().time
         if self.given_up is not None and self._has(self.given_up, clock()):
             self.given_up = None
         end = clock() + self.timeout
-        # What it waits for may be set anew at any time, on any server.
+        # Its settings, and those of any replica, may change at any time.
         while self.point is not WaitPoint.OFF and self.given_up is None:
             if self._has(logged, clock()):
                 return

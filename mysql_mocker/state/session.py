@@ -1,4 +1,4 @@
-"""A session: what a client's connection means to the server, without its bytes."""
+"""A session: what the server knows of a client's connection, apart from the protocol."""
 
 import asyncio
 import contextlib
@@ -41,14 +41,14 @@ _DEADLOCK: Final = 1213
 
 
 class Inner(Protocol):
-    """Runs statements that stand inside others: in routines, functions and EXECUTE."""
+    """Runs statements that are inside others: in routines, functions and EXECUTE."""
 
     def knows(self, statement: Statement) -> bool:
         """Whether there is such a statement at all."""
         ...
 
     async def execute(self, statement: Statement, emit: Emit) -> Result:
-        """Runs one in the session, without what surrounds a client's own statement.
+        """Runs one in the session, without the steps that surround a client's own statement.
 
         Raises:
             MySQLError: it failed.
@@ -60,9 +60,9 @@ class Session:
     """One client's session on one server.
 
     Attributes:
-        applies: it does what a source did, and no server refuses that.
+        applies: it applies a source's transactions, which no server refuses.
         server: where it runs.
-        inner: runs statements inside statements; whoever executes the session's sets it.
+        inner: runs statements inside statements; set by what executes the session's statements.
         id: CONNECTION_ID().
         user: account name.
         host: where the client comes from, ``address:port``.
@@ -71,12 +71,12 @@ class Session:
         variables: the session's system variables.
         diagnostics: what SHOW WARNINGS lists.
         statement: text of the running statement.
-        noted: what it listed when the running statement began.
-        next_read_only: what SET TRANSACTION said of the next transaction, if it did.
-        next_isolation: the same of its isolation, as the variable has it.
+        noted: what SHOW WARNINGS listed when the running statement began.
+        next_read_only: what SET TRANSACTION said about the next transaction, if it did.
+        next_isolation: the same for its isolation, as the variable has it.
         statement_numbers: ids of prepared statements.
-        warning_count: what OK packets say of it.
-        gtid_next: what names its next transaction.
+        warning_count: the count of warnings in OK packets.
+        gtid_next: gives its next transaction a GTID.
         prepared: statements of the text protocol's PREPARE and their schemas, by name.
     """
 
@@ -155,7 +155,7 @@ class Session:
 
     @contextlib.contextmanager
     def running(self, statement: Statement) -> Iterator[None]:
-        """A statement runs, maybe inside another one: it is what is logged meanwhile."""
+        """While a statement runs, perhaps inside another one, it is the one that is logged."""
         around = self._running, self._logged
         self._running, self._logged = statement, None
         try:
@@ -183,7 +183,7 @@ class Session:
         return self.storage.note(sql, parameters, self.now(), self.logged)
 
     def complain(self, error: MySQLError) -> None:
-        """What SHOW ERRORS and ROW_COUNT() tell behind a command that failed."""
+        """Sets what SHOW ERRORS and ROW_COUNT() return after a command that failed."""
         if self._complained is error:
             return
         self._complained = error
@@ -192,12 +192,12 @@ class Session:
         self.warning_count = 1
 
     def failed(self, error: MySQLError) -> None:
-        """A statement ended in an error, and its transaction where that is the statement."""
+        """A statement ended in an error, which also ends a transaction of that statement alone."""
         self.complain(error)
         self.transaction.end_statement(failed=True)
 
     def refuse(self, error: MySQLError) -> NoReturn:
-        """Ends a statement that was not run in an error; a deadlock ends the transaction, too.
+        """Fails a statement without running it; a deadlock ends the transaction, too.
 
         Raises:
             MySQLError: `error`.
@@ -234,7 +234,7 @@ class Session:
     async def interruptible(
         self, work: Coroutine[None, None, _T], seconds: float | None = None
     ) -> _T | None:
-        """What `work` gives, None if it takes longer than `seconds`.
+        """The result of `work`; None if it takes longer than `seconds`.
 
         Raises:
             MySQLError: 1317 after KILL QUERY, 3024 after `max_execution_time`.
@@ -273,7 +273,7 @@ class Session:
 
     @property
     def catalogue(self) -> Catalogue:
-        """What there is, as this session sees it."""
+        """The schemas, tables and columns, as this session sees them."""
         return Catalogue(self.storage)
 
     def counters(self, *, temporary: bool) -> dict[str, int]:
@@ -292,7 +292,7 @@ class Session:
 
     @contextlib.contextmanager
     def within(self, schema: str | None) -> Iterator[None]:
-        """Another schema is the current one meanwhile, and trackers tell so, there and back."""
+        """Makes another schema the current one meanwhile; trackers report both changes."""
         before = self.schema
         if schema == before:
             yield
@@ -326,7 +326,7 @@ class Session:
         return stored_name(database, table)
 
     def unknown_table(self, stored: str) -> MySQLError:
-        """1146, or 1049 where there is not even the schema."""
+        """1146, or 1049 if there is not even the schema."""
         schema = stored.partition(".")[0]
         return unknown_table(stored) if self._has_schema(schema) else unknown_database(schema)
 
@@ -334,7 +334,7 @@ class Session:
         """What ``@@scope.name`` is.
 
         Raises:
-            MySQLError: 1193, or 1238 for a scope that the variable has not.
+            MySQLError: 1193, or 1238 for a scope that the variable does not have.
         """
         known = canonical(name)
         reach = DEFINITIONS[known].reach

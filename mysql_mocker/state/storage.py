@@ -12,7 +12,7 @@ from mysql_mocker.sql import functions
 from mysql_mocker.sql.value import Value
 
 MAX_STATEMENT_SECONDS = 5.0
-"""A statement that computes longer is interrupted, for it holds up the whole process."""
+"""A statement that runs longer is interrupted, because it holds up the whole process."""
 
 _STEPS_BETWEEN_CHECKS = 100_000
 
@@ -77,10 +77,10 @@ class Storage:
         self._connection.execute(f'{action} "{name.replace(chr(34), chr(34) * 2)}"')
 
     def resolve(self, sql: str, parameters: Parameters = ()) -> None:
-        """Looks for what a statement names, without running it.
+        """Looks up the names in a statement, without running it.
 
         Raises:
-            sqlite3.Error: there is no such thing.
+            sqlite3.Error: a name is unknown.
         """
         self._connection.execute(f"EXPLAIN {sql}", parameters).close()
 

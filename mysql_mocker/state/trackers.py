@@ -1,4 +1,4 @@
-"""The session trackers: what of a session changed, to be told in its next OK packet (fact 1.4)."""
+"""The session trackers: changes in a session that its next OK packet reports (fact 1.4)."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -27,15 +27,15 @@ _LOCKED: Final = 7
 class Trackers:
     """All trackers of one session.
 
-    A change is told once. What is told depends on the trackers that are enabled when the OK
-    packet is made, but whether there is a block at all on any change to any tracker: hence the
-    empty blocks of fact 1.1.
+    A change is reported once. What is reported depends on the trackers that are enabled when the OK
+    packet is made. But there is a block whenever anything has changed that any tracker looks at,
+    and so it can be empty (fact 1.1).
 
     Args:
         variables: the session's, which enable the trackers.
 
     Attributes:
-        gtids: collects what the tracker of GTIDs tells.
+        gtids: collects what the tracker of GTIDs reports.
         gtid_encoding: how it writes them: the number of a registered encoding (WL#6128, F3); 0,
             the text, is the only one of MySQL 9.7.
     """
@@ -72,7 +72,7 @@ class Trackers:
             self._changed_variables = {n for n in self._changed_variables if self._is_tracked(n)}
         if name == "session_track_transaction_info":
             if self._details and not self._detailed:
-                # What began before is not told of.
+                # A transaction that began before is not reported.
                 self._state = self._reported_state = _IDLE
             self._detailed = self._details
             self._transaction_changed = self._info == "STATE"
@@ -81,14 +81,14 @@ class Trackers:
             self.state_set()
 
     def statement_began(self, number: int) -> None:
-        """Another statement, which the server counts in a variable that can be tracked."""
+        """A statement begins; the server counts statements in a variable that can be tracked."""
         if self._is_tracked("statement_id"):
             self._statement_id = number
             self._change("statement_id")
 
     def _change(self, name: str) -> None:
         self._changed_variables.add(name)
-        # That is not forgotten where the variable is tracked no more: hence an empty block.
+        # This is not forgotten if the variable is no longer tracked: then the block is empty.
         self._variables_changed = True
 
     def _is_tracked(self, name: str) -> bool:
@@ -127,7 +127,7 @@ class Trackers:
         unsafe: bool = False,
         performance_schema: bool = False,
     ) -> None:
-        """What a statement inside a transaction did; unsafe is what replicates as rows only."""
+        """What a statement inside a transaction did; unsafe ones can replicate only as rows."""
         unsafe |= performance_schema or (written and self._state[0] == "T" and bool(self._xid))
         for happened, place, letter in (
             (performance_schema, _READ_OTHERS, "r"), (read, _READ, "R"), (written, _WRITE, "W"),
@@ -137,7 +137,7 @@ class Trackers:
                 self._set_state(self._state[:place] + letter + self._state[place + 1 :])
 
     def snapshot_taken(self) -> None:
-        """WITH CONSISTENT SNAPSHOT, which is told even with the tracker off."""
+        """WITH CONSISTENT SNAPSHOT, which is reported even with the tracker off."""
         self._snapshot = True
         self._set_state(self._state[:_READ] + "R" + self._state[_READ + 1 :])
 
@@ -149,11 +149,11 @@ class Trackers:
     def characteristics_set(
         self, *, isolation: str | None = None, access: str | None = None
     ) -> None:
-        """What SET TRANSACTION, or the beginning of a transaction, says of it; empty: no more.
+        """What SET TRANSACTION, or the beginning of a transaction, says about it.
 
         Args:
-            isolation: READ COMMITTED and the like.
-            access: READ ONLY or READ WRITE.
+            isolation: READ COMMITTED and the like; empty to forget it, None to keep it.
+            access: READ ONLY or READ WRITE; likewise.
         """
         if not self._details:
             return
@@ -168,7 +168,7 @@ class Trackers:
 
     @property
     def _characteristics(self) -> str:
-        """What would start the running or the next transaction anew."""
+        """SQL that would start another transaction like the running or the next one."""
         parts = []
         if self._isolation:
             parts.append(f"SET TRANSACTION ISOLATION LEVEL {self._isolation};")
@@ -189,7 +189,7 @@ class Trackers:
 
     @property
     def _details(self) -> bool:
-        # With the tracker off, 9.7 tells of begin and end of a transaction only (fact 1.5).
+        # With the tracker off, 9.7 reports only the begin and the end of transactions (fact 1.5).
         return self._info != "OFF"
 
     def _set_state(self, state: str) -> None:
@@ -246,8 +246,8 @@ class Trackers:
     def end_command(self) -> None:
         """Forgets the GTIDs: within one command they add up, then they are gone (fact 2.1).
 
-        That they were collected is not forgotten, hence an empty block in the next OK packet
-        where an ERR or EOF packet could not carry them (fact 2.3).
+        That some were collected is not forgotten: if an ERR or EOF packet could not carry them, the
+        next OK packet has an empty block (fact 2.3).
         """
         self.gtids.answered()
         self._track_gtids()

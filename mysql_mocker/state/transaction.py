@@ -24,8 +24,8 @@ class Owner(Protocol):
 
     Attributes:
         storage: its connection to the data; XA PREPARE gives it another one.
-        next_read_only: what SET TRANSACTION said of the next transaction, if it did.
-        next_isolation: the same of its isolation.
+        next_read_only: what SET TRANSACTION said about the next transaction, if it did.
+        next_isolation: the same for its isolation.
     """
 
     storage: Storage
@@ -34,7 +34,7 @@ class Owner(Protocol):
 
     @property
     def applies(self) -> bool:
-        """Whether it does what a source did, which no server refuses."""
+        """Whether it applies a source's transactions, which no server refuses."""
         ...
 
     @property
@@ -54,12 +54,12 @@ class Owner(Protocol):
 
     @property
     def trackers(self) -> Trackers:
-        """What its client is told of."""
+        """What its client is told."""
         ...
 
     @property
     def gtid_next(self) -> GtidNext:
-        """What names its next transaction."""
+        """Gives its next transaction a GTID."""
         ...
 
     def check_write(self) -> None:
@@ -69,7 +69,7 @@ class Owner(Protocol):
     async def interruptible(
         self, work: Coroutine[None, None, _T], seconds: float | None = None
     ) -> _T | None:
-        """What `work` gives, None if it takes longer."""
+        """The result of `work`; None if it takes longer."""
         ...
 
 
@@ -89,7 +89,7 @@ class Transaction:
         xid: of XA START.
         acknowledgement: when it was logged, on the event loop's clock, if its client is still to
             wait for a replica to have it.
-        xa_state: ``ACTIVE`` behind XA START, ``IDLE`` behind XA END, else empty.
+        xa_state: ``ACTIVE`` after XA START, ``IDLE`` after XA END, else empty.
     """
 
     session: Owner
@@ -117,10 +117,11 @@ class Transaction:
     def begin(self, *, read_only: bool | None = None, xid: str = "") -> None:
         """BEGIN, or XA START with its `xid`.
 
-        What was open is committed first, which ALL_GTIDS (only) keeps to itself.
+        An open transaction is committed first; under ALL_GTIDS, and only there, that is not
+        reported.
         """
         if read_only is None:
-            # What the transaction before was is not forgotten with its implicit commit.
+            # If the transaction that is committed implicitly was READ ONLY, so is the new one.
             read_only = self.read_only or self.next_read_only
         self.commit(told=False)
         self.explicit = True
@@ -135,7 +136,10 @@ class Transaction:
         return bool(self.session.variables["transaction_read_only"])
 
     def read(self, *, told: bool = True) -> None:
-        """A statement is about to read tables; whether trackers tell of a beginning with it."""
+        """A statement is about to read tables.
+
+        If that begins a transaction, trackers report it only where `told`.
+        """
         self._used = True
         self._open_implicitly(told=told)
         if not self.active:
@@ -192,10 +196,10 @@ class Transaction:
             self._tell_all()
 
     async def before_commit(self) -> None:
-        """What fails, and what is waited for, before anybody can see what was written.
+        """Checks, and waits, before anybody can see what was written.
 
-        Under AFTER_SYNC the transaction is in the binary log from here on, and is committed
-        whatever comes: a server that dies meanwhile commits it when it recovers.
+        Under AFTER_SYNC the transaction is in the binary log from here on, and is committed in any
+        case: a server that dies meanwhile commits it when it recovers.
 
         Raises:
             MySQLError: 1290: the server has become read only.
@@ -222,13 +226,13 @@ class Transaction:
             raise
 
     async def acknowledged(self) -> None:
-        """What a client waits for when its transaction is committed and visible."""
+        """Waits until a replica has the session's transaction, which is visible already."""
         logged, self.acknowledgement = self.acknowledgement, None
         if logged is not None:
             await self.session.server.semi_sync.acknowledged(logged)
 
     def spend_settings(self) -> None:
-        """What SET TRANSACTION said of the next transaction is over with that one."""
+        """Forgets what SET TRANSACTION said: the transaction that it was for has ended."""
         session = self.session
         self._used = False
         session.next_read_only = session.next_isolation = None
@@ -295,7 +299,7 @@ class Transaction:
         )
 
     def _forget_original(self) -> None:
-        """What a session was told of a transaction's first commit holds for that one only.
+        """What a session was told about a transaction's first commit applies to that one only.
 
         WL#7319 (I6) has a rollback forget it, too; MySQL 9.7 keeps it for the next transaction.
         """
@@ -316,7 +320,7 @@ class Transaction:
     # Savepoints.
 
     def savepoint(self, name: str) -> None:
-        """SAVEPOINT; an older one of this name goes."""
+        """SAVEPOINT; an older one of this name is dropped."""
         if not self.active:
             return
         self.read()
@@ -359,7 +363,7 @@ class Transaction:
     # XA.
 
     def prepare(self) -> Detached:
-        """XA PREPARE: one GTID now, the data stay unseen until XA COMMIT (fact 2.2)."""
+        """XA PREPARE: one GTID now; the data stay invisible until XA COMMIT (fact 2.2)."""
         detached = Detached(self._storage, self.writes, self._locked)
         self.writes = []
         self._locked = False

@@ -79,7 +79,7 @@ def _definitions() -> dict[str, Definition]:
         "time_zone": "SYSTEM", "tmp_table_size": 16777216, "transaction_read_only": False,
         "max_user_connections": 0, "unique_checks": True, "wait_timeout": 28800,
     }  # fmt: skip
-    # They change nothing here.
+    # These have no effect here.
     both |= {
         "binlog_row_value_options": "", "binlog_rows_query_log_events": False,
         "block_encryption_mode": "aes-128-ecb", "bulk_insert_buffer_size": 8388608,
@@ -146,7 +146,7 @@ CEILINGS: Final = {
     "original_server_version": UNDEFINED_VERSION,
     "immediate_server_version": UNDEFINED_VERSION,
 }
-"""The largest values of variables that only replication, and who has its privileges, may set."""
+"""The largest values of variables that only replication, and users with its rights, may set."""
 
 DEFINITIONS: Final[Mapping[str, Definition]] = _definitions()
 _ALIASES: Final = {
@@ -244,7 +244,7 @@ def sql_mode(value: Value) -> str:
 
 
 def mixes_strictness(mode: str) -> bool:
-    """Whether a sql_mode has only some of what strictness means, of which the server warns."""
+    """Whether a sql_mode has only a part of strict mode and its modes; the server warns of that."""
     words = set(mode.split(","))
     strict = bool(words & {"STRICT_TRANS_TABLES", "STRICT_ALL_TABLES"})
     dated = len(words & {"NO_ZERO_DATE", "NO_ZERO_IN_DATE", "ERROR_FOR_DIVISION_BY_ZERO"})

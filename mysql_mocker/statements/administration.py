@@ -45,7 +45,7 @@ async def flush(session: Session, statement: Statement) -> Done:
     """FLUSH; on a read-only server it has no GTID.
 
     Raises:
-        MySQLError: the server is shut for writes by its transaction.
+        MySQLError: the session may not write.
     """
     words = statement.words
     session.transaction.commit()
@@ -100,7 +100,7 @@ async def reset(session: Session, statement: Statement) -> Done:
     """RESET BINARY LOGS AND GTIDS.
 
     Raises:
-        MySQLError: 1235 for the others.
+        MySQLError: 1235 for other forms of RESET.
     """
     if statement.words[1:] != ["BINARY", "LOGS", "AND", "GTIDS"]:
         raise unsupported(statement.text)
@@ -115,7 +115,7 @@ async def purge(session: Session, statement: Statement) -> Done:
     """PURGE BINARY LOGS TO 'name'.
 
     Raises:
-        MySQLError: 1373 for a name that there is not, 1235 for BEFORE.
+        MySQLError: 1373 for an unknown name, 1235 for BEFORE.
     """
     if statement.words[1:4] != ["BINARY", "LOGS", "TO"]:
         raise unsupported(statement.text)
@@ -130,7 +130,7 @@ async def replica(session: Session, statement: Statement) -> Done:
     """START REPLICA and STOP REPLICA.
 
     Raises:
-        MySQLError: 1200 on a server that is none.
+        MySQLError: 1200 on a server that is not a replica.
     """
     applier = session.server.applier
     if applier is None:

@@ -40,7 +40,7 @@ async def assign(session: Session, statement: Statement) -> Done:
     """SET in all its forms.
 
     Raises:
-        MySQLError: the server's error for what is wrong; assignments before it hold.
+        MySQLError: the server's error for what is wrong; the assignments before it are made.
     """
     words = statement.words
     if len(words) < 2:
@@ -96,7 +96,7 @@ def _names(session: Session, charset: str) -> None:
 
 
 def _split(item: Statement) -> tuple[list[Token], Statement]:
-    """Tokens before ``=`` or ``:=``, and the expression behind."""
+    """Tokens before ``=`` or ``:=``, and the expression after it."""
     for place, token in enumerate(item.tokens):
         if token.text in ("=", ":="):
             return list(item.tokens[:place]), item.part(place + 1)
@@ -197,7 +197,7 @@ def _check_replication_variable(session: Session) -> None:
 
 
 def _warn_of_unknown(session: Session, names: str) -> None:
-    """What is no variable is kept in the list, and told of."""
+    """Warns of names that are no variables; they stay in the list."""
     for name in names.split(","):
         if name and name != "*" and name.strip().lower() not in DEFINITIONS:
             message = f"{name} is not a valid system variable and will be ignored."

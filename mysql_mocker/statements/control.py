@@ -76,7 +76,7 @@ def _read_only(session: Session) -> bool:
 
 def _after(session: Session, statement: Statement, *, read_only: bool) -> None:
     if "CHAIN" in statement.words and "NO" not in statement.words:
-        # The next one is as this one was.
+        # The next transaction has the same access mode as this one.
         session.transaction.begin(read_only=read_only)
     else:
         session.transaction.spend_settings()

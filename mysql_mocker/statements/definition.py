@@ -1,4 +1,4 @@
-"""Statements that define: CREATE, ALTER, DROP, RENAME, TRUNCATE. Each commits, before and after."""
+"""Definitions: CREATE, ALTER, DROP, RENAME, TRUNCATE. Each commits, before and after."""
 
 from sqlglot import exp
 
@@ -34,7 +34,7 @@ async def begin(session: Session) -> None:
 
 
 def run(session: Session, sql: str, parameters: dict[str, Value] | None = None) -> int:
-    """Runs one statement of a definition and keeps it for the replicas; the rows it changed."""
+    """Runs one statement of a definition and keeps it for the replicas; returns its row count."""
     write = session.note(sql, parameters or {})
     rows, _ = session.storage.write(write)
     session.transaction.writes.append(write)
@@ -42,7 +42,7 @@ def run(session: Session, sql: str, parameters: dict[str, Value] | None = None) 
 
 
 def end(session: Session, *, read: bool = False) -> None:
-    """Commits; a definition has a GTID even where it changed nothing (fact 2.2).
+    """Commits; a definition has a GTID even if it changed nothing (fact 2.2).
 
     Args:
         session: whose definition it is.
@@ -54,7 +54,7 @@ def end(session: Session, *, read: bool = False) -> None:
 
 
 def tell_of_reading(session: Session) -> None:
-    """To the tracker what reads tables between two commits is a transaction of its own."""
+    """To the tracker, reading tables between two commits is a transaction of its own."""
     session.trackers.transaction_began(implicit=True)
     session.trackers.transaction_ended()
 
@@ -121,7 +121,7 @@ async def _create_table(session: Session, statement: Statement, tree: exp.Create
 async def _fill_table(
     session: Session, statement: Statement, tree: exp.Create, stored: str
 ) -> Done:
-    """Makes a table that is not there, with the rows of its SELECT if it has one."""
+    """Makes a table that does not exist, with the rows of its SELECT if it has one."""
     temporary = _is_temporary(tree)
 
     def execute(sql: str, parameters: dict[str, Value] | None = None) -> None:
@@ -161,7 +161,7 @@ def _check_schema(session: Session, stored: str) -> None:
 def _table_statements(
     session: Session, tree: exp.Create, stored: str, *, temporary: bool
 ) -> list[str]:
-    """What makes the table; nothing for CREATE TABLE … SELECT without columns."""
+    """The statements that make the table; none for CREATE TABLE … SELECT without columns."""
     like = tree.find(exp.LikeProperty)
     if like is not None:
         return _like(session, like, stored, temporary=temporary)

@@ -59,18 +59,18 @@ _COMMITTING: Final = frozenset(
     ("ALTER", "ANALYZE", "BEGIN", "CREATE", "DROP", "FLUSH", "GRANT", "LOCK", "OPTIMIZE", "RENAME",
      "REPAIR", "REVOKE", "TRUNCATE")
 )  # fmt: skip
-"""They commit what is open before they begin; of these BEGIN alone needs no GTID."""
+"""They commit an open transaction before they begin; of these, only BEGIN needs no GTID."""
 _DIAGNOSTIC: Final = frozenset(("WARNINGS", "ERRORS", "COUNT"))
 
 
 def is_diagnostic(statement: Statement) -> bool:
-    """Whether it leaves the list of warnings as it is."""
+    """Whether the statement leaves the list of warnings as it is."""
     words = statement.words
     return words[0] == "SHOW" and len(words) > 1 and words[1] in _DIAGNOSTIC
 
 
 def is_rollback(statement: Statement) -> bool:
-    """Whether it is one of those that never report GTIDs (fact 2.1)."""
+    """Whether the statement is one of those that never report GTIDs (fact 2.1)."""
     return statement.words[0] == "ROLLBACK"
 
 

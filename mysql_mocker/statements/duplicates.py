@@ -13,7 +13,7 @@ from mysql_mocker.state.session import Session
 
 _CODE, _SQLSTATE = 1062, "23000"
 _NEW_ROWS: Final = 1000
-"""So many rows of a statement are looked at for what it repeats."""
+"""How many rows of a statement are checked for duplicates."""
 
 
 def error(session: Session, stored: str, tree: exp.Expr) -> MySQLError:
@@ -27,20 +27,20 @@ def error(session: Session, stored: str, tree: exp.Expr) -> MySQLError:
 
 
 def warn(session: Session, found: Sequence[str | None]) -> None:
-    """Warnings for the rows that INSERT IGNORE left out, as `expected` told of them."""
+    """Warnings for the rows that INSERT IGNORE left out; `found` comes from `expected`."""
     for message in found:
         if message is not None:
             session.warn("Warning", _CODE, message)
 
 
 def expected(session: Session, stored: str, tree: exp.Expr) -> list[str | None]:
-    """For each row of an INSERT what it will repeat, if anything; before it runs."""
+    """Before an INSERT runs: for each row, the message for a key value that it will repeat."""
     names, rows = _new_rows(session, stored, tree)
     return _messages(session, stored, names, rows, fresh=True)
 
 
 def _keys(session: Session, stored: str) -> list[tuple[str, list[str]]]:
-    """Name and columns of each key that has every value once, the primary one first."""
+    """Name and columns of each unique key, the primary one first."""
     table = stored.partition(".")[2]
     primary = [column.name for column in session.catalogue.columns(stored) if column.key == "PRI"]
     found = [(f"{table}.PRIMARY", primary)] if primary else []
@@ -53,14 +53,14 @@ def _keys(session: Session, stored: str) -> list[tuple[str, list[str]]]:
 def _messages(
     session: Session, stored: str, names: list[str], rows: Sequence[Row], *, fresh: bool
 ) -> list[str | None]:
-    """For each row what it repeats of a key's values, if anything.
+    """For each row, the message for a key value that it repeats; None if it repeats none.
 
     Args:
         names: of the columns that the rows have, in lower case.
         session: whose statement it is.
         stored: stored name of the table.
         rows: their values.
-        fresh: they are new ones; else one message is enough.
+        fresh: they are inserted; if not, one message is enough.
     """
     keys = [
         (key, columns, [names.index(column.lower()) for column in columns])

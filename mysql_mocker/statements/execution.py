@@ -33,7 +33,7 @@ class Execution:
         """A COM_QUERY: every statement in turn, until one fails.
 
         Raises:
-            MySQLError: the statement failed; it and all after it have emitted nothing.
+            MySQLError: a statement failed; those after it were not run.
         """
         session = self.session
         try:
@@ -106,6 +106,6 @@ class Execution:
                 raise session.unknown_table(missing[1]) from error
             known = from_sqlite(error, session.schema, clauses.of_unknown(statement, error))
             if known.code == _NO_DATABASE:
-                # A stored function's name is looked for twice, and missed twice.
+                # The server looks for a stored function twice, and reports twice that it failed.
                 session.warn("Error", known.code, known.message)
             raise known from error

@@ -1,4 +1,4 @@
-"""What a client may do to `mysql.gtid_executed`: anything, and it is warned (measured on 9.7.4)."""
+"""A client's changes to `mysql.gtid_executed`: any, with a warning (measured on 9.7.4)."""
 
 from typing import Final
 
@@ -34,7 +34,8 @@ def warn_of_lock(session: Session, tree: exp.Expr) -> None:
 async def change(session: Session, statement: Statement) -> Done | None:
     """INSERT, REPLACE, UPDATE, DELETE and TRUNCATE; None for those of another table.
 
-    They are not in the binary log and have no GTID. Here a transaction does not hold them back.
+    They are not in the binary log and have no GTID. Unlike a server's, they are committed at once,
+    even inside a transaction.
 
     Raises:
         MySQLError: 1235 for other changes.

@@ -1,4 +1,4 @@
-"""SET of the variables about GTIDs, which are more than values."""
+"""SET gtid_next and SET gtid_purged, which do more than store a value."""
 
 from typing import Final
 

@@ -1,7 +1,7 @@
 """AUTO_INCREMENT: which numbers new rows get.
 
-As InnoDB does with ``innodb_autoinc_lock_mode=2``: a number that was given out does not come back
-with a rollback or with a row that was refused, and INSERT … SELECT takes numbers in blocks of 1, 2,
+As InnoDB does with ``innodb_autoinc_lock_mode=2``: a number that was given out is not used again
+after a rollback or for a row that was refused, and INSERT … SELECT takes numbers in blocks of 1, 2,
 4, ….
 """
 
@@ -26,8 +26,8 @@ class Numbering:
         stored: the table's stored name.
         key: its AUTO_INCREMENT column.
         start: the last number that was given out before.
-        first: the first one that is given out now, None if none is.
-        last: what the last row of VALUES has.
+        first: the first number that is given out now, None if none is.
+        last: the number of the last row of VALUES.
     """
 
     session: Session
@@ -44,15 +44,16 @@ class Numbering:
     def of(
         cls, session: Session, stored: str, columns: list[Column], *, temporary: bool
     ) -> "Numbering | None":
-        """That of a table; None if it numbers nothing."""
+        """The numbering of a table; None if it has no AUTO_INCREMENT column."""
         key = next((column for column in columns if column.auto_increment), None)
         return None if key is None else cls(session, stored, key, temporary)
 
     def fill(self, tree: exp.Insert, columns: list[Column], refused: Sequence[bool]) -> None:
-        """Writes the numbers into the rows of VALUES, or has SQLite go on from the right one.
+        """Writes the numbers into the rows of VALUES, or has SQLite continue from the right one.
 
-        `refused` are the rows that are left out, or change another one: the next row gets the
-        number of such a row, but behind the statement all of them are spent.
+        `refused` says which rows are left out, or change another row instead. The next row gets
+        such a row's number; but after the statement, as many numbers are used up as if it had been
+        inserted.
         """
         self.start = self._end = max(self._kept(), self._sequence())
         named = list(tree.this.expressions) if isinstance(tree.this, exp.Schema) else []
@@ -99,7 +100,7 @@ class Numbering:
         definition.run(self.session, "INSERT INTO sqlite_sequence VALUES (:name, :seq)", parameters)
 
     def keep(self, rows: int | None) -> None:
-        """Remembers what was given out; `rows` are those of INSERT … SELECT, as far as it came."""
+        """Remembers what was given out; `rows` is how many rows INSERT … SELECT inserted."""
         end = self._end
         if rows is not None:
             end = self.start + (1 << rows.bit_length()) - 1 if rows else self.start

@@ -37,7 +37,7 @@ _NOT_PREPARABLE = frozenset(
 
 
 def names_no_schema(statement: Statement) -> bool:
-    """Whether it defines or locks what stands in a schema, and does not say in which."""
+    """Whether a statement defines or locks something in a schema, and does not name the schema."""
     words = statement.words
     naming = words[0] == "TRUNCATE" or not _IN_SCHEMA.isdisjoint(words[1:4])
     return naming and words[0] in _NAMING and "." not in words
@@ -47,7 +47,7 @@ def check(statement: Statement, schema: str | None) -> None:
     """Whether a statement can be prepared at all (fact 7.4).
 
     Raises:
-        MySQLError: 1046 where there is no schema, 1295.
+        MySQLError: 1046 without a schema, 1295 for a statement that cannot be prepared.
     """
     if schema is None and names_no_schema(statement):
         raise no_database_selected()
@@ -81,8 +81,8 @@ def resolve(session: Session, statement: Statement) -> None:
     """Looks for the tables of a statement, or its procedure, as the server does to prepare one.
 
     Raises:
-        MySQLError: 1064, 1146 for a table and 1305 for a procedure that there is not, or 1399
-            behind XA END.
+        MySQLError: 1064, 1146 for an unknown table, 1305 for an unknown procedure, or 1399 after
+            XA END.
     """
     if not session.inner.knows(statement):
         raise syntax_error(statement.text)
@@ -113,7 +113,7 @@ async def prepare(session: Session, statement: Statement) -> Done:
     """PREPARE name FROM 'text' or FROM @variable.
 
     Raises:
-        MySQLError: the text is no statement.
+        MySQLError: the text is not a statement that can be prepared.
     """
     tokens = statement.tokens
     if len(tokens) < 4 or statement.words[2] != "FROM":

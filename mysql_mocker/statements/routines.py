@@ -1,4 +1,4 @@
-"""Stored procedures and functions without parameters: statements in a row."""
+"""Stored procedures and functions without parameters: they run one statement after another."""
 
 import re
 from dataclasses import replace
@@ -89,7 +89,7 @@ async def drop(session: Session, statement: Statement) -> Done:
 
 
 async def call(session: Session, statement: Statement, emit: Emit) -> Done:
-    """CALL: emits the result sets; the OK at the end is the caller's to send.
+    """CALL: emits the result sets; the caller sends the OK at the end.
 
     Procedures of schema `mock` are the mocker's own, where it has some.
 

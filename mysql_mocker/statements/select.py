@@ -39,11 +39,11 @@ async def select(session: Session, statement: Statement) -> Rows:
     """SELECT, WITH, VALUES, TABLE.
 
     Raises:
-        MySQLError: it has no rows to give, not even column definitions.
+        MySQLError: it failed before column definitions could be sent.
     """
     session.limit_execution()
     if _DEFINITIONS in statement.text:
-        # How many views there are, what they are, and what they read from: none is told of.
+        # The number of views, their definitions and their tables: as if there were no view.
         return Rows([integer(name) for name in ("n", "v", "u")], [(0, None, None)])
     tree = statement.parse()
     if not isinstance(tree, exp.Query) or tree.find(exp.Into):
@@ -84,7 +84,7 @@ def _exact(value: float, decimals: int) -> str:
 
 
 def _found_rows(session: Session, bound: Bound, count: int, *, calculating: bool) -> int:
-    """FOUND_ROWS(): those that LIMIT passed over count, too, and on request all behind it."""
+    """FOUND_ROWS(): rows before those of LIMIT count, too; on request, also those after them."""
     offset = bound.tree.args.get("offset")
     skipped = offset.expression.name if isinstance(offset, exp.Offset) else "0"
     if not skipped.isdigit() or (count and not calculating):
@@ -99,7 +99,7 @@ def _found_rows(session: Session, bound: Bound, count: int, *, calculating: bool
 
 
 def _as_declared(definitions: Sequence[ColumnDefinition41], rows: Sequence[Row]) -> Sequence[Row]:
-    """Writes values as their columns have them: SQLite keeps them as they were given."""
+    """Formats values as their columns are declared: SQLite keeps them as they were given."""
     kinds = {
         place: column
         for place, column in enumerate(definitions)
@@ -124,7 +124,7 @@ def _as_declared(definitions: Sequence[ColumnDefinition41], rows: Sequence[Row])
 
 
 async def do(session: Session, statement: Statement) -> Done:
-    """DO: like SELECT, but says nothing.
+    """DO: like SELECT, but returns nothing.
 
     Raises:
         MySQLError: an expression has no value.

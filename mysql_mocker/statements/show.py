@@ -70,7 +70,7 @@ async def show(session: Session, statement: Statement) -> Rows:
 
 
 def _read_dictionary(session: Session) -> None:
-    """The dictionary's tables are tables of InnoDB: who reads them begins a transaction."""
+    """The dictionary's tables are tables of InnoDB: reading them begins a transaction."""
     session.transaction.read()
     session.trackers.noted(read=True)
 
@@ -163,7 +163,7 @@ async def _filtered(
 
 
 def _schema(session: Session, statement: Statement) -> str:
-    """The schema behind the last FROM or IN, else the current one."""
+    """The schema after the last FROM or IN, else the current one."""
     words = statement.words
     places = [i for i, word in enumerate(words) if word in ("FROM", "IN")]
     ends = [words.index(word) for word in ("LIKE", "WHERE") if word in words]

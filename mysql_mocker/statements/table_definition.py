@@ -27,7 +27,7 @@ class Index:
     unique: bool
 
     def create(self, stored: str) -> str:
-        """SQLite's CREATE INDEX; index names are a table's own in MySQL."""
+        """SQLite's CREATE INDEX; in MySQL, index names are unique only within their table."""
         name = quoted(f"{stored}.{self.name or self.columns[0]}")
         columns = ", ".join(quoted(column) for column in self.columns)
         return f"CREATE {'UNIQUE ' * self.unique}INDEX {name} ON {quoted(stored)} ({columns})"
@@ -39,7 +39,7 @@ def expression(node: exp.Expr) -> str:
 
 
 def type_name(column: exp.ColumnDef) -> str:
-    """The type as MySQL writes it, where SQLite draws the right conclusions from the words."""
+    """The type as MySQL writes it, changed where SQLite would misunderstand the words."""
     kind = column.args.get("kind")
     if not isinstance(kind, exp.DataType):
         raise unsupported(f"a column without a type: {column.name}")
@@ -98,7 +98,7 @@ class TableDefinition:
 
     Args:
         stored: its stored name.
-        schema: where names without a schema point to.
+        schema: the one that names without a schema belong to.
     """
 
     stored: str
@@ -193,7 +193,7 @@ class TableDefinition:
 
 
 def _unnamed(node: exp.Expr) -> list[exp.Expr]:
-    """What stands behind ``CONSTRAINT name``."""
+    """What follows ``CONSTRAINT name``."""
     return list(node.expressions) if isinstance(node, exp.Constraint) else [node]
 
 

@@ -9,11 +9,11 @@ Touches = tuple[tuple[str, int | None], ...]
 
 
 def touched(session: Session, stored: str, bound: Bound) -> Touches:
-    """What an INSERT, UPDATE or DELETE of a table touches; empty for what is not known.
+    """What an INSERT, UPDATE or DELETE of a table touches; empty if that is not known.
 
-    One row, if the statement names it by the table's integer primary key and there is nothing
-    else that could connect it with other rows; else whole tables. A view hides its tables, and a
-    foreign key connects tables: then it is not known.
+    That is one row, if the statement names it by the table's integer primary key and nothing else
+    could connect it with other rows; else whole tables. It is not known for a view, which hides its
+    tables, and if there are foreign keys, which connect tables.
     """
     catalogue = session.catalogue
     tables = sorted({stored, *bound.tables})

@@ -82,7 +82,7 @@ async def _run(
 
 
 def _has_limit(bound: Bound) -> bool:
-    """Whether which rows are written depends on the order that a server finds them in."""
+    """Whether the rows that are written depend on the order in which a server finds them."""
     return bound.tree.find(exp.Limit) is not None
 
 
@@ -147,7 +147,7 @@ async def insert(session: Session, statement: Statement) -> Done:
         raise _constraint(session, error, stored, bound.tree, given) from error
     finally:
         if numbering is not None:
-            # Where INSERT … SELECT fails, its first row is taken for the one that was refused.
+            # If INSERT … SELECT fails, its first row is assumed to be the one that was refused.
             numbering.keep(None if candidates is not None else 1 if rows is None else rows)
     inserted = rows
     if candidates is None:
@@ -197,7 +197,7 @@ def _named_columns(tree: exp.Insert) -> list[exp.Expr]:
 
 
 def _is_unique(session: Session, stored: str) -> bool:
-    """Whether keys besides the primary one have every value once."""
+    """Whether the table has unique keys besides the primary one."""
     return any(unique for _, unique, _ in session.catalogue.indexes(stored))
 
 
@@ -253,7 +253,7 @@ def _default(column: Column) -> exp.Expr:
 
 
 def _upsert(session: Session, tree: exp.Insert, conflict: exp.OnConflict) -> None:
-    """ON DUPLICATE KEY UPDATE: an update that changes nothing counts for nothing."""
+    """ON DUPLICATE KEY UPDATE: an update that changes nothing is not counted."""
     changes: list[exp.Expr] = []
     for assignment in conflict.expressions:
         _without_table(assignment)
@@ -266,7 +266,7 @@ def _upsert(session: Session, tree: exp.Insert, conflict: exp.OnConflict) -> Non
     conflict.set("action", exp.Var(this="DO UPDATE"))
     conflict.set("where", exp.Where(this=exp.or_(*changes)))
     if isinstance(tree.expression, exp.Select) and not tree.expression.args.get("where"):
-        # Without WHERE, SQLite takes ON for a join's.
+        # Without WHERE, SQLite would read ON as that of a join.
         tree.expression.set("where", exp.Where(this=exp.true()))
 
 
@@ -288,7 +288,7 @@ def _constraint(
 
 
 def _chosen_rows(tree: exp.Expr, stored: str) -> None:
-    """ORDER BY and LIMIT of UPDATE and DELETE, as a choice of rows."""
+    """Replaces ORDER BY and LIMIT of UPDATE and DELETE by a condition on the rows."""
     order, limit = tree.args.get("order"), tree.args.get("limit")
     if order is None and limit is None:
         return

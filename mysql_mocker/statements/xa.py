@@ -19,14 +19,14 @@ _READING: Final = frozenset(
 )
 _SHOWING: Final = frozenset(("SHOW", "DESCRIBE", "DESC"))
 _WITHOUT_TABLES: Final = frozenset(("WARNINGS", "ERRORS", "COUNT"))
-"""What SHOW shows without reading a table of the dictionary; so it does CREATE DATABASE."""
+"""What SHOW shows without reading a table of the dictionary; another is CREATE DATABASE."""
 
 
 def check(session: Session, statement: Statement) -> None:
     """Whether a statement may run in the state of the session's XA transaction.
 
     Raises:
-        MySQLError: 1399; of a table that there is not, 1146; without a schema, 1046.
+        MySQLError: 1399 if not; 1146 for an unknown table; 1046 without a schema.
     """
     state = session.transaction.xa_state
     if not state:
@@ -53,7 +53,7 @@ def _check_idle(session: Session, statement: Statement) -> None:
 
 
 def check_shown(session: Session, statement: Statement) -> None:
-    """Whether SHOW may answer: it is refused when what it names has been found.
+    """Whether SHOW may answer; it is refused only after what it names has been found.
 
     Raises:
         MySQLError: 1399.

@@ -1,6 +1,7 @@
-"""COM_BINLOG_DUMP_GTID: a replica, or a reader of logs, is sent what it does not have yet.
+"""COM_BINLOG_DUMP_GTID: sends a replica, or a reader of logs, what it does not have yet.
 
-The answer never ends by itself: events come as they are written, and heartbeats where nothing is.
+Unless the reader asks for an end, the answer goes on for ever: events are sent as they are written,
+and heartbeats while nothing is.
 """
 
 import asyncio
@@ -71,7 +72,8 @@ class BinlogDump:
 
         Raises:
             ConnectionGoneError: it left.
-            MySQLError: 1236: what it lacks is not there any more, or it has what never was here.
+            MySQLError: 1236: what it lacks was purged, or it has transactions of this server that
+                this server does not have.
         """
         self._check()
         changed = asyncio.Event()
@@ -163,7 +165,7 @@ class BinlogDump:
         await self._channel.flush()
 
     async def _begin(self, file: LogFile) -> None:
-        """Names the file; its own events follow."""
+        """Tells the reader the file's name; the file's own events follow."""
         body = RotateEvent(file.name).serialise()
         self._add(self._artificial(EventType.ROTATE, body))
         await self._channel.flush()
@@ -188,7 +190,7 @@ class BinlogDump:
         )
 
     def _add(self, event: bytes) -> None:
-        """Puts an event behind those that the next flush sends."""
+        """Adds an event to those that the next flush sends."""
         keeps = self._checksum or Header.parse(event).type == EventType.FORMAT_DESCRIPTION
         if not keeps:
             length = len(event) - CHECKSUM_BYTES

@@ -1,4 +1,4 @@
-"""A certificate that signs itself, as a server makes when it starts without one."""
+"""A self-signed certificate, as a server makes one when it starts without any."""
 
 import datetime
 import ssl
@@ -12,7 +12,7 @@ from cryptography.x509.oid import NameOID
 
 
 def self_signed_context() -> ssl.SSLContext:
-    """What a server needs for TLS; clients cannot verify whose it is."""
+    """What a server needs for TLS; clients cannot verify the certificate."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "MySQL mocker")])
     now = datetime.datetime.now(datetime.UTC)

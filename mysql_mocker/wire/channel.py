@@ -1,4 +1,4 @@
-"""A client's connection as packets."""
+"""A client's connection, as packets."""
 
 import asyncio
 import ssl
@@ -21,8 +21,8 @@ class ConnectionGoneError(Exception):
 class Channel(asyncio.BufferedProtocol):
     """Reads and writes packets.
 
-    It never reads further than the packet that was asked for, so a ClientHello right behind an
-    SSLRequest is left for TLS, and a client that sends faster than it is served has to wait.
+    It never reads beyond the packet that was asked for, so a ClientHello right after an SSLRequest
+    is left for TLS, and a client that sends faster than it is served has to wait.
 
     Attributes:
         sequence_id: of the next packet, in either direction.
@@ -59,7 +59,7 @@ class Channel(asyncio.BufferedProtocol):
         """Where the next bytes go."""
         if self._filled < len(self._target):
             return self._target[self._filled :]
-        # Only TLS, which knows no pause while it starts, asks for more than is wanted.
+        # Only TLS, which cannot be paused while it starts, reads more than is wanted.
         return self._spare
 
     def buffer_updated(self, nbytes: int) -> None:
@@ -113,7 +113,7 @@ class Channel(asyncio.BufferedProtocol):
             header = await self._read(_HEADER)
             length = int.from_bytes(header[:3], "little")
             if header[3] != self.sequence_id:
-                raise PacketOutOfOrderError(f"{header[3]} came where {self.sequence_id} must")
+                raise PacketOutOfOrderError(f"{header[3]} came in place of {self.sequence_id}")
             self.sequence_id = (self.sequence_id + 1) & 0xFF
             if len(payload) + length > MAX_ALLOWED_PACKET:
                 raise PacketTooLargeError("a packet is longer than max_allowed_packet")
@@ -143,7 +143,7 @@ class Channel(asyncio.BufferedProtocol):
             self._transport.pause_reading()
 
     def add(self, payload: bytes) -> None:
-        """Puts a packet behind those that the next `flush` sends."""
+        """Adds a packet to those that the next `flush` sends."""
         self._pending.append(frame(payload, self.sequence_id))
         self.sequence_id = (self.sequence_id + 1 + len(payload) // MAX_PACKET_PAYLOAD) & 0xFF
 
@@ -199,7 +199,7 @@ class Channel(asyncio.BufferedProtocol):
         self._pause()
 
     def close(self) -> None:
-        """Closes after what was sent has left."""
+        """Closes the connection when all that was sent has gone out."""
         if self._transport is not None:
             self._transport.close()
 
@@ -210,7 +210,7 @@ class Channel(asyncio.BufferedProtocol):
 
 
 class Accepts:
-    """Who takes new connections."""
+    """Takes new connections."""
 
     @property
     def frozen(self) -> bool:

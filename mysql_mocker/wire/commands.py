@@ -102,7 +102,7 @@ class Commands:
         faults = self._server.faults
         text = self._statement(payload) if faults.read_statements else None
         if text is not None and self._server.procedures is not None and _CONTROL.match(text):
-            text = None  # or no fault could be cleared where all statements fail
+            text = None  # otherwise no fault could be cleared while all statements fail
         fault = faults.take(payload, text)
         self._delay = 0.0
         self._gate = None
@@ -148,7 +148,7 @@ class Commands:
                     number = int.from_bytes(payload[1:5], "little")
                     return self._prepared.find(number).statement.text
         except (MySQLError, ProtocolError):
-            pass  # The handler says so.
+            pass  # The handler reports it.
         return None
 
     async def _late(self) -> None:
@@ -184,7 +184,7 @@ class Commands:
 
     async def _field_list(self, payload: bytes) -> None:
         table = ComFieldList.parse(payload).table
-        # It adds to the list of the command before, and its end does not count it.
+        # The warning is added to the previous command's, and is not counted at the end of this one.
         self._session.warning_count = 0
         self._session.warn("Warning", 1287, _FIELD_LIST_DEPRECATED)
         stored = self._session.stored(table)

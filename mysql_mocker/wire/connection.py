@@ -25,7 +25,7 @@ _FATAL: Final = (PacketOutOfOrderError, PacketTooLargeError)
 
 
 def _report(task: asyncio.Task[None]) -> None:
-    """Has the event loop tell of a defect; a connection must not die without a word."""
+    """Has the event loop report a defect: a connection must not die silently."""
     error = None if task.cancelled() else task.exception()
     if error is not None:
         context = {"message": f"{task.get_name()} failed", "exception": error, "task": task}
@@ -60,7 +60,7 @@ class Connection:
             self._session.interrupt()
 
     def abort(self) -> None:
-        """KILL: the connection closes without a word; one that kills itself hears of it."""
+        """KILL: the connection closes without an ERR packet; one that kills itself gets one."""
         if asyncio.current_task() is self._task:
             self._dying = True
         else:
@@ -91,7 +91,7 @@ class Connection:
         text = session.statement if self._command == "Query" else None
         return (self.id, session.user, session.host, session.schema, self._command, 0, "", text)
 
-    # The whole life.
+    # From the login to the end.
 
     async def _serve(self) -> None:
         try:

@@ -56,7 +56,7 @@ OFFERED: Final = (
     | Capability.CLIENT_QUERY_ATTRIBUTES
 )
 """All of MySQL 9.7's but compression, expired passwords and multi-factor login. Local files are
-offered, as where local_infile is on; nothing asks for one unless a fault does."""
+offered, as if local_infile were on; only a fault ever asks for one."""
 
 
 @lru_cache(maxsize=1)
@@ -67,7 +67,7 @@ def rsa_key() -> RsaKey:
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """A client that may come in.
+    """A client whose login has succeeded.
 
     Attributes:
         capabilities: what both sides can do.
@@ -129,7 +129,7 @@ async def _meet(fault: Fault, channel: Channel) -> None:
         await asyncio.sleep(fault.delay)
     error = fault.error
     if error is not None:
-        # Nobody has said yet what the client can read: the error comes without its SQLSTATE.
+        # The client's capabilities are not known yet: the error is sent without its SQLSTATE.
         packet = ErrPacket(error.code, error.sqlstate, error.message)
         channel.add(packet.serialise(Capability(0)))
         await channel.flush()
@@ -152,7 +152,7 @@ async def check_password(
     *,
     change_user: bool = False,
 ) -> None:
-    """caching_sha2_password: the fast way for who has logged in before, else the full one.
+    """caching_sha2_password: fast for a user who has logged in before, else in full.
 
     Raises:
         MySQLError: 1045.

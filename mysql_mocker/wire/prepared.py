@@ -21,9 +21,9 @@ class Prepared:
 
     Attributes:
         columns: of its result, as far as they are known before it runs.
-        parameters: how they are described.
+        parameters: the definitions of its parameters.
         schema: the default schema when it was prepared, which is that of its executions.
-        types: of the parameters in the last execution that brought them.
+        types: of the parameters, from the last execution that declared them.
         long_data: what COM_STMT_SEND_LONG_DATA brought, by parameter.
     """
 
@@ -38,7 +38,7 @@ class Prepared:
         """The statement with the values of an execution.
 
         Raises:
-            MySQLError: 1210: no execution has told of types.
+            MySQLError: 1210: no execution has declared types.
             MalformedPacketError: the values are malformed.
         """
         if command.types is not None:
@@ -67,7 +67,7 @@ class PreparedStatements:
         """A new statement and its id.
 
         Raises:
-            MySQLError: the text is no preparable statement.
+            MySQLError: the text is not a statement that can be prepared.
         """
         number = next(self._session.statement_numbers)
         sql_mode, schema = str(self._session.variables["sql_mode"]), self._session.schema

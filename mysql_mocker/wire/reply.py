@@ -58,7 +58,7 @@ class Reply:
         return min(self.session.warning_count, 0xFFFF)
 
     def ok(self, done: Done | None = None, *, header: int = OK_HEADER, more: bool = False) -> None:
-        """Adds an OK packet, with what the trackers have to say."""
+        """Adds an OK packet, with what the trackers report."""
         result = done or Done()
         if header == OK_HEADER:
             self.session.row_count = result.affected_rows
@@ -80,7 +80,7 @@ class Reply:
         self._channel.add(packet.serialise(self._capabilities))
 
     def end_of_rows(self, *, more: bool = False) -> None:
-        """Adds what stands behind rows, and behind COM_SET_OPTION and its like."""
+        """Adds the packet that ends rows, and that answers COM_SET_OPTION and similar commands."""
         self.session.row_count = -1
         if self.deprecates_eof:
             self.ok(header=EOF_HEADER, more=more)
@@ -96,7 +96,7 @@ class Reply:
         self._channel.add(packet.serialise(self._capabilities))
 
     def definitions(self, columns: Sequence[ColumnDefinition41], *, more: bool = False) -> None:
-        """Adds column definitions, with the EOF behind them that older clients expect."""
+        """Adds column definitions, and after them the EOF that older clients expect."""
         for column in columns:
             self._channel.add(column.serialise())
         if columns and not self.deprecates_eof:

@@ -1,4 +1,4 @@
-"""A table's columns as TABLE_MAP has them: types, their metadata, and what is optional."""
+"""A table's columns as TABLE_MAP has them: types, their metadata, and optional details."""
 
 from dataclasses import dataclass
 from enum import IntEnum
@@ -8,11 +8,11 @@ from protocol.errors import MalformedPacketError
 from protocol.wire import Reader
 
 BINARY: Final = 63
-"""The collation of bytes that are no text."""
+"""The collation of bytes that are not text."""
 
 
 class ColumnType(IntEnum):
-    """Types that a log has; TABLE_MAP gives some of them as STRING with the real type beside."""
+    """Types in a log; TABLE_MAP gives ENUM and SET as STRING, with the type in the metadata."""
 
     TINY = 1
     SHORT = 2
@@ -61,14 +61,15 @@ class Column:
 
     Attributes:
         type: its type.
-        length: of a string the most bytes, of a blob the bytes of its length, of ENUM and SET the
-            bytes of a value; of a time its decimals, of a DECIMAL its precision, of BIT its bits.
+        length: of a string, the most bytes that it may have; of a blob, the bytes of its length
+            field; of ENUM and SET, the bytes of a value; of a time, its decimals; of a DECIMAL, its
+            precision; of BIT, its bits.
         scale: decimals of a DECIMAL.
         nullable: whether it may be NULL.
-        unsigned: None where the log does not say.
-        charset: number of its collation, None where the log does not say.
+        unsigned: None if the log does not say.
+        charset: number of its collation, None if the log does not say.
         name: "" unless binlog_row_metadata is FULL.
-        words: of ENUM and SET, unless the log does not say.
+        words: those of an ENUM or SET; empty if the log does not give them.
     """
 
     type: ColumnType
@@ -82,7 +83,7 @@ class Column:
 
 
 def parse_type(code: int, metadata: Reader, *, nullable: bool) -> Column:
-    """A column by its type's code; takes its part of the metadata.
+    """A column by its type's code; takes the column's part of the metadata.
 
     Raises:
         MalformedPacketError: the type is not known.
@@ -108,7 +109,7 @@ def parse_type(code: int, metadata: Reader, *, nullable: bool) -> Column:
         if real in (ColumnType.ENUM, ColumnType.SET):
             kind = ColumnType(real)
         else:
-            # A CHAR of more than 255 bytes: two bits of its length stand, turned, in its type.
+            # A CHAR of more than 255 bytes: two bits of its length are in its type, inverted.
             length |= ((real & 0x30) ^ 0x30) << 4
     return Column(kind, length, scale, nullable)
 

@@ -1,7 +1,7 @@
 """One value in a row's image, by its column's type.
 
-Times are text as the server prints them, TIMESTAMPs in UTC; ENUM is the number of a word and SET a
-number whose bits are words; JSON is text.
+Times are text as the server prints them, TIMESTAMPs in UTC; ENUM is the number of a word, and SET a
+number with one bit for each word; JSON is text.
 """
 
 import struct
@@ -31,7 +31,7 @@ def parse_value(column: Column, reader: Reader) -> Value:
     """Takes one value that is not NULL.
 
     Raises:
-        MalformedPacketError: its bytes end too early, or are none of its type.
+        MalformedPacketError: its bytes end too early, or do not fit its type.
     """
     kind = column.type
     if (size := _INTEGERS.get(kind)) is not None:
@@ -66,10 +66,10 @@ def parse_value(column: Column, reader: Reader) -> Value:
 
 
 def serialise_value(column: Column, value: Value) -> bytes:
-    """The bytes of a value of the types that are no JSON.
+    """The bytes of a value of any type but JSON.
 
     Raises:
-        ValueError: the value is none of the column's type.
+        ValueError: the column's type does not have such a value.
     """
     kind = column.type
     if isinstance(value, int) and not isinstance(value, bool):
@@ -119,7 +119,7 @@ def _text(data: bytes, charset: int | None) -> str | bytes:
 
 
 def _codec(charset: int | None) -> str | None:
-    """Python's codec of a collation; None for bytes and for what is not known."""
+    """Python's codec for a collation; None for binary data and for unknown collations."""
     if charset is None or charset == BINARY:
         return None
     if charset in _LATIN1:

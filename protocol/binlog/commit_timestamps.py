@@ -1,7 +1,7 @@
-"""When a transaction was committed, on its first server and on the one whose log it is in.
+"""When a transaction was committed: on the first server, and on the one whose log it is in.
 
-Both are microseconds since the epoch, UTC. WL#7319 (I3, I5, I7): 7 bytes if they are equal, else
-14, which the highest bit of the first says.
+Both are microseconds since the epoch, UTC. WL#7319 (I3, I5, I7): they take 7 bytes if they are
+equal, else 14; then the highest bit of the first timestamp is set.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from protocol.wire import Reader
 UNDEFINED: Final = 2**55
 """Default of the session variable ``original_commit_timestamp``: never in a log."""
 UNKNOWN: Final = 0
-"""An original time that nobody told this server of."""
+"""The original time, if this server was not told it."""
 
 _BYTES: Final = 7
 

@@ -1,4 +1,4 @@
-"""DECIMAL in a row's image: groups of nine digits in four bytes, big-endian, negative ones turned.
+"""DECIMAL in a row's image: groups of nine digits in four bytes each, big-endian.
 
 Source: ``decimal2bin`` in the server's strings/decimal.cc. The highest bit of the first byte is set
 for a number that is not negative, and every bit of a negative one is inverted.
@@ -12,11 +12,11 @@ from protocol.wire import Reader
 
 _DIGITS: Final = 9
 _BYTES: Final = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
-"""Bytes of a group by its digits."""
+"""How many bytes a group has, by its number of digits."""
 
 
 def _groups(precision: int, scale: int) -> tuple[list[int], list[int]]:
-    """Digits of each group, before and behind the point."""
+    """How many digits each group has, before and after the point."""
     whole = precision - scale
     front = [whole % _DIGITS] * bool(whole % _DIGITS) + [_DIGITS] * (whole // _DIGITS)
     behind = [_DIGITS] * (scale // _DIGITS) + [scale % _DIGITS] * bool(scale % _DIGITS)
@@ -58,7 +58,7 @@ def serialise(value: Decimal, precision: int, scale: int) -> bytes:
     front, behind = _groups(precision, scale)
     sign, digits_of, exponent = value.as_tuple()
     if not isinstance(exponent, int):
-        raise ValueError(f"{value} is no number")  # noqa: TRY004 -- a value's fault, not a type's
+        raise ValueError(f"{value} is not a number")  # noqa: TRY004 -- the value is at fault
     # By hand: decimal's own arithmetic rounds to 28 digits.
     number = int("".join(map(str, digits_of))) * 10 ** max(0, exponent + scale)
     number, lost = divmod(number, 10 ** max(0, -exponent - scale))

@@ -1,4 +1,4 @@
-"""What each event says: the one place that knows which type is read by which class."""
+"""Decodes events: the one place that knows which class reads which type."""
 
 from collections.abc import Callable
 from typing import Final
@@ -31,7 +31,7 @@ Decoded = (
     | TransactionPayload
     | UserVariableEvent
     | int  # XID
-    | None  # STOP, and what is not known
+    | None  # STOP, and types that are not known
 )
 
 
@@ -49,7 +49,7 @@ _READERS: Final[dict[int, Callable[[bytes], Decoded]]] = {
     EventType.TABLE_MAP: TableMap.parse,
     EventType.PREVIOUS_GTIDS: GtidSet.from_binary,
     EventType.TRANSACTION_PAYLOAD: TransactionPayload.parse,
-    # A format description is read with its checksum, which Event.body has no more.
+    # A format description is parsed with its checksum, which Event.body no longer has.
     EventType.FORMAT_DESCRIPTION: lambda body: FormatDescription.parse(body + bytes(4)),
 }
 _READERS_BY_KIND: Final[dict[int, Callable[[int, bytes], Decoded]]] = {
@@ -75,7 +75,7 @@ def decode(event: Event) -> Decoded:
     """What an event says; None for a type that is not known.
 
     Raises:
-        MalformedBinlogError: its body contradicts itself.
+        MalformedBinlogError: its body is malformed.
     """
     try:
         if (reader := _READERS.get(event.type)) is not None:

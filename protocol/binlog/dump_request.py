@@ -11,7 +11,7 @@ from protocol.gtid import EMPTY, GtidSet
 NON_BLOCKING: Final = 1
 """The answer ends where the log ends."""
 HEARTBEATS_V2: Final = 2
-"""Heartbeats shall be those of version 2."""
+"""Heartbeats are to be of version 2."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,10 +20,10 @@ class DumpRequest:
 
     Attributes:
         server_id: of the reader.
-        executed: what it has.
+        executed: the transactions that the reader has.
         flags: `NON_BLOCKING` and others.
-        file: where to begin; "" lets the server find it.
-        position: in that file.
+        file: the file to begin with; "" lets the server find it.
+        position: where to begin in that file, in bytes.
     """
 
     server_id: int
@@ -38,11 +38,11 @@ class DumpRequest:
 
         Raises:
             MalformedPacketError: a length is beyond the end.
-            MalformedGtidSetError: the set is none.
+            MalformedGtidSetError: the set is malformed.
         """
         reader = wire.Reader(payload)
         if reader.u8() != Command.COM_BINLOG_DUMP_GTID:
-            raise MalformedPacketError("no COM_BINLOG_DUMP_GTID")
+            raise MalformedPacketError("not a COM_BINLOG_DUMP_GTID")
         flags, server_id = reader.u16(), reader.u32()
         file = wire.decode_text(reader.take(reader.u32()))
         position = reader.u64()
@@ -61,7 +61,7 @@ class DumpRequest:
 
 
 def register_replica(server_id: int, host: str = "", port: int = 0) -> bytes:
-    """COM_REGISTER_SLAVE: how the source lists this reader; no name and no password."""
+    """COM_REGISTER_SLAVE: how the source lists this reader; without a user and a password."""
     name = wire.encode_text(host)[:255]
     return b"".join((
         bytes((Command.COM_REGISTER_SLAVE,)), server_id.to_bytes(4, "little"),

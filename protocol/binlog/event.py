@@ -13,7 +13,7 @@ from typing import Final
 HEADER_BYTES: Final = 19
 CHECKSUM_BYTES: Final = 4
 MAX_EVENT_BYTES: Final = 2**30 + 2**20
-"""No server writes a longer one: max_allowed_packet ends at 1 GiB."""
+"""No server writes a longer one: max_allowed_packet is at most 1 GiB."""
 
 IN_USE: Final = 0x0001
 """In a format description: the server has not closed this file (yet)."""
@@ -22,7 +22,7 @@ SUPPRESS_USE: Final = 0x0008
 ARTIFICIAL: Final = 0x0020
 """Made for the stream; it is in no file."""
 IGNORABLE: Final = 0x0080
-"""A reader that does not know the type may go on."""
+"""A reader that does not know the type may skip the event."""
 
 _header = struct.Struct("<IBIIIH")
 
@@ -54,14 +54,14 @@ class EventType(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The front of an event.
+    """An event's header.
 
     Attributes:
         timestamp: seconds since the epoch when its statement began.
         type: a number of `EventType`, or another.
         server_id: of the server that wrote it first.
         length: of the whole event with header and checksum.
-        next_position: where the next one begins in its first server's file; 0 in a stream.
+        next_position: where the next one begins in the file, in bytes; 0 for `ARTIFICIAL` events.
         flags: `IN_USE` and the others.
     """
 
@@ -80,7 +80,7 @@ class Header:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One event that was taken off its log.
+    """One event, read from a log.
 
     Attributes:
         position: offset of its first byte in the file.
@@ -99,7 +99,7 @@ class Event:
 
     @property
     def type_name(self) -> str:
-        """For people."""
+        """The type's name, for messages."""
         try:
             return EventType(self.type).name
         except ValueError:
@@ -120,7 +120,7 @@ def encode_event(
 
     Args:
         kind: its type.
-        body: what stands between header and checksum.
+        body: what is between header and checksum.
         timestamp: seconds since the epoch.
         server_id: of the server that writes it.
         position: where it begins in its file; the header names where it ends, modulo 2**32.
@@ -136,7 +136,7 @@ def encode_event(
 
 
 def crc32(data: bytes) -> int:
-    """The checksum of an event's bytes before it; the mark `IN_USE` does not count."""
+    """The checksum of an event, given the bytes before it; the flag `IN_USE` counts as unset."""
     if data[4] == EventType.FORMAT_DESCRIPTION and data[17] & IN_USE:
         data = data[:17] + bytes((data[17] & ~IN_USE,)) + data[18:]
     return zlib.crc32(data)

@@ -39,8 +39,8 @@ class FormatDescription:
         """Reads the body.
 
         Args:
-            body: with the four bytes behind it that are this event's checksum: the event always
-                has them, also where the log has none.
+            body: with the four bytes of this event's checksum, which the event always has, even in
+                a log without checksums.
 
         Raises:
             MalformedPacketError: another version of binary logs, or an unknown checksum.
@@ -61,7 +61,7 @@ class FormatDescription:
         return cls(name, created, rest[-1] == _CRC32, rest[:-1])
 
     def serialise(self) -> bytes:
-        """The body, without the checksum behind it."""
+        """The body, without the checksum after it."""
         return b"".join(
             (
                 _VERSION.to_bytes(2, "little"),

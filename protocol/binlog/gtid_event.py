@@ -1,8 +1,8 @@
 """The event in front of each transaction: GTID, ANONYMOUS_GTID and GTID_TAGGED.
 
-The untagged two have a fixed part and a body that grew with the versions: 5.7 ends before the
-timestamps, 8.0.1 has them, then came the transaction's length, both server versions (8.0.14) and
-the commit group ticket. The tagged one (8.3) is a message of numbered fields.
+The first two have a fixed part and a body that grew with the server's versions: in 5.7 it ends
+before the timestamps, 8.0.1 has them; the transaction's length, both server versions (8.0.14) and
+the commit group ticket were added later. GTID_TAGGED (8.3) is a message of numbered fields.
 """
 
 from dataclasses import dataclass
@@ -37,18 +37,18 @@ _NO_UUID: Final = bytes(16)
 
 @dataclass(frozen=True, slots=True)
 class GtidEvent:
-    """What a log says of a transaction before its changes.
+    """What a log says about a transaction before its changes.
 
     Attributes:
-        gtid: None for an anonymous one.
-        last_committed: sequence number of the newest one that must be committed before this one
-            may run.
-        sequence_number: its own, within the file.
+        gtid: None for an anonymous transaction.
+        last_committed: sequence number of the newest transaction that must be committed before
+            this one may run.
+        sequence_number: this transaction's own, within the file.
         timestamps: None in logs of 5.7 and older.
         transaction_length: bytes of the whole transaction with this event; None where unknown.
         immediate_server_version: of the server whose log this is, such as 90704.
-        original_server_version: of its first server.
-        ticket: of its commit group, for those of Group Replication.
+        original_server_version: of the server that committed it first.
+        ticket: the commit group ticket, which Group Replication uses.
         may_have_statements: False if all its changes are rows.
     """
 
@@ -72,7 +72,7 @@ class GtidEvent:
         return EventType.GTID_TAGGED if len(self.gtid.tsid) > UUID_LENGTH else EventType.GTID
 
     def serialise(self) -> bytes:
-        """The body; an optional part is left out with all that follow it."""
+        """The body; it ends before the first optional part that is None."""
         if self.type == EventType.GTID_TAGGED:
             return self._serialise_tagged()
         flags = _MAY_HAVE_SBR if self.may_have_statements else 0
@@ -131,7 +131,7 @@ def parse_gtid_event(kind: int, body: bytes) -> GtidEvent:
 
     Raises:
         MalformedPacketError: it ends within a field, or a value is out of range.
-        MalformedGtidSetError: the tag is none.
+        MalformedGtidSetError: the tag is malformed.
     """
     if kind == EventType.GTID_TAGGED:
         return _parse_tagged(body)

@@ -1,7 +1,7 @@
 """The GTID events in the answer to COM_BINLOG_DUMP_GTID; all others are skipped and not kept.
 
-Each packet is an OK byte and an event, or ERR or EOF. An event of 16 MiB and more is in several
-frames (fact 7.7). Of a skipped event only the header is looked at, so its checksum is not judged.
+Each packet is an OK byte and an event, or ERR or EOF. An event of 16 MiB or more is in several
+frames (fact 7.7). Of a skipped event only the header is read, so its checksum is not verified.
 """
 
 from typing import Final
@@ -22,13 +22,13 @@ _KEPT: Final = GtidEvent.TYPES | {EventType.FORMAT_DESCRIPTION}
 
 
 class GtidStream:
-    """Takes the bytes behind the command, however they are cut.
+    """Takes the bytes of the answer, however they are cut.
 
-    No more is kept than one event of those that are read, 16 KiB at most, and the newest piece.
+    It keeps no more than one event that it reads, 16 KiB at most, and the newest piece.
 
     Attributes:
-        error: with which the server ended the answer.
-        ended: it has ended, with an error or without.
+        error: the error with which the server ended the answer, if it did.
+        ended: the answer has ended, with an error or without.
     """
 
     def __init__(self) -> None:
@@ -37,8 +37,8 @@ class GtidStream:
         self._parser = EventParser()
         self._data = bytearray()
         self._skip = 0  # bytes of a frame that are still to come and not wanted
-        self._left = 0  # bytes of the packet's event behind the frame that was begun last
-        self._joins = False  # the next frame goes on with the same packet
+        self._left = 0  # bytes of the packet's event after the newest frame
+        self._joins = False  # the next frame continues the same packet
 
     @property
     def begun(self) -> bool:
@@ -46,11 +46,11 @@ class GtidStream:
         return self._parser.format is not None
 
     def receive_data(self, data: bytes) -> list[GtidEvent]:
-        """The server's next bytes; returns the GTID events that are whole by them.
+        """Takes the server's next bytes; returns the GTID events that they complete.
 
         Raises:
-            MalformedBinlogError: a length, a checksum, or what such an event says, is wrong.
-            MalformedPacketError: an ERR packet is none.
+            MalformedBinlogError: a length, a checksum, or the content of a GTID event is wrong.
+            MalformedPacketError: an ERR packet is malformed.
         """
         self._data += data
         data = bytes(self._data)
@@ -110,7 +110,7 @@ class GtidStream:
 
     def _differs(self, length: int | None) -> MalformedBinlogError:
         claimed = "an event" if length is None else f"an event of {length} bytes"
-        return MalformedBinlogError(0, f"{claimed} stands in a packet of another length")
+        return MalformedBinlogError(0, f"{claimed} is in a packet of another length")
 
     def _take(self, payload: bytes) -> GtidEvent | None:
         if payload[0] == _ERR:

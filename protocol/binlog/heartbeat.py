@@ -1,4 +1,4 @@
-"""HEARTBEAT and HEARTBEAT_V2: a source that has nothing to send says where it is."""
+"""HEARTBEAT and HEARTBEAT_V2: a source that has nothing to send tells its position in its log."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ _FILE, _POSITION = 1, 2
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatEvent:
-    """The source's place in its log.
+    """The source's position in its log.
 
     Attributes:
         file: name of its newest file.

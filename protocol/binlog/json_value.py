@@ -1,7 +1,7 @@
-"""JSON as the server stores it, to text as the server prints it.
+"""Converts JSON as the server stores it to text as the server prints it.
 
 Source: the comment at the head of the server's sql-common/json_binary.h. Values are found by
-offsets from the head of their object or array, so each offset is checked.
+offsets from the beginning of their object or array, so each offset is checked.
 """
 
 import base64
@@ -34,8 +34,8 @@ def json_text(data: bytes) -> str:
         MalformedPacketError: an offset or a length is beyond the end, or it is too deep.
     """
     if not data:
-        return "null"  # what a statement left of a document that it could not store
-    # Values may share their bytes, but not so that the text is many times as long.
+        return "null"  # no bytes are stored where a statement could not store its document
+    # Values may share bytes, but only so far that the text does not become many times as long.
     budget = [(_MAX_DEPTH + 1) * len(data) + 64]
     return _value(data[0], data[1:], 0, budget)
 
@@ -69,13 +69,15 @@ def _container(kind: int, data: bytes, depth: int, budget: list[int]) -> str:
     count, length = _offset(reader, size), _offset(reader, size)
     entry = (size + 2 if named else 0) + 1 + size
     if length > len(data) or count * entry > length:
-        raise MalformedPacketError(f"a JSON value of {length} bytes stands in {len(data)}")
+        raise MalformedPacketError(
+            f"a JSON value claims {length} bytes and {count} entries, but has {len(data)} bytes"
+        )
     names = []
     if named:
         for _ in range(count):
             at, name_length = _offset(reader, size), reader.u16()
             if at + name_length > length:
-                raise MalformedPacketError("a JSON object's key lies behind its end")
+                raise MalformedPacketError("a JSON object's key lies beyond its end")
             names.append(_quoted(data[at : at + name_length]))
     values = []
     for _ in range(count):
@@ -87,7 +89,7 @@ def _container(kind: int, data: bytes, depth: int, budget: list[int]) -> str:
             continue
         at = int.from_bytes(slot, "little")
         if not entry <= at < length:
-            raise MalformedPacketError("a JSON value lies outside of its container")
+            raise MalformedPacketError("a JSON value lies outside its container")
         values.append(_value(inner, _part(inner, data, at, length), depth + 1, budget))
     if named:
         pairs = [f"{name}: {value}" for name, value in zip(names, values, strict=True)]
@@ -96,7 +98,7 @@ def _container(kind: int, data: bytes, depth: int, budget: list[int]) -> str:
 
 
 def _part(kind: int, data: bytes, at: int, end: int) -> bytes:
-    """The bytes of a value that begins at `at`, and few more."""
+    """The bytes of a value that begins at `at`, and a few more."""
     reader = Reader(data[at : min(end, at + _LONGEST_HEAD)])
     if kind <= _LARGE_ARRAY:
         size = 4 if kind in (_LARGE_OBJECT, _LARGE_ARRAY) else 2
@@ -115,12 +117,12 @@ def _offset(reader: Reader, size: int) -> int:
 
 def _literal(value: int) -> str:
     if value not in _LITERALS:
-        raise MalformedPacketError(f"{value} is no literal of JSON")
+        raise MalformedPacketError(f"{value} is not a JSON literal")
     return _LITERALS[value]
 
 
 def _length(reader: Reader) -> int:
-    """Seven bits a byte, the lowest first; the highest bit says that more follow."""
+    """Seven bits per byte, the lowest first; the highest bit says that another byte follows."""
     length = 0
     for shift in range(0, 35, 7):
         byte = reader.u8()

@@ -1,4 +1,4 @@
-"""Events out of the bytes of a file or of the packets of a stream, checked one by one."""
+"""Reads events from a file's bytes or from a stream's packets, and checks each of them."""
 
 from typing import Final
 
@@ -19,7 +19,7 @@ ENCRYPTED_MAGIC: Final = b"\xfdbin"
 
 
 class EventParser:
-    """Takes whole events apart; a format description sets how those after it are read.
+    """Parses whole events; a format description says how the events after it are read.
 
     Args:
         checksum: whether events before the first format description have a checksum.
@@ -33,7 +33,7 @@ class EventParser:
         self._checksum = checksum
 
     def parse(self, data: bytes, position: int) -> Event:
-        """One event, header to checksum.
+        """Parses one event, from its header to its checksum.
 
         Raises:
             MalformedBinlogError: a length or a checksum is wrong.
@@ -43,7 +43,7 @@ class EventParser:
         header = Header.parse(data)
         if header.length != len(data):
             raise MalformedBinlogError(
-                position, f"an event of {header.length} bytes stands in {len(data)} bytes"
+                position, f"an event claims {header.length} bytes, but has {len(data)}"
             )
         described = None
         if header.type == EventType.FORMAT_DESCRIPTION:
@@ -56,7 +56,7 @@ class EventParser:
             end -= CHECKSUM_BYTES
             if end < HEADER_BYTES:
                 raise MalformedBinlogError(position, "an event is too short for its checksum")
-            # Without checksums in the log, a format description has room for one all the same.
+            # Even in a log without checksums, a format description has room for one.
             stored = int.from_bytes(data[end:], "little")
             counts = described is None or described.checksum
             if counts and stored != (found := crc32(data[:end])):
@@ -72,7 +72,7 @@ class EventParser:
 
 
 class LogReader:
-    """Takes a file's bytes in pieces of any size and gives its events.
+    """Takes a file's bytes in pieces of any size, and returns its events.
 
     Attributes:
         position: offset of the next event in the file.
@@ -89,11 +89,11 @@ class LogReader:
         return self._parser.format
 
     def receive_data(self, data: bytes) -> None:
-        """The file's next bytes."""
+        """Takes the file's next bytes."""
         self._data += data
 
     def next_event(self) -> Event | None:
-        """The next event, None if its bytes are not all there.
+        """The next event; None if more of its bytes must come.
 
         Raises:
             MalformedBinlogError: the file is damaged, encrypted, or no binary log.
@@ -124,7 +124,7 @@ class LogReader:
         """The file has ended.
 
         Raises:
-            MalformedBinlogError: within an event.
+            MalformedBinlogError: it ended within an event, or before the first one.
         """
         if self.position == 0:
             raise MalformedBinlogError(0, f"{len(self._data)} bytes are no binary log")

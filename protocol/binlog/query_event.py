@@ -12,7 +12,7 @@ _FIXED: Final = struct.Struct("<IIBHH")
 
 
 class StatusCode(IntEnum):
-    """Settings that can be read; behind an unknown one nothing can be."""
+    """Settings that can be read; after an unknown one, nothing can be."""
 
     FLAGS2 = 0
     SQL_MODE = 1
@@ -61,12 +61,12 @@ class QueryEvent:
     """One statement.
 
     Attributes:
-        schema: the current one of its session; "" for none.
+        schema: the session's current one; "" for none.
         sql: as the client sent it, in the character set that `status` names.
-        thread_id: of its session.
+        thread_id: the session's id.
         execution_seconds: how long it ran.
-        error_code: that it failed with, 0 for none.
-        status: raw values by `StatusCode`; behind an unknown code all that follows it.
+        error_code: the error with which it failed; 0 for none.
+        status: raw values by `StatusCode`; for an unknown code, all the bytes after it.
     """
 
     schema: str
@@ -78,7 +78,7 @@ class QueryEvent:
 
     @property
     def microseconds(self) -> int:
-        """What follows the seconds of the header's timestamp, for statements that ask for it."""
+        """The fraction of the header's timestamp, for statements that use it; else 0."""
         return int.from_bytes(self.status.get(StatusCode.MICROSECONDS, b""), "little")
 
     @property

@@ -11,7 +11,7 @@ class RotateEvent:
 
     Attributes:
         file: the file's name without its folder.
-        position: of its first event to read.
+        position: of the first event to read in that file.
     """
 
     file: str

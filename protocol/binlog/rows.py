@@ -13,19 +13,19 @@ from protocol.errors import MalformedPacketError
 Row = tuple[Value, ...]
 
 STATEMENT_END = 1
-"""The event is its statement's last one: the numbers of tables are void after it."""
+"""The event is its statement's last one: after it, the tables' numbers are no longer valid."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowsEvent:
-    """Changed rows, which only their table's columns can be read with.
+    """Changed rows, which can be read only with their table's columns.
 
     Attributes:
         kind: of the event.
         table_id: number of its TABLE_MAP.
         width: how many columns the table has.
-        before: bits of the columns that images before the change have; of WRITE_ROWS 0.
-        after: the same of those after it; of DELETE_ROWS 0.
+        before: bits of the columns that are in images before the change; 0 for WRITE_ROWS.
+        after: bits of the columns that are in images after it; 0 for DELETE_ROWS.
         data: the images.
         flags: of the event.
     """
@@ -75,9 +75,9 @@ class RowsEvent:
         return b"".join((*parts, self.data))
 
     def rows(self, table: TableMap) -> list[tuple[Row | None, Row | None]]:
-        """Images before and after each change; a column that is not in the log is missing in them.
+        """Images before and after each change; columns that are not in the log are left out.
 
-        `places` says which columns are there.
+        `places` tells which columns the images have.
 
         Raises:
             MalformedPacketError: an image contradicts the table.
@@ -111,8 +111,8 @@ class RowsEvent:
 def write_rows(
     kind: EventType, table: TableMap, rows: Sequence[tuple[Row | None, Row | None]]
 ) -> RowsEvent:
-    """An event of whole rows: binlog_row_image is FULL."""
-    everything = (1 << 8 * ((len(table.columns) + 7) // 8)) - 1  # as a server: whole bytes
+    """An event of whole rows, as with binlog_row_image = FULL."""
+    everything = (1 << 8 * ((len(table.columns) + 7) // 8)) - 1  # like a server: whole bytes
     data = b"".join(
         _serialise_image(table.columns, row) for pair in rows for row in pair if row is not None
     )

@@ -1,7 +1,8 @@
 """Values as ``mysql::serialization`` writes them: integers of variable length, numbered fields.
 
-A message is its format's version, its own length in bytes, the number of the last field that a
-reader must know, and then fields with ascending numbers. A reader stops where it knows no more.
+A message is its format's version, its own length in bytes, one more than the number of the last
+field that a reader must know (0 if there is none), and then fields with ascending numbers. A reader
+stops at the first field that it does not know.
 """
 
 from protocol.errors import MalformedPacketError
@@ -9,7 +10,7 @@ from protocol.wire import Reader
 
 
 def read_unsigned(reader: Reader) -> int:
-    """An integer of one to nine bytes: the first one's trailing ones count those that follow.
+    """An integer of one to nine bytes: the first byte's trailing ones say how many follow it.
 
     Raises:
         MalformedPacketError: the bytes end before it does.
@@ -60,14 +61,14 @@ def read_message(data: bytes, known_fields: int) -> Reader:
         raise MalformedPacketError(f"version {version} of the serialization is not known")
     length = read_unsigned(reader)
     if length != len(data):
-        raise MalformedPacketError(f"a message of {length} bytes stands in {len(data)} bytes")
+        raise MalformedPacketError(f"a message claims {length} bytes, but has {len(data)}")
     if (needed := read_unsigned(reader)) > known_fields:
         raise MalformedPacketError(f"the message has a field {needed - 1} that must be known")
     return reader
 
 
 def write_message(fields: bytes) -> bytes:
-    """A message of `fields` that nobody needs to know."""
+    """A message with `fields`, none of which a reader must know."""
     size = 1
     while True:
         length = 2 + size + len(fields)

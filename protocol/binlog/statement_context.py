@@ -1,4 +1,4 @@
-"""INTVAR, RAND and USER_VAR: values that the statement of the next QUERY event uses."""
+"""INTVAR, RAND and USER_VAR: values that the statement in the next QUERY event uses."""
 
 from dataclasses import dataclass
 from enum import IntEnum
@@ -44,7 +44,7 @@ class IntvarEvent:
 
 @dataclass(frozen=True, slots=True)
 class RandEvent:
-    """Where RAND() starts: both of the session's seeds."""
+    """The two seeds from which RAND() starts."""
 
     seed1: int
     seed2: int
@@ -81,10 +81,10 @@ class UserVariableEvent:
 
     Attributes:
         name: without the @.
-        value: raw, as its type has it; None for NULL.
+        value: raw bytes, in its type's form; None for NULL.
         type: one of `ResultType`.
         charset: number of its collation.
-        unsigned: of an integer.
+        unsigned: whether an integer is.
     """
 
     name: str
@@ -118,6 +118,6 @@ class UserVariableEvent:
         return b"".join((
             front, b"\0", bytes((self.type,)), self.charset.to_bytes(4, "little"),
             len(self.value).to_bytes(4, "little"), self.value,
-            # Integers alone have a sign behind them.
+            # Only integers are followed by their signedness.
             bytes((self.unsigned,)) if self.type == ResultType.INT else b"",
         ))  # fmt: skip

@@ -1,4 +1,4 @@
-"""TABLE_MAP: the table that the ROWS events after it mean by a number."""
+"""TABLE_MAP: describes a table; the ROWS events after it refer to it by its number."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -27,12 +27,12 @@ class TableMap:
     """A table.
 
     Attributes:
-        table_id: the number.
+        table_id: its number.
         schema: its schema.
         table: its name.
-        columns: in their order.
+        columns: its columns, in order.
         flags: of the event.
-        key: places of the primary key's columns, where the log says them.
+        key: places of the primary key's columns; empty if the log does not give them.
     """
 
     table_id: int
@@ -67,7 +67,7 @@ class TableMap:
         return cls(table_id, schema, table, tuple(columns), flags, key)
 
     def serialise(self) -> bytes:
-        """The body, with signs and character sets, and names if there are any."""
+        """The body, with signedness and character sets, and with names if there are any."""
         schema, table = wire.encode_text(self.schema), wire.encode_text(self.table)
         nullable = sum(column.nullable << place for place, column in enumerate(self.columns))
         return b"".join((
@@ -117,7 +117,7 @@ def _with_options(
             bits = value.rest()
             places = _places(columns, NUMERIC)
             if len(places) > 8 * len(bits):
-                raise MalformedPacketError("not every number of a table has a sign")
+                raise MalformedPacketError("the signedness of a table's numbers is not complete")
             for n, place in enumerate(places):
                 unsigned = bool(bits[n // 8] >> (7 - n % 8) & 1)
                 columns[place] = replace(columns[place], unsigned=unsigned)

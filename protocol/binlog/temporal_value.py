@@ -1,7 +1,7 @@
 """DATE, TIME, DATETIME and TIMESTAMP in a row's image, as the text that the server prints.
 
-Source: ``my_time_packed_to_binary`` and its like in the server's mysys_time. A TIMESTAMP is printed
-in UTC.
+Source: ``my_time_packed_to_binary`` and similar functions in the server's mysys_time. A TIMESTAMP
+is printed in UTC.
 """
 
 import re
@@ -51,14 +51,14 @@ def parse(column: Column, reader: Reader) -> str:
 
 
 def serialise(column: Column, text: str) -> bytes:
-    """The bytes of what `parse` gives.
+    """The inverse of `parse`.
 
     Raises:
-        ValueError: `text` is no such value.
+        ValueError: `text` is not what `parse` returns.
     """
     found = _TEXT.fullmatch(text)
     if found is None:
-        raise ValueError(f"{text!r} is no time")
+        raise ValueError(f"{text!r} is not a time")
     year, month, day, sign, hours, minutes, seconds, fraction = found.groups()
     date = int(year or 0), int(month or 0), int(day or 0)
     clock = int(hours or 0) << 12 | int(minutes or 0) << 6 | int(seconds or 0)

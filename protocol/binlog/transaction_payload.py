@@ -1,4 +1,4 @@
-"""TRANSACTION_PAYLOAD: the events of a transaction behind its GTID, compressed with zstd."""
+"""TRANSACTION_PAYLOAD: a transaction's events after its GTID event, compressed with zstd."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -10,7 +10,7 @@ from protocol.binlog.event import HEADER_BYTES, Event, Header
 from protocol.errors import MalformedPacketError
 
 MAX_PAYLOAD_BYTES: Final = 2**30
-"""What one event may unfold to."""
+"""The most bytes that the events of one payload may have."""
 
 _PIECE_BYTES: Final = 2**20
 
@@ -25,9 +25,9 @@ class TransactionPayload:
     """Compressed events.
 
     Attributes:
-        data: as it stands in the log.
+        data: as it is in the log.
         algorithm: `ZSTD` or `NONE`.
-        size: bytes of the events.
+        size: bytes of the events when they are not compressed.
     """
 
     data: bytes
@@ -70,9 +70,9 @@ class TransactionPayload:
             position: of this event: the events inside have none of their own.
 
         Raises:
-            MalformedPacketError: the data do not unfold to whole events.
+            MalformedPacketError: the data are damaged, or do not hold whole events.
         """
-        data = self._unfold()
+        data = self._decompress()
         events = []
         at = 0
         while at < len(data):
@@ -85,7 +85,7 @@ class TransactionPayload:
             at += header.length
         return events
 
-    def _unfold(self) -> bytes:
+    def _decompress(self) -> bytes:
         if self.algorithm == NONE:
             return self.data
         if self.algorithm != ZSTD:
@@ -94,14 +94,14 @@ class TransactionPayload:
             raise MalformedPacketError(f"a transaction claims {self.size} bytes")
         data = bytearray()
         try:
-            with zstandard.ZstdDecompressor().stream_reader(self.data) as unfolder:
-                # In pieces: what is announced is neither reserved at once nor exceeded by much.
-                while len(data) <= self.size and (piece := unfolder.read(_PIECE_BYTES)):
+            with zstandard.ZstdDecompressor().stream_reader(self.data) as reader:
+                # In pieces: the announced size is neither allocated at once nor exceeded by much.
+                while len(data) <= self.size and (piece := reader.read(_PIECE_BYTES)):
                     data += piece
         except zstandard.ZstdError as error:
-            raise MalformedPacketError(f"a transaction does not unfold: {error}") from error
+            raise MalformedPacketError(f"a compressed transaction is damaged: {error}") from error
         if len(data) != self.size:
             raise MalformedPacketError(
-                f"a transaction unfolds to {len(data)} bytes, not to {self.size}"
+                f"a transaction decompresses to {len(data)} bytes, not to {self.size}"
             )
         return bytes(data)
