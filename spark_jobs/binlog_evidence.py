@@ -183,7 +183,7 @@ def contradicted(
 
 
 def _sent(records: DataFrame) -> DataFrame:
-    """When the proxy sent each GTID that a statement's record names alone to the primary."""
+    """When the proxy sent each write to the primary, if its record names exactly one GTID."""
     own = records.where("kind = 'statement' and own_gtids != '' and role = 'primary'")
     return (
         _exploded(own, "own_gtids", "dispatched_us")

@@ -153,8 +153,8 @@ class Clocks:
         its = [_told(it) for it in self.found if it.ahead_us or it.back_us]
         more = f"; and {len(its) - _TOLD} more" if len(its) > _TOLD else ""
         return [
-            f"Clocks do not agree, as the log itself tells: {'; '.join(its[:_TOLD])}{more}. Times "
-            f"were corrected by that; what is left may be off by {span(self.error_us)}."
+            f"Clocks do not agree, as the log itself shows: {'; '.join(its[:_TOLD])}{more}. Times "
+            f"were corrected by that; corrected times may still be off by {span(self.error_us)}."
         ]
 
     def corrected(self, records: DataFrame) -> DataFrame:

@@ -92,8 +92,8 @@ def judge(
             choose(kept.states, kept.store, earlier)
         except DeletedError:
             told.append(
-                f"Came after {earlier} was judged: {named(late)}. The day is not judged anew: the "
-                "store no longer has all of its records."
+                f"Segments that came after {earlier} was judged: {named(late)}. The day is not "
+                "judged anew: the store no longer has all of its records."
             )
         else:
             yield _judge(spark, chosen, earlier, listing, scratch, kept, stage)
@@ -119,7 +119,7 @@ def _judge(
     late = store.late(day, before.take) if before else []
     told = [*others]
     if late:
-        told.append(f"Came after {day} was judged: {named(late)}.")
+        told.append(f"Segments that came after {day} was judged: {named(late)}.")
     state = choose(states, store, day)
     span = Span(day) if state is None else state.span(day)
     # The state at a day's end can only be known once the day is over.
@@ -180,9 +180,9 @@ def _notes(day: Day, number: int, begun_us: int) -> Iterator[str]:
 def _warm_up(day: Day, state: State | None, store: Store) -> Iterator[str]:
     """Sentences on what was known of the time before the day."""
     if state is not None:
-        yield f"It began with what was known at the end of {state.day}."
+        yield f"The judgement began with the state at the end of {state.day}."
         if late := state.late(store):
-            yield f"Came after that was written down, and is not in it: {named(late)}."
+            yield f"Segments that came later, and are not in this state: {named(late)}."
         if state.day < day.before:
             warm_up = f"{state.day.after} to {day.before}"
             if state.day.after == day.before:

@@ -141,9 +141,9 @@ class Manifest:
                 again.append(replace(before, file=name, file_size=size, modified_ns=modified_ns))
         if changed:
             raise ChangedSegmentError(
-                f"{', '.join(map(str, changed))} changed after the audit had taken it: a complete "
-                "segment is never written again. Put back what was there, or see what the store "
-                "has of it (docs/audit.md)."
+                f"{', '.join(map(str, changed))} changed after the audit had taken it, but a "
+                "complete segment must never change. Put back the original, or see docs/audit.md "
+                "for what the store has of it."
             )
         return new, again
 
