@@ -23,8 +23,8 @@ as they are: the *tail*.
 =============  =====================================================================================
 
 The rules are not written a second time: neither judges nor columns know of facts. The records that
-stand for many have numbers below 0, so they neither take nor lack a number of the log. The last
-known numbers of the time before are stored beside them.
+stand for many have numbers below 0, so they use no number of the log, and no number is missing
+because of them. The last known numbers of the time before are stored beside them.
 
 A state does not hold the order of events before its tail. So a read that shares an older snapshot,
 or allows an older state, is not judged then. A read that left a server is not held to answers from
