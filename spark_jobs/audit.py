@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 _EXAMPLES: Final = 5
-"""Reads of each finding that a report shows."""
+"""How many reads of each finding a report shows."""
 
 
 def judge(
@@ -37,7 +37,7 @@ def judge(
         clock_error_us: by how much the clocks of proxies may differ, µs; where the log shows a
             larger difference, that counts.
         min_coverage: share of the promised reads that must have been judged for a verdict.
-        stage: is told the name of each stage that begins.
+        stage: is called with the name of each stage that begins.
     """
     from spark_jobs import (
         binlog_findings,

@@ -142,7 +142,7 @@ class Clocks:
         return not self.found and not self.error_us
 
     def rows(self) -> list[dict[str, object]]:
-        """CLOCKS."""
+        """The rows of CLOCKS."""
         return [{**it._asdict(), "error_us": self.error_us} for it in self.found]
 
     @property

@@ -8,7 +8,7 @@ from spark_jobs.verdict import Finding
 
 
 class Event(NamedTuple):
-    """`groups.COLUMNS`."""
+    """A row of `groups.COLUMNS`."""
 
     kind: str
     key: str
@@ -64,7 +64,7 @@ class Event(NamedTuple):
 
     @property
     def read(self) -> tuple[object, ...]:
-        """READ."""
+        """The columns READ of the record."""
         return self[_READ_FROM : _READ_FROM + len(READ)]
 
 

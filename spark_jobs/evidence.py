@@ -100,7 +100,7 @@ def _events(records: DataFrame, history: History) -> DataFrame:
         fn.when(statement & (fn.col("observed") != ""), "report"),
         fn.when(fn.col("is_read") & on_replica, "read"),
     )
-    # A read that waited ran after its own WAIT, which then counts for it.
+    # A read that waited ran after its own WAIT, so the WAIT counts as evidence for it.
     waited = dispatched + fn.when(proof == "waited", fn.col("wait_us")).otherwise(0)
     shown = (
         records.withColumn("told", fn.explode(fn.array_compact(fn.array(*tellings))))

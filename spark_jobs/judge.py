@@ -19,7 +19,7 @@ from spark_jobs.sources import Source, Sources
 from spark_jobs.verdict import Finding, Verdict
 
 _MOST: Final = 16
-"""Missing intervals that a counter-example names."""
+"""Missing intervals that a counter-example names at most."""
 
 _GIVEN_UP: Final = ("none", "wait_timeout")
 """Proof and reason of an answer under the timeout policy `stale`."""
@@ -258,7 +258,7 @@ class Judge:
         return not missing.common(self._sure[it.level not in OWN_LEVELS], 1)
 
     def _grows(self, it: Event, gtids: GtidSet, *, own: bool) -> None:
-        """Remember when the group's sets grew, where its records may be out of order."""
+        """Remember when the group's sets grew, if its records may be out of order."""
         if it.proxy in self.unsteady and it.kind not in ("connection", "cluster"):
             self._young.append((it.ended_us, gtids, own))
 

@@ -248,7 +248,7 @@ def transform(
 
 
 def _of_known(spark: SparkSession, known: Known, clock_error_us: int) -> DataFrame:
-    """PAST."""
+    """Make PAST of what is known."""
     servers = Counter({(it.proxy, it.worker, it.run, it.server_uuid) for it in known.reigns})
     alone = max(Counter(key[:3] for key in servers).values(), default=0) < 2
     if known.telling is None and alone:

@@ -87,7 +87,7 @@ class Event(NamedTuple):
 
 
 class Lapsed(NamedTuple):
-    """LAPSED."""
+    """A row of LAPSED."""
 
     proxy: str
     worker: int

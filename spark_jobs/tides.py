@@ -49,7 +49,7 @@ class Event(NamedTuple):
 
 
 class _Past(NamedTuple):
-    """PAST."""
+    """A row of PAST."""
 
     what: str
     cluster: str

@@ -56,7 +56,7 @@ class Runs:
         return len(self.first)
 
     def keys(self) -> list[tuple[str, int, str]]:
-        """RUN of each."""
+        """The columns RUN of each run."""
         chunk = self._chunk
         return [
             (str(chunk.text("proxy").at(it)), int(chunk.number("worker")[it]),
@@ -99,7 +99,7 @@ class Numbering:
         self.follows[1:] = same & rises
 
     def stretches(self) -> pa.Table:
-        """STRETCH."""
+        """The stretches of consecutive records: STRETCH."""
         chunk, first = self._chunk, np.flatnonzero(~self.follows)
         last = np.append(first[1:], len(self.order)) - 1
         at = self.order[first]
@@ -117,7 +117,7 @@ class Numbering:
         )
 
     def session_stretches(self) -> pa.Table:
-        """SESSION_STRETCH."""
+        """The stretches of consecutive statements: SESSION_STRETCH."""
         chunk = self._chunk
         its = self.order[chunk.is_statement[self.order]]
         if not len(its):

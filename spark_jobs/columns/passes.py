@@ -149,7 +149,7 @@ class Passes:
 
     @cached_property
     def strange(self) -> "DataFrame":
-        """`numbering.of_stretches`; this runs a job."""
+        """The strange numbers, from `numbering.of_stretches`; this runs a job."""
         from spark_jobs import numbering
         from spark_jobs.ingest import names
 

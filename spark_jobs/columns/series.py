@@ -68,7 +68,7 @@ class Telling:
     z: Numbers
 
     def table(self) -> pa.Table:
-        """TELLING."""
+        """The tellings as a table: TELLING."""
         return pa.table([number(self.about, self.series), self.at, self.x, self.y, self.z],
                         schema=TELLING)  # fmt: skip
 

@@ -22,7 +22,7 @@ from spark_jobs.promise import OWN_LEVELS, SEEN_LEVELS
 from spark_jobs.schema import RUN
 
 Run = tuple[str, int, str]
-"""RUN."""
+"""The columns RUN of a record."""
 
 Server = tuple[str | None, int | None]
 """A server's UUID and incarnation; each run counts incarnations for itself."""

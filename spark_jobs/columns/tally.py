@@ -51,7 +51,7 @@ class Tally:
         return _grouped(self.table, keys, {}, (COUNT, *self.sums), self.most, self.sums)
 
     def where(self, flags: pa.Array) -> "Tally":
-        """Some of its rows."""
+        """The same tally with only some of its rows."""
         return Tally(self.table.filter(flags), self.sums, self.most)
 
     def numbers(self, name: str) -> Numbers:
