@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _PACKAGES: Final = ("protocol", "spark_jobs")
-"""What executors import; it needs nothing but Python."""
+"""The packages that executors import. Packing them needs nothing but Python."""
 
 _SUFFIXES: Final = (".py", ".jinja", ".css")
-"""Modules, and what the report is made from where the driver comes in an archive."""
+"""Modules, and the report's template and style, for a driver that runs from an archive."""
 
 
 def pack(path: Path) -> None:
-    """Write the archive, as ``spark-submit --py-files`` takes it."""
+    """Write the archive, in the form that ``spark-submit --py-files`` takes."""
     above = __name__.split(".")[:-2]  # "tidegate" in a wheel
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
         for name in above:
@@ -30,10 +30,10 @@ def pack(path: Path) -> None:
 
 
 def shipped(spark: "SparkSession") -> "SparkSession":
-    """Give the modules to a session's executors, unless they came to the driver in an archive."""
+    """Send the modules to a session's executors, unless the driver itself runs from an archive."""
     if top().is_dir():
         folder = tempfile.mkdtemp(prefix="tidegate-modules-")
-        # Executors fetch it from here whenever they start.
+        # Executors fetch the archive from this folder whenever they start.
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         path = Path(folder, "tidegate-modules.zip")
         pack(path)

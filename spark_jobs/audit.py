@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 _EXAMPLES: Final = 5
-"""Reads of each finding that a report shows."""
+"""How many reads of each finding a report shows."""
 
 
 def judge(
@@ -34,9 +34,10 @@ def judge(
         spark: a session.
         log: what to judge.
         out: directory for the tables, one Parquet directory each; earlier ones are replaced.
-        clock_error_us: by how much the clocks of proxies may differ, µs; the log may tell of more.
+        clock_error_us: by how much the clocks of proxies may differ, µs; where the log shows a
+            larger difference, that counts.
         min_coverage: share of the promised reads that must have been judged for a verdict.
-        stage: is told the name of each stage that begins.
+        stage: is called with the name of each stage that begins.
     """
     from spark_jobs import (
         binlog_findings,
@@ -71,12 +72,12 @@ def judge(
         return [row.asDict(recursive=True) for row in table.collect()]
 
     def during(table: "DataFrame", column: str) -> "DataFrame":
-        """What of a table is to be judged: the rest was read for its sake."""
+        """The rows in the judged period: the others were read only to judge these."""
         if log.period is None:
             return table
         return table.where(f"{column} >= {log.period.begin_us} and {column} < {log.period.end_us}")
 
-    # Workers remember what they have opened, so no directory's name is used again.
+    # Workers cache opened files by directory, so each audit needs a directory of a new name.
     scratch = Path(tempfile.mkdtemp(prefix="columns-", dir=log.scratch))
     persisted: list[DataFrame] = []
     try:

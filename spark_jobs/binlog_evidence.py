@@ -1,18 +1,19 @@
-"""What binary logs say against a routing log: evidence that never passed through the proxy.
+"""Compares a routing log with binary logs: evidence that never passed through the proxy.
 
 **Unreported**: transactions that were committed while the log was written, and that no record
-names. Somebody wrote past the proxy, or a server did not tell.
+names. Somebody wrote past the proxy, or a server did not tell the GTID.
 
-**Contradicted**: a WAIT that said of a replica what its own binary log shows applied later. A
-server stamps a transaction before it commits it, so a true WAIT never ends before the stamp. Both
-are read on different clocks. A replica's clock is ahead of the proxy's by at most as much as any
-transaction is stamped there after the proxy has sent it to the primary; by so much, or by what the
-operator vouches for if that is less, the stamps are taken back before they count. So a lag that
-never changes looks like a clock, and only a WAIT that lied while the replica was later than usual
-is found, unless the operator vouches.
+**Contradicted**: a WAIT claimed that a replica had transactions which, by the replica's own binary
+log, it applied later. A server stamps a transaction before it commits it, so a true WAIT never ends
+before the stamp. But the WAIT's end and the stamp are times of different clocks. The replica's
+clock is ahead of the proxy's by at most the time from when the proxy sent a transaction to the
+primary until the replica's stamp of it. The smallest such difference, or what the operator vouches
+for if that is less, is subtracted from the stamps. So a lag that never changes cannot be told from
+a clock that is ahead: unless the operator vouches for the clocks, a false WAIT is found only if
+the replica was further behind than usual.
 
-Which server a binary log is of, its folder says: named by ``server_uuid``, or by ``HOST:PORT`` as
-the proxy names it.
+The name of its folder says which server a binary log is of: the ``server_uuid``, or ``HOST:PORT``
+as the proxy names the server.
 """
 
 from collections.abc import Iterator
@@ -42,11 +43,12 @@ _INTERVAL: Final = StructType(
 _SOURCE: Final = ("source_uuid", "tag")
 _MINUTE_US: Final = 60_000_000
 _MARGIN_US: Final = 1_000_000
-"""By which a replica's clock may be behind, where it is told that it was met again later."""
+"""Allowance for a replica's clock that is behind, when the proxy's last contact with the
+incarnation is compared with a stamp."""
 
 
 def summary(transactions: DataFrame) -> DataFrame:
-    """Count what was read: ``transactions``, ``files`` and ``faults``, one row."""
+    """Count ``transactions``, ``files`` and ``faults``, in one row."""
     fault = fn.col("fault").isNotNull()
     return transactions.agg(
         fn.count(fn.when(~fault, 1)).alias("transactions"),
@@ -61,12 +63,12 @@ def faults(transactions: DataFrame) -> DataFrame:
 
 
 def unreported(records: DataFrame, transactions: DataFrame, clock_error_us: int) -> DataFrame:
-    """The transactions that no record names, each once.
+    """Find the transactions that no record names, each once.
 
     Args:
         records: NUMBERED.
         transactions: `binlog_source.TRANSACTION`.
-        clock_error_us: by which the log's time is cut at both ends, µs.
+        clock_error_us: the log's time is shortened by this at both ends, µs.
 
     Returns:
         UNREPORTED.
@@ -89,7 +91,7 @@ def unreported(records: DataFrame, transactions: DataFrame, clock_error_us: int)
     ).unionByName(
         names.select(*_SOURCE, fn.col("first").alias("number"), "last"), allowMissingColumns=True
     )
-    # Intervals sort before what they begin with.
+    # An interval sorts before a transaction with the number that it begins with.
     before = Window.partitionBy(*_SOURCE).orderBy("number", fn.col("last").desc_nulls_last())
     covered = fn.max("last").over(before)
     return (
@@ -108,17 +110,17 @@ def contradicted(
     clock_error_us: int,
     vouched_us: int | None = None,
 ) -> DataFrame:
-    """The WAITs that claimed what was applied later; of each, the transaction applied last.
+    """Find WAITs that claimed transactions which were applied later; of each, the latest one.
 
-    Only what a server did in one incarnation is compared: the proxy must have met it in the same
-    one after the late transaction.
+    Only events within one incarnation of a server are compared: the proxy must have met the same
+    incarnation after the late transaction was applied.
 
     Args:
         records: NUMBERED.
         transactions: `binlog_source.TRANSACTION`.
         clock_error_us: by how much the clocks of proxies may differ, µs.
-        vouched_us: by how much the replicas' clocks may be ahead of the proxies', as the operator
-            vouches; None for what the logs themselves tell.
+        vouched_us: how far the replicas' clocks are ahead of the proxies' at most, as the operator
+            vouches; None to take what the logs themselves show.
 
     Returns:
         CONTRADICTED.
@@ -181,7 +183,7 @@ def contradicted(
 
 
 def _sent(records: DataFrame) -> DataFrame:
-    """When the proxy sent each GTID that a statement's record names alone to the primary."""
+    """When the proxy sent each write to the primary, if its record names exactly one GTID."""
     own = records.where("kind = 'statement' and own_gtids != '' and role = 'primary'")
     return (
         _exploded(own, "own_gtids", "dispatched_us")
@@ -192,13 +194,16 @@ def _sent(records: DataFrame) -> DataFrame:
 
 
 def _in_the_proxys_time(stamped: DataFrame, sent: DataFrame, vouched_us: int | None) -> DataFrame:
-    """Add `applied_us`, before which nothing can have been applied; what is unknown goes."""
+    """Add `applied_us`: by the proxy's clock, a transaction cannot have been applied earlier.
+
+    Rows for which that is unknown are dropped.
+    """
     minute = fn.floor(fn.col("immediate_us") / _MINUTE_US).alias("minute")
     ahead = (
         stamped.join(sent, [*_SOURCE, "number"])
         .groupBy("server", minute)
         .agg(fn.min(fn.col("immediate_us") - fn.col("sent_us")).alias("ahead_us"))
-        # A clock that was set back within a minute was ahead as before for a part of it.
+        # A clock that was set back within a minute was as far ahead as before for part of it.
         .select(
             "server",
             fn.explode(fn.expr("sequence(minute - 1, minute + 1)")).alias("minute"),
@@ -219,7 +224,10 @@ def _in_the_proxys_time(stamped: DataFrame, sent: DataFrame, vouched_us: int | N
 
 
 def _possible(claims: DataFrame, late: DataFrame) -> DataFrame:
-    """The claims of which something up to their end was applied later: as good as none."""
+    """A first filter: claims with any transaction, up to their end, that was applied later.
+
+    Hardly any claims pass it, so the join behind it is small.
+    """
     both = claims.withColumn("number", fn.col("last")).unionByName(
         late.select("server", *_SOURCE, "number", "applied_us"), allowMissingColumns=True
     )
@@ -234,7 +242,7 @@ def _possible(claims: DataFrame, late: DataFrame) -> DataFrame:
 
 
 def _exploded(records: DataFrame, column: str, *others: str) -> DataFrame:
-    """One row per interval of a set, closed: ``source_uuid``, ``tag``, ``first``, ``last``."""
+    """One row per closed interval of a set: ``source_uuid``, ``tag``, ``first``, ``last``."""
     # Without Arrow, which would need pandas.
     intervals = fn.udf(_intervals, ArrayType(_INTERVAL), useArrow=False)
     return records.select(*others, fn.explode(intervals(column)).alias("interval")).select(
@@ -252,4 +260,4 @@ def _closed(text: str) -> Iterator[tuple[str, str, int, int]]:
             uuid, _, tag = tsid.partition(":")
             yield uuid, tag, start, end - 1
     except MalformedGtidSetError:
-        return  # it names nothing; a verdict has its own word on it
+        return  # it names nothing; verdicts have a finding of their own for it

@@ -1,4 +1,4 @@
-"""What binary logs added to an audit."""
+"""Findings of an audit from binary logs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,17 +18,17 @@ _SHOWN: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class BinlogFindings:
-    """What they say.
+    """What the binary logs show.
 
     Attributes:
-        transactions: that were read.
-        files: in which they are.
-        faults: how many of these cannot be read to their end.
-        first_faults: ``file``, ``position`` and ``fault``, the first few.
+        transactions: how many were read.
+        files: how many files hold them.
+        faults: how many files cannot be read to their end.
+        first_faults: ``file``, ``position`` and ``fault`` of the first few.
         unreported: how many transactions no record names.
-        first_unreported: `binlog_evidence.UNREPORTED`, the first few.
-        contradicted: how many WAITs claimed what was applied later.
-        first_contradicted: `binlog_evidence.CONTRADICTED`, the first few.
+        first_unreported: `binlog_evidence.UNREPORTED` of the first few.
+        contradicted: how many WAITs claimed transactions that were applied later.
+        first_contradicted: `binlog_evidence.CONTRADICTED` of the first few.
     """
 
     transactions: int
@@ -42,7 +42,7 @@ class BinlogFindings:
 
     @property
     def sentences(self) -> list[str]:
-        """What a summary says of them."""
+        """Sentences for a summary."""
         told = [
             f"Binary logs: {counted(self.transactions, 'transaction')} in "
             f"{counted(self.files, 'file')}."
@@ -73,12 +73,12 @@ def look(
     Args:
         spark: a session.
         place: a directory of binary logs.
-        records: NUMBERED, in times that are corrected.
-        out: for the tables.
-        clock_error_us: by which the clocks of proxies may differ, µs.
-        vouched_us: by which all clocks may, as the operator says; 0 if nobody does.
-        period: what is told of; None for all. Of the time beside it, records tell what has a name,
-            when it was sent, and whom a proxy met again.
+        records: NUMBERED, in corrected times.
+        out: directory for the tables.
+        clock_error_us: by how much the clocks of proxies may differ, µs.
+        vouched_us: by how much all clocks may differ, as the operator vouches; 0 if nobody does.
+        period: findings outside of it are left out; None for all. Records from outside of it still
+            count for which GTIDs are named, when they were sent, and which servers were met again.
     """
     from spark_jobs import binlog_evidence, binlog_source
 

@@ -1,9 +1,9 @@
 """Binary logs as a Spark data source: ``spark.read.format("mysql_binlog").load(PLACE)``.
 
-One partition per file, one row per transaction. A file is read up to its end or its first damage,
-which is a row of its own with `fault` and without a GTID; with the option ``mode`` = ``FAILFAST``
-it is an error. It shares the codec of the commit timestamps with the proxy: how bytes are read is
-no conclusion of the proxy's.
+One partition per file, one row per transaction. A file is read up to its end or to its first
+damage. Damage is a row of its own, with `fault` and without a GTID; with the option ``mode`` =
+``FAILFAST`` it is an error. The source decodes files with the proxy's own `protocol.binlog`: the
+audit mistrusts the proxy's conclusions, and decoding bytes is none.
 """
 
 from collections.abc import Iterator, Sequence
@@ -55,12 +55,12 @@ Row = tuple[
 
 
 class BinlogError(ValueError):
-    """Binary logs cannot be read; the message says which, where and why."""
+    """Binary logs cannot be read; the message says which, and why."""
 
 
 def register(spark: "SparkSession") -> None:
-    """Make the format known to a session, if it is not; it needs PyArrow."""
-    # Whether it is known, Spark asks the active session. This is it from here on.
+    """Register the format with a session, unless it is registered; it needs PyArrow."""
+    # Spark looks up the format in the active session. This makes `spark` the active one.
     spark.createDataFrame([], TRANSACTION)
     try:
         spark.dataSource.register(BinlogSource)
@@ -74,18 +74,18 @@ class BinlogSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What ``format`` takes."""
+        """The name that ``format`` takes."""
         return NAME
 
     def schema(self) -> StructType:
-        """Its columns."""
+        """The columns."""
         return TRANSACTION
 
     def reader(self, schema: StructType) -> "BinlogReader":
-        """One that reads all of the files.
+        """A reader of all files.
 
         Raises:
-            BinlogError: an option is missing, or is not known.
+            BinlogError: the path is missing, or the mode is unknown.
         """
         mode = str(self.options.get("mode", _MODES[0])).upper()
         if mode not in _MODES:
@@ -119,7 +119,7 @@ class BinlogReader(DataSourceReader):
         """The files.
 
         Raises:
-            BinlogError: there is none.
+            BinlogError: there is no file.
         """
         found = files(self._place)
         if not found:
@@ -130,7 +130,7 @@ class BinlogReader(DataSourceReader):
         """The rows of a file.
 
         Raises:
-            BinlogError: it is damaged, and that is an error.
+            BinlogError: the file is damaged, and the reader is strict.
         """
         if not isinstance(partition, BinlogFile):
             raise TypeError(f"{partition} is no file of this reader's")
@@ -141,9 +141,9 @@ class BinlogReader(DataSourceReader):
 
 
 def files(place: str) -> list[Path]:
-    """The binary logs at a place: files that begin as such, or are named as such.
+    """The binary logs at a place: files that begin like one, or are named like one.
 
-    A server's whole data directory will do: all else is passed over.
+    The place may be a server's whole data directory: other files are ignored.
 
     Raises:
         BinlogError: there is no such place on this machine.
@@ -158,18 +158,18 @@ def files(place: str) -> list[Path]:
 
 
 def _is_log(path: Path) -> bool:
-    # "binlog.000001", whatever it holds.
+    # Named like "binlog.000001", whatever it holds.
     if len(path.suffix) > 6 and path.suffix[1:].isdecimal():
         return True
     try:
         with path.open("rb") as file:
             return file.read(len(MAGIC)) in (MAGIC, ENCRYPTED_MAGIC)
     except OSError:
-        return False  # of another, in a data directory
+        return False  # another user's file, in a data directory
 
 
 def rows(path: Path) -> Iterator[Row]:
-    """The transactions of a file, and a row for its damage, if it has any."""
+    """The transactions of a file, and a row for its damage if there is any."""
     name = str(path)
     reader = LogReader()
     try:
@@ -199,7 +199,7 @@ def _row(name: str, event: Event) -> Row:
         tsid[:_UUID_LENGTH] or None,
         tsid[_UUID_LENGTH + 1 :] if tsid else None,
         None if said.gtid is None else said.gtid.number,
-        # 0 stands for a server that was not told.
+        # 0 means that the server was not told the time.
         None if times is None else times.original or None,
         None if times is None else times.immediate or None,
         said.transaction_length,

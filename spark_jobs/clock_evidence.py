@@ -1,8 +1,8 @@
-"""What primaries said to several clocks, as bounds on what these are ahead of each other.
+"""Bounds how far clocks are ahead of each other, by what one primary told runs on several clocks.
 
 Sets are compared source by source, by the numbers alone: a set lacks whatever is above its highest
-number, and has whatever its first interval has, if that begins at 1. What lies in gaps of a set
-says nothing.
+number, and has whatever its first interval has, if that begins at 1. Numbers between the first
+interval and the highest number are not used.
 """
 
 from collections import defaultdict
@@ -14,13 +14,14 @@ from pyspark.sql import functions as fn
 from spark_jobs.schema import RUN
 
 _SEATS: Final = 64
-"""Clocks and primaries that are compared, those that were told most."""
+"""Pairs of a clock and a primary that are compared at most: those with the most records."""
 
 _ASKED, _ANSWERED, _TOLD, _SENT = range(4)
-"""What happened at a number; at one number in this order.
+"""What happened to a transaction number; events of one number sort in this order.
 
-ASKED: a set was asked for that lacks the number and all above. ANSWERED: a set was told that has
-all below. TOLD: the number was acknowledged, or shown in a set. SENT: its write was sent.
+ASKED: a set was asked for that lacks the number and all above. ANSWERED: a set was received that
+has all numbers below. TOLD: the number was acknowledged, or shown in a set. SENT: its write was
+sent.
 """
 
 
@@ -28,14 +29,14 @@ def bounds(records: DataFrame) -> dict[tuple[int, int], int]:
     """Compare all clocks. This runs jobs.
 
     Args:
-        records: NUMBERED and ``clock``, a number for whatever has a clock of its own.
+        records: NUMBERED and ``clock``, the number of the clock that the record's times are of.
 
     Returns:
-        Of (a, b): clock a is at most so many µs ahead of clock b.
+        By (a, b): by how many µs clock a is ahead of clock b at most.
     """
     primary = fn.col("role").eqNullSafe("primary") & fn.col("server_uuid").isNotNull()
     wrote = (fn.col("kind") == "statement") & (fn.col("own_gtids") != "")
-    # What began before a step and ended behind it has times of two clocks.
+    # A record that began before a step and ended after it has times of two clocks.
     one_clock = fn.col("dispatched_us") <= fn.col("ended_us")
     tells = records.where(primary & one_clock & (wrote | fn.col("whole").isNotNull()))
     seat = ("clock", *RUN, "server_uuid", "incarnation")
@@ -109,12 +110,12 @@ def _told(gtids: Column, where: Column, *, whole: bool) -> Column:
 
 
 def items(gtids: Column) -> Column:
-    """One text per UUID."""
+    """Split a set into one text per UUID."""
     return fn.split(fn.lower(fn.regexp_replace(gtids, r"\s", "")), ",")
 
 
 def parts(item: Column) -> Column:
-    """One text per tag of an item: the tag, and its intervals behind colons."""
+    """Split an item into one text per tag: the tag, and its intervals after colons."""
     untagged = fn.regexp_replace(item, "^[^:]+", "")
     return fn.split(fn.regexp_replace(untagged, ":([a-z_])", "|$1"), r"\|")
 
@@ -127,7 +128,11 @@ def _at(where: Column, number: Column, what: int, us: Column) -> Column:
 
 
 def _compare(numbers: DataFrame, seats: int) -> list[Row]:
-    """Per seat and kind of row: the least that it came behind what each other seat had been."""
+    """Of each seat, the least time by which it was told something after each seat had acted.
+
+    TOLD is compared with the latest ASKED so far, ANSWERED with the latest SENT. The time is
+    negative where the clocks differ by more than what really lay between.
+    """
     us, what = fn.col("us"), fn.col("what")
     at = ("source", "number", "what", "seat")
     narrow = numbers.groupBy(*at).agg(
@@ -164,7 +169,7 @@ def _compare(numbers: DataFrame, seats: int) -> list[Row]:
 
 def _between(seats: list[Row], compared: list[Row]) -> dict[tuple[int, int], int]:
     found: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
-    # What a run knows one incarnation by does not change where its clock is set back.
+    # A run keeps its number for an incarnation when its clock is set back.
     spans: dict[tuple[object, ...], tuple[int, int]] = {}
     for seat in seats:
         from_us, to_us = spans.get(_reign(seat), (seat.from_us, seat.to_us))
@@ -174,7 +179,7 @@ def _between(seats: list[Row], compared: list[Row]) -> dict[tuple[int, int], int
         from_us, to_us = spans[_reign(mine)]
         for number, other in enumerate(seats):
             behind = row[f"behind_{number}"]
-            # Of what did not overlap nobody knows whether the same primary said it.
+            # Without an overlap it may not have been the same incarnation of the primary.
             its_from_us, its_to_us = spans[_reign(other)]
             overlap = from_us <= its_to_us and its_from_us <= to_us
             if behind is not None and overlap and mine.clock != other.clock:

@@ -1,4 +1,7 @@
-"""How far clocks are apart, from bounds on what each is ahead of another. Pure arithmetic."""
+"""Computes how far clocks are apart from bounds on how far each is ahead of another.
+
+This is pure arithmetic.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -8,18 +11,19 @@ from typing import Final
 _FOREVER: Final = float("inf")
 
 _MOST: Final = 80
-"""Clocks that are weighed against each other; the effort grows with the cube of their number."""
+"""Clocks that are compared at most; the effort grows with the cube of their number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Offsets:
-    """What clocks are ahead of one of them.
+    """How far clocks are ahead of a reference, which is one of them.
 
     Attributes:
-        ahead_us: of each clock; 0 where nothing contradicts that it agrees.
-        error_us: how far the difference of two that do not agree may be off; 0 if all agree.
-        slack_us: by how much the bounds contradict each other, so that some clock was set without
-            a trace, or drifts.
+        ahead_us: by clock; 0 where nothing contradicts that it agrees.
+        error_us: by how much the difference of two clocks that do not agree may be off; 0 if all
+            agree.
+        slack_us: by how much the bounds contradict each other: some clock was set without a trace,
+            or drifts.
     """
 
     ahead_us: Mapping[int, int]
@@ -28,14 +32,14 @@ class Offsets:
 
 
 def solve(clocks: Iterable[int], bounds: Mapping[tuple[int, int], int]) -> Offsets:
-    """Find offsets that keep all bounds, as many of them 0 as can be.
+    """Find offsets that satisfy all bounds, as many of them 0 as possible.
 
-    Where no offsets keep them all (a clock that drifts, or was set forward), the bounds are
-    widened alike, and the error tells by how much.
+    Where no offsets satisfy them all (a clock drifts, or was set forward), all bounds are widened
+    by the same slack, which is added to the error.
 
     Args:
-        clocks: their numbers, those to be believed first in front.
-        bounds: of (a, b): clock a is at most so many µs ahead of clock b.
+        clocks: their numbers, the most trusted first.
+        bounds: by (a, b): by how many µs clock a is ahead of clock b at most.
     """
     ahead: dict[int, int] = {}
     error_us = slack_us = 0
@@ -49,7 +53,7 @@ def solve(clocks: Iterable[int], bounds: Mapping[tuple[int, int], int]) -> Offse
 
 
 def _connected(order: list[int], bounds: Mapping[tuple[int, int], int]) -> list[list[int]]:
-    """Clocks that some bound compares, directly or by way of others."""
+    """Group the clocks that bounds compare, directly or by way of others."""
     part = {clock: clock for clock in order}
     for a, b in bounds:
         old, new = part[a], part[b]
@@ -66,7 +70,7 @@ def _solve(order: list[int], bounds: Mapping[tuple[int, int], int]) -> Offsets:
     if worst <= 0:
         return Offsets(dict.fromkeys(order, 0), 0)
     if len(order) > _MOST:
-        # Too many to tell which of them is wrong.
+        # There are too many clocks to find out which of them are wrong.
         return Offsets(dict.fromkeys(order, 0), worst, worst)
     order = _fewest_contradictions_first(order, bounds)
     slack, closed = _consistent(order, bounds, worst)
@@ -75,7 +79,7 @@ def _solve(order: list[int], bounds: Mapping[tuple[int, int], int]) -> Offsets:
     for a, b in permutations(order, 2):
         if ahead[a] != ahead[b] and closed[a][b] < _FOREVER:
             error_us = max(error_us, closed[a][b] - (ahead[a] - ahead[b]))
-    # A clock that contradicts itself was ahead of what was chosen, and behind it.
+    # A clock that contradicts itself was ahead of the chosen offset at times, and behind at others.
     return Offsets(ahead, max(round(error_us), slack) + slack, slack)
 
 
@@ -91,13 +95,13 @@ def _fewest_contradictions_first(
 
 
 _Closed = dict[int, dict[int, float]]
-"""Of clocks a and b: what a is at most ahead of b, by all bounds together."""
+"""By clock a, then b: how far a is ahead of b at most, by all bounds together."""
 
 
 def _consistent(
     order: list[int], bounds: Mapping[tuple[int, int], int], worst: int
 ) -> tuple[int, _Closed]:
-    """The least slack with which the bounds can all be kept, and what follows from them then."""
+    """The least slack with which all bounds can be satisfied, and the bounds closed with it."""
     closed = _close(order, bounds, 0)
     if closed is not None:
         return 0, closed
@@ -113,7 +117,7 @@ def _consistent(
 
 
 def _close(order: list[int], bounds: Mapping[tuple[int, int], int], slack: int) -> _Closed | None:
-    """All that follows from the bounds (Floyd and Warshall); None if they contradict each other."""
+    """Close the bounds (Floyd-Warshall); None if they contradict each other."""
     closed: _Closed = {a: dict.fromkeys(order, _FOREVER) for a in order}
     for a in order:
         closed[a][a] = 0
@@ -132,7 +136,7 @@ def _close(order: list[int], bounds: Mapping[tuple[int, int], int], slack: int) 
 
 
 def _choose(order: list[int], closed: _Closed) -> dict[int, int]:
-    """Clock by clock, what it is ahead: 0 if that can be, else the middle of what can be."""
+    """Choose clock by clock how far it is ahead: 0 if possible, else the middle of the range."""
     bounds = {a: dict(row) for a, row in closed.items()}
     reference, *others = order
     ahead = {reference: 0}
@@ -141,7 +145,7 @@ def _choose(order: list[int], closed: _Closed) -> dict[int, int]:
         if low <= 0 <= high:
             chosen = 0
         elif abs(low) == _FOREVER or abs(high) == _FOREVER:
-            # Only that it was set is known, not by how much: at least this.
+            # It is known that the clock was set, by at least this, but not by how much at most.
             chosen = int(low if low > 0 else high)
         else:
             chosen = int(low + high) // 2

@@ -1,18 +1,20 @@
-"""What the log tells of the clocks that its times were read from.
+"""Finds out from the log alone whether the clocks of its times were right.
 
-Three things do, with no clock to compare them to:
+There is no clock to compare them with, but three facts bound them:
 
-*A set that has a GTID was answered after its write was sent.* One that *lacks it was asked before
-the write, or another set with it, was answered.* Each such pair of two clocks bounds what one is
-ahead of the other (`_bounds`). Only what one primary said in one incarnation is compared: a later
-one may have lost transactions, and given their numbers to others.
+*An answer with a set that has a GTID came after that GTID's write was sent.* *A set that lacks a
+GTID was asked for before that GTID's write, or another set with it, was answered.* Where the two
+times are of different clocks, they bound how far one is ahead of the other (`_bounds`). Only
+answers of one primary in one incarnation are compared: a later incarnation may have lost
+transactions and given their numbers to others.
 
-*Statements are numbered as they end*, so `ended_us` that falls along `seq` is a clock set back; and
-so is a statement that ends before it began. The records behind such a step have a clock of their
-own here.
+*Statements are numbered as they end*, so where `ended_us` falls while `seq` rises, a clock was set
+back; also where a statement ended before it began. The records after such a step count as having
+another clock.
 
-From the bounds `clock_offsets` finds what each clock is ahead, and how far that may be off. Clocks
-that nothing contradicts count as agreeing. A proxy's workers share one, if they ran at one time.
+From the bounds, `clock_offsets` finds how far each clock is ahead, and by how much that may be off.
+Clocks that nothing contradicts count as agreeing. The workers of a proxy share a clock if they ran
+at the same time.
 """
 
 from collections import defaultdict
@@ -30,16 +32,19 @@ from spark_jobs.markdown import span
 from spark_jobs.schema import NUMBERED, RUN
 
 _STEPS: Final = 16
-"""Falls of one run's times beyond which its records are taken to be in another order."""
+"""Steps of one run's clock; with more, its records are taken to be out of order, and none
+counts."""
 
 _FALLS: Final = 1024
-"""Falls of one run's times that are looked at; one step shows as many as were in flight."""
+"""Falls of one run's times that are looked at; one step shows as many falls as statements were in
+flight."""
 
 _IN_FLIGHT_US: Final = 1_000_000
-"""What began so soon behind the latest time before a step may have begun before the step."""
+"""A statement that began at most so long after the latest time before a step may have been in
+flight at the step."""
 
 _TOLD: Final = 6
-"""Clocks that the report's sentence names; the table has all."""
+"""Clocks that the report's sentence names at most; the table has all."""
 
 _BEGUN: Final = ("arrived_us", "dispatched_us")
 
@@ -47,12 +52,12 @@ _Run = tuple[str, int, str]
 
 
 class Span(NamedTuple):
-    """How long a run was.
+    """The times and the size of a run.
 
     Attributes:
         from_us: the earliest end of a record.
-        to_us: the latest.
-        records: how many it has.
+        to_us: the latest end of a record.
+        records: how many records it has.
     """
 
     from_us: int
@@ -64,10 +69,11 @@ class Step(NamedTuple):
     """A run's clock was set back.
 
     Attributes:
-        after: `seq` of the last statement that ended before it; 0 if none did.
-        seq: of the first statement that ended behind it.
-        from_us: the latest time before it: end of the one, or begin of the other.
-        to_us: end of the first statement behind it.
+        after: `seq` of the last statement that ended before the step; 0 if none did.
+        seq: `seq` of the first statement that ended after the step.
+        from_us: the latest time before the step: the end of the former statement, or the begin of
+            the latter.
+        to_us: end of the first statement after the step.
     """
 
     after: int
@@ -80,9 +86,9 @@ class Fall(NamedTuple):
     """A statement that ended before the one before it did, or before it began.
 
     Attributes:
-        after: `seq` of the statement that ended before it; 0 if none did.
-        seq: its own.
-        last_us: end of the one before it; 0 if there is none.
+        after: `seq` of the statement or proof before it; 0 if there is none.
+        seq: its own `seq`.
+        last_us: end of the statement or proof before it; 0 if there is none.
         begun_us: when it began.
         ended_us: when it ended.
     """
@@ -95,7 +101,7 @@ class Fall(NamedTuple):
 
 
 class Clock(NamedTuple):
-    """Most of CLOCKS: what a run's clock was found to be ahead, up to its next step."""
+    """CLOCKS without the error: how far a run's clock is ahead from `from_seq` to its next step."""
 
     proxy: str
     worker: int
@@ -107,12 +113,12 @@ class Clock(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Clocks:
-    """What was found.
+    """What was found out about the clocks.
 
     Attributes:
-        found: those clocks that were set back, or that are ahead of or behind the others.
-        error_us: how far the difference of two of them may be off.
-        steps: of each run whose clock was set back, in order.
+        found: the clocks that were set back, or are ahead of or behind the others.
+        error_us: by how much the difference of two clocks may be off.
+        steps: the steps of each run whose clock was set back, in order.
         unsteady: proxies whose own records may be out of order by `error_us`.
     """
 
@@ -123,7 +129,7 @@ class Clocks:
 
     @property
     def ahead(self) -> "tuple[tuple[_Run, int], ...] | None":
-        """Of runs, what their clocks are ahead; None where one was set back."""
+        """The runs whose clocks are ahead, and by how much; None if some clock was set back."""
         if self.steps:
             return None
         return tuple(
@@ -132,27 +138,27 @@ class Clocks:
 
     @property
     def agree(self) -> bool:
-        """Whether nothing in the log tells that clocks differ."""
+        """Whether nothing in the log shows that clocks differ."""
         return not self.found and not self.error_us
 
     def rows(self) -> list[dict[str, object]]:
-        """CLOCKS."""
+        """The rows of CLOCKS."""
         return [{**it._asdict(), "error_us": self.error_us} for it in self.found]
 
     @property
     def told(self) -> list[str]:
-        """A sentence for the report; none where all clocks agree."""
+        """A sentence for the report; none if all clocks agree."""
         if not self.found:
             return []
         its = [_told(it) for it in self.found if it.ahead_us or it.back_us]
         more = f"; and {len(its) - _TOLD} more" if len(its) > _TOLD else ""
         return [
-            f"Clocks do not agree, as the log itself tells: {'; '.join(its[:_TOLD])}{more}. Times "
-            f"were corrected by that; what is left may be off by {span(self.error_us)}."
+            f"Clocks do not agree, as the log itself shows: {'; '.join(its[:_TOLD])}{more}. Times "
+            f"were corrected by that; corrected times may still be off by {span(self.error_us)}."
         ]
 
     def corrected(self, records: DataFrame) -> DataFrame:
-        """Take from all times what their clocks are ahead.
+        """Subtract from all times what their clocks are ahead.
 
         Args:
             records: NUMBERED.
@@ -170,7 +176,7 @@ class Clocks:
         }
         here, before = _by_run(now, steps), _by_run(now, steps, earlier=True)
         own = fn.col("ended_us")
-        # What began before a step and ended behind it has times of both clocks.
+        # A record that began before a step and ended after it has times of both clocks.
         begun = {
             name: fn.when(fn.col(name) > own, fn.col(name) - before).otherwise(fn.col(name) - here)
             for name in (*_BEGUN, "moment_us")
@@ -180,7 +186,7 @@ class Clocks:
 
 
 def ahead_us(runs: Iterable[tuple[_Run, int]]) -> Column:
-    """What a record's clock is ahead, of what is known of runs."""
+    """How far a record's clock is ahead, given that of some runs; 0 for other runs."""
     return _by_run({run: [its] for run, its in runs}, {})
 
 
@@ -200,8 +206,8 @@ def learn(
 
     Args:
         records: NUMBERED without repeats.
-        spans: of all runs; None to find them.
-        is_steady: no record ended before it began, or before a statement that is before it.
+        spans: of all runs; None to compute them.
+        is_steady: it is known that no record ended before it began, or before an earlier statement.
     """
     if spans is None:
         spans = _spans(records)
@@ -219,7 +225,7 @@ def learn(
     for run, clocks in numbers.items():
         sizes[clocks[0]] += spans[run].records
     offsets = solve(sorted(names, key=lambda number: (-sizes[number], number)), bounds)
-    # Nobody knows whose clock it is that contradicts itself.
+    # If the bounds contradict each other, any clock may be the wrong one.
     unsteady = frozenset(proxy for proxy, _, _ in (spans if offsets.slack_us else steps))
     found = list(_found(numbers, steps, offsets))
     error_us = offsets.error_us + _unseen_us(spans, numbers, offsets)
@@ -250,7 +256,7 @@ def _begins(steps: Sequence[Step]) -> list[int]:
 
 
 def _behind(steps: Sequence[Step]) -> Column:
-    """How many steps a record is behind. Proofs are not always numbered as they end."""
+    """How many steps lie before a record. Proofs are not always numbered in the order they end."""
     count = fn.lit(0)
     for step in steps:
         early = (fn.col("seq") > step.after) & (fn.col("ended_us") <= step.to_us)
@@ -259,7 +265,7 @@ def _behind(steps: Sequence[Step]) -> Column:
 
 
 def _steps(records: DataFrame) -> dict[_Run, list[Step]]:
-    """Where a run's clock was set back."""
+    """Find where the clocks of runs were set back."""
     in_run = Window.partitionBy(*RUN).orderBy("seq")
     before = in_run.rowsBetween(Window.unboundedPreceding, -1)
     since = Window.partitionBy(*RUN, "after").orderBy("seq")
@@ -294,22 +300,28 @@ def _steps(records: DataFrame) -> dict[_Run, list[Step]]:
 
 
 def later(before: tuple[int, int], seq: int, proof_us: int, ended_us: int) -> tuple[int, int]:
-    """`seq` and end of what ended last before a step: this, or a proof that came behind it.
+    """`seq` and end of the last record before a step: of `before`, or of a proof that followed it.
 
-    Proofs are not always numbered as they end, but what one follows by its number ended before it
-    was entered.
+    Proofs are not always numbered in the order they end, but a record with a lower number than a
+    proof ended before the proof was entered.
+
+    Args:
+        before: `seq` and end of the last statement.
+        seq: of the proof.
+        proof_us: end of the proof.
+        ended_us: end of the statement after the step.
     """
     return (seq, max(before[1], proof_us)) if proof_us > ended_us else before
 
 
 def stepped(falls: Iterable[Fall]) -> list[Step]:
-    """The steps of one run's clock; statements that were in flight at one show the same step."""
+    """The steps of one run's clock; statements in flight at a step all show that one step."""
     found: list[Step] = []
     for it in falls:
         last = found[-1] if found else None
         if last is not None:
             in_flight = it.ended_us >= it.last_us and it.begun_us <= last.from_us + _IN_FLIGHT_US
-            # A proof showed the step already that lies behind the statement before this one.
+            # Or a proof after the statement before this one has shown the step already.
             if in_flight or it.after < last.seq:
                 found[-1] = last._replace(from_us=max(last.from_us, it.last_us, it.begun_us))
                 continue
@@ -318,7 +330,7 @@ def stepped(falls: Iterable[Fall]) -> list[Step]:
 
 
 def _number(spans: Mapping[_Run, Span], steps: dict[_Run, list[Step]]) -> dict[_Run, list[int]]:
-    """Number the clocks: of each run one, and one more behind each step."""
+    """Number the clocks: one for each run, and one more after each step."""
     count = 0
     numbers: dict[_Run, list[int]] = {}
     for runs in _at_one_time(spans):
@@ -335,7 +347,7 @@ def _number(spans: Mapping[_Run, Span], steps: dict[_Run, list[Step]]) -> dict[_
 
 
 def _at_one_time(spans: Mapping[_Run, Span]) -> Iterable[list[_Run]]:
-    """Runs of one proxy that overlap."""
+    """Group the runs of each proxy that overlap in time."""
     together: list[_Run] = []
     until_us = 0
     for run, row in sorted(spans.items(), key=lambda it: (it[0][0], it[1].from_us)):
@@ -351,7 +363,7 @@ def _at_one_time(spans: Mapping[_Run, Span]) -> Iterable[list[_Run]]:
 def _unseen_us(
     spans: Mapping[_Run, Span], numbers: Mapping[_Run, Sequence[int]], offsets: Offsets
 ) -> int:
-    """How far a clock was set back that the records of one run show, and those beside it do not."""
+    """The largest step of a clock that one run shows and another run at the same time does not."""
     ahead = offsets.ahead_us
     return max(
         (
@@ -368,7 +380,7 @@ def _unseen_us(
 def _bounds(
     records: DataFrame, numbers: dict[_Run, list[int]], steps: dict[_Run, list[Step]]
 ) -> dict[tuple[int, int], int]:
-    """Of (a, b): what clock a is at most ahead of b, by what a primary said."""
+    """By (a, b): how far clock a is ahead of b at most, by the answers of primaries."""
     return clock_evidence.bounds(records.withColumn("clock", _by_run(numbers, steps)))
 
 
@@ -378,7 +390,10 @@ def _by_run(
     *,
     earlier: bool = False,
 ) -> Column:
-    """Of a record its run's value: the one behind its newest step, or the one before that."""
+    """The value of a record's run after the newest step before the record.
+
+    With `earlier`, the value before that step.
+    """
     key = fn.concat_ws("\0", *RUN)
     plain = {run: its[0] for run, its in values.items() if not steps.get(run)}
     column = fn.lit(0)

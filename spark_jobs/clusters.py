@@ -1,4 +1,4 @@
-"""Which proxies of a log stand before the same servers."""
+"""Finds out which proxies of a log serve the same cluster."""
 
 from collections.abc import Collection, Iterable, Mapping
 from itertools import chain
@@ -20,16 +20,16 @@ def find(records: DataFrame) -> tuple[dict[str, str], frozenset[str]]:
 def group(
     named: Iterable[tuple[str, str | None, str | None]],
 ) -> tuple[dict[str, str], frozenset[str]]:
-    """Name the cluster of each proxy, by the name of one of its proxies.
+    """Find the cluster of each proxy. A cluster is called by the name of one of its proxies.
 
-    Proxies are of one cluster if they name one server.
+    Proxies belong to one cluster if they name the same server.
 
     Args:
-        named: proxy, server_uuid and role of its records.
+        named: proxy, server_uuid and role, as records name them.
 
     Returns:
-        The clusters, and those of them that name no primary while others do: such a proxy may
-        stand before any cluster, and nobody can tell which.
+        The cluster of each proxy, and the clusters that name no primary while others do: their
+        proxies may belong to any of the clusters.
     """
     rows = sorted(named, key=lambda row: row[0])
     clusters = {proxy: proxy for proxy, _, _ in rows}
@@ -54,11 +54,11 @@ def column(clusters: Mapping[str, str]) -> Column:
 
 
 def concerned(clusters: Mapping[str, str], unplaced: Collection[str], doubtful: Column) -> Column:
-    """The clusters that a record may concern: its own, and any if it is doubtful and unplaced.
+    """The clusters that a record may concern: its own; all, if it is doubtful and unplaced.
 
     Args:
-        clusters: of each proxy.
-        unplaced: the clusters that may be any.
+        clusters: the cluster of each proxy.
+        unplaced: clusters without a primary, which may be part of any other.
         doubtful: whether the record leaves open what was committed.
     """
     own = column(clusters)

@@ -1,4 +1,4 @@
-"""Commit timestamps of binary logs as a table: what ``tidegate binlog --format parquet`` writes."""
+"""Writes commit timestamps of binary logs as a table, for ``tidegate binlog --format parquet``."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,6 +38,6 @@ def write_parquet(json_lines: Path, output: Path) -> None:
 
 
 def write_table(spark: "SparkSession", json_lines: Path, output: Path) -> None:
-    """As `write_parquet`, with a session that is there already."""
+    """As `write_parquet`, with an existing session."""
     table = spark.read.schema(_COLUMNS).json(str(json_lines))
     table.coalesce(1).write.mode("overwrite").parquet(str(output))

@@ -1,4 +1,4 @@
-"""The records that the verdicts on some reads hang on: those of the groups that judge them."""
+"""Finds the records that decide the verdicts on some reads: those of the reads' groups."""
 
 from functools import reduce
 from operator import or_
@@ -18,15 +18,15 @@ _KEYS = {
     "proxy": ("proxy",),
     "cluster": ("cluster",),
 }
-"""What tells a wider group; a read's session is looked at in any case."""
+"""The columns that identify a wider group; a read's session is looked at in any case."""
 
 
 class Concern(NamedTuple):
-    """They.
+    """The records that concern some reads.
 
     Attributes:
-        records: NUMBERED, all that count in the groups.
-        claims: NUMBERED, the reads among them whose claims must be backed.
+        records: NUMBERED of all that count in the groups.
+        claims: NUMBERED of those reads among them whose claims must be backed.
     """
 
     records: DataFrame
@@ -34,11 +34,11 @@ class Concern(NamedTuple):
 
 
 def find(records: DataFrame, reads: DataFrame, history: History) -> Concern:
-    """Find them; this runs a job.
+    """Find the records that concern some reads; this runs a job.
 
     Args:
         records: NUMBERED without repeats.
-        reads: `columns.settle.LEFT`, few beside the records.
+        reads: `columns.settle.LEFT`, few compared with the records.
         history: the primary's, of the same records.
     """
     kinds = {row.owed_in for row in reads.select("owed_in").distinct().collect()}
@@ -49,7 +49,7 @@ def find(records: DataFrame, reads: DataFrame, history: History) -> Concern:
     counts, claims = [fn.col("in_session")], [fn.col("in_session")]
     tells = fn.col("is_unnamed") | (fn.col("named") != "") | fn.col("whole").isNotNull()
     for kind in kinds & _KEYS.keys():
-        # Whether anybody there remembers what was seen; null beside these groups.
+        # Whether some read of the group remembers what was seen; null in other groups.
         whose = reads.where(fn.col("owed_in") == kind).groupBy(*_KEYS[kind])
         its = its.join(fn.broadcast(whose.agg(deep.alias(f"of_{kind}"))), [*_KEYS[kind]], "left")
         remembers = fn.col(f"of_{kind}")

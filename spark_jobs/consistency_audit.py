@@ -1,11 +1,12 @@
-"""Did every read see what its level owes it?
+"""Judges whether every read saw what its level promises.
 
-What a read had to see follows from the writes and the times of other records (`groups`, `judge`),
-whether its server could show it from what servers said themselves (`evidence`, `primary_history`).
+What a read had to see follows from the writes and the times of other records (`groups`, `judge`).
+Whether its server could show that follows from what servers said themselves (`evidence`,
+`primary_history`).
 
-What it must trust, since the log alone cannot show it: that ``own_gtids`` is what the server
-reported, that ``own_known`` is true only of commands that leave nothing unnamed, and that a primary
-which acknowledged a write shows it.
+The audit must trust what the log alone cannot show: that ``own_gtids`` is what the server reported,
+that ``own_known`` is true only if the command committed nothing without a known GTID, and that a
+primary shows the writes that it acknowledged.
 """
 
 from pathlib import Path
@@ -30,18 +31,18 @@ def write(
     unsteady: frozenset[str] = frozenset(),
     left: DataFrame | None = None,
 ) -> DataFrame:
-    """Judge reads record by record, and keep what comes of it.
+    """Judge reads record by record, and write the result.
 
     Args:
         records: NUMBERED without repeats.
         history: the primary's, of the same records.
-        folder: takes what is judged, as Parquet, beside what is there.
+        folder: takes the judged reads as Parquet, beside those already there.
         clock_error_us: by how much the clocks of proxies may differ, µs.
         unsteady: proxies whose own records may be out of order by the clocks' error.
         left: the reads to be judged (`columns.settle.LEFT`); None for all.
 
     Returns:
-        JUDGED: one row per read, those that were there among them.
+        JUDGED: one row per read, including those already there.
     """
     judged = transform(records, history, clock_error_us, unsteady, left)
     judged.write.mode("append").parquet(str(folder))
@@ -49,7 +50,7 @@ def write(
 
 
 def kept(spark: SparkSession, folder: Path) -> DataFrame:
-    """What was judged: JUDGED."""
+    """Read the judged reads: JUDGED."""
     return spark.read.schema(JUDGED).parquet(str(folder))
 
 
@@ -95,7 +96,7 @@ def transform(
 
 
 def _of(events: DataFrame, reads: DataFrame) -> DataFrame:
-    """The groups of some reads, and only those reads to be judged."""
+    """Keep the events of these reads' groups, in which only these reads are judged."""
     hashed = groups.hashed(groups.key()).alias("group")
     which = (
         reads.withColumn("kind", fn.col("owed_in"))
@@ -118,7 +119,7 @@ def examples(judged: DataFrame, verdict: Verdict, most: int) -> DataFrame:
 
     Args:
         judged: JUDGED.
-        verdict: which.
+        verdict: the verdict.
         most: reads per finding.
 
     Returns:

@@ -1,4 +1,4 @@
-"""How often each verdict was given."""
+"""Counts how often each verdict was given."""
 
 from typing import Final
 
@@ -8,7 +8,7 @@ from spark_jobs.schema import VERDICTS
 from spark_jobs.verdict import Verdict
 
 COLUMNS: Final = ("level", "scope", "verdict", "finding", "understated")
-"""Of the reads."""
+"""The columns of reads that are looked at."""
 
 _KEYS: Final = COLUMNS[:4]
 
@@ -27,10 +27,10 @@ def tallies(reads: Chunk) -> dict[str, Tally]:
 
 
 def verdicts(found: Tally) -> list[dict[str, object]]:
-    """The verdicts, the most frequent first.
+    """List the verdicts with their counts, the most frequent first.
 
     Args:
-        found: "verdicts".
+        found: the tally "verdicts".
 
     Returns:
         VERDICTS.
@@ -46,7 +46,7 @@ def understated(found: Tally) -> int:
     """Count reads that are ok although the proxy required less than they had to see.
 
     Args:
-        found: "understated".
+        found: the tally "understated".
     """
     ok = (row[COUNT] for row in found.rows() if row["verdict"] == Verdict.OK.value)
     return sum(int(str(count)) for count in ok)

@@ -1,4 +1,4 @@
-"""One finding told in full, as text: what a read missed, what is lost, what a WAIT got wrong."""
+"""Describes one finding in full, as text: a read that missed writes, lost writes, a false WAIT."""
 
 from typing import Final
 
@@ -9,9 +9,9 @@ _HOW: Final = {"wrote": "acknowledged", "saw": "answered", "had": "told by the p
 
 
 def counter_example(read: Row) -> str:
-    """Tell one read that was not shown to see what it had to see, as text.
+    """Describe a read that was not shown to see what it had to see.
 
-    Names that come from the log can neither end a line nor steer a terminal.
+    Names that come from the log can neither end a line nor control a terminal.
     """
     arrived = read.number("arrived_us")
     where = ", ".join(
@@ -38,7 +38,7 @@ def counter_example(read: Row) -> str:
 
 
 def lost_writes(row: Row) -> str:
-    """Tell what a primary lacks that had been acknowledged."""
+    """Describe acknowledged writes that a primary lacks."""
     asked = row.number("asked_us")
     lines = [
         f"{moment(asked)}  primary {row.text('server_uuid')}  ({row.text('proxy')}, worker "
@@ -50,7 +50,7 @@ def lost_writes(row: Row) -> str:
 
 
 def contradiction(row: Row) -> str:
-    """Tell what a WAIT claimed and a binary log contradicts.
+    """Describe a WAIT whose claim a binary log contradicts.
 
     Args:
         row: `binlog_evidence.CONTRADICTED`.
@@ -68,7 +68,7 @@ def contradiction(row: Row) -> str:
 
 
 def read_by(read: Row) -> str:
-    """Say which statement it was, whose, and who answered it, and why."""
+    """Say which statement it was, whose, which server answered it, and why."""
     return (
         f"{_digest(read)} by {read.text('user')}, answered by {read.text('server')} "
         f"({read.text('role')}): {read.text('reason')}, proof {read.text('proof')}"
@@ -90,7 +90,7 @@ def _source(source: Row, now_us: int, read: Row | None = None) -> str:
 
 
 def _by(source: Row, read: Row | None = None) -> str:
-    """Which record named GTIDs; nothing that it shares with the read is told."""
+    """Say which record named GTIDs, without what it shares with the read."""
     seq, run, session = source.number("seq"), source.text("run"), source.number("session")
     where = f"seq {seq}"
     if read is None or run != read.text("run"):

@@ -1,4 +1,4 @@
-"""What an audit judges of a log: a day, or hours; by UTC."""
+"""The period that an audit judges: a day, or some hours; by UTC."""
 
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -19,11 +19,11 @@ class Period(Protocol):
 
     @property
     def end_us(self) -> int:
-        """The first microsecond behind it."""
+        """The first microsecond after it."""
 
 
 class Hours(NamedTuple):
-    """Some of them, one after the other."""
+    """Consecutive hours."""
 
     begin_us: int
     end_us: int
@@ -31,7 +31,7 @@ class Hours(NamedTuple):
 
 @dataclass(frozen=True, order=True, slots=True)
 class Day:
-    """A day and its neighbours.
+    """A day.
 
     Attributes:
         date: by UTC.
@@ -44,7 +44,7 @@ class Day:
         """Read ``YYYY-MM-DD``, "yesterday" or "today".
 
         Raises:
-            ValueError: it is none of these; the message tells.
+            ValueError: it is none of these; the message says so.
         """
         today = datetime.now(UTC).date()
         if text in ("yesterday", "today"):
@@ -59,7 +59,7 @@ class Day:
 
     @classmethod
     def of(cls, microseconds: int) -> Self:
-        """The day of a moment, in UTC microseconds."""
+        """The day of a moment, which is given in UTC microseconds."""
         return cls(_EPOCH + timedelta(microseconds // DAY_US))
 
     def __str__(self) -> str:

@@ -1,4 +1,7 @@
-"""One night: take what is new of the log, judge a day, and anew those whose segments came late."""
+"""Audits one day: takes new segments of the log, and judges the day.
+
+Days whose segments came late are judged again.
+"""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class _Kept(NamedTuple):
-    """What is kept below the audit's directory."""
+    """What the audit's directory holds."""
 
     store: Store
     results: Results
@@ -37,10 +40,10 @@ class Judged:
     """A judgement that was kept.
 
     Attributes:
-        day: of this day.
+        day: the day that was judged.
         findings: all that was found.
-        folder: where it is.
-        told: sentences on what came late and what that changed.
+        folder: where the judgement is.
+        told: sentences on late segments and what they changed.
     """
 
     day: Day
@@ -61,11 +64,11 @@ def judge(
 
     Args:
         spark: a session.
-        chosen: what was asked for.
-        day: which day.
-        listing: the log.
+        chosen: the options.
+        day: the day.
+        listing: the files of the log.
         scratch: the listing's scratch directory.
-        stage: is told the name of each stage that begins.
+        stage: is called with the name of each stage that begins.
 
     Raises:
         OSError: a segment cannot be read, or changed after it was taken, or records of the day
@@ -89,8 +92,8 @@ def judge(
             choose(kept.states, kept.store, earlier)
         except DeletedError:
             told.append(
-                f"Came after {earlier} was judged: {named(late)}. The day is not judged anew: the "
-                "store no longer has all of its records."
+                f"Segments that came after {earlier} was judged: {named(late)}. The day is not "
+                "judged anew: the store no longer has all of its records."
             )
         else:
             yield _judge(spark, chosen, earlier, listing, scratch, kept, stage)
@@ -107,7 +110,7 @@ def _judge(
     stage: Callable[[str], None],
     others: Sequence[str] = (),
 ) -> Judged:
-    """Judge a day, and keep it; `others` are sentences for its report on other days."""
+    """Judge a day, and keep the judgement; `others` are sentences on other days, for its report."""
     from spark_jobs.store import parquet
 
     store, results, states = kept
@@ -116,10 +119,10 @@ def _judge(
     late = store.late(day, before.take) if before else []
     told = [*others]
     if late:
-        told.append(f"Came after {day} was judged: {named(late)}.")
+        told.append(f"Segments that came after {day} was judged: {named(late)}.")
     state = choose(states, store, day)
     span = Span(day) if state is None else state.span(day)
-    # What arrived on a day that is not over is not known yet.
+    # The state at a day's end can only be known once the day is over.
     ends = states.stage(store.manifest.newest) if begun_us >= day.end_us else None
     log = Log(
         name=chosen.name,
@@ -175,11 +178,11 @@ def _notes(day: Day, number: int, begun_us: int) -> Iterator[str]:
 
 
 def _warm_up(day: Day, state: State | None, store: Store) -> Iterator[str]:
-    """Sentences on what was known of the time before."""
+    """Sentences on what was known of the time before the day."""
     if state is not None:
-        yield f"It began with what was known at the end of {state.day}."
+        yield f"The judgement began with the state at the end of {state.day}."
         if late := state.late(store):
-            yield f"Came after that was written down, and is not in it: {named(late)}."
+            yield f"Segments that came later, and are not in this state: {named(late)}."
         if state.day < day.before:
             warm_up = f"{state.day.after} to {day.before}"
             if state.day.after == day.before:
@@ -195,7 +198,7 @@ def _warm_up(day: Day, state: State | None, store: Store) -> Iterator[str]:
 
 
 def shown(judged: Sequence[Judged]) -> Findings:
-    """What the newest report tells: the day that was asked for, and which were judged anew."""
+    """What the newest report tells: the day that was asked for, and which days were judged anew."""
     *others, asked = judged
     anew = (
         f"Judged anew: {' '.join(one.told)} {one.findings.verdict} {code(str(one.folder))}"

@@ -1,4 +1,4 @@
-"""Puts files onto the disk, so that a rename never outlives what it names."""
+"""Syncs files to the disk before they are renamed: no crash leaves a name without its content."""
 
 import os
 from collections.abc import Iterable
@@ -6,10 +6,10 @@ from pathlib import Path
 
 
 def sync_all(folder: Path) -> None:
-    """A folder, and all that is below it.
+    """Sync a folder and everything below it.
 
     Raises:
-        OSError: the disk does not take it.
+        OSError: the disk cannot write it.
     """
     for here, _, names in os.walk(folder):
         for name in names:
@@ -18,10 +18,10 @@ def sync_all(folder: Path) -> None:
 
 
 def sync(path: Path) -> None:
-    """A file, or the names in a folder.
+    """Sync a file, or the names in a folder.
 
     Raises:
-        OSError: the disk does not take it.
+        OSError: the disk cannot write it.
     """
     handle = os.open(path, os.O_RDONLY)
     try:
@@ -31,7 +31,7 @@ def sync(path: Path) -> None:
 
 
 def write_whole(path: Path, lines: Iterable[str]) -> None:
-    """Write a text file that is there whole or not at all.
+    """Write a text file that exists whole or not at all.
 
     Raises:
         OSError: it cannot be written.

@@ -1,4 +1,4 @@
-"""One record in one group of statements, as `groups` places it."""
+"""One record in one group of statements: a row of what `groups` makes."""
 
 from typing import Final, NamedTuple
 
@@ -8,7 +8,7 @@ from spark_jobs.verdict import Finding
 
 
 class Event(NamedTuple):
-    """`groups.COLUMNS`."""
+    """A row of `groups.COLUMNS`."""
 
     kind: str
     key: str
@@ -64,7 +64,7 @@ class Event(NamedTuple):
 
     @property
     def read(self) -> tuple[object, ...]:
-        """READ."""
+        """The columns READ of the record."""
         return self[_READ_FROM : _READ_FROM + len(READ)]
 
 
@@ -72,7 +72,7 @@ _READ_FROM: Final = Event._fields.index(READ[0])
 
 
 def claim_of(it: Event) -> tuple[GtidSet, Finding]:
-    """What the proof says that the server has, and what is wrong if that is too little."""
+    """The set that the proof claims the server to have, and the finding if that is too small."""
     if it.proof not in ("known", "waited") or it.proof_set is None:
         return GtidSet(), Finding.NO_PROOF
     try:
@@ -85,7 +85,7 @@ def claim_of(it: Event) -> tuple[GtidSet, Finding]:
 
 
 def shown_by(it: Event) -> str:
-    """What a read's answer certainly showed: what its proof says, as far as evidence backs it."""
+    """What a read's answer certainly showed: its proof's set, as far as evidence backs it."""
     if not it.is_read or it.outcome != "ok" or it.role != "replica" or it.proof_set is None:
         return ""
     if it.proof == "waited" or (it.proof == "known" and it.unbacked == ""):

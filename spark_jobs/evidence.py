@@ -1,14 +1,15 @@
-"""What each server was shown to have when a read was sent to it.
+"""Finds what each server was shown to have when a read was sent to it.
 
 Evidence is what servers said themselves: a WAIT that returned 0, a ``gtid_executed`` that was read
 or reported. It is united per run and per incarnation of a server, in the order of the run's clock.
-Two things are asked of it.
+It answers two questions.
 
 *Is a ``known`` proof backed?* The applied set that the proxy claims must have been shown by
-evidence that is not younger than the read. What remains is `unbacked`.
+evidence that is not younger than the read. The part that was not shown is `unbacked`.
 
-*Which tide marks has the server reached?* A mark (see `primary_history`) holds what has no name. A
-replica has reached it once its evidence covers it, and then it lacks none of what the mark bounds.
+*Which tide marks has the server reached?* A mark (see `primary_history`) is a set that holds
+whatever was committed without a known GTID before it. A replica has reached a mark once its
+evidence covers it. From then on it lacks nothing that the mark bounds.
 """
 
 from collections import defaultdict
@@ -27,10 +28,11 @@ from spark_jobs.primary_history import History, Term
 from spark_jobs.schema import BACKING, NUMBERED, RUN
 
 _MOST: Final = 256
-"""Intervals of one claim beyond which what is backed and what is not is no longer told apart."""
+"""If more intervals of a claim than these are unbacked, the whole claim counts as unbacked."""
 
 _MARK, _SHOWN, _READ = range(3)
-"""What happened; at one microsecond in this order, so that evidence counts for its own moment."""
+"""Kinds of events. At the same microsecond they sort in this order, so that evidence counts for
+reads of that microsecond."""
 
 _Backing = tuple[str, int, str, int, str | None, int | None, None]
 
@@ -41,12 +43,12 @@ def transform(records: DataFrame, history: History, reads: DataFrame | None = No
     Args:
         records: NUMBERED without repeats.
         history: the primary's, of the same records.
-        reads: NUMBERED, those of the records whose claims are to be weighed; None for all. With a
-            read that shares a snapshot come all others of its session.
+        reads: NUMBERED of the reads whose claims are to be weighed; None for all. With a read that
+            shares a snapshot they must include all other reads of its session.
 
     Returns:
-        BACKING: one row per such read that a replica answered, and per record that left something
-        open.
+        BACKING: one row per such read that a replica answered, and one per record that left
+        something open.
     """
     events = _events(records.select(NUMBERED.names), history)
     if reads is not None:
@@ -66,7 +68,7 @@ def transform(records: DataFrame, history: History, reads: DataFrame | None = No
 
 
 def _of(events: DataFrame, reads: DataFrame) -> DataFrame:
-    """The events of some reads, and of the servers that answered them."""
+    """Keep the events of these reads, and of the servers that answered them."""
     its = fn.broadcast(reads.select(*RUN, "seq"))
     servers = ("server_uuid", "incarnation")
     named = reads.where("server_uuid is not null").select(*RUN, *servers).distinct()
@@ -98,7 +100,7 @@ def _events(records: DataFrame, history: History) -> DataFrame:
         fn.when(statement & (fn.col("observed") != ""), "report"),
         fn.when(fn.col("is_read") & on_replica, "read"),
     )
-    # A read that waited ran after its own WAIT, which then counts for it.
+    # A read that waited ran after its own WAIT, so the WAIT counts as evidence for it.
     waited = dispatched + fn.when(proof == "waited", fn.col("wait_us")).otherwise(0)
     shown = (
         records.withColumn("told", fn.explode(fn.array_compact(fn.array(*tellings))))
@@ -145,7 +147,7 @@ class _Event(NamedTuple):
 
 
 class _Server:
-    """One incarnation of a server: what it was shown to have, and the tide marks it has reached."""
+    """One incarnation of a server: what it was shown to have, and how many marks it has reached."""
 
     def __init__(self) -> None:
         self.reached = 0
@@ -154,7 +156,7 @@ class _Server:
         self._last_backed = ""
 
     def show(self, text: str) -> None:
-        """Add evidence; a text that is no set shows nothing."""
+        """Add evidence; a text that is no GTID set shows nothing."""
         if text == self._last_shown:
             return
         try:
@@ -165,7 +167,7 @@ class _Server:
         self._last_shown = text
 
     def unbacked(self, claim: str) -> str:
-        """What of a claimed set was not shown; what is no set claims nothing."""
+        """The part of a claimed set that was not shown; a text that is no set claims nothing."""
         if claim == self._last_backed:
             return ""
         try:
@@ -178,14 +180,14 @@ class _Server:
         return rest.text() if len(list(rest)) < _MOST else claim
 
     def reach(self, marks: list[str]) -> int:
-        """Count the marks, from the oldest, that the evidence covers."""
+        """Count how many marks, from the oldest on, the evidence covers."""
         while self.reached < len(marks) and self._shown.covers(parse(marks[self.reached])):
             self.reached += 1
         return self.reached
 
 
 class _Run:
-    """One run in the order of its clock."""
+    """Goes through the events of one run, in the order of its clock."""
 
     terms: ClassVar[Mapping[str, Sequence[Term]]] = {}
 
@@ -193,7 +195,8 @@ class _Run:
         self._servers: defaultdict[tuple[str | None, int | None], _Server] = defaultdict(_Server)
         self._marks: list[str] = []
         self._begun: list[Term] = []
-        self._snapshots: dict[int | None, tuple[int, int]] = {}  # of sessions: when, and reached
+        # By session: when its snapshot was taken, and how many marks were reached then.
+        self._snapshots: dict[int | None, tuple[int, int]] = {}
 
     def eval(self, row: Row) -> Iterator[_Backing]:
         event = _Event._make(row)
@@ -213,7 +216,7 @@ class _Run:
             unbacked = None if event.gtids is None else server.unbacked(event.gtids)
             reached = server.reach(self._marks)
             if event.snapshot_us is not None:
-                # What the server has reached since its snapshot was taken, that does not show.
+                # A snapshot does not show what the server has reached since it was taken.
                 taken = self._snapshots.get(event.session)
                 if taken is None or taken[0] != event.snapshot_us:
                     self._snapshots[event.session] = taken = event.snapshot_us, reached
@@ -221,7 +224,7 @@ class _Run:
             yield event.proxy, event.worker, event.run, event.seq, unbacked, reached, None
 
     def _begin_terms(self, event: _Event) -> None:
-        """What a new primary does not have, no server can be asked to have."""
+        """Begin terms; no server needs to have what a new primary does not have."""
         terms = self.terms.get(event.cluster, ())
         while len(self._begun) < len(terms) and terms[len(self._begun)].from_us < event.at_us:
             term = terms[len(self._begun)]
@@ -230,6 +233,6 @@ class _Run:
 
 
 def _kept(marks: list[str], term: Term) -> list[str]:
-    """What a new primary has of each mark."""
+    """The part of each mark that a new primary has."""
     executed = parse(term.executed)
     return [parse(mark).common(executed).text() for mark in marks]

@@ -1,4 +1,4 @@
-"""All that one audit found, and what it comes to."""
+"""All that one audit found, and the verdict that follows from it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class Findings:
     """All that a report tells.
 
     Attributes:
-        log: where the log is, as it was named.
+        log: where the log is, as the operator named it.
         complete: segments that were finished.
         live: segments that were still open.
         unread: files that seem to hold records and could not be read.
@@ -45,7 +45,7 @@ class Findings:
         fallbacks: FALLBACKS.
         errors: ERRORS.
         clocks: CLOCKS.
-        scenes: SCENE, of the violations and of those that were not judged.
+        scenes: SCENE of `violations` and `undecided`.
         waits: WAITS.
         hours: HOURS.
         replication_hours: REPLICATION_HOURS.
@@ -55,9 +55,9 @@ class Findings:
         pinned: PINNED, by digest and user.
         pinned_users: PINNED, by user.
         lapses: PROCEDURE and `lapses`, the first few of each finding.
-        clock_error_us: by how much clocks were held to differ.
-        binlogs: what binary logs say of it; None if none were given.
-        unreported: transactions that primaries came to have and no record names.
+        clock_error_us: by how much clocks were assumed to differ, µs.
+        binlogs: findings from binary logs; None if none were given.
+        unreported: how many transactions primaries came to have that no record names.
     """
 
     log: str
@@ -130,7 +130,7 @@ class Findings:
 
     @property
     def obstacles(self) -> list[str]:
-        """What stands in the way of calling the log clean, other than a violation."""
+        """Why the log cannot be called clean, apart from violations."""
         undecided = self.reads(Verdict.NOT_JUDGED)
         conflicting = self.in_runs("conflicting")
         foreign = sum(row.number("lines") for row in self.faults if row.text("fault") == "foreign")
@@ -155,7 +155,7 @@ class Findings:
 
     @property
     def _lapses(self) -> list[str]:
-        """How often the procedure was not kept, and where first."""
+        """How often the procedure was not kept, and the first case of each finding."""
         told = []
         for name, rows in groupby(self.lapses, key=lambda row: row.text("finding")):
             first = next(rows)
@@ -174,7 +174,7 @@ class Findings:
         if self.min_coverage == 1:
             return told
         met = "less than" if self.coverage < self.min_coverage else "at least"
-        # Cut, not rounded: what is below a bound must not look as if it met it.
+        # Cut, not rounded: a share below the bound must not look as if it met the bound.
         share = floor(self.coverage * 1e6) / 1e4
         return f"{told} ({share:g} % were, {met} the {self.min_coverage * 100:g} % asked for)"
 
@@ -188,7 +188,7 @@ class Findings:
 
     @property
     def verdict(self) -> str:
-        """A word or two."""
+        """The verdict in a few words."""
         violations = self.reads(Verdict.VIOLATION)
         told = [f"{counted(violations, 'violation')}."] if violations else []
         if self.lost:

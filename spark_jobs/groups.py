@@ -1,12 +1,14 @@
-"""Whose history each read must be seen in, and what stands in that history.
+"""Puts records into the groups of statements by which reads are judged.
 
-A read is owed what happened before it in one group of statements: those of its connection, of its
-user, of its application or of its proxy, or all of its cluster (STRONG and BOUNDED_STALENESS, which
-ask for no scope). Whatever a statement wrote or saw stands in every group that it belongs to.
+A read must see what happened before it in one group of statements: those of its connection, of its
+user, of its application or of its proxy, or all of its cluster (STRONG and BOUNDED_STALENESS, for
+which the scope does not matter). What a statement wrote or saw counts in every group that it
+belongs to.
 
-In a connection the order is that of the records, and no clock is involved: it has one statement at
-a time. In all other groups a statement counts from its end on, and a read is judged by what had
-ended when it arrived; one that shares an earlier read's snapshot, when that arrived (`moment_us`).
+In a connection the order is that of the records, and no clock is involved: a connection has one
+statement at a time. In all other groups a statement counts from its end on, and a read must see
+what had ended when it arrived. A read that shares an earlier read's snapshot must see what had
+ended when that one arrived (`moment_us`).
 """
 
 from collections.abc import Collection
@@ -27,7 +29,7 @@ _CONTEXT: Final = (
     *("required", "proof_set", "own_gtids", "named", "observed", "incarnation", "hole"),
     *("unbacked", "reached", "mark", "is_read", "is_unnamed", "moment_us"),
 )
-"""What a judgement needs beyond READ."""
+"""The columns that a judgement needs beyond READ."""
 
 COLUMNS: Final = (*GROUP, "at", "turn", "judges", "learns", "maybe", "cluster", *READ, *_CONTEXT)
 
@@ -44,9 +46,10 @@ def transform(
         clock_error_us: by how much the clocks of proxies may differ, µs.
 
     Returns:
-        COLUMNS: to be read in each GROUP in its ORDER. `judges`: a read is to be judged there.
-        `learns`: what the record wrote or saw counts there from then on; `maybe`: if clocks differ
-        by as much as they may. `turn` puts what ended before what arrived at the same microsecond.
+        COLUMNS, to be read group by group (GROUP), in ORDER. `judges`: the read is to be judged in
+        this group. `learns`: what the record wrote or saw counts in it from then on. `maybe`: it
+        counts only if clocks differ by as much as they may. `turn` sorts ends before arrivals of
+        the same microsecond.
     """
     told = (
         records.select(*NUMBERED.names, clusters.column(history.clusters).alias("cluster"))
@@ -64,7 +67,7 @@ def transform(
     counts = deep | (fn.col("named") != "") | fn.col("is_unnamed") | (kind == "cluster")
     return (
         placed.where(judged | (fn.col("deep").isNotNull() & counts))
-        # What nobody looks at is not carried along.
+        # Columns that are not looked at are emptied.
         .withColumn("required", fn.when(judged, fn.col("required")))
         .withColumn("proof_set", fn.when(judged | deep, fn.col("proof_set")))
         .select(*COLUMNS)
@@ -82,9 +85,9 @@ def place(
         clock_error_us: by how much the clocks of proxies may differ, µs.
 
     Returns:
-        The records, once for each group, and in their cluster's once more where clocks may differ:
-        `kind` becomes the group's, `key`, `at`, `turn`, `judges`, `learns` and `maybe` are as in
-        COLUMNS, and `judged` is a read's place in a wider group.
+        The records, once for each group, and once more for their cluster's where clocks may differ.
+        `kind` becomes the kind of the group; `key`, `at`, `turn`, `judges`, `learns` and `maybe`
+        are as in COLUMNS. `judged` marks the row by which a read is judged in a wider group.
     """
     return (
         records.withColumn(
@@ -103,14 +106,14 @@ def place(
 
 
 _JUDGED: Final = "judged"
-"""The place of a read in the wider group that it is owed."""
+"""The place at which a read is judged, if that is in a wider group than its connection."""
 
 _MAYBE: Final = "maybe"
-"""The place of a record in its cluster by the clocks' other extreme."""
+"""The place of a record in its cluster if clocks differ by as much as they may."""
 
 
 def _places(kinds: Collection[str], clock_error_us: int) -> list[Column]:
-    """Where a record stands: once for each kind of group, and once more to be judged."""
+    """The places of a record: one for each kind of group, and one more where it is judged."""
     statement, is_read = fn.col("kind") == "statement", fn.col("is_read")
     writes = (fn.col("named") != "") | fn.col("is_unnamed")
     tells = statement & (writes | (fn.col("observed") != "") | is_read)
@@ -130,7 +133,7 @@ def _places(kinds: Collection[str], clock_error_us: int) -> list[Column]:
 
 
 def _order(clock_error_us: int) -> dict[str, Column]:
-    """Columns of a place: its key, what is done there, and when."""
+    """The columns of a place: its key, what is done there, and when."""
     kind, own, judged = fn.col("kind"), fn.col("kind") == "connection", fn.col("judged")
     bounded = fn.col("level") == "BOUNDED_STALENESS"
     bound = fn.when(bounded, fn.coalesce("bound_us", fn.lit(0))).otherwise(0)
@@ -148,12 +151,12 @@ def _order(clock_error_us: int) -> dict[str, Column]:
 
 
 def hashed(key: Column) -> Column:
-    """A number for a group: two have the same once in 2**64."""
+    """A number for a group; two groups have the same number with a probability of 2**-64."""
     return fn.xxhash64("kind", key)
 
 
 def key() -> Column:
-    """Which group of its kind a record belongs to."""
+    """The key of a record's group, among the groups of its `kind`."""
     kind = fn.col("kind")
     return (
         fn.when(kind == "connection", fn.concat_ws("\0", *SESSION))
@@ -165,7 +168,7 @@ def key() -> Column:
 
 
 def _wanted(records: DataFrame, history: History) -> DataFrame:
-    """The wider groups in which a read is judged; `deep`: also by what was seen in them."""
+    """The wider groups in which a read is judged; `deep`: what was seen in them counts, too."""
     return (
         records.where(fn.col("is_judged") & (fn.col("owed_in") != "connection"))
         .select(

@@ -3,9 +3,9 @@
 A set maps each TSID (``uuid`` or ``uuid:tag``) to one flat sorted list of bounds
 ``[start, end, start, end, …]``: half-open inside, closed in text, never touching. A bound at an
 even index opens an interval, one at an odd index closes it, so the parity of a bisection tells
-inside from outside. Adding costs a bisection. A difference costs by the intervals of the smaller
-set and of the answer, and the answer can be cut short: a session with 100,000 writes is judged
-read by read without walking them.
+inside from outside. Adding costs a bisection. The cost of a difference depends on the intervals of
+the smaller set and of the result, and the result can be cut short. So the reads of a session with
+100,000 writes are judged without going through all of the writes for each read.
 """
 
 import re
@@ -19,7 +19,7 @@ END: Final = 2**63 - 1
 """One past the last transaction number that MySQL gives out."""
 
 ALL: Final = 2**62
-"""More intervals than there are."""
+"""More intervals than any set has."""
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
 _TAG: Final = re.compile(r"[a-z_][a-z0-9_]{0,31}")
@@ -27,7 +27,7 @@ _INTERVAL: Final = re.compile(r"([0-9]{1,64})(?:\s*-\s*([0-9]{1,64}))?")
 
 
 class MalformedGtidSetError(ValueError):
-    """The text is no GTID set, or one of those that a server takes for an empty one."""
+    """The text is no GTID set, or a server would read it as an empty one."""
 
 
 class GtidSet:
@@ -55,7 +55,7 @@ class GtidSet:
                 yield tsid, bounds[index], bounds[index + 1]
 
     def count(self) -> int:
-        """How many GTIDs."""
+        """How many GTIDs the set has."""
         return sum(end - start for _, start, end in self)
 
     def add(self, tsid: str, start: int, end: int) -> None:
@@ -83,13 +83,13 @@ class GtidSet:
                 del self._bounds[tsid]
 
     def copy(self) -> "GtidSet":
-        """A set of one's own."""
+        """A copy, which the caller may change."""
         copy = GtidSet()
         copy._bounds = {tsid: list(bounds) for tsid, bounds in self._bounds.items()}
         return copy
 
     def minus(self, other: "GtidSet", most: int = ALL) -> "GtidSet":
-        """What is here and not in `other`, its first `most` intervals or a few more."""
+        """The GTIDs that are not in `other`: the first `most` intervals or a few more."""
         rest = GtidSet()
         found = 0
         for tsid in sorted(self._bounds):
@@ -107,7 +107,7 @@ class GtidSet:
         return rest
 
     def common(self, other: "GtidSet", most: int = ALL) -> "GtidSet":
-        """What is both here and in `other`, its first `most` intervals or a few more."""
+        """The GTIDs that are also in `other`: the first `most` intervals or a few more."""
         both = GtidSet()
         found = 0
         for tsid in sorted(self._bounds.keys() & other._bounds.keys()):
@@ -125,7 +125,7 @@ class GtidSet:
         return not other.minus(self, 1)
 
     def shortened(self, most: int) -> str:
-        """The text of its first `most` intervals; an ellipsis tells that there may be more."""
+        """The text of the first `most` intervals; an ellipsis says that there may be more."""
         first = GtidSet()
         for tsid, start, end in islice(self, most):
             first.add(tsid, start, end)
@@ -151,8 +151,8 @@ class GtidSet:
 def parse(text: str) -> GtidSet:
     """Read a set as leniently as a server does, except where a server would read nothing.
 
-    A bare UUID, a tag without an interval and a reversed interval make MySQL see an empty set, so
-    that any wait for it succeeds; here they are errors.
+    MySQL reads a bare UUID, a tag without an interval and a reversed interval as an empty set, so
+    any wait for it succeeds; here they are errors.
 
     Raises:
         MalformedGtidSetError: the text is no GTID set.
@@ -186,7 +186,7 @@ def parse(text: str) -> GtidSet:
 def _cut(
     bounds: list[int], start: int, end: int, outside: int, most: int
 ) -> Iterator[tuple[int, int]]:
-    """The parts of [start, end) inside the intervals, or outside of them; the first `most`."""
+    """The first `most` parts of [start, end) inside the intervals, or outside of them."""
     low = bisect_right(bounds, start)
     last = bisect_left(bounds, end)
     high = min(last, low + 2 * most)

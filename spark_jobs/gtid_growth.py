@@ -1,8 +1,8 @@
 """How GTID sets grow and break up over time (WL#6559).
 
-Every WAIT and every question for `gtid_executed` carries a set as text. One without gaps stays as
-short as it is, however much is written; each gap that never closes makes it longer for good. A
-server without a binary log also keeps one row of `mysql.gtid_executed` per interval.
+Every WAIT and every answer to a question for `gtid_executed` carries a set as text. A set without
+gaps stays as short as it is, however much is written; each gap that never closes makes it longer
+for good. A server without a binary log also keeps one row of `mysql.gtid_executed` per interval.
 """
 
 from typing import Final
@@ -22,7 +22,7 @@ COLUMNS: Final = (
     *("kind", "server", "role", "proof", "proof_set", "outcome", "observed", "required"),
     *("arrived_us", "ended_us"),
 )
-"""Of the records."""
+"""The columns of records that are looked at."""
 
 _SIZES: Final = ("sources", "tags", "intervals", "bytes")
 
@@ -63,14 +63,14 @@ def _measured(
 
 
 def _sizes(texts: pa.Array) -> dict[str, Numbers]:
-    """Of canonical sets: `uuid:1-5:7:tag:1-3,uuid:…`, so every part follows a colon."""
+    """Measure canonical sets: `uuid:1-5:7:tag:1-3,uuid:…`, so every part follows a colon."""
 
     def count(pattern: str, *, literal: bool = True) -> Numbers:
         how = pc.count_substring if literal else pc.count_substring_regex
         numbers: Numbers = how(texts, pattern).to_numpy(zero_copy_only=False).astype(np.int64)
         return numbers
 
-    # Only a tag begins with a letter behind a colon.
+    # Only a tag has a letter after a colon.
     tags = count(":[a-zA-Z_]", literal=False)
     size = pc.utf8_length(texts).to_numpy(zero_copy_only=False).astype(np.int64)
     found = (1 + count(","), tags, count(":") - tags, size)
@@ -83,10 +83,10 @@ def _or_empty(text: Text) -> Text:
 
 
 def growth(found: Tally) -> list[dict[str, object]]:
-    """Tell the largest sets of each hour.
+    """List the largest sets of each hour.
 
     Args:
-        found: "growth".
+        found: the tally "growth".
 
     Returns:
         GROWTH.

@@ -1,4 +1,4 @@
-"""The routing log: from files to numbered records, without losing sight of what is not there."""
+"""Reads the routing log into numbered records, and notes what is missing from it."""
 
 import re
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ from spark_jobs.schema import KINDS, LIMITS, NUMBERED, RECORD, RECORD_VERSION
 from spark_jobs.segments import Segments
 
 _FEW: Final = 500_000
-"""Numbers with something to tell that are handed to everybody, rather than that all are sorted."""
+"""Up to so many strange numbers are broadcast; for more, all records are sorted by number."""
 
 
 def read(spark: SparkSession, segments: Segments, *more: Column) -> DataFrame:
@@ -29,25 +29,25 @@ def read(spark: SparkSession, segments: Segments, *more: Column) -> DataFrame:
 
 
 def names(paths: Iterable[Path | str]) -> list[str]:
-    """Paths as Spark reads them: Hadoop takes some characters for patterns."""
+    """Escape paths for Spark: Hadoop takes some characters for patterns."""
     return [re.sub(r"([\\{}\[\]*?])", r"\\\1", str(path)) for path in paths]
 
 
 def _fingerprint() -> Column:
-    """A number for all that a record says: two have the same once in 2**64."""
+    """A hash of all fields; two records have the same one with a probability of 2**-64."""
     nothing = (fn.isnull(it.name) for it in RECORD if it.nullable)
-    return fn.xxhash64(*RECORD.names, *nothing)  # of null alone it would not tell where
+    return fn.xxhash64(*RECORD.names, *nothing)  # the hash alone ignores null
 
 
 def parse(lines: DataFrame, *others: str) -> DataFrame:
     """Read each line as a record.
 
     Args:
-        lines: ``file``, ``line`` and the others.
+        lines: ``file``, ``line`` and `others`.
         others: columns that are kept as they are.
 
     Returns:
-        PARSED and the others.
+        PARSED and `others`.
     """
     loose = StructType([StructField(field.name, field.dataType) for field in RECORD])
     loose.add(StructField("_unread", StringType()))
@@ -83,13 +83,13 @@ def number(
     strange: DataFrame | None = None,
     before: DataFrame | None = None,
 ) -> DataFrame:
-    """Put to each record what its numbers tell. This runs jobs.
+    """Add to each record what follows from its numbers and from its fields. This runs jobs.
 
     Args:
         records: RECORD, ``file``; they are read several times.
-        kept: takes what is persisted meanwhile, for the caller to unpersist.
-        strange: `numbering.strange` of the same records, if it is known, or None.
-        before: as that takes it.
+        kept: tables that are persisted here are added to it, for the caller to unpersist.
+        strange: `numbering.strange` of the same records; None to compute it.
+        before: passed on to `numbering.strange`.
 
     Returns:
         NUMBERED.
@@ -106,7 +106,7 @@ def number(
         handed = fn.broadcast(strange) if found <= _FEW else strange
         told = told.join(handed, [*numbering.KEY], "left")
     else:
-        # Then no later query has to look for anything.
+        # No number is strange, so no later query needs a join.
         rest = strange.schema.fields[len(numbering.KEY) :]
         nothing = fn.lit(None)
         told = told.withColumns({it.name: nothing.cast(it.dataType) for it in rest})

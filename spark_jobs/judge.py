@@ -1,7 +1,7 @@
 """Goes through one group of statements and judges its reads.
 
-It adds up what was written and what was seen in the group, and holds each read against the sum that
-its level is owed. Neither the proxy's ``required`` nor its verdicts have a say in it.
+The judge unites what was written and what was seen in the group, and checks each read against the
+set that its level must see. Neither the proxy's ``required`` nor its conclusions count.
 """
 
 from collections import defaultdict, deque
@@ -19,7 +19,7 @@ from spark_jobs.sources import Source, Sources
 from spark_jobs.verdict import Finding, Verdict
 
 _MOST: Final = 16
-"""Missing intervals that a counter-example names."""
+"""Missing intervals that a counter-example names at most."""
 
 _GIVEN_UP: Final = ("none", "wait_timeout")
 """Proof and reason of an answer under the timeout policy `stale`."""
@@ -41,11 +41,11 @@ class Said:
 
 @dataclass(slots=True)
 class _Maybe:
-    """What a cluster's reads may be owed if clocks differ by as much as they may.
+    """What a cluster's reads must see if clocks differ by as much as they may.
 
     Attributes:
-        owed: all of it; empty where clocks agree.
-        mark: the newest that bounds what has no name.
+        owed: the GTIDs; empty where clocks agree.
+        mark: the newest tide mark that bounds unnamed writes.
     """
 
     owed: GtidSet = field(default_factory=GtidSet)
@@ -53,17 +53,17 @@ class _Maybe:
 
 
 class Judge:
-    """One group in its order.
+    """Judges the reads of one group, whose events come in order.
 
     Attributes:
-        terms: of each cluster's primaries.
-        confirmations: of each cluster's primaries.
-        gaps: in the log, by cluster and by proxy.
-        unplaced: clusters that may be any.
+        terms: the terms of primaries, by cluster.
+        confirmations: the confirmations of primaries, by cluster and server_uuid.
+        gaps: the gaps in the log, by cluster and by proxy.
+        unplaced: clusters without a primary, which may be part of any other.
         successions: when runs turned to another primary.
         unsteady: proxies whose own records may be out of order.
-        clock_error_us: by how much.
-        since_us: from when on it is known in what order things happened.
+        clock_error_us: by how much they may be out of order, µs.
+        since_us: the order of events is known from then on.
     """
 
     terms: ClassVar[Mapping[str, Sequence[Term]]] = {}
@@ -87,14 +87,15 @@ class Judge:
         self._unbounded = False
         self._maybe = _Maybe()
         self._begun: list[Term] = []
-        # What reads are held to, and what of it is older than the clocks' error: own, and all.
+        # The group's growth that is younger than the clocks' error, as (time, GTIDs, own writes),
+        # and the unions of what is older: by False the own writes, by True all.
         self._young: deque[tuple[int, GtidSet, bool]] = deque()
         self._sure = {False: GtidSet(), True: GtidSet()}
         self._moment: tuple[int, GtidSet] = (0, GtidSet())
         self._last_seen: tuple[str, object] = ("", None)
 
     def eval(self, row: Row) -> Iterator[tuple[object, ...]]:
-        """Take the next event; JUDGED of a read that is judged here."""
+        """Take the next event; yield JUDGED if it is a read that is judged here."""
         it = Event._make(row)
         self._begin_terms(it)
         if it.maybe:
@@ -120,7 +121,7 @@ class Judge:
         if it.learns:
             self._learn(it)
 
-    # What a read is owed
+    # What a read must see
 
     def _owed(self, it: Event) -> GtidSet:
         if it.level in OWN_LEVELS:
@@ -130,8 +131,8 @@ class Judge:
     def _seen(self, it: Event) -> GtidSet:
         """What its connection had seen and written at the read's moment.
 
-        Behind the read that took a snapshot no other replica answers until it ends. In other groups
-        `at` is that moment.
+        After the read that took a snapshot, no other replica answers until the snapshot ends. In
+        other groups, the event's `at` is that moment already.
         """
         if it.moment_us == it.arrived_us:
             if it.role != "primary":
@@ -142,7 +143,7 @@ class Judge:
 
     def _in_terms(self, it: Event, owed: GtidSet) -> GtidSet:
         for term in self._terms(it)[len(self._begun) :]:
-            # It asks for an older state, but of the primary that there is now.
+            # The read allows an older state, but one of the present primary's.
             if term.from_us < it.moment_us:
                 owed = owed.common(parse(term.executed))
         return owed
@@ -151,7 +152,7 @@ class Judge:
         return self.terms.get(it.cluster, ())
 
     def _begin_terms(self, it: Event) -> None:
-        """What a new primary does not have, nobody can be shown any more."""
+        """Begin terms; nobody can be shown any more what a new primary does not have."""
         terms = self._terms(it)
         if len(self._begun) == len(terms):
             return
@@ -227,22 +228,25 @@ class Judge:
         return Said(Verdict.OK, Finding.KNOWN if it.proof == "known" else Finding.WAITED)
 
     def _is_early(self, it: Event) -> bool:
-        """Whether it owes what there was at a moment of which nobody can tell any more."""
+        """Whether the read must see the state at a moment before the order of events is known."""
         return (it.moment_us if it.kind == "connection" else it.at) < self.since_us
 
     def _most(self, it: Event, owed: GtidSet) -> GtidSet:
-        """What it may be owed by clocks that differ as much as they may."""
+        """What the read must see if clocks differ by as much as they may."""
         maybe = self._maybe.owed
         return self._in_terms(it, maybe) if maybe and it.kind == "cluster" else owed
 
     def _missing(self, it: Event, owed: GtidSet, shown: GtidSet) -> GtidSet:
-        """What of it neither the proof nor the server's past shows; the first few."""
+        """The first few of the GTIDs that neither the proof nor the server's past shows."""
         missing = owed.minus(shown, _MOST)
         earlier = self._shown_earlier(it) if missing else None
         return missing if earlier is None else self._beyond(owed.minus(shown), earlier)
 
     def _may_be_younger(self, it: Event, missing: GtidSet) -> bool:
-        """Whether all that named it may have ended after the read arrived, by a clock set back."""
+        """Whether all records that named these may have ended after the read arrived.
+
+        Where a clock was set back, the records' order does not show it.
+        """
         if it.kind in ("connection", "cluster") or it.proxy not in self.unsteady:
             return False
         since_us = it.at - self.clock_error_us
@@ -254,12 +258,12 @@ class Judge:
         return not missing.common(self._sure[it.level not in OWN_LEVELS], 1)
 
     def _grows(self, it: Event, gtids: GtidSet, *, own: bool) -> None:
-        """Remember when the group's sets grew, where its records may be out of order."""
+        """Remember when the group's sets grew, if its records may be out of order."""
         if it.proxy in self.unsteady and it.kind not in ("connection", "cluster"):
             self._young.append((it.ended_us, gtids, own))
 
     def _unbacked(self, it: Event, owed: GtidSet, unbacked: GtidSet) -> GtidSet:
-        """What of it rests on a part of the proof that nothing backs; the first few."""
+        """The first few of the owed GTIDs in the part of the proof that no evidence backs."""
         missing = owed.common(unbacked, _MOST)
         earlier = self._shown_earlier(it) if missing else None
         return missing if earlier is None else self._beyond(owed.common(unbacked), earlier)
@@ -270,9 +274,9 @@ class Judge:
         return self._shown_by.get(it.answerer)
 
     def _beyond(self, missing: GtidSet, earlier: GtidSet) -> GtidSet:
-        """Leave out what the very server showed in the group: its later states are no older.
+        """Leave out what the same server showed in the group earlier: it cannot lack that later.
 
-        That is enough for what was seen; what was written in the group needs a proof.
+        That is enough for what the group has seen; what it has written needs a proof.
         """
         missing.remove(missing.minus(self._own).common(earlier))
         return missing
@@ -286,7 +290,7 @@ class Judge:
             return True
 
     def _doubt_of(self, it: Event) -> Finding | None:
-        """Why the server may lack what has no name; None if it has reached the marks."""
+        """Why the server may lack unnamed writes; None if it has reached the tide marks."""
         reached = it.reached or 0
         if self._unbounded or self._mark > reached:
             return self._doubt
@@ -319,7 +323,7 @@ class Judge:
                 self._keep(term)
 
     def _learn_maybe(self, it: Event) -> None:
-        """It counts, unless clocks differ."""
+        """Add what the read must see only if clocks differ by as much as they may."""
         for text in {it.named, it.observed if it.role == "primary" else ""}:
             try:
                 self._maybe.owed.update(self._held(parse(text), it))
@@ -343,9 +347,11 @@ class Judge:
             self._saw(it.named, it)
 
     def _held(self, gtids: GtidSet, it: Event) -> GtidSet:
-        """What of it reads are held to: of an earlier primary's late word, what the new one has.
+        """The GTIDs that reads are held to.
 
-        Late is what was sent before the new one was asked, or by a run that did not know it yet.
+        Of a late answer of an earlier primary, these are the GTIDs that the new primary has. An
+        answer is late if its statement was sent before the new primary was asked, or by a run that
+        did not know the new primary yet.
         """
         if it.role != "primary":
             return gtids
@@ -369,7 +375,7 @@ class Judge:
         try:
             gtids = parse(text)
         except MalformedGtidSetError:
-            return  # it shows nothing
+            return  # a text that is no set shows nothing
         self._last_seen = text, it.answerer
         if it.answerer:
             self._shown_by[it.answerer].update(gtids)
@@ -380,7 +386,7 @@ class Judge:
             self._sources.add_whole(gtids, _source("saw" if it.ordinal else "had", it, text))
 
     def _doubts(self, finding: Finding, mark: int | None) -> None:
-        """From here on a replica must have reached the mark; without one nothing is enough."""
+        """From here on a replica must have reached the mark; if it is None, none can."""
         self._doubt = finding
         if mark is None:
             self._unbounded = True

@@ -1,4 +1,4 @@
-"""The verdicts on a log: by columns where that is plain, by the judge for the rest."""
+"""Reaches the verdicts on a log: plain ones by whole columns, the rest by the judge."""
 
 import shutil
 from collections import defaultdict
@@ -33,17 +33,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Judgement:
-    """All that was found.
+    """The verdicts, and what they follow from.
 
     Attributes:
-        timed: the records, NUMBERED, in times that are corrected.
-        told: what they told of writes.
-        history: the primary's.
+        timed: NUMBERED, in corrected times.
+        told: what the records told of writes.
+        history: the history of the primaries.
         reads: JUDGED.
         lapsed: PROCEDURE.
-        lapses: how many of these there are.
+        lapses: the number of rows in `lapsed`.
         tables: tallies by name, of records and of reads.
-        laid: the folder of the series; None if none were laid.
+        laid: the folder of the series; None if none were written.
     """
 
     timed: "DataFrame"
@@ -69,13 +69,13 @@ def reach(
     """Judge every read that is to be judged, and the procedure; this runs jobs.
 
     Args:
-        passes: through the log.
+        passes: the passes through the log.
         records: NUMBERED without repeats.
-        found: of the clocks.
-        error_us: by how much they may differ, µs.
+        found: what was found out about the clocks.
+        error_us: by how much clocks may differ, µs.
         out: takes the tables ``reads`` and ``procedure``.
-        stage: is told the name of each stage that begins.
-        persisted: takes what is persisted meanwhile, for the caller to unpersist.
+        stage: is called with the name of each stage that begins.
+        persisted: tables that are persisted here are added to it, for the caller to unpersist.
         before: what is known of the time before; None if nothing is.
     """
     stage("reading what primaries said")
@@ -135,7 +135,7 @@ def reach(
 
 
 def _laid(passes: Passes) -> str | None:
-    """Put in order what was told; None where a time is so wrong that there is no room for it."""
+    """Write the series; None if some time is so wrong that the series have no room for it."""
     try:
         return passes.lay()
     except SeriesError:

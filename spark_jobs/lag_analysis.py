@@ -1,4 +1,4 @@
-"""How long reads waited for the tide, when, and what that saved them from."""
+"""Sums up how long reads waited, when, and what other levels would have shown or cost."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping
@@ -20,15 +20,15 @@ COLUMNS: Final = (
     *("kind", "class", "level", "role", "proof", "wait_us", "fallbacks", "outcome"),
     *("arrived_us", "dispatched_us", "ended_us"),
 )
-"""Of the records."""
+"""The columns of records that are looked at."""
 
 READ_COLUMNS: Final = (
     *("level", "server", "role", "proof", "wait_us", "arrived_us", "since_write_us"),
 )
-"""Of the reads."""
+"""The columns of judged reads that are looked at."""
 
 WRITTEN_COLUMNS: Final = ("kind", "class", "outcome", "arrived_us", "digest", "schema", "user")
-"""Of the records, for `written`."""
+"""The columns of records that `written_in` looks at."""
 
 _WORST: Final = 10
 _WRITTEN: Final = 3
@@ -37,7 +37,7 @@ Rows = list[dict[str, object]]
 
 
 def tallies(chunk: Chunk) -> dict[str, Tally]:
-    """What some records tell of it."""
+    """Tally the waits of some records."""
     reads = chunk.is_statement & chunk.text("class").isin("read") & chunk.is_told
     waits, waited = chunk.number("wait_us"), _waited(chunk)
     fell_back = chunk.text("fallbacks").filled
@@ -72,7 +72,7 @@ def tallies(chunk: Chunk) -> dict[str, Tally]:
 
 
 def tallies_of_reads(reads: Chunk) -> dict[str, Tally]:
-    """What some reads tell of it, once they are judged.
+    """Tally the waits of some judged reads.
 
     Args:
         reads: JUDGED.
@@ -106,15 +106,15 @@ def tallies_of_reads(reads: Chunk) -> dict[str, Tally]:
 def lag(found: Tally) -> Rows:
     """Sum up the waits by server and proof.
 
-    ``since_write`` runs from the session's newest acknowledged write to the WAIT's answer, so it is
-    an upper bound of the replication lag that the read saw. A wait that ran out stands with the
-    server that answered in the end.
+    ``since_write`` runs from the newest acknowledged write of the read's group to the WAIT's
+    answer, so it is an upper bound of the replication lag that the read saw. A wait that ran out is
+    counted for the server that answered in the end.
 
     Args:
-        found: "lag".
+        found: the tally "lag".
 
     Returns:
-        LAG: servers whose reads waited.
+        LAG, of the servers whose reads waited.
     """
     rows: Rows = []
     for key, its in _by(found, "server", "proof"):
@@ -135,7 +135,7 @@ def hours(found: Tally) -> Rows:
     """Sum up the waits by hour and server.
 
     Args:
-        found: "hours".
+        found: the tally "hours".
 
     Returns:
         HOURS.
@@ -155,10 +155,10 @@ def hours(found: Tally) -> Rows:
 
 
 def waits(found: Tally) -> Rows:
-    """Sum up by level what reads waited, and what they lost by going to another server.
+    """Sum up by level how long reads waited, and how much time fallbacks to other servers cost.
 
     Args:
-        found: "waits".
+        found: the tally "waits".
 
     Returns:
         WAITS.
@@ -181,10 +181,10 @@ def minutes(found: Tally) -> Rows:
     """Find the minutes in which reads lost most time.
 
     Args:
-        found: "minutes".
+        found: the tally "minutes".
 
     Returns:
-        MINUTES without what was written in them: ten at most.
+        MINUTES without `writes` and `written`: ten rows at most.
     """
     rows: Rows = []
     for row in found.rows():
@@ -199,11 +199,11 @@ def minutes(found: Tally) -> Rows:
 
 
 def written_in(chunk: Chunk, worst: Collection[int]) -> dict[str, Tally]:
-    """What was written in some minutes.
+    """Tally what was written in some minutes.
 
     Args:
         chunk: records.
-        worst: the minutes, by their begins.
+        worst: the begins of the minutes, µs.
     """
     minute = begin_of(MINUTE_US, chunk.number("arrived_us"))
     its = chunk.is_statement & chunk.text("class").isin("write") & chunk.is_ok & chunk.is_told
@@ -213,11 +213,11 @@ def written_in(chunk: Chunk, worst: Collection[int]) -> dict[str, Tally]:
 
 
 def with_written(worst: Rows, found: Tally | None) -> Rows:
-    """Put to minutes what was written in them, the most frequent first.
+    """Add to minutes what was written in them, the most frequent statements first.
 
     Args:
-        worst: as `minutes` gives them.
-        found: "written"; None if nothing was looked for.
+        worst: the result of `minutes`.
+        found: the tally "written"; None if there is none.
 
     Returns:
         MINUTES.
@@ -250,15 +250,16 @@ def foregone(
 ) -> Rows:
     """Estimate what BEST_EFFORT would have shown, and what STRONG would have cost.
 
-    At BEST_EFFORT a read would not have waited. One that did may have been sent before its server
-    had what it waited for, so `exposed` is an upper bound; one whose wait ran out certainly was, so
-    `late` is a lower one. At STRONG a read waits until the primary was asked after its arrival, and
-    then, while something is being written, until its server has that.
+    At BEST_EFFORT a read would not have waited. When a read that waited was sent, its server may
+    have lacked what it waited for, so `exposed` is an upper bound of the stale reads. When the wait
+    ran out, the server certainly lacked it, so `late` is a lower bound. At STRONG a read waits
+    until the primary has been asked after the read's arrival, and then, while something is being
+    written, until its server has that.
 
     Args:
-        shown: "foregone".
-        fallbacks: as `routing_mix` counts them.
-        probes: "probes".
+        shown: the tally "foregone".
+        fallbacks: the tally "fallbacks" of `routing_mix`.
+        probes: the tally "probes".
         replication: rows of `schema.REPLICATION`.
 
     Returns:
@@ -302,7 +303,7 @@ def _greatest(replication: Collection[Mapping[str, object]], server: str, which:
 
 
 def begin_of(span_us: int, times: Numbers) -> Numbers:
-    """The begin of the hour, minute, … that each time is in."""
+    """The begin of the hour, minute, … in which each time is."""
     return times - times % span_us
 
 
@@ -311,7 +312,7 @@ def _waited(chunk: Chunk) -> Flags:
 
 
 def _by(found: Tally, *keys: str) -> list[tuple[dict[str, object], Tally]]:
-    """Parts of a tally that agree in some keys."""
+    """Split a tally into parts that agree in some keys."""
     table = found.table
     parts = []
     for row in table.group_by(list(keys), use_threads=False).aggregate([]).to_pylist():

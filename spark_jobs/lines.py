@@ -1,10 +1,9 @@
-"""Lines of the log that are plain records, read by whole columns.
+"""Reads blocks of plain records by whole columns.
 
-Arrow reads a block of lines as one table, where `ingest.parse` takes one after the other. What is a
-record, and what is wrong with a line that is none, `ingest.parse` alone says: here a block is read
-only if both would read it alike whatever is in it. That is so where each line is one object of
-JSON, in UTF-8, whose fields have the types of RECORD and numbers that can be. Of any other block
-nothing is said.
+Arrow reads a block of lines as one table, while `ingest.parse` reads line by line. `ingest.parse`
+alone defines what a record is, and what is wrong with a line that is none. So a block is read here
+only if both certainly read it alike: each line must be one JSON object, in UTF-8, whose fields have
+the types of RECORD and possible numbers. Any other block is left to `ingest.parse`.
 """
 
 from typing import Final
@@ -25,18 +24,18 @@ _NEVER_NULL: Final = tuple(it.name for it in RECORD if not it.nullable)
 _NEWLINE, _OPENS, _CLOSES = b"\n{}"
 
 _LONGEST: Final = 1 << 20
-"""Bytes of a line: Java's JSON takes no text longer than twenty times that."""
+"""Bytes of a line at most. Java's JSON reader allows texts of twenty times that."""
 
 
 def plain(block: bytes, file: str) -> pa.Table | None:
     """Read a block of lines.
 
     Args:
-        block: whole lines; the last may do without its newline.
-        file: where they were read, as PARSED has it.
+        block: whole lines; the last may lack its newline.
+        file: where they were read, in the form of PARSED.
 
     Returns:
-        SCHEMA, or None if `ingest.parse` is to read these lines.
+        SCHEMA; None if `ingest.parse` must read these lines.
     """
     begins, ends = _bounds(block)
     if not _are_objects(block, begins, ends):
@@ -59,7 +58,7 @@ def plain(block: bytes, file: str) -> pa.Table | None:
 
 
 def _bounds(block: bytes) -> tuple[Numbers, Numbers]:
-    """Where lines begin, and where they end."""
+    """The offsets at which lines begin, and at which they end."""
     ends = np.flatnonzero(np.frombuffer(block, np.uint8) == _NEWLINE)
     if not block.endswith(b"\n"):
         ends = np.append(ends, len(block))
@@ -67,7 +66,7 @@ def _bounds(block: bytes) -> tuple[Numbers, Numbers]:
 
 
 def _are_objects(block: bytes, begins: Numbers, ends: Numbers) -> bool:
-    """Whether each line may be an object of JSON, and none may be part of one."""
+    """Whether each line looks like a whole JSON object, in UTF-8."""
     lengths = ends - begins
     if not len(lengths) or lengths.min() < len("{}") or lengths.max() > _LONGEST:
         return False
@@ -82,7 +81,7 @@ def _are_objects(block: bytes, begins: Numbers, ends: Numbers) -> bool:
 
 
 def _are_records(read: pa.Table) -> bool:
-    """Whether nothing is wrong with any of them."""
+    """Whether all lines are records: nothing is missing, unknown or out of range."""
     if any(read.column(name).null_count for name in _NEVER_NULL):
         return False
     if not pc.all(pc.equal(read.column("v"), RECORD_VERSION)).as_py():
@@ -97,7 +96,7 @@ def _are_records(read: pa.Table) -> bool:
 
 
 def _with_more(block: bytes, begins: Numbers, ends: Numbers, kind: pa.ChunkedArray) -> pa.Array:
-    """Lines of which RECORD does not hold all, and null for the others."""
+    """The lines that hold more than RECORD does, and null for the others."""
     more: list[str | None] = [None] * len(begins)
     for at in np.flatnonzero(pc.equal(kind, "proof").to_numpy()):
         line = block[begins[at] : ends[at]]

@@ -1,24 +1,24 @@
-"""The live view: the newest hours of a log, judged anew whenever segments come.
+"""The live view: the newest hours of a log, judged anew whenever new segments arrive.
 
 Theory of operation. A verdict is no sum over records. What a read had to see depends on what ended
-before it, on other proxies too; whether its server could show it, on sets that may be told later; a
-late segment may do away with a doubt, or raise one; and what a new primary lacks tells of reads
-long answered. Operators that hold state and see each record once would have to be the audit a
-second time, in another form, and the two would have to agree for ever. So the stream brings only
-what it is good for: it watches the folder, remembers what it has seen, and goes on after a crash.
-For each of its batches
+before it, on other proxies, too. Whether its server could show that depends on sets that may be
+logged later. A late segment may remove a doubt, or raise one. And what a new primary lacks changes
+verdicts on reads that were answered long ago. A stream processor that holds state and sees each
+record once would have to be a second audit in another form, and the two would have to agree for
+ever. So the stream does only what it is good at: it watches the folder, remembers which files it
+has seen, and goes on after a crash. For each of its batches
 
-1. the store takes the closed segments that it does not have, each once, whatever the stream says:
-   a batch that is given twice, or whose segment was compressed meanwhile, takes nothing twice;
-2. `audit.judge`, the one of the nightly audit, judges the newest hours. The hours before them warm
-   it up, and what is still being written is read, too;
-3. the page, the summary and the metrics are those of this judgement.
+1. the store takes the closed segments that it does not have, whatever the stream says: nothing is
+   taken twice if a batch is delivered twice, or if its segment was compressed meanwhile;
+2. `audit.judge`, as in the nightly audit, judges the newest hours. It reads the hours before them
+   as a warm-up, and also the segments that are still being written;
+3. the page, the summary and the metrics are written from this judgement.
 
-So each verdict is the one that an audit would give now, whatever the order in which segments came.
-It costs as much as an audit of the hours that it reads, each time; the window bounds it.
+So each verdict is the one that an audit would give now, in whatever order segments came. Each
+judgement costs as much as an audit of the hours that it reads; the window bounds the cost.
 
-The window is told by the log, not by this machine's clock, except that hours which have not come
-yet tell nothing: else one wrong clock would end the view of all others.
+The newest record of the log determines the window, not this machine's clock. But hours in the
+future are ignored: else one wrong clock would hide the records of all others.
 """
 
 import signal
@@ -50,11 +50,11 @@ _CLOSED: Final = "*.{jsonl,jsonl.gz,jsonl.zst}"
 
 
 class Live:
-    """A view of one log.
+    """A live view of one log.
 
     Attributes:
-        metrics: of the newest judgement.
-        error: what ended it; None while it runs.
+        metrics: the metrics of the newest judgement.
+        error: the error that ended the view; None while it runs.
     """
 
     def __init__(
@@ -65,14 +65,15 @@ class Live:
         shared: Path | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """Open it; nothing is judged yet.
+        """Open the view; nothing is judged yet.
 
         Args:
             spark: a session.
-            chosen: what was asked for.
-            progress: is told the name of each stage that begins.
-            shared: where other machines see what is unpacked; None if none work.
-            clock: Unix time.
+            chosen: the options.
+            progress: shows the stages.
+            shared: a directory for unpacked segments that other machines see; None if all work is
+                done on this machine.
+            clock: Unix time, s.
 
         Raises:
             OSError: what an earlier view left cannot be read.
@@ -90,13 +91,13 @@ class Live:
         self._store = Store(chosen.out / "store")
 
     def look(self) -> Findings | None:
-        """Take what is new, and judge the newest hours.
+        """Take new segments, and judge the newest hours.
 
         Returns:
-            What was found; None if nothing is new.
+            The findings; None if nothing is new.
 
         Raises:
-            OSError: the log cannot be read, or what is found not written; the message tells.
+            OSError: the log cannot be read, or the report cannot be written; the message says why.
         """
         with self._at_work:
             try:
@@ -105,7 +106,7 @@ class Live:
                 self._progress.end()
 
     def end(self) -> None:
-        """Wait until nothing is at work."""
+        """Wait until no judgement is running."""
         with self._at_work:
             pass
 
@@ -118,7 +119,7 @@ class Live:
         with tempfile.TemporaryDirectory(prefix="tidegate-live-", dir=self._shared) as folder:
             scratch = Path(folder)
             listing = segments.list_segments(chosen.log, scratch, chosen.out)
-            # What is older than this when it comes is the nightly audit's.
+            # Segments that are older than this when they come are left to the nightly audit.
             oldest = f"date={Day.of(now_us - 2 * window_us - DAY_US)}"
             new = [it for it in listing.closed if it.name >= oldest]
             self._progress.stage("taking segments")
@@ -170,7 +171,7 @@ class Live:
             trigger: of Structured Streaming, such as ``{"processingTime": "10 seconds"}``.
 
         Returns:
-            The query. Where it ends with an error, that may be `error`.
+            The query. If it ends with an error, `error` may have the cause.
         """
         from spark_jobs import ingest
 
@@ -200,18 +201,19 @@ def run(
 
     Args:
         spark: a session.
-        chosen: what was asked for.
-        progress: is told the name of each stage that begins.
-        shared: where other machines see what is unpacked; None if none work.
+        chosen: the options.
+        progress: shows the stages.
+        shared: a directory for unpacked segments that other machines see; None if all work is done
+            on this machine.
 
     Raises:
-        OSError: the log cannot be read, or what is found not written; the message tells.
+        OSError: the log cannot be read, or the report cannot be written; the message says why.
     """
     from pyspark.errors import StreamingQueryException
 
     view = Live(spark, chosen, progress, shared)
     with _until_told() as is_told, view.metrics.served(chosen.metrics):
-        view.look()  # what an earlier view has seen is no news to the stream
+        view.look()  # the stream does not report segments that an earlier view has seen
         query = view.follow({"processingTime": "10 seconds"})
         try:
             while not is_told() and not query.awaitTermination(1):
@@ -227,7 +229,7 @@ def run(
 
 @contextmanager
 def _until_told() -> Iterator[Callable[[], bool]]:
-    """Whether SIGTERM or SIGINT came."""
+    """Handle SIGTERM and SIGINT; yield a function that says whether one came."""
     came: list[int] = []
     before = {
         number: signal.signal(number, lambda it, _frame: came.append(it))
@@ -243,8 +245,8 @@ def _until_told() -> Iterator[Callable[[], bool]]:
 def _told(span: Span) -> str:
     begin, end = (moment(it)[:16] for it in (span.judged.begin_us, span.judged.end_us))
     return (
-        f"Judged live: reads that arrived from {begin} to {end} (UTC), by what has come of the log "
-        "so far."
+        f"Judged live: reads that arrived from {begin} to {end} (UTC), by the segments that have "
+        "come so far."
     )
 
 
@@ -256,6 +258,6 @@ def _late(store: Store, span: Span, take: int) -> Iterator[str]:
     ]
     if late:
         yield (
-            f"Of {counted(len(late), 'segment')} that came, all records are older than that: the "
-            "nightly audit judges them."
+            f"{counted(len(late), 'segment')} came with older records only: the nightly audit "
+            "judges those."
         )

@@ -18,18 +18,18 @@ class Log:
 
     Attributes:
         name: what the report calls it.
-        lines: they.
-        scratch: a directory for what is made meanwhile; all workers see it.
+        lines: its lines, as Parquet.
+        scratch: a directory for intermediate files; all workers see it.
         complete: how many segments were finished.
-        live: how many were still open.
+        live: how many segments were still open.
         unread: files that seem to hold records and cannot be read.
         unknown: files that were not taken for segments.
-        span: what is read of the files; None for all.
-        period: what is judged; None for all of it.
+        span: the hours that are read; None for all.
+        period: the period that is judged; None for all of the log.
         notes: sentences for the report.
-        binlogs: a directory of binary logs to compare it with.
-        before: the state that it begins with.
-        ends: takes the state at the end of what is judged; None if none is wanted.
+        binlogs: a directory of binary logs to compare the log with.
+        before: the state that the audit begins with.
+        ends: takes the state at the end of the period; None if no state is wanted.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What of the log can be relied on: torn and damaged lines, gaps, repeats."""
+"""Tells how complete the log is: torn and damaged lines, gaps, repeats."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -26,12 +26,13 @@ def faults(found: Survey) -> list[dict[str, object]]:
 def runs(
     found: Survey, missing: Mapping[Run, tuple[int, int]], repeats: Mapping[Run, Counter[str]]
 ) -> list[dict[str, object]]:
-    """Sum up each run, as far as it is in the period that is judged.
+    """Sum up each run, as far as it is in the judged period.
 
     Args:
-        found: without repeats.
-        missing: of each how many numbers no record has, and how many of these it owns up to.
-        repeats: as `repeats` gives it.
+        found: of the log without repeats.
+        missing: by run: how many numbers no record has, and how many of these the run's gap records
+            declare as dropped.
+        repeats: the result of `repeats`.
 
     Returns:
         RUNS.
@@ -64,10 +65,10 @@ def _named(run: Run) -> dict[str, object]:
 
 
 def repeats(numbered: DataFrame) -> dict[Run, Counter[str]]:
-    """Of each run, how many records are there again: the "same", or an "other" of that number.
+    """Count the repeated records of each run: the "same" record again, or an "other" of its number.
 
     Args:
-        numbered: NUMBERED, of the period that is judged.
+        numbered: NUMBERED, of the judged period.
     """
     found: dict[Run, Counter[str]] = {}
     told = numbered.select(NUMBERED.names).where("repeat is not null")

@@ -1,4 +1,4 @@
-"""Numbers, times, texts and tables as a reader of Markdown likes them."""
+"""Formats numbers, times, texts and tables for Markdown."""
 
 import re
 import unicodedata
@@ -14,7 +14,7 @@ _NUMBER: Final = re.compile(r"-?[0-9][0-9,.]*(%| µs| ms| s)?")
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Make a table; a column of nothing but numbers stands to the right."""
+    """Make a table; columns that hold only numbers are aligned to the right."""
     body = [[_cell(value) for value in row] for row in rows]
     right = [all(_NUMBER.fullmatch(row[place]) for row in body) for place in range(len(heads))]
     rule = ["---:" if it else "---" for it in right]
@@ -33,12 +33,12 @@ def named(files: Sequence[str]) -> str:
 
 
 def moment(microseconds: int) -> str:
-    """UTC microseconds since the epoch as a date and a time."""
+    """Format UTC microseconds since the epoch as a date and a time."""
     return f"{_EPOCH + timedelta(microseconds=microseconds):%Y-%m-%d %H:%M:%S.%f}"
 
 
 def span(microseconds: int) -> str:
-    """A length of time in the unit that suits it, to three digits."""
+    """Format a length of time in a suitable unit, to three digits."""
     if abs(microseconds) < 1_000:
         return f"{microseconds} µs"
     value, unit = microseconds / 1_000, "ms"
@@ -54,12 +54,12 @@ def brief(text: str) -> str:
 
 
 def plain(text: str) -> str:
-    """A text from a log on one line: what would move a cursor or turn text around is spelled."""
+    """A text from a log on one line, in which control and direction characters are escaped."""
     return "".join(map(_spelled, text))
 
 
 def escaped(text: str) -> str:
-    """A text from a log as part of a line of Markdown, where it is nothing but text."""
+    """A text from a log as part of a line of Markdown, without any markup."""
     return _SPECIAL.sub(r"\\\g<0>", plain(text))
 
 

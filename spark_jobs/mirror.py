@@ -1,8 +1,8 @@
-"""A log that only Spark can read (``s3a:``, ``hdfs:`` and the like), copied to this machine.
+"""Copies a log that only Spark can read (``s3a:``, ``hdfs:`` and the like) to this machine.
 
-The audit lists a log, knows segments by their names and sums, and tells which of them came late.
-All of that it does with files. So segments are fetched by Spark's reader, each once, and the copy
-is kept beside the report.
+The audit lists a log, recognizes segments by their names and checksums, and notes which of them
+came late. It does all that with local files. So Spark's reader fetches each segment once, and the
+copy is kept beside the report.
 """
 
 import os
@@ -17,26 +17,26 @@ _SEGMENT: Final = re.compile(r"/(date=[^/]+)/([^/]+\.jsonl(?:\.open|\.gz|\.zst)?
 
 
 def fetch(spark: "SparkSession", uri: str, folder: Path) -> int:
-    """Make a folder have the segments that a log has.
+    """Update a folder so that it holds the segments of a log.
 
     Args:
         spark: a session.
-        uri: of the directory that holds ``date=YYYY-MM-DD/``, as Hadoop reads it.
-        folder: the copy, of this log alone.
+        uri: URI of the directory that holds ``date=YYYY-MM-DD/``, as Hadoop reads it.
+        folder: the copy; it holds nothing but this log.
 
     Returns:
         How many segments were fetched.
 
     Raises:
         OSError: the copy cannot be written.
-        PySparkException: the log cannot be read; so does Py4J, with an error of its own.
+        PySparkException: the log cannot be read; Py4J may raise an error of its own instead.
     """
     from pyspark.sql import functions as fn
 
     from spark_jobs import ingest
 
     changed_us = fn.unix_micros("modificationTime").alias("changed_us")
-    # Segments alone: what else is there is not looked at.
+    # Other files than segments are ignored.
     listed = _files(spark, f"{uri.rstrip('/')}/date=*/*.jsonl*").select(
         "path", "length", changed_us
     )

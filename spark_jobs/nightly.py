@@ -1,8 +1,8 @@
 """The nightly audit: one log in, one verdict out.
 
-Exit codes: 0 every promise was kept; 1 a promise or the procedure was not kept, what had been
-acknowledged is lost, or a replica's binary log contradicts a WAIT; 2 nobody can tell (no log, no
-Java, a log that lacks what the verdict needs).
+Exit codes: 0 every promise was kept; 1 a promise or the procedure was not kept, acknowledged writes
+are lost, or a replica's binary log contradicts a WAIT; 2 nobody can tell (no log, no Java, a log
+that lacks what the verdict needs).
 """
 
 import fcntl
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from spark_jobs.segments import Listing
 
 _LOST: Final = 5
-"""Answers of primaries that lacked something that are printed."""
+"""How many answers of primaries that lacked acknowledged writes are printed."""
 
 _CONTRADICTED: Final = 5
-"""WAITs that binary logs contradict that are printed."""
+"""How many WAITs that binary logs contradict are printed."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -53,8 +53,8 @@ def run_with(chosen: Options, spark: "SparkSession | None" = None) -> int:
     """Audit a routing log and print the verdict.
 
     Args:
-        chosen: what is asked for.
-        spark: a session that goes on afterwards; None for one of the audit's own.
+        chosen: the options.
+        spark: a session that the caller keeps; None to start and stop one for the audit.
 
     Returns:
         The exit code.
@@ -80,7 +80,7 @@ def run_with(chosen: Options, spark: "SparkSession | None" = None) -> int:
 
 
 def _checked(chosen: Options, spark: "SparkSession | None", judged: list[Findings]) -> int:
-    """Audit where that is possible; what was found is added to `judged`."""
+    """Audit if possible; the findings are added to `judged`."""
     missing = what_is_missing() or page.what_is_missing()
     if missing:
         return _undecided(missing)
@@ -107,7 +107,7 @@ def _run(chosen: Options, given: "SparkSession | None", judged: list[Findings]) 
             return _run_there(chosen, chosen.remote, given, judged, progress)
         return _run_once(chosen, given, judged, progress)
     except (PySparkException, Py4JError, RuntimeError) as error:
-        # Where the error is Java's, the first line only says what was called.
+        # The first line of an error from Java only says which method was called.
         told = " ".join(str(error).strip().split("\n")[:2])
         return _undecided(f"Spark failed, see {chosen.out / 'spark.log'}: {told}")
     finally:
@@ -151,7 +151,7 @@ def _run_once(
     with tempfile.TemporaryDirectory(prefix="tidegate-audit-", dir=shared) as folder:
         scratch = Path(folder)
         listing = files.list_segments(log, scratch, out)
-        # Of a day, all may have been taken already.
+        # All segments of a day may be in the store already.
         if not (listing.closed or listing.live or chosen.day):
             unread = "".join(f"\nNot read: {name}" for name in listing.unread)
             return _undecided(
@@ -167,7 +167,7 @@ def _run_once(
                 stage = progress.stage
                 for one in day_audit.judge(spark, chosen, chosen.day, listing, scratch, stage):
                     progress.end()
-                    # At once: it is kept, whatever becomes of the days behind it.
+                    # At once: this judgement is kept, even if those of later days fail.
                     _tell_day(one, is_first=not days)
                     days.append(one)
     judged += (it.findings for it in days)
@@ -179,13 +179,13 @@ def _run_once(
 
 
 def _shared(chosen: Options, given: "SparkSession | None") -> Path | None:
-    """Where others see what is unpacked; None where nobody else works."""
+    """A directory for unpacked files that other machines see; None if this machine works alone."""
     return None if given is None and is_local(chosen.master) else chosen.out
 
 
 @contextmanager
 def _session(chosen: Options, given: "SparkSession | None") -> Iterator["SparkSession"]:
-    """The session that judges; one of the audit's own is stopped afterwards."""
+    """The session that judges; if the audit has started it, it is stopped afterwards."""
     if given is not None:
         own = archive.shipped(given.newSession())
         for name, value in SQL_SETTINGS.items():
@@ -225,10 +225,10 @@ def _judge(
 
 @contextmanager
 def _alone(out: Path) -> Iterator[None]:
-    """See to it that no other audit writes to the same directory.
+    """Make sure that no other audit writes to the same directory.
 
     Raises:
-        OSError: one does.
+        OSError: another audit does.
     """
     with (out / "lock").open("w") as lock:
         try:

@@ -1,8 +1,8 @@
-"""What the numbers of records tell: what is missing, what is there twice, and where time fell.
+"""Checks the numbers of records: which are missing, which occur twice, and where times go back.
 
-Every run begins at ``seq`` 1 and every session at ``ordinal`` 1, so what the log has lost or no
-longer holds shows at the first record after it. Of most records there is nothing to tell, and only
-their numbers are sorted.
+Every run begins at ``seq`` 1 and every session at ``ordinal`` 1. So the first record after a gap
+shows how much the log has lost or no longer holds. Most records' numbers show nothing of interest:
+only the numbers are sorted, and only strange ones are kept.
 """
 
 from pyspark.sql import Column, DataFrame, Window
@@ -11,30 +11,30 @@ from pyspark.sql import functions as fn
 from spark_jobs.schema import RUN
 
 KEY = ("numbered_in", "seq")
-"""Of what `strange` tells: `run_of`, and ``seq``."""
+"""The columns that identify a number: `run_of`, and ``seq``."""
 
 
 def run_of() -> Column:
-    """A number for a record's run: two have the same once in 2**64."""
+    """A number for a record's run; two runs have the same with a probability of 2**-64."""
     return fn.xxhash64(*RUN)
 
 
 def strange(records: DataFrame, before: DataFrame | None = None) -> DataFrame:
-    """Find the numbers of which there is something to tell.
+    """Find the numbers that are strange: repeated, after a gap, or out of the order of time.
 
     Args:
         records: RECORD, ``fingerprint``.
-        before: up to where numbers are known: RUN, ``seq`` and ``ended_us`` of runs, with
-            ``session`` and ``ordinal`` those of sessions; None if they are not.
+        before: the last known numbers of the time before: RUN, ``seq`` and ``ended_us`` of runs;
+            rows of sessions have ``session`` and ``ordinal``, too. None if nothing is known.
 
     Returns:
-        KEY, and ``repeated`` (several records have it), ``missing`` (numbers before it that no
-        record has), ``hole`` (statements of its session right before it are missing) and
-        ``since_us`` (end of the record before it, if some are missing between, or if that ended
-        later; else 0).
+        KEY, and ``repeated`` (several records have this number), ``missing`` (how many numbers
+        right before it no record has), ``hole`` (statements of its session right before it are
+        missing) and ``since_us`` (end of the record before it, if records are missing between
+        them or if that record ended later; else 0).
     """
     in_run = Window.partitionBy("numbered_in").orderBy("seq", "fingerprint")
-    # Repeats and other kinds of records are kept out of a session's count.
+    # Repeats and records of other kinds do not count in a session.
     in_session = Window.partitionBy("numbered_in", "session", "counts", "again").orderBy("seq")
     zero, first = fn.lit(0), ~fn.col("again")
     gap = first & (fn.col("missing") > 0)
@@ -81,13 +81,15 @@ def strange(records: DataFrame, before: DataFrame | None = None) -> DataFrame:
 
 
 def of_records(known: DataFrame) -> DataFrame:
-    """Tell the same of records that stand for the time before, which know it of themselves.
+    """Find the strange numbers among the records that stand for the time before.
+
+    These records have the columns `missing`, `hole` and `since_us` already.
 
     Args:
         known: RUN, `seq`, `arrived_us`, `ended_us`, `dropped`, `missing`, `since_us`, `hole`.
 
     Returns:
-        As `of_stretches`.
+        The columns of `of_stretches`.
     """
     flags = ("repeated", "fell", "unsteady")
     told = known.where((fn.col("missing") > 0) | fn.col("hole"))
@@ -95,17 +97,17 @@ def of_records(known: DataFrame) -> DataFrame:
 
 
 def of_stretches(stretches: DataFrame, session_stretches: DataFrame) -> DataFrame:
-    """Find the same where records that follow each other were put together (`columns.numbers`).
+    """Find the strange numbers from stretches of consecutive records (`columns.numbers`).
 
     Args:
         stretches: `columns.numbers.STRETCH`.
         session_stretches: `columns.numbers.SESSION_STRETCH`.
 
     Returns:
-        As `strange`, but that ``repeated`` only says that some number around this one is there
-        again; and RUN, ``fell`` (it ended before the record before it), ``unsteady`` (it begins
-        with a statement that ended before something did that is before it), and the record's
-        ``arrived_us``, ``ended_us`` and ``dropped``, null for holes alone.
+        The columns of `strange`, except that ``repeated`` only says that some number near this one
+        occurs again. Also RUN, ``fell`` (the record ended before the one before it), ``unsteady``
+        (the stretch's first statement ended before some earlier record did), and the record's
+        ``arrived_us``, ``ended_us`` and ``dropped``, which are null if it only has a hole.
     """
     in_run = Window.partitionBy(*RUN).orderBy("seq", "last_seq")
     so_far = in_run.rowsBetween(Window.unboundedPreceding, -1)

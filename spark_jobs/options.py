@@ -1,4 +1,4 @@
-"""What an operator asks of an audit."""
+"""The options of an audit, and its command line."""
 
 import argparse
 import re
@@ -24,26 +24,27 @@ examples:
 
 
 class UsageError(ValueError):
-    """The command line is not understood; the message tells the caller of the command."""
+    """The command line is not understood; the message says why, for the user."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """One audit's.
+    """The options of one audit.
 
     Attributes:
         log: the directory that holds ``date=YYYY-MM-DD/*.jsonl``, also as ``.gz`` or ``.zst``.
         out: where the report and the tables go.
-        remote: URI of the log where only Spark can read it; `log` is a copy then.
-        day: what is judged, and kept; None for all that the log holds, and kept until the next.
+        remote: URI of a log that only Spark can read; `log` is its copy then. None otherwise.
+        day: the day to judge, whose judgement is kept; None to judge the whole log, and keep the
+            judgement until the next one.
         master: Spark's URL of a cluster; None for this machine.
-        binlogs: a directory of binary logs that are compared with the log; None for none.
+        binlogs: a directory of binary logs to compare the log with; None for none.
         min_coverage: share of the promised reads that must have been judged for a verdict, 0 to 1.
         clock_error_us: by how much the clocks of proxies may differ, µs.
-        textfile: where metrics go for Prometheus' node exporter; None for nowhere.
-        live: go on judging the newest hours as segments come.
-        window: how many hours, if so.
-        metrics: host and port that serve metrics, if so; None for none.
+        textfile: the file for metrics for Prometheus' node exporter; None for none.
+        live: keep judging the newest hours as segments come.
+        window: how many hours a live view judges.
+        metrics: host and port at which a live view serves metrics; None for none.
     """
 
     log: Path
@@ -91,12 +92,12 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
         "--date",
         type=_day,
         metavar="DAY",
-        help="judge this day, YYYY-MM-DD or yesterday (UTC), and keep what was said of it",
+        help="judge this day, YYYY-MM-DD or yesterday (UTC), and keep its judgement",
     )
     parser.add_argument(
         "--master",
         metavar="URL",
-        help="the Spark that does the work, such as spark://HOST:7077 (this machine)",
+        help="the Spark cluster that does the work, such as spark://HOST:7077 (this machine)",
     )
     parser.add_argument(
         "--binlogs",
@@ -125,7 +126,7 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
         help="write metrics for Prometheus' node exporter to this file",
     )
     parser.add_argument(
-        "--live", action="store_true", help="go on judging the newest hours, until stopped"
+        "--live", action="store_true", help="keep judging the newest hours, until stopped"
     )
     parser.add_argument(
         "--window", type=_hours, metavar="HOURS", help="with --live: how many hours (1)"
@@ -150,7 +151,7 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
     return Options(
         log=out / "mirror" if remote else chosen.log,
         remote=remote,
-        # Of its own: it holds its directory as long as it runs.
+        # A live view locks its directory as long as it runs, so it has its own.
         out=out / "live" if chosen.live and chosen.out is None else out,
         day=chosen.date,
         master=chosen.master,

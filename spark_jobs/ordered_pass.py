@@ -1,4 +1,4 @@
-"""One pass over sorted groups: the shape of whatever must be seen in its order."""
+"""One pass over sorted groups, for computations that need rows in order."""
 
 from collections.abc import Callable, Sequence
 from typing import cast
@@ -14,13 +14,13 @@ def ordered_pass(
 ) -> DataFrame:
     """Feed each group's rows, sorted, to a handler of its own.
 
-    A handler sees one row at a time, so a group may be larger than memory as long as what the
-    handler remembers is not.
+    A handler sees one row at a time, so a group may be larger than memory, as long as the handler's
+    state is not.
 
     Args:
         rows: what to go through.
         groups: columns; rows that agree in them form a group.
-        order: columns that order a group.
+        order: columns by which each group is sorted.
         handler: made once per group; ``eval(row)`` yields tuples of the result.
         result: the result's columns.
     """

@@ -1,15 +1,15 @@
-"""What the primary's whole sets tell of the time before they were asked for.
+"""Learns from the primary's whole sets what had been committed before they were asked for.
 
-A `gtid_executed` that the primary was asked for at a moment holds whatever had been acknowledged
-before. Three things follow from that, which `tides.Tides` finds in one pass through a cluster's
-records, in the order of their times.
+When the primary is asked for its `gtid_executed`, the answer holds whatever it had acknowledged
+before the question. Three things follow from that. `tides.Tides` finds them in one pass through a
+cluster's records, in the order of their times.
 
-*Tide marks.* A command may commit without a word on what, and records may be missing. Nobody can
-name those GTIDs, but the next whole set of that primary holds them. Such a set is a tide mark, and
-marks are numbered.
+*Tide marks.* A command may commit without telling its GTID, and records may be missing. Those GTIDs
+are unknown, but the next whole set of that primary holds them. Such a set is a tide mark, and marks
+are numbered.
 
-*Terms.* Another server, or another incarnation of it, has become the primary. Its first whole set
-tells what it has: nobody can be shown more than that any more.
+*Terms.* Another server, or another incarnation of the same one, has become the primary. Its first
+whole set is what it has: nobody can be shown anything else of earlier primaries any more.
 
 *Lost writes.* What had been acknowledged and is missing from that set is lost.
 """
@@ -33,10 +33,12 @@ class Term(NamedTuple):
     """A primary's first whole set after a change.
 
     Attributes:
-        from_us: since when it may have been the primary: the last word of the one before it.
-        until_us: when it was asked; what was acknowledged before, and is not in its set, is lost.
+        from_us: since when it may have been the primary: when the one before it was last sent a
+            statement that it answered, or `until_us` if the primary did not change.
+        until_us: when it was asked. What had been acknowledged by then and is not in its set is
+            lost.
         executed: canonical text of its set.
-        server_uuid: whose it is.
+        server_uuid: the primary.
     """
 
     from_us: int
@@ -46,17 +48,17 @@ class Term(NamedTuple):
 
 
 class Confirmation(NamedTuple):
-    """A primary's whole set that holds what others had acknowledged before it was asked for."""
+    """The times of a question for a primary's whole set, after others had acknowledged writes."""
 
     asked_us: int
     answered_us: int
 
 
 class Gaps:
-    """Times from which on records are missing, and the marks that bound what they may tell."""
+    """Times from which on records are missing, and the marks that bound what they may have said."""
 
     def __init__(self, gaps: Sequence[tuple[int, int | None]] = ()) -> None:
-        """Take pairs of a time and a mark, which is None where nothing bounds the gap."""
+        """Take pairs of a time and a mark; the mark is None if nothing bounds the gap."""
         self._times: list[int] = []
         self._marks: list[tuple[bool, int]] = []
         unbounded, newest = False, 0
@@ -67,15 +69,18 @@ class Gaps:
             self._marks.append((unbounded, newest))
 
     def before(self, time_us: int) -> tuple[bool, int]:
-        """Whether some gap that began by then is never bounded, and the newest mark of the rest."""
+        """Whether some gap that began by then is unbounded, and the newest mark of the others."""
         place = bisect_right(self._times, time_us)
         return self._marks[place - 1] if place else (False, 0)
 
     def steps(self, most: int) -> list[tuple[int, bool, int]]:
-        """From when on `before` tells what; of neighbours too many, the later ones' from the first.
+        """The times from which on the result of `before` changes, each with the new result.
+
+        If there are too many, neighbours are merged: the last one's result holds from the first
+        one's time on, which errs on the safe side.
 
         Args:
-            most: steps.
+            most: how many steps at most.
         """
         every = zip(self._times, self._marks, strict=True)
         told: list[tuple[int, bool, int]] = []
@@ -90,18 +95,18 @@ class Gaps:
 
 @dataclass(frozen=True)
 class History:
-    """What was learned, as far as it is small, and all of it.
+    """What was learned: the small parts in memory, and all of it as a table.
 
     Attributes:
-        clusters: cluster of each proxy.
-        unplaced: clusters that name no primary, and may be any.
-        terms: of each cluster, in the order of `from_us`.
-        confirmations: of each cluster's primaries, by server_uuid, in the order of their times.
-        gaps: of each cluster and each proxy.
+        clusters: the cluster of each proxy.
+        unplaced: clusters that name no primary, and may be part of any other.
+        terms: by cluster, in the order of `from_us`.
+        confirmations: by cluster and server_uuid, in the order of their times.
+        gaps: by "cluster" or "proxy" and its name.
         successions: when a run first sent a statement to a primary that was not its first, by
             RUN and server_uuid.
         past: PAST.
-        since_us: from when on it is known in what order things happened (`state`).
+        since_us: the order of events is known from then on (`state`).
     """
 
     clusters: Mapping[str, str]
@@ -114,12 +119,12 @@ class History:
     since_us: int = 0
 
     def release(self) -> None:
-        """Forget what was kept: nothing that was derived from it can be looked at any more."""
+        """Unpersist `past`: tables that were derived from it cannot be used any more."""
         self.past.unpersist()
 
 
 class Reign(NamedTuple):
-    """What a primary answered a run: REIGN, as `tides` has it, of any cluster."""
+    """The time in which a primary answered a run: an event REIGN of `tides`, without a cluster."""
 
     proxy: str
     worker: int
@@ -132,18 +137,17 @@ class Reign(NamedTuple):
 
 @dataclass(frozen=True)
 class Known:
-    """What is known of a log already, so that not all of its records need be gone through.
+    """What is known of a log already, so that `learn` need not go through all of its records.
 
     Attributes:
-        clusters: cluster of each proxy.
+        clusters: the cluster of each proxy.
         unplaced: clusters that name no primary.
-        reigns: of all runs.
-        quiet: clusters whose primary never changed, and never lacked what had been acknowledged.
-            There nothing follows from writes, and of the primary's sets only from those that bound
-            something left open.
-        telling: TELLING of the records that may tell something: primaries'
-            whole sets, what left something open, and the writes of clusters that are not quiet.
-            None if there are none.
+        reigns: the reigns in all runs.
+        quiet: clusters whose primary never changed and never lacked acknowledged writes. There,
+            writes do not matter, and of the primary's whole sets only those that bound something
+            left open do.
+        telling: TELLING of the records that may matter: primaries' whole sets, records that left
+            something open, and the writes of clusters that are not quiet. None if there are none.
     """
 
     clusters: Mapping[str, str]
@@ -161,8 +165,8 @@ def learn(
     Args:
         records: NUMBERED without repeats.
         clock_error_us: by how much the clocks of proxies may differ, µs.
-        known: of the same records; None if nothing is. Then all of them are gone through.
-        since_us: of `History`.
+        known: what is known of the same records; None to go through all of them.
+        since_us: see `History`.
     """
     if known is None:
         found, unplaced = clusters.find(records)
@@ -203,7 +207,7 @@ def learn(
 
 
 def lost(past: DataFrame) -> DataFrame:
-    """Tell what was acknowledged and lost.
+    """Select the acknowledged writes that are lost.
 
     Args:
         past: PAST.
@@ -226,8 +230,9 @@ def transform(
 
     Args:
         records: NUMBERED without repeats.
-        known: cluster of each proxy.
-        unplaced: those that may be any; what their proxies leave open is open in all.
+        known: the cluster of each proxy.
+        unplaced: clusters that may be part of any other: what their proxies leave open is open in
+            all clusters.
         clock_error_us: by how much the clocks of proxies may differ, µs.
 
     Returns:
@@ -243,7 +248,7 @@ def transform(
 
 
 def _of_known(spark: SparkSession, known: Known, clock_error_us: int) -> DataFrame:
-    """PAST."""
+    """Make PAST of what is known."""
     servers = Counter({(it.proxy, it.worker, it.run, it.server_uuid) for it in known.reigns})
     alone = max(Counter(key[:3] for key in servers).values(), default=0) < 2
     if known.telling is None and alone:
@@ -258,7 +263,7 @@ def _of_known(spark: SparkSession, known: Known, clock_error_us: int) -> DataFra
 def _events(
     records: DataFrame, known: Mapping[str, str], unplaced: frozenset[str], clock_error_us: int
 ) -> DataFrame:
-    """What records tell of primaries: `tides.Event`."""
+    """Make `tides.Event` of records."""
     statement, what = fn.col("kind") == "statement", fn.col("what")
     unnamed, ended = fn.col("is_unnamed"), fn.col("ended_us")
     wrote = statement & (fn.col("named") != "") & fn.col("role").eqNullSafe("primary")
@@ -270,9 +275,9 @@ def _events(
     )
     cluster = clusters.column(known)
     doubtful = what.isin(OPEN, GAP)
-    # Elsewhere, what is left open is like a gap: nobody there waits for this record alone.
+    # In other clusters, what is left open counts like a gap: no read there depends on this record.
     abroad = fn.col("cluster") != cluster
-    # Missing records may be of writes on whatever was the primary then.
+    # Missing records may be of writes on any primary of that time.
     nobodys = (what == GAP) | ((what == OPEN) & ~unnamed)
     at = (
         fn.when((what == WROTE) | ((what == OPEN) & unnamed), ended + fn.lit(clock_error_us))
@@ -292,7 +297,7 @@ def _events(
 
 
 def _in_order(events: DataFrame, reigns: DataFrame, known: Mapping[str, str]) -> DataFrame:
-    """PAST, of `tides.Event` and Reign."""
+    """Make PAST of `tides.Event` and Reign."""
     zero, none = fn.lit(0), fn.lit(None)
     begun = reigns.withColumnsRenamed({"from_us": "at_us", "to_us": "ended_us"}).withColumns(
         {

@@ -1,9 +1,10 @@
-"""Did the proxy keep to the procedure, whatever became of the reads?
+"""Checks whether the proxy kept to the procedure, whatever the reads' verdicts are.
 
 A read may have seen all that it had to by luck. The promise was kept only if it was proved, and a
-proof takes steps that the log shows: the primary was asked in time, a replica that was left was
-bounded by a question, nothing that a server claimed is contradicted by what it showed later. The
-rules are `run_procedure.Procedure`'s, who goes through each proxy's records in their clock's order.
+proof takes steps that the log shows: the primary was asked in time; when a read left a replica, a
+question to the primary bounded what had been seen there; and nothing that a server claimed is
+contradicted by what it showed later. `run_procedure.Procedure` has the rules. It goes through each
+proxy's records in the order of their times.
 """
 
 from collections.abc import Collection
@@ -27,12 +28,12 @@ _ORDER: Final = ("at_us", "what", "worker", "run", "seq")
 
 @dataclass(frozen=True)
 class Suspects:
-    """The records that may tell of a lapse, where columns have looked first.
+    """The records that may show a lapse, where `columns` has looked first.
 
     Attributes:
         reads: RUN and `seq` of reads; None if there are none.
         liars: servers that may be contradicted.
-        changed: servers of which a run counts OFTEN incarnations or more (`reliance.SERVER`).
+        changed: servers (`reliance.SERVER`) of which a run counted OFTEN new incarnations or more.
     """
 
     reads: DataFrame | None
@@ -40,7 +41,7 @@ class Suspects:
     changed: Collection[tuple[str, int, str, str]]
 
     def __bool__(self) -> bool:
-        """Whether there is anything."""
+        """Whether there is anything to look at."""
         return self.reads is not None or bool(self.liars) or bool(self.changed)
 
 
@@ -52,15 +53,15 @@ def transform(
     kept: list[DataFrame] | None = None,
     since_us: int = 0,
 ) -> DataFrame:
-    """Look for what was left out. This runs jobs.
+    """Look for steps that were left out. This runs jobs.
 
     Args:
         records: NUMBERED without repeats.
-        clock_error_us: by how much records may be out of order, µs.
-        unsteady: the proxies of which they may.
-        suspects: those that are to be looked at; None for all.
-        kept: takes what is persisted meanwhile, for the caller to unpersist.
-        since_us: from when on all questions are known.
+        clock_error_us: by how much the records of unsteady proxies may be out of order, µs.
+        unsteady: proxies whose records may be out of order.
+        suspects: the records to look at; None for all.
+        kept: tables that are persisted here are added to it, for the caller to unpersist.
+        since_us: all questions from this time on are known; earlier ones may not be.
 
     Returns:
         PROCEDURE.
@@ -97,7 +98,7 @@ def transform(
 
 
 def _early(since_us: int) -> Column:
-    """Whether a read asks for a question of a time of which not all are known."""
+    """Whether a read needs a question from a time before `since_us`."""
     level = fn.col("level")
     bound_us = fn.when(level == "BOUNDED_STALENESS", fn.coalesce("bound_us", fn.lit(0)))
     asks_us = fn.col("moment_us") - fn.coalesce(bound_us, fn.lit(0))
@@ -105,7 +106,7 @@ def _early(since_us: int) -> Column:
 
 
 def _contradicted(records: DataFrame, lapsed: DataFrame) -> DataFrame:
-    """`reliance.SERVER`: who contradicted a claim."""
+    """`reliance.SERVER` of the servers that contradicted a claim."""
     replicas = records.where((fn.col("role") == "replica") & fn.col("server_uuid").isNotNull())
     claims = fn.broadcast(lapsed.where(fn.col("finding") == Lapse.CONTRADICTED.value))
     return (
@@ -116,7 +117,7 @@ def _contradicted(records: DataFrame, lapsed: DataFrame) -> DataFrame:
 
 
 def _doubtful(records: DataFrame, lapsed: DataFrame) -> DataFrame:
-    """`reliance.SERVER`: who contradicted a claim, or is said to have begun anew time and again."""
+    """`reliance.SERVER` of those that contradicted a claim or had many incarnations."""
     replicas = records.where((fn.col("role") == "replica") & fn.col("server_uuid").isNotNull())
     incarnation = fn.col("incarnation")
     often = replicas.groupBy(*reliance.SERVER).agg(
@@ -134,7 +135,7 @@ def examples(found: DataFrame, most: int) -> DataFrame:
         most: records per finding.
 
     Returns:
-        PROCEDURE and ``lapses``, how many of that finding there are.
+        PROCEDURE and ``lapses``, the number of lapses with that finding.
     """
     of_finding = Window.partitionBy("finding")
     order = of_finding.orderBy("arrived_us", *RUN, "seq")

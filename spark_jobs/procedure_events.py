@@ -1,4 +1,4 @@
-"""The events of a procedure: what of a record `run_procedure.Procedure` goes through."""
+"""Makes the events that `run_procedure.Procedure` goes through from records."""
 
 from collections.abc import Collection
 from functools import reduce
@@ -19,17 +19,17 @@ EVERY = (LOST, TOLD, CLAIMED, ANSWERED, ASKED, READ)
 def happened(
     records: DataFrame, error_us: Column, which: Collection[int] = EVERY, *more: str
 ) -> DataFrame:
-    """What of the records a proxy's procedure is judged by.
+    """Find the events by which a proxy's procedure is judged.
 
     Args:
-        records: NUMBERED, and the others.
-        error_us: by how much the times of one may be off. They are taken as they speak for the
-            proxy.
-        which: what is looked for.
+        records: NUMBERED, and the columns `more`.
+        error_us: by how much the times of a record may be off. Within that, each time is taken in
+            the proxy's favour.
+        which: the kinds of events that are looked for.
         more: columns of the records that are kept.
 
     Returns:
-        The columns of `run_procedure.Event`, and the others.
+        The columns of `run_procedure.Event`, and `more`.
     """
     statement, kind = fn.col("kind") == "statement", fn.col("kind")
     role, level, proof = fn.col("role"), fn.col("level"), fn.col("proof")
@@ -68,7 +68,9 @@ def happened(
 
 
 def of_suspects(records: DataFrame, reads: DataFrame | None, liars: Collection[Liar]) -> DataFrame:
-    """What happened to some reads and servers, and all that this is judged by; clocks agree.
+    """Find the events of some reads and servers, and those by which they are judged.
+
+    This is for clocks that agree.
 
     Args:
         records: NUMBERED.
@@ -76,8 +78,8 @@ def of_suspects(records: DataFrame, reads: DataFrame | None, liars: Collection[L
         liars: servers.
 
     Returns:
-        The columns of `run_procedure.Event`: of these reads, of what primaries told their proxies,
-        and of the answers in the places where they are judged; and what these servers said.
+        The columns of `run_procedure.Event`: the reads, the sets that primaries told their proxies,
+        the answers in the groups in which the reads are judged, and what the servers said.
     """
     left: list[DataFrame] = []
     no_error = fn.lit(0)
@@ -107,7 +109,7 @@ def of_suspects(records: DataFrame, reads: DataFrame | None, liars: Collection[L
 
 
 def _place(kind: Column) -> Column:
-    """A number for the group of a kind that an event belongs to; null if there is none."""
+    """A number for the event's group of this kind; null if it belongs to none."""
     keys = {
         "connection": (*RUN, "session"),
         "user": ("proxy", "user"),
@@ -124,11 +126,11 @@ def _place(kind: Column) -> Column:
 
 
 def needed(events: DataFrame, records: DataFrame) -> DataFrame:
-    """Leave out what says nothing new, and say where runs end.
+    """Leave out events that say nothing new, and add the ends of runs.
 
     Args:
         events: columns of `run_procedure.Event`.
-        records: NUMBERED, which they are of.
+        records: NUMBERED, the records that the events were made from.
     """
     what, names = fn.col("what"), Event._fields
     remembers = (
@@ -136,7 +138,7 @@ def needed(events: DataFrame, records: DataFrame) -> DataFrame:
         .select(*RUN)
         .distinct()
     )
-    # A WAIT's set is told once: as many statements may wait for one.
+    # The first claim of each set is enough: many statements may wait for the same set.
     first = ("proxy", "worker", "run", "server_uuid", "incarnation", "gtids", "what")
     claims = (
         events.where(what == CLAIMED)
@@ -149,7 +151,7 @@ def needed(events: DataFrame, records: DataFrame) -> DataFrame:
             )
         )
     )
-    # Where nobody remembers what was seen, answers leave nothing open.
+    # Answers matter only in runs with reads at levels that remember what was seen.
     answers = events.where(what == ANSWERED).join(fn.broadcast(remembers), [*RUN], "left_semi")
     rest = events.where(~what.isin(CLAIMED, ANSWERED))
     return (
@@ -162,7 +164,7 @@ def needed(events: DataFrame, records: DataFrame) -> DataFrame:
 
 
 def _ends(records: DataFrame) -> DataFrame:
-    """Where runs end: a crash may have taken what they were told last."""
+    """The ends of runs: the last records before a crash may be missing from the log."""
     return (
         records.groupBy(*RUN)
         .agg(fn.max("seq").alias("seq"), fn.max("ended_us").alias("at_us"))

@@ -1,4 +1,4 @@
-"""What an audit is at, on the one line that a terminal keeps for it."""
+"""Shows the stage of an audit on one line of a terminal."""
 
 import sys
 import time
@@ -9,7 +9,7 @@ _CLEAR: Final = "\r\x1b[2K"
 
 
 class Progress:
-    """Stages of an audit; says nothing where nobody is looking."""
+    """The stages of an audit; nothing is written if the stream is no terminal."""
 
     def __init__(
         self, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic
@@ -17,8 +17,8 @@ class Progress:
         """Begin.
 
         Args:
-            stream: where to say it; by default standard error.
-            clock: seconds.
+            stream: where to write; by default standard error.
+            clock: monotonic s.
         """
         self._stream = sys.stderr if stream is None else stream
         self._is_shown = self._stream.isatty()
@@ -26,14 +26,14 @@ class Progress:
         self._begun = clock()
 
     def stage(self, name: str) -> None:
-        """Another stage begins."""
+        """Show that another stage begins."""
         if self._is_shown:
             taken = self._clock() - self._begun
             self._stream.write(f"{_CLEAR}audit, {taken:,.0f} s: {name} …")
             self._stream.flush()
 
     def end(self) -> None:
-        """Leave the line as if nothing had been there."""
+        """Clear the line."""
         if self._is_shown:
             self._stream.write(_CLEAR)
             self._stream.flush()

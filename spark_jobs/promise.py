@@ -6,10 +6,10 @@ OWN_LEVELS: Final = ("READ_OWN_WRITES",)
 """Levels whose reads must see what was written in their scope."""
 
 SEEN_LEVELS: Final = ("MONOTONIC_READS", "READ_ALL_WRITES")
-"""Levels whose reads must see that and whatever was seen in their scope."""
+"""Levels whose reads must see what was written or seen in their scope."""
 
 CLUSTER_LEVELS: Final = ("STRONG", "BOUNDED_STALENESS")
-"""Levels whose reads must see what was committed by anybody, in whatever scope."""
+"""Levels whose reads must see what anybody committed, whatever their scope is."""
 
 PROMISES: Final = (*OWN_LEVELS, *SEEN_LEVELS, *CLUSTER_LEVELS)
 LEVELS: Final = ("BEST_EFFORT", *PROMISES)

@@ -1,14 +1,13 @@
-"""Reads that relied on what their server turned out not to have.
+"""Finds reads that relied on transactions which their server turned out to lack.
 
-A server that lacks a transaction now has lacked it ever since it began, so the next whole set that
-it was asked for bounds what a read before it can have shown. Two things may lie between a read and
-a set that lacks what the read had to see: the proof was false, or the server lost transactions.
+A server that lacks a transaction now has lacked it ever since it started, unless it lost it. So the
+next whole set that it is asked for bounds what a read before it can have shown. If that set lacks
+what the read had to see, then either the proof was false, or the server lost transactions.
 
-In one incarnation it lost none, as far as the proxy knows, and the read is told of. A proxy that
-sees a server lack what it had proved takes it for a new incarnation. So a false proof that the
-proxy notices looks like a loss, except that only what proofs alone had told is gone, and nothing
-that a whole set had shown which was there before this one was asked for. A crash may do that, too,
-but not time and again.
+Within one incarnation it lost none, as far as the proxy knows, so the read is reported. A proxy
+that sees a server lack what it had proved takes it for a new incarnation. So a false proof that the
+proxy notices looks like a loss, with one difference: what is gone was shown by proofs alone, not by
+the last whole set that was received before. A crash may do that, too, but not again and again.
 """
 
 from collections.abc import Iterator
@@ -23,10 +22,10 @@ from spark_jobs.schema import RUN
 from spark_jobs.verdict import Lapse
 
 OFTEN: Final = 3
-"""Incarnations that begin so before their servers' losses count as false proofs."""
+"""From so many losses on that look like false proofs, a server's losses count as false proofs."""
 
 RELIED, HAD = range(2)
-"""What happened; at one microsecond in this order.
+"""Kinds of events; at the same microsecond they sort in this order.
 
 RELIED: a read ended that was answered on a proof, and had to see `gtids`. HAD: the server was asked
 for its whole set, which is `gtids`.
@@ -36,11 +35,11 @@ SERVER: Final = (*RUN, "server_uuid")
 ORDER: Final = ("at_us", "what", "seq")
 
 _MOST: Final = 16
-"""Intervals that a finding names."""
+"""Intervals that a finding names at most."""
 
 
 class Event(NamedTuple):
-    """What happened at `at_us` to a server as a run knows it; at `until_us` it was over."""
+    """What happened to a server, as one run knows it, from `at_us` to `until_us`."""
 
     proxy: str
     worker: int
@@ -55,11 +54,11 @@ class Event(NamedTuple):
 
 
 def events(records: DataFrame, error_us: Column) -> DataFrame:
-    """What of the records tells of reliance.
+    """Make the events of records.
 
     Args:
         records: NUMBERED, of replicas.
-        error_us: by how much the times of one may be off.
+        error_us: by how much the times of a record may be off.
 
     Returns:
         The columns of `Event`.
@@ -102,7 +101,7 @@ class Reliance:
         self._losses = 0
 
     def eval(self, row: Row) -> Iterator[Lapsed]:
-        """Take the next event; LAPSED of the reads that it contradicts."""
+        """Take the next event; yield LAPSED of the reads that it contradicts."""
         it = Event._make(row)
         if it.what == RELIED:
             self._reads.append(it)
@@ -128,7 +127,10 @@ class Reliance:
         self._unanswered.append((it.until_us, had))
 
     def _before(self, at_us: int) -> GtidSet:
-        """The last whole set that was there by then: one that is asked for later may be older."""
+        """The last whole set that was received by then.
+
+        Sets that were still on their way may be older than one that is asked for now.
+        """
         there = [it for it in self._unanswered if it[0] <= at_us]
         if there:
             self._had = max(there, key=lambda it: it[0])[1]
@@ -136,7 +138,7 @@ class Reliance:
         return self._had
 
     def terminate(self) -> Iterator[Lapsed]:
-        """Tell of what a server cannot have lost so often."""
+        """Yield LAPSED of the losses, if there are more than a server can really have had."""
         if self._losses >= OFTEN:
             yield from self._lost
 

@@ -1,4 +1,4 @@
-"""Replication lag by commit timestamps (WL#7319), from what the monitors have logged."""
+"""Sums up replication lag by commit timestamps (WL#7319), as the monitors have logged it."""
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
@@ -30,12 +30,12 @@ _LINE = StructType(
 def transform(records: DataFrame) -> DataFrame:
     """Sum up the transactions by server, channel and source.
 
-    A transaction that several proxies, workers or copied segments tell of counts once. What a
-    transaction took is corrected by the clocks, as the proxy knew them; `upstream`, from the
-    original to the immediate commit, is as the servers' clocks have it.
+    A transaction that several proxies, workers or copied segments report counts once. Lags are
+    corrected by the clocks' offsets, as the proxy knew them; but `upstream`, from the original to
+    the immediate commit, is the plain difference of the servers' timestamps.
 
     Args:
-        records: as `told` gives them.
+        records: the result of `told`.
 
     Returns:
         REPLICATION.
@@ -69,7 +69,7 @@ def by_hour(records: DataFrame) -> DataFrame:
     """Sum up the transactions by hour, server, channel and source.
 
     Args:
-        records: as `told` gives them.
+        records: the result of `told`.
 
     Returns:
         REPLICATION_HOURS.
@@ -85,10 +85,10 @@ def by_hour(records: DataFrame) -> DataFrame:
 
 
 def told(lines: DataFrame) -> DataFrame:
-    """Find the few records that tell of lag; it pays to keep them.
+    """Find the few records with lag. Persist the result if it is used more than once.
 
     Args:
-        lines: ``line``, as `ingest.read` gives them.
+        lines: ``line``, as in `ingest.read`.
 
     Returns:
         ``server`` and ``lag`` (`LAG` in `routing/record.py`), beside ``v`` and ``kind``.
@@ -119,14 +119,14 @@ def _lags() -> list[Column]:
 
 
 def _begin_of(span_us: int, column: str) -> Column:
-    """The begin of the hour, minute, … that a time is in."""
+    """The begin of the hour, minute, … in which a time is."""
     return fn.col(column) - fn.pmod(fn.col(column), fn.lit(span_us))
 
 
 def _quantiles(column: str, name: str) -> list[Column]:
-    """p50, p95, p99 and max of a column of microseconds; `name` has a place for which."""
+    """p50, p95, p99 and max of a column; `name` has a placeholder for the quantile's name."""
     shares = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
-    # One digest for all of them: Spark makes it once, as the expression is the same.
+    # All quantiles come from one expression, which Spark computes once.
     found = fn.percentile_approx(column, list(shares.values()))
     return [
         *(

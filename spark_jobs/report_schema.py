@@ -1,4 +1,4 @@
-"""The tables that only people read: no verdict rests on them."""
+"""The tables that are only for people to read: no verdict depends on them."""
 
 from typing import Final
 
@@ -18,13 +18,14 @@ def _quantiles(*names: str) -> dict[str, DataType]:
 
 
 SCENE: Final = _table(
-    # the read that the scene is of
+    # the read that the scene belongs to
     proxy=_TEXT,
     run=_TEXT,
     worker=_LONG,
     seq=_LONG,
     # "wrote", "saw", "had": a record that names what is missing;
-    # "before", "after": what the read's server said of itself last before it, and next
+    # "before", "after": the last record before the read in which its server said what it has, and
+    # the next one
     what=_TEXT,
     by_proxy=_TEXT,
     by_run=_TEXT,
@@ -38,9 +39,9 @@ SCENE: Final = _table(
     arrived_us=_LONG,
     dispatched_us=_LONG,
     ended_us=_LONG,
-    gtids=_TEXT,  # that the record named, or the set that the server said
+    gtids=_TEXT,  # those that the record named, or the set that the server said it has
 )
-"""One row per record that belongs to a counter-example's story."""
+"""One row per record that explains a counter-example."""
 
 WAITS: Final = _table(
     level=_TEXT,
@@ -48,16 +49,16 @@ WAITS: Final = _table(
     waited=_LONG,
     wait_total_us=_LONG,
     **_quantiles("wait"),
-    fell_back=_LONG,  # reads that another server answered than the one they were sent to first
-    fallback_total_us=_LONG,  # what they lost by that: from arrival to the last dispatch
+    fell_back=_LONG,  # reads that were answered by another server than they were first sent to
+    fallback_total_us=_LONG,  # the time this cost them: from arrival to the last dispatch
     **_quantiles("fallback"),
 )
-"""What reads waited for their promise: one row per level."""
+"""How long reads waited for what they were promised: one row per level."""
 
 HOURS: Final = _table(
     hour_us=_LONG, server=_TEXT, reads=_LONG, waited=_LONG, **_quantiles("wait", "since_write")
 )
-"""Reads and their waits: one row per hour (its begin, UTC) and server."""
+"""Reads and their waits: one row per hour (its begin, UTC µs) and server."""
 
 REPLICATION_HOURS: Final = _table(
     hour_us=_LONG,
@@ -88,13 +89,13 @@ FOREGONE: Final = _table(
     server=_TEXT,
     reads=_LONG,  # that this replica answered with a promise less than STRONG
     exposed=_LONG,  # of them, those that waited for a write: at BEST_EFFORT they may have missed it
-    **_quantiles("age"),  # how old the newest write was that an exposed read had to see, when sent
-    late=_LONG,  # reads that left this replica as their wait ran out: they would have missed it
-    probe_p50_us=_LONG,  # what it took to ask the primary
+    **_quantiles("age"),  # of the newest write that an exposed read had to see, when it was sent
+    late=_LONG,  # reads that left this replica when their wait ran out: they would have missed it
+    probe_p50_us=_LONG,  # how long a question to the primary took
     probe_p99_us=_LONG,
     lag_p50_us=_LONG,  # end to end, by commit timestamps; null if none is known
     lag_p99_us=_LONG,
-    strong_p50_us=_LONG,  # the two added up: what STRONG costs while something is being written
+    strong_p50_us=_LONG,  # the sum of both: what STRONG costs while something is being written
     strong_p99_us=_LONG,
 )
 """What other levels would have shown or cost: one row per replica."""
@@ -117,9 +118,9 @@ PINNED: Final = _table(
     user=_TEXT,
     reads=_LONG,
     on_primary=_LONG,
-    kept=_LONG,  # on the primary for what its session holds there
+    kept=_LONG,  # on the primary because of what their sessions hold there
     fell_back=_LONG,
     reason=_TEXT,  # the most frequent of those on the primary
-    total_us=_LONG,  # from arrival to end, of all
+    total_us=_LONG,  # from arrival to end, over all reads
 )
 """Reads that most often miss the replicas."""

@@ -1,8 +1,8 @@
-"""What audits said of days: kept, and never written over.
+"""Keeps the judgements of days; none is ever overwritten.
 
 A judgement of a day is a folder, ``days/date=YYYY-MM-DD/judgement=N``, with a summary, a report and
-tables. It is made beside its place and renamed when it is whole, so a folder under that name always
-holds all of one judgement. The newest is the one with the highest number; those before it stay.
+tables. It is made under another name and renamed when it is complete, so a folder of that name
+always holds a whole judgement. The one with the highest number is the newest; earlier ones stay.
 """
 
 import json
@@ -20,7 +20,7 @@ from spark_jobs.markdown import counted
 from spark_jobs.verdict import Verdict
 
 VERSION: Final = 1
-"""Of the layout and of summaries: a new field leaves it, a new meaning does not."""
+"""Version of the layout and of summaries. It changes with a new meaning, not with a new field."""
 
 _JUDGEMENT: Final = re.compile(r"judgement=([1-9][0-9]*)")
 _STAGED: Final = "_staged"
@@ -35,31 +35,31 @@ class Summary:
         version: VERSION.
         date: the day, ``YYYY-MM-DD``.
         judgement: its number, from 1.
-        judged_us: when it began, UTC µs.
+        judged_us: when the judgement began, UTC µs.
         duration_s: how long it took.
         take: the newest take of segments that it knew (`store`).
-        warm_up: the day before it: read and not judged, if it has no state (`state`).
-        exit_code: as of `findings`.
-        verdict: a word or two.
-        explanation: the sentences that go with it.
-        statements: that arrived on the day.
-        missing: records of the day that the log lacks.
-        torn: lines of the day's segments.
-        damaged: lines of the day's segments.
-        foreign: lines of the day's segments.
-        reads: all that were looked at.
-        promised: those that a server answered and that had been promised to see something.
-        ok: promises that were kept.
-        violations: promises that were not.
-        not_judged: promises of which nobody can tell.
-        given_up: promises that the policy `stale` gave up.
-        understated: reads that are ok by luck.
-        coverage: share of the promised ones that could be judged, 0 to 1.
-        min_coverage: below which there is no verdict.
-        lost: answers of primaries that lacked what had been acknowledged.
+        warm_up: the day before; it was read and not judged, if there was no state (`state`).
+        exit_code: see `findings`.
+        verdict: the verdict in a few words.
+        explanation: the sentences that go with the verdict.
+        statements: how many statements arrived on the day.
+        missing: how many records of the day the log lacks.
+        torn: how many lines of the day's segments are torn.
+        damaged: how many lines of the day's segments are damaged.
+        foreign: how many lines of the day's segments are foreign.
+        reads: how many reads there were.
+        promised: how many reads were answered by a server and had a promise.
+        ok: how many promises were kept.
+        violations: how many promises were not kept.
+        not_judged: how many promises could not be judged.
+        given_up: how many promises the policy `stale` gave up.
+        understated: how many reads are ok by luck.
+        coverage: share of the promised reads that could be judged, 0 to 1.
+        min_coverage: coverage below which there is no verdict.
+        lost: how many answers of primaries lacked acknowledged writes.
         lapses: how often the procedure was not kept.
-        contradicted: WAITs that binary logs contradict; 0 if none were given.
-        clock_error_us: by how much clocks were held to differ.
+        contradicted: how many WAITs binary logs contradict; 0 if none were given.
+        clock_error_us: by how much clocks were assumed to differ.
         verdicts: rows of `schema.VERDICTS`.
     """
 
@@ -94,7 +94,7 @@ class Summary:
     verdicts: Sequence[Mapping[str, str | int]]
 
     def changes(self, before: "Summary") -> list[str]:
-        """Say what this judgement of the day says otherwise than the one before it."""
+        """Describe the differences between this judgement of the day and the one before it."""
         told = []
         if self.verdict != before.verdict:
             told.append(f"the verdict was “{before.verdict}” and is “{self.verdict}”")
@@ -119,7 +119,7 @@ _COMPARED: Final = {
     "damaged": "damaged lines",
     "foreign": "foreign lines",
 }
-"""What two judgements of a day are compared by."""
+"""The fields by which two judgements of a day are compared, and how sentences call them."""
 
 
 def summarize(
@@ -131,7 +131,7 @@ def summarize(
     duration_s: float,
     take: int,
 ) -> Summary:
-    """Put a judgement in figures."""
+    """Summarize a judgement."""
     faults = dict.fromkeys(("torn", "damaged", "foreign"), 0)
     for row in findings.faults:
         faults[row.text("fault")] += row.number("lines")
@@ -175,11 +175,11 @@ class Results:
     """The judgements below one directory."""
 
     def __init__(self, out: Path) -> None:
-        """Take the audit's directory, which need not have any judgement yet."""
+        """Open the audit's directory, which may have no judgement yet."""
         self._days = out / "days"
 
     def days(self) -> list[Day]:
-        """Those that have been judged, oldest first."""
+        """The days that have been judged, oldest first."""
         found = []
         for folder in self._days.glob("date=*"):
             try:
@@ -206,7 +206,7 @@ class Results:
         return 1 + (int(earlier[-1].name.partition("=")[2]) if earlier else 0)
 
     def newest(self, day: Day) -> Summary | None:
-        """What was said of a day last.
+        """The summary of a day's newest judgement; None if there is none.
 
         Raises:
             OSError: its summary cannot be read; the message names it.
@@ -215,11 +215,11 @@ class Results:
         return read_summary(earlier[-1]) if earlier else None
 
     def place(self, day: Day, number: int) -> Path:
-        """Where a day's judgement goes."""
+        """The folder for a day's judgement."""
         return self._days / f"date={day}" / f"judgement={number}"
 
     def stage(self) -> Path:
-        """An empty folder for a judgement; what an audit that died left there is removed."""
+        """Make an empty folder for a judgement; remains of an audit that died are removed."""
         staged = self._days / _STAGED
         if staged.exists():
             shutil.rmtree(staged)
@@ -227,7 +227,7 @@ class Results:
         return staged
 
     def keep(self, staged: Path, day: Day, summary: Summary) -> Path:
-        """Give a staged judgement its place.
+        """Move a staged judgement to its place.
 
         Raises:
             OSError: it cannot be written, or another judgement has this number.
@@ -247,7 +247,7 @@ def read_summary(folder: Path) -> Summary:
     """Read a judgement's summary.
 
     Raises:
-        OSError: it cannot be read, or is none of this version; the message names it.
+        OSError: it cannot be read, or has another version; the message names it.
     """
     path = folder / _SUMMARY
     try:
@@ -260,7 +260,7 @@ def read_summary(folder: Path) -> Summary:
 
 
 def told_changes(now: Summary, before: Summary) -> str:
-    """A sentence on what became of a day that was judged before."""
+    """A sentence on how a new judgement differs from the one before it."""
     changed = now.changes(before)
     what = "; ".join(changed) if changed else "nothing changed"
     return f"{now.date} was judged {counted(now.judgement - 1, 'time')} before: {what}."

@@ -1,4 +1,4 @@
-"""Where statements went, and why."""
+"""Counts where statements went, and why."""
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
@@ -14,18 +14,18 @@ COLUMNS: Final = (
     *("kind", "level", "class", "role", "server", "reason", "proof", "outcome", "error_code"),
     *("arrived_us", "ended_us", "digest", "user", "fallbacks"),
 )
-"""Of the records."""
+"""The columns of records that are looked at."""
 
 DIMENSIONS: Final = ("level", "class", "role", "server", "reason", "proof")
 
 KEPT: Final = ("session", "transaction", "prepared", "cursor", "pinned", "unknown_required")
-"""Reasons for which a read goes to the primary whatever its replicas have."""
+"""Reasons for which a read goes to the primary, whatever the replicas have."""
 
 _WORST: Final = 20
 
 
 def tallies(chunk: Chunk) -> dict[str, Tally]:
-    """What a chunk tells of it."""
+    """Tally the statements of a chunk."""
     statement, told = chunk.is_statement, chunk.is_told
     latency = chunk.number("ended_us") - chunk.number("arrived_us")
     outcome, role = chunk.text("outcome"), chunk.text("role")
@@ -59,10 +59,10 @@ def tallies(chunk: Chunk) -> dict[str, Tally]:
 
 
 def mix(found: Tally) -> list[dict[str, object]]:
-    """Count statements along each dimension.
+    """Count statements by the values of each dimension.
 
     Args:
-        found: "mix".
+        found: the tally "mix".
 
     Returns:
         MIX.
@@ -102,17 +102,17 @@ def _along(found: Tally, dimension: str) -> Iterator[tuple[object, Tally, Counte
 
 
 def fallbacks(found: Tally) -> list[dict[str, object]]:
-    """Count attempts that ended elsewhere.
+    """Count the servers that were tried before another one answered.
 
     Args:
-        found: "fallbacks".
+        found: the tally "fallbacks".
 
     Returns:
         FALLBACKS.
     """
     counts: Counter[tuple[str, str]] = Counter()
     for attempt, count in attempts(found):
-        # The server's name has a colon of its own.
+        # The server's name contains a colon, too.
         server, _, reason = attempt.rpartition(":")
         counts[server, reason] += count
     ranked = sorted(counts.items(), key=lambda it: (-it[1], it[0]))
@@ -123,10 +123,10 @@ def fallbacks(found: Tally) -> list[dict[str, object]]:
 
 
 def attempts(found: Tally, classes: Collection[object] | None = None) -> Iterator[tuple[str, int]]:
-    """What was tried before, ``server:reason``, and by how many statements.
+    """Each failed attempt as ``server:reason``, and how many statements made it.
 
     Args:
-        found: "fallbacks".
+        found: the tally "fallbacks".
         classes: of statements; None for all.
     """
     for row in found.rows():
@@ -139,7 +139,7 @@ def errors(found: Tally) -> list[dict[str, object]]:
     """Count statements that did not end well.
 
     Args:
-        found: "errors".
+        found: the tally "errors".
 
     Returns:
         ERRORS.
@@ -158,10 +158,10 @@ def pinned(found: Tally) -> list[dict[str, object]]:
     """Find the reads, by digest and user, that are most often kept on the primary or fall back.
 
     Args:
-        found: "pinned".
+        found: the tally "pinned".
 
     Returns:
-        PINNED: twenty at most.
+        PINNED: twenty rows at most.
     """
     return _pinned(found, "digest", "user")
 
@@ -205,7 +205,7 @@ def _pinned(found: Tally, *by: str) -> list[dict[str, object]]:
 
 
 def _most_frequent(counts: Mapping[str, int]) -> str | None:
-    """Of several, the first by its name."""
+    """The most frequent reason; of equally frequent ones, the first by name."""
     return min(counts, key=lambda it: (-counts[it], it), default=None)
 
 

@@ -1,10 +1,10 @@
-"""A row of a table, for whoever has no Spark."""
+"""A row of a table, for code that must work without Spark."""
 
 from collections.abc import Mapping
 
 
 class Row:
-    """One row of a table of `schema`; its columns by name, as the type that they have there."""
+    """One row of a table of `schema`; each getter raises TypeError if the type does not fit."""
 
     __slots__ = ("_values",)
 

@@ -1,4 +1,4 @@
-"""One proxy in the order of its clock: did it ask where it had to?"""
+"""Checks one proxy's procedure, in the order of its clock: did it ask where it had to?"""
 
 from bisect import bisect_left
 from collections import defaultdict, deque
@@ -13,43 +13,44 @@ from spark_jobs.sources import Source, Sources
 from spark_jobs.verdict import Lapse
 
 LOST, TOLD, CLAIMED, ANSWERED, ASKED, READ = range(6)
-"""What happened; at one microsecond in this order.
+"""Kinds of events; at the same microsecond they sort in this order.
 
-LOST: from then on until `until_us` records of a run are missing from the log, or may be. TOLD: a
-primary told its whole set. CLAIMED: a server said that it has a set. ANSWERED: a statement showed
-something and no set. ASKED: a server was asked for its whole set, which `gtids` has. READ: a read
-was sent to a replica, on the proof `gtids`; `shown` is the whole set in its answer.
+LOST: from then until `until_us`, records of a run are missing from the log, or may be. TOLD: a
+primary told its whole set. CLAIMED: a server said that it has a set. ANSWERED: a statement's answer
+showed data but no set. ASKED: a server was asked for its whole set, which is `gtids`. READ: a read
+was sent to a replica, with the proof `gtids`; `shown` is the whole set in its answer.
 """
 
 _SETS: Final = 20_000
-"""A primary's whole sets that are remembered, at least."""
+"""How many of a primary's whole sets are remembered at least."""
 
 _FEW: Final = 4
-"""Sets that are tried from the newest on: behind a change of the primary they may be smaller."""
+"""How many of the newest sets are tried: after a change of the primary they may be smaller."""
 
 _MANY: Final = 256
-"""Sets that are tried from the oldest on. The oldest is mostly the smallest; but many sessions ask
-for themselves, and what was asked first may be answered last. No order at all is certain where a
-clock was set back.
+"""How many of the oldest sets are tried. The oldest is mostly the smallest. But many sessions ask
+independently, and the first question may be answered last; and where a clock was set back, no order
+is certain.
 """
 
 TAIL_US: Final = 10_000_000
-"""How long what a run was told may be missing behind its last record: a crash took it."""
+"""For how long after a run's last record a crash may have destroyed its records."""
 
 _ANSWERS: Final = 64
-"""Answers of one server to one group that are remembered: some end after a later read arrives."""
+"""How many answers of one server to one group are remembered. The newest alone would not do: it may
+have ended after a later read arrived."""
 
 _GAPS: Final = 10_000
-"""Answers with gaps that are remembered until the log's end shows whether they are holes."""
+"""How many answers with gaps are remembered until the log's end shows whether they are holes."""
 
 _MOST: Final = 16
-"""Intervals that a finding names."""
+"""Intervals that a finding names at most."""
 
 _Server = tuple[int, str, str | None, int | None]
 
 
 class Event(NamedTuple):
-    """What happened at `at_us`; a read is owed what there was at `arrived_us`, its `moment_us`."""
+    """What happened at `at_us`; `arrived_us` is the record's `moment_us`."""
 
     proxy: str
     worker: int
@@ -78,7 +79,7 @@ class Event(NamedTuple):
 
     @property
     def places(self) -> dict[str, tuple[str, object]]:
-        """The groups that it belongs to, by kind."""
+        """The groups that the event belongs to, by kind."""
         session = self.worker, self.run, self.session
         own: dict[str, object] = {"connection": session, "user": self.user, "proxy": ""}
         names = own | ({"application": self.application} if self.application else {})
@@ -86,7 +87,7 @@ class Event(NamedTuple):
 
 
 class Lapsed(NamedTuple):
-    """LAPSED."""
+    """A row of LAPSED."""
 
     proxy: str
     worker: int
@@ -111,7 +112,7 @@ class Procedure:
         self._lost_us = -1
 
     def eval(self, row: Row) -> Iterator[Lapsed]:
-        """Take the next event; LAPSED of what it shows."""
+        """Take the next event; yield LAPSED of the lapses that it shows."""
         it = Event._make(row)
         if it.what == LOST:
             self._lost_us = max(self._lost_us, it.until_us)
@@ -134,7 +135,7 @@ class Procedure:
             yield from self._judge(it, gtids)
 
     def terminate(self) -> Iterator[Lapsed]:
-        """Tell of the gaps that are holes: the primary has what lies in them."""
+        """Yield LAPSED of the gaps that are holes: the primary has what they lack."""
         for it, gaps in self._gaps:
             holes = gaps.common(self._primary, _MOST)
             if holes:
@@ -167,9 +168,9 @@ class Procedure:
                     self._gaps.append((it, gaps))
 
     def _need(self, it: Event, proof: GtidSet, since_us: int, lapse: Lapse) -> Iterator[Lapsed]:
-        """A set that was asked for since then, and that the proof covers.
+        """Yield a lapse unless the proof covers some set that was asked for since `since_us`.
 
-        Where records of that time are missing, one of them may have told it.
+        If records of that time are missing, one of them may have had such a set: no lapse then.
         """
         if since_us <= max(self._forgotten_us, self._lost_us):
             return
@@ -195,7 +196,7 @@ class _Claims:
             self._sources.add_whole(gtids, source)
 
     def compare(self, shown: GtidSet, it: Event) -> Iterator[Lapsed]:
-        """With a whole set that was asked for later."""
+        """Compare the claims with a whole set that was asked for later; yield contradictions."""
         missing = self._claimed.minus(shown)
         if not missing:
             return
@@ -205,7 +206,7 @@ class _Claims:
 
 
 def _gaps(shown: str) -> GtidSet:
-    """What a set lacks between its intervals of one source; nothing if it is none."""
+    """What a set lacks between its intervals of each source; nothing if the text is no set."""
     gaps = GtidSet()
     try:
         its = parse(shown)

@@ -1,4 +1,7 @@
-"""The records around a counter-example: who wrote what it missed, and what its server had said."""
+"""Finds the records that explain a counter-example.
+
+They are the records that name what the read missed, and what the read's server said that it has.
+"""
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as fn
@@ -11,15 +14,15 @@ _STORY = SCENE.names[len(_READ) + 1 : -1]
 
 
 def transform(records: DataFrame, reads: DataFrame) -> DataFrame:
-    """Find the records that belong to some reads' stories.
+    """Find the records that explain some reads' verdicts.
 
     Args:
         records: RECORD.
-        reads: JUDGED, a few of them.
+        reads: JUDGED of a few reads.
 
     Returns:
-        SCENE: for each read those that name what it missed, the last one before it by which its
-        server showed a set to the same run, and the next one.
+        SCENE: for each read the records that name what it missed, the last record before it by
+        which its server showed a set to the same run, and the next such record after it.
     """
     told = records.select(RECORD.names).where("kind != 'gap'").select(*_told(), _shown())
     return _sources(told, reads).unionByName(_evidence(told, reads)).select(SCENE.names)
@@ -34,7 +37,7 @@ def _told() -> list[Column]:
 
 
 def _shown() -> Column:
-    """The set by which a record's server said what it has; null if it did not."""
+    """The set that a record's server said it has; null if it said nothing."""
     proved = fn.col("proof").isin("probed", "waited") & (fn.col("outcome").isin("ok", ""))
     return (
         fn.when(fn.col("observed") != "", fn.col("observed"))

@@ -1,4 +1,4 @@
-"""The tables of the audit: the routing log's record, and what the jobs make of it.
+"""The tables of the audit: the routing log's records, and the tables made from them.
 
 `RECORD` is the routing log, version 1, field by field; a test compares it with the module that
 writes it. It is spelled out here because an audit that borrowed the writer's schema could not
@@ -27,7 +27,7 @@ _FLAG: Final = BooleanType()
 
 
 def _table(*fields: tuple[str, DataType] | tuple[str, DataType, bool]) -> StructType:
-    """Name, type, and whether it may be null (it may unless said)."""
+    """Make a table's schema of names, types, and whether a column may be null (the default)."""
     return StructType([StructField(*field) for field in fields])
 
 
@@ -79,27 +79,27 @@ KINDS: Final = ("statement", "proof", "gap")
 
 _TIMES: Final = ("arrived_us", "dispatched_us", "ended_us", "snapshot_us")
 _TIME_ENDS_US: Final = 253_402_300_800_000_000
-"""The year 10000, which no report can name."""
+"""The begin of the year 10000, which Python's dates cannot express."""
 
 _MOST: Final = 2**48
-"""Of any other number: so no sum of a few of them is beyond 64 bits. A clock that is set back makes
-a wait negative."""
+"""The limit of any other number, so that sums of a few of them fit into 64 bits. Numbers may be
+negative: a clock that is set back makes a wait negative."""
 
 LIMITS: Final = {
     it.name: (0, _TIME_ENDS_US - 1) if it.name in _TIMES else (-_MOST, _MOST)
     for it in RECORD
     if it.dataType == _LONG
 }
-"""The least and the most that the numbers of a record can be."""
+"""The least and the greatest possible value of each number of a record."""
 
 PARSED: Final = _table(
     *((field.name, field.dataType) for field in RECORD),
-    ("file", _TEXT),  # where it was read: its last two path components
+    ("file", _TEXT),  # the last two components of the path of its file
     ("fault", _TEXT),  # null for a record; see below
-    ("line", _TEXT),  # where RECORD does not hold all of it, else null
+    ("line", _TEXT),  # the whole line if RECORD does not hold all of it, else null
 )
-"""Lines of the log. One that is no record is "torn" (cut short), "damaged" (also a number that
-cannot be) or "foreign" (a version or kind that is not known)."""
+"""Lines of the log. A line that is no record is "torn" (cut short), "damaged" (also: with an
+impossible number) or "foreign" (of an unknown version or kind)."""
 
 RUN: Final = ("proxy", "worker", "run")
 """One start of one worker: its records share a clock and a numbering."""
@@ -109,13 +109,13 @@ SESSION: Final = (*RUN, "session")
 
 NUMBERED: Final = _table(
     *((field.name, field.dataType) for field in RECORD),
-    ("file", _TEXT),  # where it was read
-    ("repeat", _TEXT),  # null; "same" or "other" record with this number came before
-    ("missing", _LONG),  # numbers right before this one that no record has
-    ("declared", _LONG),  # how many of them this gap record owns up to
+    ("file", _TEXT),  # the last two components of the path of its file
+    ("repeat", _TEXT),  # "same" or "other" if an equal or another record has this number, else null
+    ("missing", _LONG),  # how many numbers right before this one no record has
+    ("declared", _LONG),  # how many of them this record reports as dropped
     ("hole", _FLAG),  # statements of its session right before this one are missing
-    ("since_us", _LONG),  # end of the record before it if some are missing or it is later, or 0
-    ("is_read", _FLAG),  # these are `statement`'s
+    ("since_us", _LONG),  # end of the record before it if some are missing or it ended later, or 0
+    ("is_read", _FLAG),  # this and the following are explained in `statement.facts`
     ("is_judged", _FLAG),
     ("is_unnamed", _FLAG),
     ("named", _TEXT),
@@ -123,10 +123,10 @@ NUMBERED: Final = _table(
     ("owed_in", _TEXT),
     ("moment_us", _LONG),
 )
-"""Records of the log, and what they and their numbers tell."""
+"""Records of the log, and what follows from their fields and numbers."""
 
 MISSED: Final = _table(
-    ("how", _TEXT),  # "wrote" them, "saw" them, or "had" them: the primary, when it was asked
+    ("how", _TEXT),  # "wrote" or "saw" the GTIDs; "had": the primary had them when it was asked
     ("run", _TEXT),
     ("session", _LONG),
     ("seq", _LONG),
@@ -143,12 +143,12 @@ PAST: Final = _table(
     ("at_us", _LONG),  # mark: when it was asked for; gap, term, succeeded, lost: since when
     ("until_us", _LONG),  # term, confirmed, lost: when the primary was asked
     ("answered_us", _LONG),  # confirmed: when it had answered
-    ("mark", _LONG),  # number of a tide mark; bound, gap: that bounds the record, null if none
+    ("mark", _LONG),  # number of a tide mark; bound, gap: the one that bounds it, null if none
     ("server_uuid", _TEXT),
     ("gtids", _TEXT),  # mark, term: the primary's whole set; lost: what was acknowledged and lost
-    ("writes", ArrayType(MISSED)),  # lost: whose they were, the first few
+    ("writes", ArrayType(MISSED)),  # lost: the first few records that name the lost GTIDs
 )
-"""What the primary's whole sets tell of the time before; see `primary_history`."""
+"""What follows from the primary's whole sets for the time before; see `primary_history`."""
 
 TELLING: Final = _table(
     *((name, RECORD[name].dataType) for name in (*RUN, "session", "seq", "kind", "role")),
@@ -158,7 +158,7 @@ TELLING: Final = _table(
     *((name, NUMBERED[name].dataType) for name in ("missing", "hole", "since_us", "is_unnamed")),
     *((name, NUMBERED[name].dataType) for name in ("named", "whole")),
 )
-"""What of NUMBERED tells something of primaries; see `primary_history`."""
+"""The columns of NUMBERED from which the primaries' history follows; see `primary_history`."""
 
 EVENTS: Final = _table(
     ("cluster", _TEXT),
@@ -171,20 +171,20 @@ EVENTS: Final = _table(
     ("is_whole", _FLAG),
     ("gtids", _TEXT),
 )
-"""What happened in a cluster: `tides.Event`."""
+"""Events of a cluster: `tides.Event`."""
 
 REIGNS: Final = _table(
     *((name, RECORD[name].dataType) for name in (*RUN, "server_uuid", "incarnation")),
     ("from_us", _LONG),
     ("to_us", _LONG),
 )
-"""What primaries answered runs: `primary_history.Reign`."""
+"""In which time primaries answered runs: `primary_history.Reign`."""
 
 BACKING: Final = _table(
     *((name, RECORD[name].dataType) for name in (*RUN, "seq")),
-    ("unbacked", _TEXT),  # of a read's proof_set: what no evidence in the log shows
+    ("unbacked", _TEXT),  # the part of a read's proof_set that no evidence in the log shows
     ("reached", _LONG),  # the newest tide mark that the read's server had reached
-    ("mark", _LONG),  # the tide mark that bounds what the record left unnamed
+    ("mark", _LONG),  # the tide mark that bounds the record's unnamed writes
 )
 """What the evidence says about a record; see `evidence`."""
 
@@ -194,7 +194,7 @@ READ: Final = (
     *("application", "scope", "level", "bound_us", "server", "server_uuid", "role"),
     *("reason", "proof", "wait_us", "outcome"),
 )
-"""What is kept of a record that was judged."""
+"""The columns that are kept of a judged record."""
 
 JUDGED: Final = _table(
     *((name, RECORD[name].dataType) for name in READ),
@@ -202,28 +202,28 @@ JUDGED: Final = _table(
     ("finding", _TEXT),  # verdict.Finding
     ("claimed", _TEXT),  # the proxy's `required`; null where the verdict is ok
     ("shown", _TEXT),  # the proxy's `proof_set`; null where the verdict is ok
-    ("missing", _TEXT),  # GTIDs that the server was not shown to have, the first few
-    ("missed", ArrayType(MISSED)),  # the records that name them, the first few
+    ("missing", _TEXT),  # the first few GTIDs that the server was not shown to have
+    ("missed", ArrayType(MISSED)),  # the first few records that name them
     ("understated", _FLAG),  # the proxy required less than the read had to see
     ("since_write_us", _LONG),  # waited: from the newest write it had to see to the WAIT's answer
 )
-"""One row per read: what it was, and what the audit says of it."""
+"""One row per read: what it was, and the audit's verdict."""
 
 LAPSED: Final = _table(
     *((name, RECORD[name].dataType) for name in (*RUN, "seq")),
     ("finding", _TEXT),  # verdict.Lapse
-    ("lacking", _TEXT),  # GTIDs, the first few: of the set asked for, of what was claimed, holes
+    ("lacking", _TEXT),  # the first few GTIDs that the proof, the server or the answer lacks
 )
-"""Records with which the procedure was not kept."""
+"""Records that show a lapse of the procedure."""
 
 PROCEDURE: Final = _table(
     *((name, RECORD[name].dataType) for name in READ),
     *((name, _TEXT) for name in ("finding", "lacking")),
 )
-"""One row per lapse: LAPSED, and what the record was; see `procedure`."""
+"""One row per lapse: LAPSED, and the record's columns; see `procedure`."""
 
 FAULTS: Final = _table(("file", _TEXT), ("fault", _TEXT), ("lines", _LONG))
-"""Lines that are no record: "torn" (cut short), "damaged", "foreign" (an unknown version)."""
+"""Lines that are no record, by file: "torn", "damaged" or "foreign", as in PARSED."""
 
 RUNS: Final = _table(
     *((name, RECORD[name].dataType) for name in RUN),
@@ -232,10 +232,10 @@ RUNS: Final = _table(
     ("gaps", _LONG),
     ("first_seq", _LONG),
     ("last_seq", _LONG),
-    ("missing", _LONG),  # numbers that no record has
-    ("declared", _LONG),  # how many of them the run's gap records own up to
+    ("missing", _LONG),  # how many numbers no record has
+    ("declared", _LONG),  # how many of them the run reports as dropped
     ("repeated", _LONG),  # records that are in the log more than once
-    ("conflicting", _LONG),  # different records under one number
+    ("conflicting", _LONG),  # different records with the same number
     ("from_us", _LONG),
     ("to_us", _LONG),
 )
@@ -243,9 +243,9 @@ RUNS: Final = _table(
 
 CLOCKS: Final = _table(
     *((name, RECORD[name].dataType) for name in RUN),
-    ("from_seq", _LONG),  # the first statement of this clock's: 1, or behind a step
-    ("back_us", _LONG),  # how far it was set back right before, at least; null for 1
-    ("ahead_us", _LONG),  # of the other clocks; below 0: it is behind them
+    ("from_seq", _LONG),  # from which `seq` on this clock counts: 1, or the first after a step
+    ("back_us", _LONG),  # how far it was set back at the step, at least; null without a step
+    ("ahead_us", _LONG),  # how far it is ahead of the other clocks; negative if it is behind
     ("error_us", _LONG),  # how far the difference of two clocks may be off
 )
 """Clocks that were set back, or that do not agree with the others; see `clocks`."""
@@ -262,7 +262,7 @@ LOST: Final = _table(
     ("gtids", _TEXT),
     ("writes", ArrayType(MISSED)),
 )
-"""One row per answer of a primary that lacks what had been acknowledged."""
+"""One row per answer of a primary that lacks acknowledged writes."""
 
 _QUANTILES: Final = ("p50", "p95", "p99", "max")
 
@@ -271,7 +271,7 @@ LAG: Final = _table(
     ("proof", _TEXT),
     ("reads", _LONG),
     *((f"wait_{name}_us", _LONG) for name in _QUANTILES),
-    ("after_write", _LONG),  # reads that waited in a session that had written
+    ("after_write", _LONG),  # reads that waited after a write that they had to see
     *((f"since_write_{name}_us", _LONG) for name in _QUANTILES),
 )
 """How long reads waited, and how soon after a write a server was shown to have it."""
@@ -287,40 +287,40 @@ REPLICATED: Final = _table(
     ("last_hop_us", _LONG),
     ("error_us", _LONG),
 )
-"""A transaction that a replica applied, as `lag.applied` of a "proof" record tells."""
+"""A transaction that a replica applied: an item of `lag.applied` of a "proof" record."""
 
 WAITING: Final = _table(
     ("channel", _TEXT), ("source", _TEXT), ("waits_us", _LONG), ("hop_waits_us", _LONG)
 )
-"""A source of which a replica lacked something, as `lag.waits` of a "proof" record tells."""
+"""A source of which a replica lacked something: an item of `lag.waits` of a "proof" record."""
 
 REPLICATION: Final = _table(
     ("server", _TEXT),
     ("channel", _TEXT),
     ("source", _TEXT),
-    ("transactions", _LONG),  # a sample: those that the monitor met
+    ("transactions", _LONG),  # a sample: those that the monitors have seen
     *((f"end_to_end_{name}_us", _LONG) for name in _QUANTILES),
     *((f"last_hop_{name}_us", _LONG) for name in _QUANTILES),
     *((f"upstream_{name}_us", _LONG) for name in _QUANTILES),
     *((f"apply_{name}_us", _LONG) for name in _QUANTILES),
     ("disordered", _LONG),  # transactions whose original commit is newer than their immediate one
-    ("waits_max_us", _LONG),  # the oldest that anything missing ever was
+    ("waits_max_us", _LONG),  # the greatest age that a missing transaction ever had
 )
-"""What transactions took to get to a replica, by commit timestamps: one row per source."""
+"""How long transactions took to reach a replica, by commit timestamps: one row per source."""
 
 MIX: Final = _table(
     ("dimension", _TEXT),
     ("value", _TEXT),
     ("statements", _LONG),
-    ("share", DoubleType()),  # of the dimension, 0 to 1
+    ("share", DoubleType()),  # of all statements, 0 to 1
     ("errors", _LONG),
     ("lost", _LONG),
     *((f"{name}_us", _LONG) for name in _QUANTILES),  # from arrival to end
 )
-"""Where statements went and why: one row per value of level, class, role, reason and proof."""
+"""Where statements went and why: one row per value of each dimension (level, class, role, …)."""
 
 FALLBACKS: Final = _table(("server", _TEXT), ("reason", _TEXT), ("statements", _LONG))
-"""Attempts that ended elsewhere."""
+"""Servers that were tried before another one answered."""
 
 ERRORS: Final = _table(
     ("outcome", _TEXT), ("error_code", _LONG), ("role", _TEXT), ("statements", _LONG)

@@ -1,4 +1,4 @@
-"""The files of a routing log: which are read, and which are not."""
+"""Finds the files of a routing log, and makes them readable for Spark."""
 
 import gzip
 import os
@@ -18,7 +18,7 @@ _SEGMENT: Final = re.compile(r"(date=[^/]+/[^/]+\.jsonl)(\.open|\.gz|\.zst)?")
 _LIKE_A_SEGMENT: Final = re.compile(r"(?is)(.*\.jsonl).*|.*\.(gz|zst|bz2|xz|lz4|zip)")
 _CHUNK: Final = 1 << 20
 _RECENT_S: Final = 600.0
-"""Age until which a proxy may be expected to compress a segment, which takes a minute or so."""
+"""Age up to which the proxy may still compress a closed segment, which takes a minute or so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +26,11 @@ class Segment:
     """A segment that the proxy has finished.
 
     Attributes:
-        name: ``date=YYYY-MM-DD/….jsonl``, whatever it is packed in.
+        name: ``date=YYYY-MM-DD/….jsonl``, also if the file is compressed.
         path: the file.
-        source: where it is to be read: the same file below the listing's scratch directory, or a
-            copy of it there.
-        size: of the file, bytes.
+        source: the path by which to read it: the same file below the listing's scratch directory,
+            or a copy of it there.
+        size: size of the file, bytes.
         modified_ns: when the file was last changed, ns since the epoch.
     """
 
@@ -43,11 +43,11 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """The files of a log, none of them opened.
+    """The files of a log, before any closed segment is opened.
 
     Attributes:
         closed: segments that the proxy has finished.
-        live: copies of the segments that it was still writing (or was killed over).
+        live: copies of the segments that it was still writing, or was writing when it was killed.
         unread: files, as the log names them, that seem to hold records and cannot be read.
         unknown: all other files.
     """
@@ -64,7 +64,7 @@ class Segments:
 
     Attributes:
         complete: segments that the proxy has finished.
-        live: copies of the segments that it was still writing (or was killed over).
+        live: copies of the segments that it was still writing, or was writing when it was killed.
         unread: files, as the log names them, that seem to hold records and cannot be read.
         unknown: all other files.
     """
@@ -76,7 +76,7 @@ class Segments:
 
     @property
     def paths(self) -> tuple[Path, ...]:
-        """What is to be read."""
+        """All files that are to be read."""
         return self.complete + self.live
 
 
@@ -98,15 +98,15 @@ def make_readable(found: Listing, scratch: Path) -> Segments:
 def list_segments(log: Path, scratch: Path, out: Path | None = None) -> Listing:
     """List a log that may be growing.
 
-    A live segment is renamed when it is complete, so it is copied first, and its copy dropped if
-    the rename came between. One that was completed just now is copied, too: the proxy may be about
-    to compress it. Everything is named by a path below `scratch`: a log may be in a directory whose
-    name Hadoop would take for a pattern or for a URI.
+    The proxy renames a live segment when it is complete. So live segments are copied first, and a
+    copy is dropped if its segment was renamed meanwhile. Recently completed segments are copied,
+    too: the proxy may be about to compress them. All paths are below `scratch`, because the log may
+    be in a directory whose name Hadoop would take for a pattern or for a URI.
 
     Args:
         log: the directory that holds ``date=YYYY-MM-DD/``.
         scratch: an empty directory.
-        out: a directory whose files are not the log's; ``_audit`` in `log` never is.
+        out: a directory whose files do not belong to the log, like ``_audit`` in `log`.
 
     Raises:
         OSError: a file cannot be read; the message names it.
@@ -124,7 +124,7 @@ def list_segments(log: Path, scratch: Path, out: Path | None = None) -> Listing:
     (scratch / "log").symlink_to(log.resolve())
     closed: dict[str, Segment] = {}
     others: list[str] = []
-    # In this order a segment comes before what it was compressed to.
+    # In this order, a plain segment comes before its compressed form.
     for name in sorted(_files(log, {log / "_audit", out})):
         known = _SEGMENT.fullmatch(name)
         if known is None or (known[2] and known[1] in closed):
@@ -144,7 +144,7 @@ def list_segments(log: Path, scratch: Path, out: Path | None = None) -> Listing:
 
 
 def readable(segment: Segment, scratch: Path) -> Path:
-    """Where Spark can read a segment: it reads ``.gz``, and ``.zst`` is unpacked to `scratch`.
+    """A path at which Spark can read a segment: a ``.zst`` is unpacked to `scratch`.
 
     Raises:
         OSError: it cannot be read; the message names it.
@@ -159,7 +159,7 @@ def readable(segment: Segment, scratch: Path) -> Path:
 
 
 def content(path: Path) -> Iterator[bytes]:
-    """What a file of records holds, unpacked, in pieces.
+    """Read the unpacked content of a segment, in pieces.
 
     Raises:
         OSError: it cannot be read, or is not what its name says; the message names it.
@@ -174,7 +174,7 @@ def content(path: Path) -> Iterator[bytes]:
 
 @contextmanager
 def opened(path: Path) -> Iterator[BinaryIO]:
-    """Open what `readable` gives: a plain file, or one that is packed as ``.gz``.
+    """Open a file that `readable` returns: a plain one, or a ``.gz``.
 
     Raises:
         OSError: it cannot be read, or is not what its name says; the message names it.
@@ -185,7 +185,7 @@ def opened(path: Path) -> Iterator[BinaryIO]:
         return
     try:
         with gzip.open(path) as packed:
-            yield packed  # type: ignore[misc]  # all of BinaryIO that is wanted
+            yield packed  # type: ignore[misc]  # it has all of BinaryIO that is used
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise OSError(f"{path} is cut short or damaged: {error}") from error
 
@@ -207,7 +207,7 @@ def _closed(log: Path, file: str, name: str, scratch: Path) -> Segment:
 
 
 def _files(log: Path, others: set[Path | None]) -> list[str]:
-    """Every file below a directory, as named from there, except in other directories."""
+    """The paths of all files below `log`, relative to it, except in the directories `others`."""
     met = {path.resolve() for path in others if path is not None}
     found = []
     for folder, folders, names in os.walk(log, onerror=_raise, followlinks=True):
@@ -225,7 +225,7 @@ def _raise(error: OSError) -> None:
 
 
 def _unpacked(path: Path) -> Iterator[bytes]:
-    """Unpack a file of Zstandard frames; one that is cut short is an error."""
+    """Unpack a file of Zstandard frames; a file that is cut short is an error."""
     frame, begun = zstandard.ZstdDecompressor().decompressobj(), False
     try:
         with path.open("rb") as packed:

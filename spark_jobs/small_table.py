@@ -1,4 +1,4 @@
-"""Small tables, written by the driver alone."""
+"""Writes small tables as Parquet in the driver, without Spark's workers."""
 
 import shutil
 from collections.abc import Mapping, Sequence
@@ -26,10 +26,10 @@ _TYPES: Final = (
 
 
 def to_arrow_type(kind: DataType) -> pa.DataType:
-    """How Arrow calls a type of a table.
+    """The Arrow type for a Spark type.
 
     Raises:
-        TypeError: no table has it.
+        TypeError: the audit's tables have no such type.
     """
     for its, found in _TYPES:
         if kind == its:
@@ -42,17 +42,17 @@ def to_arrow_type(kind: DataType) -> pa.DataType:
 
 
 def to_arrow(schema: StructType) -> pa.Schema:
-    """A table's schema as Arrow has it."""
+    """The Arrow schema for a Spark schema."""
     return pa.schema([(it.name, to_arrow_type(it.dataType)) for it in schema])
 
 
 def write(rows: Sequence[Mapping[str, object]], schema: StructType, folder: Path) -> None:
-    """Write a table as Parquet, in a directory as Spark does; what is there is replaced.
+    """Write a table to a directory of Parquet, as Spark does; an earlier one is replaced.
 
     Args:
-        rows: by the names of columns.
-        schema: of the table.
-        folder: where to.
+        rows: values by the names of columns.
+        schema: the table's schema.
+        folder: the directory.
     """
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)

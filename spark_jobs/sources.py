@@ -1,4 +1,4 @@
-"""Which records named a GTID: what a counter-example tells beside the GTIDs themselves."""
+"""Remembers which records named which GTIDs, for counter-examples."""
 
 from bisect import bisect_right, insort
 from collections import defaultdict, deque
@@ -7,13 +7,13 @@ from typing import Final, NamedTuple
 from spark_jobs.gtid import GtidSet
 
 _MOST: Final = 5
-"""Records that a counter-example names."""
+"""Records that a counter-example names at most."""
 
 _WRITES: Final = 50_000
-"""Writes that are remembered at least, and twice as many at most."""
+"""How many writes are remembered at least; at most twice as many are."""
 
 _SIGHTS: Final = 64
-"""Whole sets that are remembered."""
+"""How many records with whole sets are remembered."""
 
 
 class Source(NamedTuple):
@@ -37,17 +37,17 @@ class Sources:
         self._sights: deque[tuple[GtidSet, Source]] = deque(maxlen=_SIGHTS)
 
     def add(self, gtids: GtidSet, source: Source) -> None:
-        """A record names these, and hardly any that another one names."""
+        """Add a record that names GTIDs which hardly any other record names."""
         if self._writes.count >= _WRITES:
             self._earlier, self._writes = self._writes, _Writes()
         self._writes.add(gtids, source)
 
     def add_whole(self, gtids: GtidSet, source: Source) -> None:
-        """A record names a server's whole set, and some of it is new."""
+        """Add a record that names a server's whole set, some of which is new."""
         self._sights.append((gtids, source))
 
     def of(self, gtids: GtidSet) -> list[Source]:
-        """The first few that named any of these."""
+        """The first few records that named any of these GTIDs."""
         found: dict[tuple[str, int], Source] = {}
         rest = gtids.copy()
         for writes in (self._earlier, self._writes):
@@ -65,7 +65,7 @@ class Sources:
 
 
 class _Writes:
-    """Writes by what they committed; no two commit the same."""
+    """Writes by the GTIDs that they committed; no two writes commit the same GTID."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -77,7 +77,7 @@ class _Writes:
             insort(self._spans[tsid], (start, end, source), key=lambda span: span[0])
 
     def of(self, gtids: GtidSet, most: int) -> list[tuple[Source, GtidSet]]:
-        """The first few that committed any of these, and what of it."""
+        """The first few writes that committed any of these GTIDs, and which of them."""
         found: dict[tuple[str, int], tuple[Source, GtidSet]] = {}
         for tsid, start, end in gtids:
             spans = self._spans[tsid]

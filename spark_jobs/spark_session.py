@@ -1,7 +1,7 @@
-"""Spark as the audit uses it.
+"""Starts Spark for the audit.
 
-Unless a cluster is named, it is a quiet, local one: no UI, no network beyond this host, no
-downloads, no console noise.
+Unless a cluster is named, Spark runs locally and quietly: no UI, no network beyond this host, no
+downloads, no output on the console.
 """
 
 import os
@@ -22,10 +22,11 @@ JAVA_NEEDED: Final = 17
 
 SQL_SETTINGS: Final = {
     "spark.sql.session.timeZone": "UTC",
-    # What the optimizer infers of columns that were made out of each other grows until memory ends.
+    # For columns that are derived from each other, the optimizer's inferred constraints would grow
+    # until memory is exhausted.
     "spark.sql.constraintPropagation.enabled": "false",
 }
-"""What every session must have that runs the audit's queries."""
+"""Settings of every session that runs the audit's queries."""
 
 _LOCAL: Final = "local[*]"
 _SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
@@ -38,7 +39,7 @@ _JAVA_HINT: Final = (
     "set JAVA_HOME."
 )
 _ARROW_HINT: Final = (
-    "The audit goes through the log with PyArrow and NumPy: install them with  "
+    "The audit reads the log with PyArrow and NumPy: install them with  "
     "pip install 'tidegate[audit]'."
 )
 _PYSPARK_HINT: Final = (
@@ -48,7 +49,7 @@ _PYSPARK_HINT: Final = (
 
 
 def what_is_missing() -> str | None:
-    """Say what the audit lacks to run here and how to get it; None if it lacks nothing."""
+    """Say what is missing to run the audit here and how to get it; None if nothing is."""
     if find_spec("pyspark") is None:
         return f"PySpark is not installed. {_PYSPARK_HINT}"
     import pyspark
@@ -74,7 +75,7 @@ def _what_is_wrong_with_java() -> str | None:
         return f"Java does not run: {error}. {_JAVA_HINT}"
     version = re.search(r'version "(?:1\.)?(\d+)', told.stderr + told.stdout)
     if version is None:
-        return f"{java} does not tell its version. {_JAVA_HINT}"
+        return f"{java} does not report its version. {_JAVA_HINT}"
     if int(version[1]) < JAVA_NEEDED:
         return f"{java} is Java {version[1]}, which is too old. {_JAVA_HINT}"
     return None
@@ -89,8 +90,8 @@ def start_spark(log: Path, master: str | None = None) -> "SparkSession":
     """Start Spark: in this process and its JVM, on a cluster, or as ``spark-submit`` says.
 
     Args:
-        log: file that takes what Spark, its JVM and its Python workers have to say; not what a
-            cluster's executors say, nor anything where ``spark-submit`` has started this process.
+        log: file for the output of Spark, its JVM and its Python workers; not for that of a
+            cluster's executors. It is not written where ``spark-submit`` has started this process.
         master: Spark's URL of a cluster; None for all cores of this machine, or for what
             ``spark-submit`` was told.
 
@@ -119,8 +120,8 @@ def start_spark(log: Path, master: str | None = None) -> "SparkSession":
             "spark.executorEnv.PYTHONPATH": str(archive.top()),
             "spark.ui.enabled": "false",
             "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1)),
-            # Spark makes long methods, and Java by itself never compiles those. On few cores the
-            # collector that stops them all costs half of the one that does not.
+            # Spark generates long methods, which Java by default never compiles. On few cores, the
+            # parallel collector, which stops all threads, costs half as much as a concurrent one.
             "spark.driver.defaultJavaOptions": "-XX:-DontCompileHugeMethods -XX:+UseParallelGC",
         }
     conf = SparkConf()

@@ -1,4 +1,4 @@
-"""What one record says by itself: whether it read, what it wrote, and in whose name."""
+"""Derives from one record alone whether it is a read, what it wrote, and who may depend on it."""
 
 from pyspark.sql import Column
 from pyspark.sql import functions as fn
@@ -10,24 +10,25 @@ from spark_jobs.promise import CLUSTER_LEVELS, OWN_LEVELS, SCOPES, SEEN_LEVELS
 def facts() -> dict[str, Column]:
     """Columns of NUMBERED that follow from a record alone.
 
-    is_read: it is a read. Whatever a replica answered counts as one, since the class is the
-    proxy's conclusion. Only diagnostics are left out: they ask about the previous statement,
+    is_read: the record is a read. Whatever a replica answered counts as a read, since the class is
+    the proxy's conclusion. Only diagnostics are left out: they ask about the previous statement,
     wherever it ran.
 
-    is_judged: it is a read to be judged; all are until `judged_in` says otherwise.
+    is_judged: the read is to be judged; true for all reads until `judged_in` narrows it.
 
     named: a GTID set that holds all that the statement is known to have committed; "" if that is
-    nothing. Where a session tracks ALL_GTIDS, the server tells no statement's own, but its whole
-    set at the statement's end, which has them.
+    nothing. Where a session tracks ALL_GTIDS, the server does not report a statement's own GTIDs,
+    but its whole set at the statement's end, which includes them.
 
-    is_unnamed: it may have committed what `named` does not name.
+    is_unnamed: the statement may have committed GTIDs that `named` does not hold.
 
     whole: a primary's whole ``gtid_executed``, if the record holds one.
 
-    owed_in: see there.
+    owed_in: see `owed_in`.
 
-    moment_us: from when on it owes nothing more: its arrival, but of a read that shares an earlier
-    one's snapshot the arrival of that. Without the field (older logs) it is its own.
+    moment_us: a read must see what there was at this moment, and nothing newer: its arrival, or, if
+    it shares an earlier read's snapshot, the arrival of that read. Records without `snapshot_us`
+    (in older logs, too) have their own arrival.
     """
     kind = fn.col("kind")
     own, observed = fn.col("own_gtids"), fn.col("observed")
@@ -55,16 +56,16 @@ def facts() -> dict[str, Column]:
 def judged_in(period: Period) -> Column:
     """`is_judged` where only reads that arrived in a period are judged.
 
-    Of those beside it nothing else is looked at than what they say of others.
+    Other records count only for what they say about these reads.
     """
     arrived = fn.col("arrived_us")
     return fn.col("is_read") & (arrived >= period.begin_us) & (arrived < period.end_us)
 
 
 def owed_in() -> Column:
-    """The kind of group in whose history a read must be seen (`groups`).
+    """The kind of group by which a read is judged (`groups`).
 
-    A read in scope `application` that names none is at least one of its connection.
+    A read in scope `application` that names no application is judged by its connection.
     """
     level, scope = fn.col("level"), fn.col("scope")
     keyed = (scope != "application") | fn.coalesce(fn.col("application") != "", fn.lit(False))

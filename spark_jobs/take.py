@@ -1,9 +1,9 @@
-"""Takes segments into Parquet: from then on no line of theirs is read as JSON again.
+"""Converts segments to Parquet, so that no line of theirs is parsed as JSON again.
 
 Python workers read pieces of segments, block by block. A block of plain records becomes columns as
-a whole (`lines`), and nothing of it passes through Java. Blocks with anything else are laid aside,
-and Spark reads their lines one by one, as `ingest.parse` says: where a log has a torn line at its
-end, that is one block.
+a whole (`lines`), and does not pass through Java. Blocks with any other line are set aside, and
+Spark parses their lines one by one (`ingest.parse`). For a segment with a torn line at its end,
+that is one block.
 """
 
 import tempfile
@@ -27,13 +27,13 @@ from spark_jobs.schema import PARSED
 from spark_jobs.segments import opened
 
 _BLOCK: Final = 4 << 20
-"""Bytes that are read at once, about."""
+"""About how many bytes are read at once."""
 
 _TASK: Final = 128 << 20
-"""Bytes of a task, at most, but that a packed segment is not cut."""
+"""How many bytes a task reads at most, except that a compressed segment is not cut."""
 
 _ROWS: Final = 1 << 17
-"""Records that are written at once."""
+"""How many records are written at once."""
 
 _END: Final = 2**63 - 1
 
@@ -46,8 +46,8 @@ class Kept:
 
     Attributes:
         parsed: PARSED.
-        files: those that hold them, and perhaps others.
-        live: of these, those of segments that were still written.
+        files: the files that hold them; they may hold other lines, too.
+        live: those of these files whose segments were still being written.
     """
 
     parsed: DataFrame
@@ -56,12 +56,12 @@ class Kept:
 
 
 class Part(NamedTuple):
-    """What lines have in common.
+    """Lines that are counted together.
 
     Attributes:
-        file: as PARSED has it.
-        hour: when a record arrived, ``YYYY-MM-DDTHH``; None for other lines.
-        fault: as PARSED has it.
+        file: `file` of PARSED.
+        hour: the hour in which the records arrived, ``YYYY-MM-DDTHH``; None for other lines.
+        fault: `fault` of PARSED.
     """
 
     file: str
@@ -70,32 +70,32 @@ class Part(NamedTuple):
 
 
 def all_in(spark: SparkSession, paths: Sequence[Path], folder: Path) -> Kept:
-    """Take files, those of their lines that are no record among them.
+    """Convert files, with their lines that are no record.
 
     Args:
         spark: a session.
-        paths: the files, as `segments.readable` gives them.
-        folder: where to; it must not exist.
+        paths: the files, which `segments.readable` returned.
+        folder: takes the Parquet files; it must not exist.
 
     Raises:
         OSError: one cannot be read; the message names it.
     """
     _take(spark, paths, folder, is_by_hour=False)
-    # Only what was written here is there, so nothing need be looked for.
+    # The folder holds only files of this call, so Spark need not discover partitions.
     kept = spark.read.schema(PARSED).parquet(*ingest.names([folder]))
     return Kept(kept, sorted(map(str, folder.glob("*.parquet"))))
 
 
 def by_hour(spark: SparkSession, paths: Sequence[Path], folder: Path) -> Counter[Part]:
-    """Take the records of files, by ``date=…/hour=…`` of their arrival.
+    """Convert the records of files, into ``date=…/hour=…`` of their arrival.
 
     Args:
         spark: a session.
-        paths: the files, as `segments.readable` gives them.
-        folder: where to; it must not exist.
+        paths: the files, which `segments.readable` returned.
+        folder: takes the Parquet files; it must not exist.
 
     Returns:
-        How many lines were met; those that are no record are nowhere else.
+        The counts of all lines; lines that are no record are counted, but not written.
 
     Raises:
         OSError: one cannot be read; the message names it.
@@ -123,7 +123,7 @@ def _take(
 def _take_one_by_one(
     spark: SparkSession, aside: Path, folder: Path, *, is_by_hour: bool
 ) -> Counter[Part]:
-    """Take what was laid aside."""
+    """Convert the lines that were set aside."""
     found = spark.read.parquet(*ingest.names([aside]))
     moment = fn.when(fn.isnull("fault"), fn.col("arrived_us"))
     rows = (
@@ -151,7 +151,7 @@ def _take_one_by_one(
 
 
 class _Piece(NamedTuple):
-    """The lines of a file that begin from one byte on, and before another."""
+    """The lines of a file that begin at `begin` or later, and before `end`."""
 
     path: Path
     begin: int
@@ -164,7 +164,7 @@ class _Said(NamedTuple):
 
 
 def _tasks(paths: Sequence[Path], cores: int) -> Iterator[list[_Piece]]:
-    """Cut files into what one task reads."""
+    """Divide files into the pieces that each task reads."""
     sizes = [(path, path.stat().st_size) for path in paths]
     most = max(_BLOCK, min(_TASK, sum(size for _, size in sizes) // (2 * cores)))
     pieces: list[_Piece] = []
@@ -206,11 +206,11 @@ def _read(task: tuple[int, list[_Piece]], folder: Path, aside: Path, *, is_by_ho
 
 
 def _blocks(piece: _Piece) -> Iterator[bytes]:
-    """Whole lines, some at a time."""
+    """Read whole lines, a block at a time."""
     with opened(piece.path) as file:
         if piece.begin:
             file.seek(piece.begin - 1)
-            file.readline()  # the end of one that begins before
+            file.readline()  # the rest of a line that begins earlier
         while (at := file.tell()) < piece.end:
             block = file.read(min(_BLOCK, piece.end - at))
             if not block:
@@ -224,7 +224,7 @@ def _one_by_one(block: bytes, file: str) -> pa.Table:
 
 
 def _hours(read: pa.Table) -> Iterator[tuple[int, pa.Table]]:
-    """Part records by when they arrived, in hours since the epoch."""
+    """Split records by the hour of their arrival, in hours since the epoch."""
     hours = read.column("arrived_us").to_numpy() // HOUR_US
     met = np.unique(hours)
     for hour in met:
@@ -240,14 +240,14 @@ class _Files:
         self._writers: dict[str, pq.ParquetWriter] = {}
 
     def add(self, table: pa.Table, place: str = ".") -> None:
-        """Put rows into the file in a folder below this one."""
+        """Add rows to the file in a folder below this one."""
         waiting = self._waiting[place]
         waiting.append(table)
         if sum(map(len, waiting)) >= _ROWS:
             self._write(place)
 
     def end(self) -> None:
-        """Write what is left, and close them."""
+        """Write the remaining rows, and close the files."""
         for place in list(self._waiting):
             self._write(place)
         for writer in self._writers.values():

@@ -1,8 +1,9 @@
-"""Which of a quiet cluster's events tell something: what was left open, and what bounds that.
+"""Leaves out the events of quiet clusters that do not matter for the primaries' history.
 
-Its primary never changed, and never lacked what had been acknowledged. So nothing follows from its
-writes, and of its whole sets only from the first that was asked for behind something left open, and
-from those asked for before that one was there, which may lower it.
+The primary of a quiet cluster never changed, and never lacked acknowledged writes. So its writes do
+not matter. Of its whole sets, two kinds matter: the first one that was asked for after something
+was left open, which bounds that; and those that were asked for before that first one was answered,
+which may lower the bound.
 """
 
 from collections.abc import Collection
@@ -18,11 +19,11 @@ _ORDER: Final = ("at_us", "what")
 
 
 def thin(events: DataFrame, quiet: Collection[str]) -> DataFrame:
-    """Leave out what tells nothing.
+    """Leave out the events that do not matter.
 
     Args:
-        events: `tides.Event`, but for those of reigns.
-        quiet: clusters.
+        events: `tides.Event`, without REIGN.
+        quiet: the quiet clusters.
 
     Returns:
         The same columns.

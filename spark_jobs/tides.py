@@ -1,4 +1,4 @@
-"""One cluster in the order of its clocks: tide marks, changes of the primary, lost writes."""
+"""Goes through one cluster's events: finds tide marks, changes of the primary and lost writes."""
 
 from collections import defaultdict, deque
 from collections.abc import Iterator
@@ -12,22 +12,23 @@ from spark_jobs.gtid import GtidSet, MalformedGtidSetError, parse
 from spark_jobs.sources import Source, Sources
 
 REIGN, WROTE, OPEN, GAP, TIDE = range(5)
-"""What happened; at one microsecond in this order, so that whoever is asked knows what ended.
+"""Kinds of events. At the same microsecond they sort in this order: a primary that is asked then
+has what ended then.
 
 REIGN: a run sent the first statement that a primary answered. WROTE: a write was acknowledged.
-OPEN: a statement left something unnamed, or a session's statements before it are missing. GAP: a
-run's records before this one are missing. TIDE: a primary was asked for its whole set.
+OPEN: a statement may have made unnamed writes, or a session's statements before it are missing.
+GAP: a run's records before this one are missing. TIDE: a primary was asked for its whole set.
 """
 
 _MOST: Final = 64
-"""Lost intervals that are told of."""
+"""Lost intervals that are reported at most."""
 
 
 class Event(NamedTuple):
     """What happened at `at_us`.
 
-    Of REIGN, `ended_us` is when the primary was sent the last statement that it answered; of TIDE,
-    when it had answered.
+    For REIGN, `ended_us` is when the primary was sent the last statement that it answered. For
+    TIDE, it is when the primary had answered.
     """
 
     cluster: str
@@ -48,7 +49,7 @@ class Event(NamedTuple):
 
 
 class _Past(NamedTuple):
-    """PAST."""
+    """A row of PAST."""
 
     what: str
     cluster: str
@@ -67,9 +68,9 @@ class _Past(NamedTuple):
 
 @dataclass(eq=False)
 class _Mark:
-    """A tide mark that sets asked for until its own was answered may still lower.
+    """A tide mark that may still be lowered by sets that were asked for before it was answered.
 
-    Each of them would do, so the mark is what they have in common.
+    Each of these sets is a valid bound, so the mark is their intersection.
     """
 
     number: int
@@ -79,18 +80,18 @@ class _Mark:
 
 @dataclass(eq=False)
 class _Begun:
-    """A primary's set that lacked something, or was its first, until nothing can take it back.
+    """A term whose first set is kept back as long as later sets may correct it.
 
     A GTID that the same primary shows again was never lost: clocks were wrong.
 
     Attributes:
-        term: PAST of it.
-        executed: the set.
-        gone: what had been acknowledged and is missing.
-        again: what of it was acknowledged once more. A primary that lost its newest transactions
-            gives their numbers to others; so their return tells nothing.
-        writes: whose `gone` is.
-        succeeded: another primary, or another incarnation, shows its first set.
+        term: PAST of the term.
+        executed: the primary's set.
+        gone: acknowledged GTIDs that are missing from it.
+        again: those of `gone` that were acknowledged once more. A primary that lost its newest
+            transactions gives their numbers to others, so it proves nothing that it shows these.
+        writes: the records that name `gone`.
+        succeeded: whether the set is the first one of another primary, or of another incarnation.
     """
 
     term: _Past
@@ -101,7 +102,7 @@ class _Begun:
     succeeded: bool
 
     def told(self) -> Iterator[_Past]:
-        """PAST of what is left of it."""
+        """PAST of the term and of what it lost, as far as that still holds."""
         if self.succeeded or self.gone:
             yield self.term._replace(gtids=self.executed.text())
         if self.gone:
@@ -111,14 +112,14 @@ class _Begun:
 
 @dataclass
 class _Reign:
-    """Which primary a run knows.
+    """The primary that a run knows.
 
     Attributes:
-        server: it, and its incarnation.
+        server: its server_uuid and incarnation.
         since_us: when it was sent the first statement that it answered.
         last_us: when it was sent the last statement that it answered.
-        earlier_us: the same of the primary before it; None if the run knew no other.
-        told: it has been asked for its whole set.
+        earlier_us: `last_us` of the primary before it; None if the run knew no other.
+        told: whether the run has asked it for its whole set.
     """
 
     server: tuple[str | None, int | None]
@@ -146,7 +147,7 @@ class Tides:
         self._confirmed: dict[str | None, int] = {}
 
     def eval(self, row: Row) -> Iterator[_Past]:
-        """Take the next event; PAST of what it settles."""
+        """Take the next event; yield PAST of what it settles."""
         it = Event._make(row)
         self._cluster = it.cluster
         if it.what == REIGN:
@@ -180,7 +181,7 @@ class Tides:
         yield from self._bound(gtids, it, anybodys=changed, presides=presides)
 
     def terminate(self) -> Iterator[_Past]:
-        """Settle what was still open."""
+        """Yield PAST of everything that is still open."""
         yield from self._settle(None)
         for begun in chain.from_iterable(self._begun.values()):
             yield from begun.told()
@@ -196,9 +197,13 @@ class Tides:
     ) -> Iterator[_Past]:
         """Bound what was open when this set was asked for.
 
-        `anybodys`: also what anybody else may have committed. It is in the first set of the next
-        primary, or lost. `presides`: also what turned out only later that an earlier primary may
-        have committed; of the one that presides now, any set will do.
+        Args:
+            gtids: the set.
+            tide: its event.
+            anybodys: whether the set is the first of a new primary. It bounds also what any other
+                server may have committed: that is in this set, or lost.
+            presides: whether its server is the present primary. Then the set bounds also what an
+                earlier primary may have committed, even if that became known only later.
         """
         for mark in self._marks:
             if mark.tide.server_uuid == tide.server_uuid and not gtids.covers(mark.gtids):
@@ -216,7 +221,7 @@ class Tides:
             yield self._bounded(it, self._numbers)
 
     def _is_over(self, uuid: str | None, tide: Event) -> bool:
-        """Whether a server was the primary, and was no more when this set was asked for."""
+        """Whether a server had ceased to be the primary when this set was asked for."""
         return uuid in self._superseded or self._last_us.get(uuid, tide.at_us) < tide.at_us
 
     def _bounded(self, it: Event, mark: int | None) -> _Past:
@@ -225,7 +230,7 @@ class Tides:
         return _Past(what, self._cluster, *key, at_us=at_us, mark=mark)
 
     def _settle(self, now_us: int | None) -> Iterator[_Past]:
-        """Give out the marks that no set lowers any more."""
+        """Yield PAST of the marks that no set can lower any more."""
         lowering = [mark for mark in self._marks if now_us and mark.tide.ended_us >= now_us]
         for mark in self._marks:
             if mark not in lowering:
@@ -264,7 +269,7 @@ class Tides:
         self._acknowledged_us[it.server_uuid] = newest_us
 
     def _begin(self, reign: _Reign, gtids: GtidSet, gone: GtidSet, tide: Event) -> None:
-        """The primary is another one, or at least lacks what had been acknowledged."""
+        """Begin a term: the primary is another one, or lacks acknowledged writes."""
         since_us, succeeded = tide.at_us, reign.earlier_us is not None and not reign.told
         if reign.earlier_us is not None and not reign.told:
             since_us = min(reign.earlier_us, tide.at_us)
@@ -280,13 +285,16 @@ class Tides:
         self._acknowledged.remove(gone)
 
     def _take_back(self, reign: _Reign, gtids: GtidSet, tide: Event) -> Iterator[_Past]:
-        """What this primary shows again was never lost, unless it may be another's by now."""
+        """Take back losses: what this primary shows again was never lost.
+
+        Numbers that the primary may have given to other transactions meanwhile do not count.
+        """
         left = []
         for begun in self._begun[tide.server_uuid]:
             back = begun.gone.common(gtids)
             back.remove(begun.again)
             if back and reign.since_us > min((it.ended_us for it in begun.writes), default=0):
-                # It may have lost it, and given its number to another.
+                # The primary may have lost its own ones, and given their numbers to others.
                 back = _of_others(back, tide.server_uuid)
             if back:
                 begun.gone.remove(back)
@@ -300,7 +308,7 @@ class Tides:
         self._begun[tide.server_uuid] = left
 
     def _confirm(self, tide: Event) -> Iterator[_Past]:
-        """Note when this primary was first asked after others had acknowledged something."""
+        """Note the first question to this primary after others had acknowledged something."""
         uuid = tide.server_uuid
         others = (us for its, us in self._acknowledged_us.items() if its != uuid)
         if max(others, default=-1) <= self._confirmed.get(uuid, -1):
@@ -315,7 +323,7 @@ class Tides:
 
 
 def _of_others(gtids: GtidSet, uuid: str | None) -> GtidSet:
-    """What of it has not this server's own UUID."""
+    """The GTIDs whose UUID is not this server's own."""
     others = GtidSet()
     for tsid, start, end in gtids:
         if tsid.partition(":")[0] != uuid:

@@ -1,4 +1,4 @@
-"""The records of a log, each once, with what their numbers tell."""
+"""Reads the records of a log, each once, numbered."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Unrepeated:
-    """They.
+    """The records of a log without repeats.
 
     Attributes:
-        passes: through them.
-        records: NUMBERED; of those beside the period that is judged nothing is.
-        repeats: as `log_integrity.repeats` gives it.
+        passes: the passes through them.
+        records: NUMBERED; `is_judged` only in the judged period.
+        repeats: the result of `log_integrity.repeats`.
         before: what is known of the time before; None if nothing is.
     """
 
@@ -45,9 +45,9 @@ def look(
 
     Args:
         spark: a session.
-        log: which.
-        scratch: takes what is made meanwhile.
-        persisted: takes what is persisted meanwhile, for the caller to unpersist.
+        log: the log.
+        scratch: directory for intermediate files.
+        persisted: tables that are persisted here are added to it, for the caller to unpersist.
     """
     before = None if log.before is None else Before(spark, log.before, scratch / "before")
     tail = () if before is None else before.tail
@@ -85,7 +85,7 @@ def look(
 def _again(
     spark: "SparkSession", before: Passes, source: Source, numbered: "DataFrame", scratch: Path
 ) -> Passes:
-    """Go through records that are left when repeats are."""
+    """Go through the records once more, without repeats."""
     folder = scratch / "once"
     nothing = fn.lit(None).cast("string")
     (
@@ -106,7 +106,7 @@ def _rules(log: "Log") -> Rules:
     if span is not None:
         begin_us, end_us = span.begin_us, span.end_us
     if log.before is not None:
-        begin_us = EVERYTHING.begin_us  # of its tail
+        begin_us = EVERYTHING.begin_us  # the state's tail may begin earlier than the span
     if period is None:
         return Rules(begin_us, end_us, EVERYTHING.judge_from_us, EVERYTHING.judge_to_us)
     return Rules(begin_us, end_us, period.begin_us, period.end_us)

@@ -1,9 +1,9 @@
-"""What primaries came to have while the log was written, and no record names: a count, no verdict.
+"""Counts transactions that primaries came to have and that no record names; this is no verdict.
 
-A primary's whole sets grow by every transaction, through whatever door it came. What is left of
-that growth when all named GTIDs are taken away was written past the proxies, or in a record that is
-missing, or by a statement that could not name it: such statements are counted beside it. What was
-written before a cluster's first whole set or after its last is not seen.
+A primary's whole sets grow with every transaction, whether or not it came through a proxy. GTIDs of
+that growth that no record names were written past the proxies; or their record is missing; or the
+statement did not report its GTID. Such statements are counted, too. What was written before a
+cluster's first whole set or after its last is not counted.
 """
 
 from collections import defaultdict
@@ -20,11 +20,11 @@ _NOTHING: Final = np.zeros(0, np.int64), np.zeros(0, np.int64)
 
 
 class Unreported(NamedTuple):
-    """A count.
+    """The counts.
 
     Attributes:
-        transactions: that primaries came to have, and no record names.
-        statements: that may have committed something, and could not name it.
+        transactions: how many transactions primaries came to have that no record names.
+        statements: how many statements may have committed something without reporting a GTID.
     """
 
     transactions: int
@@ -32,13 +32,14 @@ class Unreported(NamedTuple):
 
     @property
     def sentences(self) -> list[str]:
-        """What the report says of it."""
+        """Sentences for the report."""
         if not self.transactions:
             return []
         return [
             f"Unreported writes: {self.transactions:,} transactions that primaries came to have are"
-            f" named by no record; {self.statements:,} statements may have committed some without a"
-            " name, the rest came through other doors, or their records are missing."
+            f" named by no record. {self.statements:,} statements may have committed some of them"
+            " without reporting a GTID; the others did not pass through the proxies, or their"
+            " records are missing."
         ]
 
 
@@ -46,9 +47,9 @@ def count(found: Survey, told: Told, clusters: Mapping[str, str]) -> Unreported:
     """Compare the growth of primaries' whole sets with what records name.
 
     Args:
-        found: of some records.
-        told: of the same.
-        clusters: cluster of each proxy.
+        found: the survey of some records.
+        told: what the same records told.
+        clusters: the cluster of each proxy.
     """
     bounds = sorted(
         (reign.first[0], clusters[run[0]], reign.first[1], reign.last[1])
@@ -67,10 +68,10 @@ def count(found: Survey, told: Told, clusters: Mapping[str, str]) -> Unreported:
 
 
 def growth(sets: Iterable[tuple[str, str, str]]) -> dict[str, GtidSet]:
-    """What each cluster's primaries came to have.
+    """The GTIDs that each cluster's primaries came to have.
 
     Args:
-        sets: cluster, first and last whole set of whoever was told them, the earliest in front.
+        sets: cluster, and the first and last whole set of a reign; the earliest reigns first.
     """
     began: dict[str, GtidSet] = {}
     grown: defaultdict[str, GtidSet] = defaultdict(GtidSet)

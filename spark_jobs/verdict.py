@@ -1,4 +1,4 @@
-"""What the audit can say about a read, in the words of its report."""
+"""The verdicts, findings and lapses that the audit reports, in the words of its report."""
 
 from enum import StrEnum
 from typing import Self
@@ -10,9 +10,9 @@ class Verdict(StrEnum):
     OK = "ok"
     """The evidence shows that the server had all that the read had to see."""
     VIOLATION = "violation"
-    """The proxy let a server answer that was not shown to have them."""
+    """The proxy let a server answer that was not shown to have all that the read had to see."""
     NOT_JUDGED = "not judged"
-    """A promise was given, and the log does not hold what is needed to tell whether it was kept."""
+    """A promise was given, but the log does not suffice to tell whether it was kept."""
     GIVEN_UP = "given up openly"
     """The wait budget ran out and the policy said `stale`: logged as such, and counted."""
     NO_ANSWER = "no answer"
@@ -22,7 +22,7 @@ class Verdict(StrEnum):
 
 
 class _Explained(StrEnum):
-    """Members with a sentence.
+    """Members that have a sentence for the report.
 
     Attributes:
         meaning: one sentence for the report.
@@ -31,7 +31,7 @@ class _Explained(StrEnum):
     meaning: str
 
     def __new__(cls, name: str, meaning: str) -> Self:
-        """Make a member of its name and its sentence."""
+        """Make a member from its name and its sentence."""
         member = str.__new__(cls, name)
         member._value_ = name
         member.meaning = meaning
@@ -39,12 +39,12 @@ class _Explained(StrEnum):
 
 
 class Finding(_Explained):
-    """Why."""
+    """Why a read was given its verdict."""
 
     NOTHING_WRITTEN = "nothing written", "There was nothing that the read could miss."
     PRIMARY = "primary", "The primary answered, which shows what it acknowledged."
-    WAITED = "waited", "The server said right before the read that it has all of it."
-    KNOWN = "known", "Earlier evidence in the log shows that the server has all of it."
+    WAITED = "waited", "The server had said right before that it had all that the read had to see."
+    KNOWN = "known", "Evidence in the log shows that the server had all that the read had to see."
 
     KNOWN_TOO_SMALL = (
         "known set too small",
@@ -66,35 +66,35 @@ class Finding(_Explained):
     )
     UNNAMED_WRITE = (
         "unnamed write",
-        "Something may have been committed that no packet named, and the server may lack it.",
+        "Something may have been committed whose GTID no packet told, and the server may lack it.",
     )
     MISSING_RECORDS = (
         "missing records",
-        "The log lacks records; they may be of writes that the read had to see.",
+        "The log lacks records, perhaps of writes that the read had to see.",
     )
     MALFORMED_WRITE = "malformed own set", "What was written is logged as no GTID set."
     PRIMARY_CHANGED = (
         "primary changed",
-        "Another primary answered than acknowledged the writes; nothing shows that it has them.",
+        "The primary that answered did not acknowledge the writes; nothing shows that it has them.",
     )
     UNKNOWN_CLUSTER = (
         "unknown cluster",
-        "The log holds several clusters, and the proxy names no primary: nobody can tell its own.",
+        "The log holds several clusters, and the proxy names no primary: its cluster is unknown.",
     )
     CLOCKS = (
         "clocks",
-        "The clocks of proxies differ, so that nobody can tell whether the read was owed it.",
+        "The clocks of proxies differ, so it is unknown which writes came before the read.",
     )
-    NO_BOUND = "no bound", "The level is BOUNDED_STALENESS, and no bound is logged."
+    NO_BOUND = "no bound", "The level is BOUNDED_STALENESS, but no bound is logged."
     UNKNOWN_LEVEL = "unknown level", "This audit does not know the level or the scope."
 
     STALE_POLICY = "stale policy", "The wait ran out, and the timeout policy is `stale`."
-    NO_SERVER = "no server", "The proxy answered itself, with an error."
+    NO_SERVER = "no server", "The proxy itself answered, with an error."
     BEST_EFFORT = "best effort", "The level is BEST_EFFORT."
 
 
 class Lapse(_Explained):
-    """How the procedure was not kept, whether or not the outcome was right all the same."""
+    """How the procedure was not kept, even if the read happened to see all that it had to."""
 
     NOT_ASKED = (
         "not asked",
@@ -102,8 +102,8 @@ class Lapse(_Explained):
     )
     LEFT = (
         "left unasked",
-        "The read went to another server than the one that had answered, with no set asked for in "
-        "between that bounds what was seen there.",
+        "The read went to another server than the one that had answered before, and the primary "
+        "was not asked in between for a set that bounds what was seen there.",
     )
     CONTRADICTED = (
         "contradicted",
@@ -111,6 +111,6 @@ class Lapse(_Explained):
     )
     HOLES = (
         "holes",
-        "The answer showed newer transactions without older ones: a state that the primary never "
-        "was in.",
+        "The answer showed newer transactions without older ones, a state in which the primary "
+        "never was.",
     )

@@ -1,1 +1,1 @@
-"""Tidegate, a MySQL proxy. Installed, the other packages stand below this one (see setup.py)."""
+"""Tidegate, a MySQL proxy. In an installation, the other packages are below this one (setup.py)."""

@@ -1,4 +1,4 @@
-"""`python -m examples.web`: the application, two proxies and a cluster, in one command."""
+"""`python -m examples.web`: runs the application, two proxies and a cluster in one command."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LOOKS = 4
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the example; gives the exit status."""
+    """Run the example; returns the exit status."""
     options = _parser().parse_args(arguments)
     try:
         return asyncio.run(_run(options))
@@ -73,7 +73,7 @@ async def _servers(options: argparse.Namespace) -> AsyncIterator[Servers]:
 
 
 def compare(running: Stage) -> dict[str, Visit]:
-    """The same visit without tokens and with them."""
+    """Run the same visit without tokens and with them."""
     visits = {}
     for title, tokens in (("without tokens", False), ("with tokens", True)):
         with application_servers(running, tokens=tokens) as urls:
@@ -82,7 +82,7 @@ def compare(running: Stage) -> dict[str, Visit]:
 
 
 def table(visits: dict[str, Visit]) -> str:
-    """One line for each visit."""
+    """Format the visits, one line for each."""
     lines = [f"{'':14}  pages  stale  from replicas  from the primary"]
     lines += [
         f"{title:14}  {done.pages:5}  {done.stale:5}  {done.roles['replica']:13}"
@@ -96,9 +96,9 @@ def _about(options: argparse.Namespace) -> str:
     late = f", {options.lag:g} s late" if options.primary is None else ""
     return (
         "Two application servers, each behind a proxy of its own; one cluster"
-        f" with its replicas{late}.\nA visitor adds {ROUNDS} messages, at either server in turns,"
-        f" and looks at {LOOKS} pages after each.\nA page is stale that lacks one of the visitor's"
-        " own messages.\n"
+        f" with its replicas{late}.\nA visitor adds {ROUNDS} messages, alternating between the"
+        f" servers, and looks at {LOOKS} pages after each.\nA page is stale if it lacks one of the"
+        " visitor's own messages.\n"
     )
 
 
@@ -106,14 +106,16 @@ def _invitation(urls: Sequence[str], options: argparse.Namespace) -> str:
     late = f"\nThe replicas are {options.lag:g} s late." if options.primary is None else ""
     return (
         "".join(f"\n    {url}" for url in urls)
-        + f"\n{late}\nTokens are {'on' if options.tokens else 'off'}. Add a message at one, and"
-        " look for it at the other. Ctrl-C ends it."
+        + f"\n{late}\nTokens are {'on' if options.tokens else 'off'}. Add a message at one server,"
+        " and look for it at the other. Ctrl-C ends the example."
     )
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m examples.web", description=__doc__)
-    parser.add_argument("--once", action="store_true", help="let a script visit, count, and end")
+    parser.add_argument(
+        "--once", action="store_true", help="let a script visit, print the counts, and end"
+    )
     parser.add_argument(
         "--no-tokens", dest="tokens", action="store_false", help="visitors carry no tokens"
     )
@@ -126,11 +128,15 @@ def _parser() -> argparse.ArgumentParser:
     real = parser.add_argument_group("your own servers, in place of a cluster in this process")
     real.add_argument("--primary", type=_address, metavar="HOST:PORT")
     real.add_argument(
-        "--replicas", type=_addresses, default=(), metavar="HOST:PORT,...", help="of that primary"
+        "--replicas",
+        type=_addresses,
+        default=(),
+        metavar="HOST:PORT,...",
+        help="replicas of that primary",
     )
     real.add_argument("--user", default="root")
     real.add_argument("--password-file", type=Path, metavar="FILE")
-    real.add_argument("--schema", default="test", help="where the table `messages` is made")
+    real.add_argument("--schema", default="test", help="schema for the table `messages`")
     return parser
 
 

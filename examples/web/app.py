@@ -20,7 +20,7 @@ LONGEST = 200
 
 
 class Database(TypedDict):
-    """Where an application server's proxy listens, and who logs in: arguments of PyMySQL's."""
+    """Where an application server's proxy listens, and who logs in: arguments for PyMySQL."""
 
     host: str
     port: int
@@ -47,7 +47,7 @@ def create_app(name: str, database: Database, *, tokens: bool = True) -> Flask:
 
 
 def connection() -> Connection[Cursor]:
-    """This request's connection. With a pool, `present` comes after each checkout instead."""
+    """This request's connection. With a pool, call `present` after each checkout instead."""
     if "connection" not in g:
         g.connection = pymysql.connect(**current_app.config["DATABASE"], autocommit=True)
         if current_app.config["TOKENS"]:
@@ -57,20 +57,20 @@ def connection() -> Connection[Cursor]:
 
 
 def hand_out_token(response: Response) -> Response:
-    """After each request that used the database."""
+    """Hand out a token after each request that used the database."""
     if "connection" in g and current_app.config["TOKENS"]:
         token_cookie.hand_out(g.connection, response)
     return response
 
 
 def disconnect(_: BaseException | None) -> None:
-    """At the end of each request."""
+    """Close the connection at the end of each request."""
     if "connection" in g:
         g.pop("connection").close()
 
 
 def messages() -> str:
-    """The page."""
+    """Show the page."""
     with connection().cursor(DictCursor) as cursor:
         cursor.execute("SELECT id, text FROM messages ORDER BY id DESC LIMIT 50")
         rows = cursor.fetchall()
@@ -80,7 +80,7 @@ def messages() -> str:
 
 
 def add_message() -> ResponseReturnValue:
-    """The form was sent."""
+    """Add the message of a form that was sent."""
     text = request.form["text"].strip()[:LONGEST]
     if text:
         with connection().cursor() as cursor:

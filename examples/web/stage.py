@@ -1,4 +1,4 @@
-"""What the application stands on: two Tidegate proxies with one token key, before one cluster."""
+"""Starts what the application needs: two Tidegate proxies with one token key before one cluster."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Servers:
     """The MySQL servers, and how the application logs in there.
 
     Attributes:
-        schema: where the application has its table.
+        schema: the schema of the application's table.
     """
 
     primary: Address
@@ -49,11 +49,11 @@ class Servers:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """What runs.
+    """The running proxies.
 
     Attributes:
-        proxies: for each what an application server needs to connect there.
-        token_key: what both proxies sign with.
+        proxies: for each, what an application server needs to connect there.
+        token_key: the key with which both proxies sign tokens.
     """
 
     proxies: Sequence[Database]
@@ -62,7 +62,7 @@ class Stage:
 
 @contextlib.asynccontextmanager
 async def late_cluster(lag: float) -> AsyncIterator[Servers]:
-    """A primary and two replicas in this process; no MySQL is needed.
+    """Run a primary and two replicas in this process; no MySQL is needed.
 
     Args:
         lag: seconds by which the replicas are late.
@@ -82,7 +82,7 @@ async def stage(servers: Servers, wait_budget: str = "2s") -> AsyncIterator[Stag
     """Start the proxies.
 
     Args:
-        servers: what stands behind both.
+        servers: the servers behind both proxies.
         wait_budget: how long a read may wait for a replica.
 
     Raises:
@@ -115,7 +115,7 @@ def _database(servers: Servers, address: Address) -> Database:
 
 
 def create_table(servers: Servers) -> None:
-    """Make the application's table, and wait until all replicas have it: no page is to fail.
+    """Make the application's table, and wait until all replicas have it, so that no page fails.
 
     Raises:
         StageError: a server cannot be reached, or refuses.
@@ -130,7 +130,7 @@ def create_table(servers: Servers) -> None:
 
 
 def _query(servers: Servers, address: Address, sql: str) -> str:
-    """The first value of the answer, from a server itself."""
+    """Ask a server directly; returns the first value of the answer."""
     with (
         pymysql.connect(**_database(servers, address)) as connection,
         connection.cursor() as cursor,
@@ -142,7 +142,7 @@ def _query(servers: Servers, address: Address, sql: str) -> str:
 
 @contextlib.asynccontextmanager
 async def _proxy(servers: Servers, keys: Path, wait_budget: str) -> AsyncIterator[Address]:
-    """A `tidegate run`, a process of its own; gives where it listens."""
+    """Run `tidegate run` in a process of its own; yields the address at which it listens."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "proxy.cli", "run", "--listen", "127.0.0.1:0"),
         *("--primary", str(servers.primary), "--replicas", ",".join(map(str, servers.replicas))),
@@ -166,7 +166,7 @@ async def _proxy(servers: Servers, keys: Path, wait_budget: str) -> AsyncIterato
 async def _listen(
     process: asyncio.subprocess.Process, said: bytearray, port: asyncio.Future[int]
 ) -> None:
-    """Read what a proxy says to its end, so that it never blocks; its port is among that."""
+    """Read a proxy's output to its end, so that it never blocks, and find its port there."""
     if process.stderr is not None:
         async for line in process.stderr:
             said += line
@@ -179,11 +179,11 @@ async def _listen(
 
 @contextlib.contextmanager
 def application_servers(stage: Stage, *, tokens: bool) -> Iterator[list[str]]:
-    """Run one application server behind each proxy, in threads; gives their URLs."""
+    """Run one application server for each proxy, in threads; yields their URLs."""
 
     class Quiet(WSGIRequestHandler):
         def log_request(self, *_: object) -> None:
-            """Say nothing of requests that succeed."""
+            """Do not log requests that succeed."""
 
     with contextlib.ExitStack() as running:
         apps = [

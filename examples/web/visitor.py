@@ -1,4 +1,4 @@
-"""A visitor who adds messages and looks for them on both application servers in turns."""
+"""A visitor who adds messages and looks for them on both application servers alternately."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Page:
     """What the visitor was shown.
 
     Attributes:
-        messages: newest first.
-        role: of the server that the list was read from: `primary` or `replica`.
-        level: that the list was read at.
-        proof: what allowed that server to answer.
+        messages: the messages, newest first.
+        role: the role of the server that the list was read from: `primary` or `replica`.
+        level: the consistency level at which the list was read.
+        proof: the proof that allowed that server to answer.
     """
 
     messages: Sequence[str]
@@ -38,12 +38,12 @@ class Page:
 
 @dataclass(slots=True)
 class Visit:
-    """What came of a visit.
+    """The result of a visit.
 
     Attributes:
-        pages: that were looked at.
-        stale: those that lacked a message which the visitor had added before.
-        roles: how many lists came from each kind of server.
+        pages: how many pages were looked at.
+        stale: how many of them lacked a message that the visitor had added before.
+        roles: how many lists came from servers of each role.
     """
 
     pages: int = 0
@@ -62,7 +62,7 @@ class Visitor:
 
     @property
     def cookie(self) -> Cookie | None:
-        """The one that carries the token."""
+        """The cookie that carries the token."""
         return next((cookie for cookie in self._cookies if cookie.name == COOKIE), None)
 
     def look(self, url: str) -> Page:
@@ -70,7 +70,7 @@ class Visitor:
         return self._open(url)
 
     def add(self, url: str, text: str) -> Page:
-        """Send the form; gives the page that the server then shows."""
+        """Send the form; returns the page that the server then shows."""
         form = urllib.parse.urlencode({"text": text}).encode()
         return self._open(urllib.parse.urljoin(url, "messages"), form)
 
@@ -79,17 +79,18 @@ class Visitor:
             text = response.read().decode()
         answer = _ANSWER.search(text)
         if answer is None:
-            raise ValueError(f"{url} shows something else")
+            raise ValueError(f"{url} does not show the list of messages")
         return Page([html.unescape(found) for found in _MESSAGE.findall(text)], *answer.groups())
 
 
 def visit(urls: Sequence[str], rounds: int, looks: int) -> Visit:
-    """Add a message and look for all so far, as often as it is said.
+    """Add messages, and after each look for all messages so far.
 
     Args:
-        urls: of the application servers; messages are added to each in turns.
-        rounds: messages to add.
-        looks: pages to look at after each, the next server first.
+        urls: URLs of the application servers; messages are added to each server in turn.
+        rounds: how many messages to add.
+        looks: how many pages to look at after each, beginning at the server that shows the form's
+            result, then the next one.
     """
     visitor = Visitor()
     done = Visit()

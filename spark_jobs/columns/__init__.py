@@ -1,22 +1,23 @@
-"""The audit's plain part by whole columns: most reads get their verdict here, and none is refused.
+"""The plain part of the audit by whole columns: most reads get their verdict here.
 
 Theory of operation
 ===================
 
 A log is a set of Parquet files. Workers go through them three times, chunk by chunk, with arrays of
-numbers in place of records (`chunk`); `passes` has the order, and Spark hands out the work
-(`tasks`).
+numbers in place of records (`chunk`). `passes` has the order of the passes, and Spark distributes
+the work (`tasks`).
 
-1. `survey` says what the log is about: runs, servers, levels, stretches of numbers (`numbers`), and
+1. `survey` finds what the log holds: runs, servers, levels, stretches of numbers (`numbers`), and
    the tables that need no verdict (`traffic`).
-2. `tellings` turns what was written, seen and shown into rows of numbers. Spark puts them in order,
-   and `series` lays them down as long arrays of running maxima, which all workers share.
-3. `settle` looks up, for each read, what it was owed and what its server had been shown to have.
-   Where the claim covers the one, and the evidence the claim, the verdict is plain. `steps` does
-   the same with the procedure.
+2. `tellings` turns what was written, seen and shown into rows of numbers. Spark sorts them, and
+   `series` writes them as long arrays of running maxima, which all workers share.
+3. `settle` looks up, for each read, what it had to see and what its server had been shown to have.
+   If the proof's set covers the former, and the evidence covers the proof's set, the verdict is
+   plain. `steps` does the same for the procedure.
 
-What remains is the judge's (`spark_jobs.judge`), who goes through the groups of those reads record
-by record and alone says violation. Verdicts are the same as if he had judged all.
+The remaining reads are left to the judge (`spark_jobs.judge`), which goes through their groups
+record by record, and alone gives the verdict "violation". The verdicts are the same as if the judge
+had judged all reads.
 
-Where clocks may differ all of this says nothing.
+If a clock was set back, or a time is too wrong for the series, all reads are left to the judge.
 """

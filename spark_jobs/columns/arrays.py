@@ -1,4 +1,4 @@
-"""Arrays by the names that this folder has for them, and what numpy has no word for."""
+"""Names for the types of arrays, and array operations that NumPy lacks."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -9,20 +9,20 @@ import pyarrow as pa
 
 Numbers = npt.NDArray[np.int64]
 Words = npt.NDArray[np.uint64]
-"""64 bits each, such as `hashes.mixed` gives."""
+"""Unsigned 64-bit words, for computing hashes."""
 Flags = npt.NDArray[np.bool_]
 Bytes = npt.NDArray[np.uint8]
 
 NEVER: Final = 2**62
-"""Later, and more, than anything."""
+"""Greater than any time or number."""
 
 
 def ragged(begins: Numbers, which: Numbers) -> Iterator[tuple[Numbers, Numbers]]:
-    """Go through the items of lists of different lengths: all first ones, all second ones.
+    """Go through lists of different lengths in step: all first items, then all second ones.
 
     Args:
-        begins: of each list, the place of its first item; one more for the end.
-        which: lists, by number.
+        begins: the place of each list's first item, and the end of the last list.
+        which: numbers of lists.
 
     Yields:
         Places in `which`, and the places of those lists' next items.
@@ -40,10 +40,10 @@ def ragged(begins: Numbers, which: Numbers) -> Iterator[tuple[Numbers, Numbers]]
 
 
 def alike(*columns: npt.NDArray[Any]) -> tuple[Numbers, int]:
-    """Number the rows so that those have one number that agree in some columns.
+    """Number the rows so that rows have the same number if they agree in all columns.
 
     Returns:
-        Of each row its number, from 0 on, and how many numbers there are.
+        The number of each row, from 0 on, and how many numbers there are.
     """
     codes, count = np.zeros(len(columns[0]), np.int64), 1
     for column in columns:
@@ -55,13 +55,13 @@ def alike(*columns: npt.NDArray[Any]) -> tuple[Numbers, int]:
 
 
 def in_order(codes: Numbers, count: int) -> Numbers:
-    """The rows by their numbers, as `alike` gives them; those of one number as they come."""
-    # Of short numbers the sort is one by digits.
+    """Sort rows by the numbers that `alike` returned; rows of one number keep their order."""
+    # For 16-bit numbers, NumPy uses radix sort.
     return np.argsort(codes.astype(np.int16) if count < 1 << 15 else codes, kind="stable")
 
 
 def starts(keys: npt.NDArray[Any]) -> Flags:
-    """Whether each of some sorted keys is the first of its kind."""
+    """Whether each of some sorted keys is the first with its value."""
     first = np.ones(len(keys), bool)
     np.not_equal(keys[1:], keys[:-1], out=first[1:])
     return first

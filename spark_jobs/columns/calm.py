@@ -1,4 +1,4 @@
-"""Whether a primary's whole sets had all that had been acknowledged when it was asked."""
+"""Finds clusters in which a primary's whole set lacked acknowledged writes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,16 +15,16 @@ from spark_jobs.schema import RUN
 
 @dataclass(slots=True)
 class Rough:
-    """Clusters in which one had not.
+    """The clusters that were found.
 
     Attributes:
-        clusters: their names.
+        clusters: names of clusters in which some whole set of a primary lacked acknowledged writes.
     """
 
     clusters: set[str]
 
     def add(self, other: "Rough") -> None:
-        """Take another piece's."""
+        """Add the clusters of another piece."""
         self.clusters |= other.clusters
 
 
@@ -35,14 +35,14 @@ def rough(
     since_us: int,
     folder: str,
 ) -> Rough:
-    """Look through some whole sets.
+    """Check some whole sets.
 
     Args:
-        piece: of ``tides``, as `tellings.tell` writes them.
-        clusters: of each proxy.
-        sources: of what was written, by cluster.
+        piece: part of the table ``tides`` of `tellings.tell`.
+        clusters: the cluster of each proxy.
+        sources: the sources of what was written, by cluster.
         since_us: times in series are counted from then.
-        folder: of the series.
+        folder: the folder of the series.
     """
     found, series = Rough(set()), Series.open(folder)
     for batch in batches(piece, [*RUN, "dispatched_us", "whole"]):
@@ -54,7 +54,7 @@ def rough(
             prefix = np.zeros(len(sets.odd), np.int64)
             if source in sets.sources:
                 prefix = sets.prefixes(sets.sources.index(source))
-            # What was said before all of this was looked at then.
+            # Sets from before `since_us` were checked by the audit of that time.
             there = (end >= 0) & (at >= 0)
             lacks = there & (np.where(there, series.most_x[end], 0) > prefix[of])
             for code in np.unique(its.cluster_codes[lacks]):

@@ -1,4 +1,4 @@
-"""Some records of a log as arrays: what the other modules of this folder look at."""
+"""Some records of a log as arrays, for the other modules of this folder."""
 
 from collections.abc import Mapping
 from functools import cached_property
@@ -19,12 +19,12 @@ class Rules(NamedTuple):
 
     Attributes:
         begin_us: records that arrived from then on are read.
-        end_us: up to then.
+        end_us: records that arrived before then are read.
         judge_from_us: reads that arrived from then on are judged.
-        judge_to_us: up to then.
-        ahead: of runs whose clocks are not as the others', by how much, µs. That is taken from all
-            times of theirs, but not where it is asked for one of the moments above.
-        error_us: by how much clocks may still differ.
+        judge_to_us: reads that arrived before then are judged.
+        ahead: for runs whose clocks differ from the others: how far they are ahead, µs. This is
+            subtracted from all of their times, but not when times are compared with the four above.
+        error_us: by how much clocks may still differ, µs.
     """
 
     begin_us: int
@@ -36,7 +36,7 @@ class Rules(NamedTuple):
 
 
 _MANY: Final = 1024
-"""Texts of a column beyond which only those that occur in a chunk are looked at."""
+"""If a column has more texts than this, only those that occur in the chunk are kept."""
 
 _TIMES: Final = ("arrived_us", "dispatched_us", "ended_us", "snapshot_us")
 
@@ -44,7 +44,7 @@ EVERYTHING: Final = Rules(-(2**62), 2**62, -(2**62), 2**62)
 
 
 class Chunk:
-    """Records that are there, as columns; `rules` say which of them are judged."""
+    """Records as columns; `rules` say which of them are judged."""
 
     def __init__(self, batch: pa.RecordBatch, rules: Rules) -> None:
         self._batch = batch
@@ -66,7 +66,7 @@ class Chunk:
                 column = column.dictionary_encode()
             codes = column.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
             values = column.dictionary
-            if len(values) > _MANY:  # of all records of the piece
+            if len(values) > _MANY:  # these are the texts of the whole piece
                 used = np.zeros(len(values) + 1, bool)
                 used[codes] = True
                 used[-1] = False
@@ -99,7 +99,7 @@ class Chunk:
         return ahead
 
     def flag(self, name: str) -> Flags:
-        """A column of truths; False for null."""
+        """A column of booleans; False for null."""
         column = self._batch.column(name).fill_null(False)
         flags: Flags = column.to_numpy(zero_copy_only=False)
         return flags
@@ -113,7 +113,7 @@ class Chunk:
         return flags
 
     def column(self, name: str) -> pa.Array:
-        """As Arrow has it."""
+        """A column as an Arrow array."""
         if name in _TIMES and self._rules.ahead:
             return pa.array(self.number(name), mask=~self.known(name))
         return self._batch.column(name)
@@ -122,17 +122,17 @@ class Chunk:
 
     @cached_property
     def is_statement(self) -> Flags:
-        """Whether it is a statement."""
+        """Whether each record is a statement."""
         return self.text("kind").isin("statement")
 
     @cached_property
     def is_proof(self) -> Flags:
-        """Whether it says what a server has."""
+        """Whether it is a proof: it says what a server has."""
         return self.text("kind").isin("proof")
 
     @cached_property
     def is_probed(self) -> Flags:
-        """Whether a server was asked for all that it has."""
+        """Whether a server was asked for its whole set."""
         return self.is_proof & self.text("proof").isin("probed")
 
     @cached_property
@@ -164,13 +164,13 @@ class Chunk:
 
     @cached_property
     def is_told(self) -> Flags:
-        """Whether it arrived in the period that is judged: tables tell of these."""
+        """Whether it arrived in the judged period: the report's tables count only these."""
         arrived = self._read("arrived_us")
         return (arrived >= self._rules.judge_from_us) & (arrived < self._rules.judge_to_us)
 
     @cached_property
     def is_unnamed(self) -> Flags:
-        """It may have committed what nothing names."""
+        """Whether it may have committed GTIDs that no record names."""
         told = self.flag("own_known") | (self.text("observed").filled & self.is_ok)
         lost = self.flag("may_write") & self.text("outcome").isin("lost")
         return self.is_statement & (~told | lost)
@@ -181,24 +181,24 @@ class Chunk:
 
     @cached_property
     def _names_whole(self) -> Flags:
-        """It may have written, and what is in its server's whole set."""
+        """Whether it may have written, and only its server's whole set holds what."""
         return ~self._names_own & self.flag("may_write") & self.of_primary
 
     @cached_property
     def is_named(self) -> Flags:
-        """Something holds all that it is known to have committed."""
+        """Whether `named` holds all that it is known to have committed."""
         return self._names_own | (self._names_whole & self.text("observed").filled)
 
     @cached_property
     def has_whole(self) -> Flags:
-        """It holds a primary's whole set."""
+        """Whether it holds a primary's whole set."""
         probed = self.is_probed & self.text("proof_set").known
         reported = self.is_statement & self.text("observed").filled
         return self.of_primary & (probed | reported)
 
     @cached_property
     def owed_in(self) -> Text:
-        """The kind of group in whose history a read must be seen."""
+        """The kind of group by which a read is judged."""
         level, scope = self.text("level"), self.text("scope")
         keyed = ~scope.isin("application") | self.text("application").filled
         wide = level.isin(*OWN_LEVELS, *SEEN_LEVELS) & scope.isin(*SCOPES) & keyed
@@ -209,7 +209,7 @@ class Chunk:
 
     @cached_property
     def moment_us(self) -> Numbers:
-        """From when on a read owes nothing more."""
+        """The moment whose state a read must see (`spark_jobs.statement`)."""
         known = self.known("snapshot_us")
         return np.where(known, self.number("snapshot_us"), self.number("arrived_us"))
 
@@ -217,7 +217,7 @@ class Chunk:
 
     @cached_property
     def _set_numbers(self) -> tuple[pa.Array, Mapping[str, Numbers]]:
-        """The texts of all sets, the empty one first, and by column the number of each row's."""
+        """The texts of all sets, the empty one first; and each row's set number, by column."""
         names = [name for name in SETS if name in self._batch.schema.names]
         texts = [self.text(name) for name in names]
         every = pa.chunked_array([pa.array([""], pa.string()), *(it.held for it in texts)])
@@ -237,7 +237,7 @@ class Chunk:
 
     @cached_property
     def sets(self) -> Sets:
-        """They."""
+        """The sets of `set_texts`, parsed."""
         return sets.parse(self.set_texts)
 
     def set(self, name: str) -> Numbers:
@@ -252,7 +252,7 @@ class Chunk:
 
     @cached_property
     def whole(self) -> Numbers:
-        """A primary's whole set, where `has_whole`."""
+        """A primary's whole set where `has_whole`, else NO_SET."""
         its = np.where(self.is_probed, self.set("proof_set"), self.set("observed"))
         return np.where(self.has_whole, its, NO_SET)
 
@@ -261,7 +261,7 @@ NO_SET: Final = 0
 """The number of the empty set."""
 
 KINDS: Final = (*SCOPES, "cluster")
-"""Of groups."""
+"""The kinds of groups."""
 
 SETS: Final = ("required", "proof_set", "own_gtids", "observed", "whole")
-"""Columns that hold GTID sets; the last is not of records."""
+"""Columns that hold GTID sets; `whole` is a column of ``tides``, not of records."""

@@ -1,4 +1,4 @@
-"""What was left open in each group, and what bounds that, as tellings."""
+"""Makes tellings of what was left open in each group, and of the tide marks that bound it."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -25,12 +25,13 @@ COLUMNS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Marks:
-    """The tide marks of a cluster, in their order; place 0 stands for none before the first.
+    """The tide marks of a cluster, in the order of their numbers.
 
     Attributes:
-        numbers: they.
-        asked_us: when that and all before it had been asked for; NEVER where one cannot be read.
-        tops: the ends of sources in it and all before it.
+        numbers: the numbers of the marks.
+        asked_us: when each mark and all before it had been asked for; NEVER if one of them cannot
+            be read.
+        tops: by source, the greatest number of it in each mark and all before it.
     """
 
     numbers: Numbers
@@ -39,7 +40,7 @@ class Marks:
 
 
 def marks(told: Iterable[tuple[str, int, int, str]]) -> dict[str, Marks]:
-    """Make them of (cluster, number, when it was asked for, set)."""
+    """Make Marks of rows of cluster, number, time of the question, and set."""
     by_cluster: defaultdict[str, list[tuple[int, int, str]]] = defaultdict(list)
     for cluster, number, at_us, text in told:
         by_cluster[cluster].append((number, at_us, text))
@@ -61,18 +62,18 @@ def marks(told: Iterable[tuple[str, int, int, str]]) -> dict[str, Marks]:
 
 @dataclass(slots=True)
 class Doubted:
-    """How many tellings there are.
+    """Counts over some pieces.
 
     Attributes:
-        tellings: the number.
-        sources: of what bounds something, by cluster.
+        tellings: how many tellings there are.
+        sources: the sources of marks, by cluster.
     """
 
     tellings: int = 0
     sources: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
 
     def add(self, other: "Doubted") -> None:
-        """Take another piece's."""
+        """Add the counts of another piece."""
         self.tellings += other.tellings
         for cluster, names in other.sources.items():
             self.sources[cluster] |= names
@@ -87,15 +88,15 @@ def tell(
     error_us: int,
     folder: Path,
 ) -> Doubted:
-    """Tell of what was left open.
+    """Make tellings of what was left open.
 
     Args:
-        piece: COLUMNS, as Parquet: statements that left something open.
-        clusters: of each proxy.
-        wanted: kinds of groups.
-        known: the marks of clusters.
+        piece: COLUMNS of statements that left something open, as Parquet.
+        clusters: the cluster of each proxy.
+        wanted: the kinds of groups that are needed.
+        known: the marks, by cluster.
         since_us: times in series are counted from then.
-        error_us: by how much clocks may differ.
+        error_us: by how much clocks may differ, µs.
         folder: takes the tellings.
     """
     doubted = Doubted()
@@ -110,8 +111,8 @@ def tell(
         for kind in wanted:
             group, at, where = its.group(kind), ended, unnamed
             if kind == "connection":
-                # What is missing before a record is missing before its own read; what it left open
-                # is not.
+                # Missing statements before a record concern the record's own read, too. What the
+                # record itself left open concerns only later reads.
                 at, where = seq - hole, unnamed | hole
             elif kind == "application":
                 where = unnamed & chunk.text("application").filled
@@ -127,7 +128,7 @@ def tell(
 
 
 class _Bounds:
-    """What bounds each record of a chunk."""
+    """The tide mark that bounds each record of a chunk."""
 
     def __init__(self, chunk: Chunk, its: Places, known: Mapping[str, Marks]) -> None:
         self._asked = np.full(len(chunk), NEVER)
@@ -147,7 +148,7 @@ class _Bounds:
                 every[rows] = tops[place]
 
     def tellings(self, group: Numbers, at: Numbers, rows: Numbers) -> Iterable[Telling]:
-        """Those of some records."""
+        """The tellings of some records."""
         zero = np.zeros(len(rows), np.int64)
         doubted = places.series(group[rows], DOUBTED)
         yield Telling(DOUBT, doubted, at[rows], self._asked[rows], zero, zero)

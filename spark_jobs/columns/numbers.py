@@ -1,8 +1,9 @@
-"""What the numbers of records tell (`spark_jobs.numbering`), by stretches of them.
+"""Reduces the numbers of records to stretches, for `spark_jobs.numbering`.
 
-Within a chunk most records follow each other, number by number, and end one after the other. Only
-such a stretch's ends are kept, and they are put together by Spark: what stands between two chunks
-shows there. The same is done with the statements of each session.
+Within a chunk, most records follow each other number by number, and in the order of their ends.
+Only the first and the last record of such a stretch are kept. Spark puts the stretches of all
+chunks together, which shows the gaps between them. The same is done with the statements of each
+session.
 """
 
 from typing import Final
@@ -19,12 +20,12 @@ STRETCH: Final = pa.schema(
     [
         *((name, pa.string() if name != "worker" else pa.int64()) for name in RUN),
         *((name, pa.int64()) for name in ("seq", "last_seq", "ended_us", "last_ended_us")),
-        ("arrived_us", pa.int64()),  # of the first
-        ("dropped", pa.int64()),  # that the first owns up to
+        ("arrived_us", pa.int64()),  # of the first record
+        ("dropped", pa.int64()),  # how many records the first record reports as dropped
         ("statement_us", pa.int64()),  # end of its first statement; null if there is none
     ]
 )
-"""Records of a run that follow each other."""
+"""Consecutive records of a run."""
 
 SESSION_STRETCH: Final = pa.schema(
     [
@@ -32,7 +33,7 @@ SESSION_STRETCH: Final = pa.schema(
         *((name, pa.int64()) for name in ("session", "seq", "last_seq", "ordinal", "last_ordinal")),
     ]
 )
-"""Statements of a session that follow each other."""
+"""Consecutive statements of a session."""
 
 COLUMNS: Final = (*RUN, "kind", "seq", "session", "ordinal", "ended_us", "arrived_us", "dropped")
 
@@ -41,8 +42,8 @@ class Runs:
     """The runs of a chunk.
 
     Attributes:
-        each: of each record, the number of its run.
-        first: of each run, a record of it.
+        each: for each record, the number of its run.
+        first: for each run, the place of one of its records.
     """
 
     def __init__(self, chunk: Chunk) -> None:
@@ -55,7 +56,7 @@ class Runs:
         return len(self.first)
 
     def keys(self) -> list[tuple[str, int, str]]:
-        """RUN of each."""
+        """The columns RUN of each run."""
         chunk = self._chunk
         return [
             (str(chunk.text("proxy").at(it)), int(chunk.number("worker")[it]),
@@ -64,7 +65,7 @@ class Runs:
         ]  # fmt: skip
 
     def columns(self, of: Numbers) -> list[pa.Array]:
-        """RUN of some records as Arrow has it."""
+        """RUN of some records, as Arrow arrays."""
         proxy, run = self._chunk.text("proxy"), self._chunk.text("run")
         return [_plain(proxy, of), pa.array(self._chunk.number("worker")[of]), _plain(run, of)]
 
@@ -77,8 +78,9 @@ class Numbering:
     """The records of a chunk in the order of their numbers.
 
     Attributes:
-        order: their places.
-        follows: whether each is the one right behind the one before it, and ended no earlier.
+        order: the places of the records in this order.
+        follows: whether each has the number right after that of the record before it, and ended no
+            earlier.
     """
 
     def __init__(self, chunk: Chunk, runs: Runs) -> None:
@@ -97,7 +99,7 @@ class Numbering:
         self.follows[1:] = same & rises
 
     def stretches(self) -> pa.Table:
-        """STRETCH."""
+        """The stretches of consecutive records: STRETCH."""
         chunk, first = self._chunk, np.flatnonzero(~self.follows)
         last = np.append(first[1:], len(self.order)) - 1
         at = self.order[first]
@@ -115,7 +117,7 @@ class Numbering:
         )
 
     def session_stretches(self) -> pa.Table:
-        """SESSION_STRETCH."""
+        """The stretches of consecutive statements: SESSION_STRETCH."""
         chunk = self._chunk
         its = self.order[chunk.is_statement[self.order]]
         if not len(its):

@@ -1,4 +1,4 @@
-"""Goes through a log as often as it takes, in the right order, with Spark to hand out the work."""
+"""Makes the passes through a log, in the right order; Spark distributes the work."""
 
 import shutil
 from collections import defaultdict
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from spark_jobs.primary_history import History
 
 _ROWS: Final = 500_000
-"""Of a piece, about."""
+"""About how many rows a piece has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,10 +53,10 @@ class Source:
     """Where records are.
 
     Attributes:
-        files: Parquet of `schema.PARSED`, in any order.
-        rules: which of their rows are read, and which reads judged.
-        dates: lines that are no record count in segments of these days and those between; None
-            for all.
+        files: files of `schema.PARSED`, in any order.
+        rules: which of their rows are read, and which reads are judged.
+        dates: the first and the last day of the segments whose lines that are no record count; None
+            for all segments.
         before: a folder with what is known of the time before (`state.records.lay`); None if
             nothing is.
     """
@@ -68,22 +68,22 @@ class Source:
 
 
 class Passes:
-    """Those through one log.
+    """The passes through one log.
 
     Attributes:
-        found: what the first one found.
-        rules: which records are read, and by which clocks.
-        folder: has what was made meanwhile.
-        strange_folder: where `strange` is, once it has been looked at.
+        found: what the first pass found.
+        rules: which records are read, and how their times are corrected.
+        folder: the folder of intermediate files.
+        strange_folder: where `strange` is written when it is first used.
     """
 
     def __init__(self, spark: "SparkSession", source: Source, folder: Path) -> None:
-        """Go through it for the first time; this runs jobs.
+        """Make the first pass; this runs jobs.
 
         Args:
             spark: a session.
             source: the log.
-            folder: takes what is made meanwhile; all workers see it.
+            folder: takes intermediate files; all workers see it.
         """
         self._spark, self._source, self.folder = spark, source, folder
         self.rules = source.rules
@@ -98,22 +98,22 @@ class Passes:
         self.found.tables = {**traffic.of_no_records(), **self.found.tables}
 
     def correct(self, ahead: tuple[tuple[Run, int], ...], error_us: int) -> None:
-        """From now on, take times as they are by clocks that agree.
+        """From now on, correct times by what is known of the clocks.
 
         Args:
-            ahead: of runs whose clocks are not as the others', by how much.
-            error_us: by how much clocks may still differ.
+            ahead: the runs whose clocks differ from the others, and how far they are ahead, µs.
+            error_us: by how much clocks may still differ, µs.
         """
         self.rules = self.rules._replace(ahead=ahead, error_us=error_us)
 
     @property
     def _since_us(self) -> int:
-        """Before all times."""
+        """A time that is no later than any other, after correction."""
         ahead = (its for _, its in self.rules.ahead)
         return self.found.from_us - max(ahead, default=0) - self.rules.error_us
 
     def _begin_with(self, before: Path) -> None:
-        """Take what is known of the time before."""
+        """Add what is known of the time before."""
         self._before = list(pieces([str(before / "records.parquet")], _ROWS))
         known = self._total(self._before, partial(survey.before, rules=self._source.rules))
         if known is not None:
@@ -135,13 +135,13 @@ class Passes:
         return self._spark.read.parquet(names([self.folder / name])[0])
 
     def _see_to(self, name: str, schema: pa.Schema) -> None:
-        """Let a table be there, also of a log without a record."""
+        """Make sure that a table exists, even if the log has no record."""
         if not (self.folder / name).is_dir():
             (self.folder / name).mkdir(parents=True)
             pq.write_table(schema.empty_table(), self.folder / name / "none.parquet")
 
     def _made(self, name: str) -> list[Piece]:
-        """What was written under a name, as pieces."""
+        """The pieces of the table that was written under a name."""
         its = sorted((self.folder / name).glob("*.parquet"))
         return list(pieces(list(map(str, its)), _ROWS))
 
@@ -149,7 +149,7 @@ class Passes:
 
     @cached_property
     def strange(self) -> "DataFrame":
-        """`numbering.of_stretches`; this runs a job."""
+        """The strange numbers, from `numbering.of_stretches`; this runs a job."""
         from spark_jobs import numbering
         from spark_jobs.ingest import names
 
@@ -166,7 +166,7 @@ class Passes:
 
     @cached_property
     def _strange(self) -> pads.Dataset:
-        """The same, for what needs no Spark."""
+        """The same, as an Arrow dataset."""
         _ = self.strange
         return pads.dataset(self.strange_folder, format="parquet")
 
@@ -175,12 +175,12 @@ class Passes:
 
     @cached_property
     def is_repeated(self) -> bool:
-        """Whether some records are there more than once, or several have one number."""
+        """Whether some records occur more than once, or several have the same number."""
         return self._has_strange("repeated")
 
     @cached_property
     def is_steady(self) -> bool:
-        """Whether nothing tells of a clock that was set back."""
+        """Whether nothing shows that a clock was set back."""
         fallen = any(run.fallen for run in self.found.runs.values())
         return not fallen and not self._has_strange("unsteady")
 
@@ -192,9 +192,9 @@ class Passes:
         return np.sort(hashes.mixed(runs, its.column("seq").to_numpy()))
 
     def missing(self) -> dict[Run, tuple[int, int]]:
-        """Of each run how many numbers no record has, and how many of these it owns up to.
+        """By run: how many numbers no record has, and how many of these are reported as dropped.
 
-        As far as what comes behind them is in the period that is judged.
+        Only gaps before records of the judged period count.
         """
         rules, arrived = self._source.rules, pads.field("arrived_us")
         within = (arrived >= rules.judge_from_us) & (arrived < rules.judge_to_us)
@@ -211,11 +211,11 @@ class Passes:
     # Tellings
 
     def tell(self, clusters: Mapping[str, str], *, plainly: bool) -> Told:
-        """Let records tell what they have to.
+        """Make the second pass, which writes tellings.
 
         Args:
-            clusters: of each proxy.
-            plainly: for verdicts, too, and not only what has a name.
+            clusters: the cluster of each proxy.
+            plainly: write tellings of groups, too, from which `settle` judges reads.
         """
         wants = tellings.Plan(
             rules=self.rules,
@@ -225,7 +225,8 @@ class Passes:
             since_us=self._since_us,
         )
         told = Told()
-        # What stands for the time before was written where clocks agreed.
+        # Records that stand for the time before need no correction: a state is only written if
+        # clocks agree.
         apart = replace(wants, rules=self.rules._replace(ahead=()))
         for its, plan_ in ((self._pieces, wants), (self._before, apart)):
             work = partial(tellings.tell, plan=plan_, folder=self.folder)
@@ -233,7 +234,7 @@ class Passes:
         return told
 
     def _lay(self, name: str, into: str) -> str:
-        """Put tellings in order and lay them down; gives the folder."""
+        """Sort tellings and write them as series; returns the folder."""
         self._see_to(name, series.TELLING)
         tellings_, sorted_ = self.folder / name, self.folder / f"{into}.sorted"
         series.sort(self._spark, tellings_, sorted_, 2 * self._slices)
@@ -255,13 +256,13 @@ class Passes:
         told: Told,
         laid: str,
     ) -> Known:
-        """What `primary_history.learn` need not find out; this runs jobs.
+        """What `primary_history.learn` need not find out itself; this runs jobs.
 
         Args:
             records: NUMBERED without repeats.
-            clusters: of each proxy.
-            unplaced: those that may be any.
-            told: what was told of them.
+            clusters: the cluster of each proxy.
+            unplaced: clusters that may be part of any other.
+            told: the result of `tell`.
             laid: the folder of the series.
         """
         primaries: defaultdict[str, set[survey.Server]] = defaultdict(set)
@@ -300,7 +301,7 @@ class Passes:
         loud: Collection[str],
         clusters: Mapping[str, str],
     ) -> "DataFrame | None":
-        """TELLING."""
+        """TELLING of the records that may matter for the primaries' history; None if none do."""
         from functools import reduce
 
         from pyspark.sql import DataFrame
@@ -342,13 +343,13 @@ class Passes:
     # Verdicts
 
     def settle(self, told: Told, laid: str, history: "History", reads: Path) -> Settled:
-        """Judge what is plain; this runs jobs.
+        """Make the third pass, which judges plain reads; this runs jobs.
 
         Args:
-            told: what was told.
+            told: the result of `tell`.
             laid: the folder of the series.
-            history: the primary's.
-            reads: takes JUDGED of what is settled, as Parquet.
+            history: the history of the primaries.
+            reads: takes JUDGED of the settled reads, as Parquet.
         """
         marks = self._marks(history)
         doubted, doubts_ = self._doubted(told, history, marks)
@@ -369,7 +370,7 @@ class Passes:
     # Tables
 
     def of_reads(self, reads: Path) -> dict[str, Tally]:
-        """What judged reads tell.
+        """The tallies of judged reads.
 
         Args:
             reads: JUDGED, as Parquet.
@@ -380,12 +381,12 @@ class Passes:
         return none if found is None else {**none, **found.tallies}
 
     def during(self, table: "DataFrame", column: str) -> "DataFrame":
-        """What of a table is of the period that is judged."""
+        """The rows of a table in the judged period."""
         begin, end = self._source.rules.judge_from_us, self._source.rules.judge_to_us
         return table.where(f"{column} >= {begin} and {column} < {end}")
 
     def of_minutes(self, worst: Collection[int]) -> dict[str, Tally]:
-        """What was written in some minutes, by their begins."""
+        """The tally of what was written in some minutes, which are given by their begins, µs."""
         if not worst:
             return {}
         work = partial(traffic.of_minutes, rules=self._source.rules, worst=frozenset(worst))
@@ -393,17 +394,21 @@ class Passes:
         return {} if found is None else found.tallies
 
     def lay(self) -> str:
-        """Put what was told in order; gives the folder of the series."""
+        """Write the series of the second pass; returns their folder.
+
+        Raises:
+            SeriesError: there are too many, or some time is out of range.
+        """
         return self._lay("tellings", "series")
 
     @property
     def left(self) -> "DataFrame":
-        """`settle.LEFT`."""
+        """The reads that are left to the judge: `settle.LEFT`."""
         return self._read("left")
 
     @property
     def suspects(self) -> "DataFrame":
-        """RUN and `seq`."""
+        """The reads that may show a lapse: RUN and `seq`."""
         return self._read("suspects")
 
     def _marks(self, history: "History") -> dict[str, Marks]:
@@ -413,7 +418,7 @@ class Passes:
     def _doubted(
         self, told: Told, history: "History", marks: Mapping[str, Marks]
     ) -> tuple[Doubted, str | None]:
-        """What was left open, laid down; None if nothing was."""
+        """Write series of what was left open; the folder is None if nothing was."""
         from pyspark.sql import functions as fn
 
         if not told.opened:

@@ -1,4 +1,4 @@
-"""Pieces of Parquet: what one task reads, chunk by chunk, and what it writes of it."""
+"""Pieces of Parquet files: a task reads one chunk by chunk, and writes the result of each piece."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ from spark_jobs.columns import hashes
 from spark_jobs.columns.chunk import SETS, Chunk, Rules
 
 ROWS: Final = 1 << 16
-"""Records of a chunk: so many that what is done once for each costs little, and so few that their
+"""Records of a chunk: enough that the cost per chunk does not matter, and few enough that their
 arrays stay in the processor's cache."""
 
 
@@ -25,7 +25,7 @@ _TEXTS: Final = (
 
 
 class Piece(NamedTuple):
-    """Part of a Parquet file: row groups, by number."""
+    """Part of a Parquet file: some of its row groups, by number."""
 
     path: str
     groups: tuple[int, ...]
@@ -33,7 +33,7 @@ class Piece(NamedTuple):
 
 
 def pieces(paths: Sequence[str], rows: int) -> Iterator[Piece]:
-    """Cut Parquet files into parts of about so many rows, at their row groups.
+    """Divide Parquet files into pieces of about `rows` rows, at row groups.
 
     Raises:
         OSError: a file cannot be read.
@@ -54,9 +54,9 @@ def read(piece: Piece, names: Sequence[str], rules: Rules) -> Iterator[Chunk]:
     """Go through the records of a piece.
 
     Args:
-        piece: which.
+        piece: the piece.
         names: columns.
-        rules: which of them are read.
+        rules: which of its records are read.
     """
     for batch in batches(piece, [*names, "fault"]):
         good = batch.column("fault").is_null()
@@ -69,7 +69,7 @@ def read(piece: Piece, names: Sequence[str], rules: Rules) -> Iterator[Chunk]:
 
 
 def batches(piece: Piece, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Go through the lines of a piece, those that are no record among them."""
+    """Go through the lines of a piece, including those that are no record."""
     with pq.ParquetFile(piece.path, read_dictionary=[it for it in _TEXTS if it in names]) as file:
         yield from file.iter_batches(
             ROWS, row_groups=list(piece.groups), columns=list(names), use_threads=False
@@ -77,7 +77,10 @@ def batches(piece: Piece, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
 
 
 def write(tables: Sequence[pa.Table], folder: Path, piece: Piece) -> None:
-    """Write what was made of a piece, whole or not at all, and in any case once."""
+    """Write the result for a piece, whole or not at all.
+
+    The file's name depends only on the piece, so a repeated task replaces the file.
+    """
     if tables:
         schema = tables[0].schema
         texts = [it.name for it in schema if not pa.types.is_integer(it.type)]

@@ -1,4 +1,4 @@
-"""The numbers of groups, servers and series: two are the same once in 2**64."""
+"""Hashes that identify groups, servers and series; two agree by chance with probability 2**-64."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -11,21 +11,21 @@ from spark_jobs.columns.chunk import Chunk
 from spark_jobs.columns.text import Text
 
 BLOCKED: Final = "blocked"
-"""In place of a source: whatever was written there is no set that can be read here."""
+"""Used in place of a source: something was written in the group whose set is odd (`sets`)."""
 BLIND: Final = "blind"
-"""The same of what was seen."""
+"""Used in place of a source: something was seen in the group whose set is odd."""
 DOUBTED: Final = "doubted"
-"""Something was left open there."""
+"""Used in place of a source: something was left open in the group."""
 ROUGH: Final = "rough"
-"""A server showed something that is no set that can be read here."""
+"""Used in place of a source: a server showed a set that is odd."""
 
 
 class Places:
-    """Those of a chunk's records.
+    """The hashes for a chunk's records.
 
     Args:
         chunk: the records.
-        clusters: of each proxy.
+        clusters: the cluster of each proxy.
     """
 
     def __init__(self, chunk: Chunk, clusters: Mapping[str, str]) -> None:
@@ -35,7 +35,7 @@ class Places:
         self.run = hashes.mixed(self._proxy, chunk.number("worker"), _each(chunk.text("run")))
 
     def group(self, kind: str) -> Numbers:
-        """Each record's group of a kind, as `spark_jobs.groups` has them."""
+        """The hash of each record's group of a kind, as in `spark_jobs.groups`."""
         chunk, salt = self._chunk, hashes.of(kind)
         if kind == "connection":
             return hashes.mixed(salt, self.run, chunk.number("session"))
@@ -47,22 +47,22 @@ class Places:
 
     @property
     def cluster(self) -> Numbers:
-        """Each record's cluster."""
+        """The hash of each record's cluster."""
         return np.array([hashes.of(it) for it in (*self.clusters, None)])[self.cluster_codes]
 
     @property
     def clusters(self) -> list[str]:
-        """Those of the chunk's proxies, by proxy."""
+        """The names of clusters, one for each proxy of the chunk."""
         return [self._clusters[it] for it in self._chunk.text("proxy").values]
 
     @property
     def cluster_codes(self) -> Numbers:
-        """Of each record, the place of its cluster in `clusters`."""
+        """For each record, the place of its cluster in `clusters`."""
         return self._chunk.text("proxy").codes
 
     @property
     def server(self) -> Numbers:
-        """The incarnation of a server that each record names, as its run counts them."""
+        """The hash of the server incarnation that each record names; runs count them separately."""
         chunk = self._chunk
         known = chunk.known("incarnation").astype(np.int64)
         uuid = _each(chunk.text("server_uuid"))
@@ -84,7 +84,7 @@ def counts(chunk: Chunk, kind: str) -> Flags:
 
 
 def series(group: Numbers, source: str | int | Numbers) -> Numbers:
-    """What a group knows of one source."""
+    """The hash of the series of one source in each group."""
     return hashes.mixed(group, hashes.of(source) if isinstance(source, str) else source)
 
 

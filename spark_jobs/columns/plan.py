@@ -1,4 +1,4 @@
-"""All that is known of a log when its reads are settled."""
+"""Collects what `settle` must know of a log."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -16,34 +16,34 @@ if TYPE_CHECKING:
     from spark_jobs.primary_history import Gaps, Term
 
 _STEPS: Final = 32
-"""Steps of a history of gaps that a read is held against."""
+"""How many steps of a history of gaps are kept at most."""
 
 _MOST_SOURCES: Final = 64
-"""Of a cluster, beyond which it is left to the judge."""
+"""Clusters with more sources are left to the judge."""
 
 
 class Learned(Protocol):
-    """What of `primary_history.History` counts here."""
+    """The part of `primary_history.History` that is needed here."""
 
     @property
     def clusters(self) -> "Mapping[str, str]":
-        """Of each proxy."""
+        """The cluster of each proxy."""
 
     @property
     def unplaced(self) -> frozenset[str]:
-        """Those that may be any."""
+        """Clusters that may be part of any other."""
 
     @property
     def terms(self) -> "Mapping[str, Sequence[Term]]":
-        """Of each cluster."""
+        """The terms of primaries, by cluster."""
 
     @property
     def gaps(self) -> "Mapping[tuple[str, str], Gaps]":
-        """Of each cluster and each proxy."""
+        """The gaps in the log, by "cluster" or "proxy" and its name."""
 
     @property
     def since_us(self) -> int:
-        """From when on it is known in what order things happened."""
+        """The order of events is known from then on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +51,8 @@ class Mark:
     """What a replica must have to have reached a tide mark and all before it.
 
     Attributes:
-        asked_us: when the newest of them was asked for.
-        tops: the ends of sources; NEVER where that cannot be read.
+        asked_us: when the newest of them was asked for; NEVER if one cannot be read.
+        tops: by source, the greatest number of it in these marks.
     """
 
     asked_us: int
@@ -61,12 +61,12 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """From some moment on records are missing that may concern a place.
+    """From some moment on, records are missing that may concern a cluster or a proxy.
 
     Attributes:
-        from_us: since when.
-        unbounded: nothing bounds what they may tell.
-        mark: what does; None if that needs nothing.
+        from_us: the moment.
+        unbounded: whether nothing bounds what the missing records may have written.
+        mark: the mark that bounds it; None if there is no bounded gap.
     """
 
     from_us: int
@@ -76,25 +76,25 @@ class Gap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What is known by now.
+    """What is known before reads are settled.
 
     Attributes:
-        rules: which records are read, and which reads judged.
-        clusters: of each proxy.
-        unplaced: clusters that may be any.
+        rules: which records are read, and which reads are judged.
+        clusters: the cluster of each proxy.
+        unplaced: clusters that may be part of any other.
         crowded: clusters with too many sources to be judged here.
-        writers: the servers that wrote or may have, by cluster.
-        turned_us: since when another primary may have been there, by cluster.
-        own: sources of what was written, by cluster.
-        seen: sources of what was seen.
-        shown: sources of what servers showed.
-        doubted: sources of what bounds what was left open.
-        gaps: in the log, by cluster and by proxy, in the order of their times.
-        forms: of primaries' whole sets.
-        known_us: from when on it is known in what order things happened.
+        writers: by cluster, the servers that wrote or may have.
+        turned_us: by cluster, since when there may have been another primary.
+        own: by cluster, the sources of what was written.
+        seen: by cluster, the sources of what was seen.
+        shown: by cluster, the sources of what servers showed.
+        doubted: by cluster, the sources of the marks that bound what was left open.
+        gaps: the gaps in the log, by cluster and by proxy, in the order of their times.
+        forms: the forms of primaries' whole sets, by their numbers.
+        known_us: the order of events is known from then on.
         since_us: times in series are counted from then.
-        series: the directory of `series`.
-        doubts: the directory of those of what was left open; None if nothing was.
+        series: the folder of the series.
+        doubts: the folder of the series of what was left open; None if nothing was.
     """
 
     rules: Rules
@@ -127,18 +127,18 @@ def make(
     series: str,
     doubts: str | None,
 ) -> Plan:
-    """Put it together.
+    """Make a plan.
 
     Args:
-        found: by the first pass.
-        told: by the second.
-        history: the primary's.
-        rules: which records are read, and which reads judged.
+        found: the result of the first pass.
+        told: the result of the second pass.
+        history: the history of the primaries.
+        rules: which records are read, and which reads are judged.
         since_us: times in series are counted from then.
-        marks: tide marks of clusters.
+        marks: the tide marks, by cluster.
         doubted: what was left open.
-        series: the directory of `series`.
-        doubts: the directory of those of what was left open; None if nothing was.
+        series: the folder of the series.
+        doubts: the folder of the series of what was left open; None if nothing was.
     """
     writers: defaultdict[str, set[str | None]] = defaultdict(set)
     for proxy, uuid in found.writers:

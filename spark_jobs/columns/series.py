@@ -1,11 +1,11 @@
 """Series of numbers that only grow: what was known of one source at each moment.
 
-Tellings are put in order by Spark, over all pieces at once, and then laid down as a few long arrays
-in files that all workers map into their memory. Of each telling these hold the greatest values so
-far, so one look at the last telling before a moment tells all that matters then. A telling that
-raises nothing is left out.
+A telling is one row of such a series: a moment and its values. Spark sorts the tellings of all
+pieces; then they are written as a few long arrays, in files that all workers map into memory. For
+each telling, these hold the greatest values so far, so the last telling before a moment has all
+that was known then. Tellings that raise no value are left out.
 
-A series' number and a moment make one key of 63 bits: series are numbered anew, in their order, and
+A series' number and a moment form one key of 63 bits: series are renumbered in their order, and
 times are counted from the log's beginning.
 """
 
@@ -25,15 +25,17 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 OWN, SEEN, SHOWN, WROTE, TOLD, MET, DOUBT = range(7)
-"""What a series is about, and what its values are.
+"""Kinds of series, and their values x, y, z.
 
 OWN: writes of a group, one by one: the negative of an interval's low end, its high end, and when
-it was acknowledged. SEEN: the end of what was seen, whether that is certain (1), and when something
-was acknowledged last. SHOWN: the ends of 1..n and of all that a server has shown. WROTE: the end of
-what a cluster's primaries acknowledged. TOLD: of each whole set that a proxy's primary told, when
-it had, the end of the primary's own source, and its form (`tellings.Form`). MET: of the servers
-that answered in a place, the greatest number and the negative of the least. DOUBT: when what bounds
-something left open was asked for, or the end of a source of it.
+it was acknowledged. SEEN: the greatest number that was seen, whether that is certain (1), and when
+something was acknowledged last. SHOWN: for what a server has shown, the n of the interval 1..n at
+its beginning, and its greatest number. WROTE: the greatest number that a cluster's primaries
+acknowledged. TOLD: for each whole set that a proxy's primary told, when it was received, the
+greatest number of the primary's own source, and its form (`tellings.Form`). MET: of the hashes of
+the servers that answered in a group, the greatest, and the negative of the least. DOUBT: for the
+tide mark that bounds something left open, when it was asked for, or the greatest number of one of
+its sources.
 """
 
 _TABLES: Final = 8
@@ -44,17 +46,17 @@ _VALUES: Final = ("x", "y", "z")
 
 
 class SeriesError(ValueError):
-    """The tellings cannot be laid down: more series, or a longer time, than keys have room for."""
+    """The tellings cannot be written: keys have no room for so many series or so long a time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Telling:
-    """Some of one table, in any order.
+    """Some tellings of one kind, in any order.
 
     Attributes:
-        about: OWN, SEEN, …
-        series: numbers of 64 bits.
-        at: when: µs since the log's beginning, or a record's number in its run.
+        about: the kind: OWN, SEEN, …
+        series: hashes of series (`places.series`).
+        at: the moments: µs since the log's beginning, or a record's number in its run.
         x, y, z: the values.
     """
 
@@ -66,18 +68,18 @@ class Telling:
     z: Numbers
 
     def table(self) -> pa.Table:
-        """TELLING."""
+        """The tellings as a table: TELLING."""
         return pa.table([number(self.about, self.series), self.at, self.x, self.y, self.z],
                         schema=TELLING)  # fmt: skip
 
 
 def number(about: int, series: Numbers) -> Numbers:
-    """A series' number among those of all tables."""
+    """The number of a series, which includes its kind."""
     return (series & ~np.int64(_TABLES - 1)) | about
 
 
 def thinned(telling: Telling) -> list[Telling]:
-    """What of it raises a value; none if there is nothing."""
+    """Keep the tellings that raise a value; an empty list if there are none."""
     if not len(telling.series):
         return []
     order = np.lexsort((telling.at, telling.series))
@@ -97,7 +99,7 @@ def greatest_so_far(values: Numbers, first: Flags) -> Numbers:
     """The greatest value so far in each series of sorted rows."""
     if not len(values):
         return values
-    # Series by series above all before them: then one running maximum does for all.
+    # Shift each series above all before it: then one running maximum serves all series.
     rank = np.cumsum(first) - 1
     low, high = int(values.min()), int(values.max())
     width = high - low + 1
@@ -109,7 +111,7 @@ def greatest_so_far(values: Numbers, first: Flags) -> Numbers:
 
 
 def _most_of_each(values: Numbers, first: Flags) -> Numbers:
-    """The same where the numbers are too great for that: by doubling steps."""
+    """The same by doubling steps, where the numbers are too large to be shifted."""
     most, rank = values.copy(), np.cumsum(first)
     step = 1
     while step < len(values):
@@ -122,18 +124,18 @@ def _most_of_each(values: Numbers, first: Flags) -> Numbers:
 
 
 def sort(spark: "SparkSession", tellings: Path, folder: Path, parts: int) -> None:
-    """Put tellings in order: part by part, and within each.
+    """Sort tellings into parts by range, and within each part.
 
     Args:
         spark: a session.
-        tellings: a directory of TELLING as Parquet.
-        folder: takes the same in order, as Parquet.
-        parts: how many files, at most.
+        tellings: a directory of TELLING, as Parquet.
+        folder: takes the sorted parts, as Parquet.
+        parts: how many parts at most.
     """
     from spark_jobs.ingest import names
 
     rows: DataFrame = spark.read.parquet(names([tellings])[0])
-    # Of what a record wrote in several intervals they are in their order.
+    # With "y", several intervals that one record wrote are in order, too.
     order = ("series", "at", "y")
     (
         rows.repartitionByRange(parts, *order)
@@ -148,12 +150,12 @@ class Part:
 
     Attributes:
         path: its file.
-        rows: how many it has.
-        distinct: how many series.
-        first: its first series, and how many rows that has here.
-        last: its last series, and its greatest values here.
-        earliest: of all times.
-        latest: of all times.
+        rows: how many rows it has.
+        distinct: how many series it has.
+        first: the number of its first series, and how many rows of that it has.
+        last: the number of its last series, and the greatest values of that in this part.
+        earliest: the earliest moment.
+        latest: the latest moment.
         falls: how many tellings are not above the one before them (`_falls`).
     """
 
@@ -190,7 +192,7 @@ def look(path: str) -> Part | None:
 
 
 def _falls(first: Flags, x: Numbers, y: Numbers) -> Flags:
-    """Which writes of a series are not behind the one before them; its first one here is not."""
+    """Which writes of a series do not follow the one before; this includes the first one here."""
     falls = first.copy()
     falls[1:] |= -x[1:] <= y[:-1]
     return falls
@@ -198,17 +200,17 @@ def _falls(first: Flags, x: Numbers, y: Numbers) -> Flags:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a part goes.
+    """Where a part goes in the arrays.
 
     Attributes:
-        part: which.
-        row: its first row's place.
-        rank: its first series' number.
-        carried: the greatest values so far of its first series, if that began before.
-        base: the earliest time of all.
-        bits: of a key that tell the time.
-        falls: how many there are before it.
-        folder: of the arrays.
+        part: the part.
+        row: the place of its first row.
+        rank: the new number of its first series.
+        carried: the greatest values so far of its first series, if that began in an earlier part.
+        base: the earliest moment of all parts.
+        bits: how many bits of a key hold the moment.
+        falls: how many falls there are in earlier parts.
+        folder: the folder of the arrays.
     """
 
     part: Part
@@ -222,14 +224,14 @@ class Place:
 
 
 def plan(parts: Sequence[Part], folder: Path) -> list[Place]:
-    """Say where parts go, and make room for them.
+    """Decide where parts go, and create the files of the arrays.
 
     Args:
-        parts: in order.
-        folder: of the arrays.
+        parts: the parts, in order.
+        folder: the folder of the arrays.
 
     Raises:
-        SeriesError: there are too many.
+        SeriesError: there are too many series for the time that they span.
     """
     base = min((it.earliest for it in parts), default=0)
     latest = max((it.latest for it in parts), default=0)
@@ -264,7 +266,7 @@ def _room(path: Path, size: int) -> None:
 
 
 def lay(place: Place) -> None:
-    """Lay down a part."""
+    """Write a part into the arrays."""
     table = pq.read_table(place.part.path, use_threads=False)
     series, at, *values = (table.column(name).to_numpy() for name in TELLING.names)
     first = starts(series)
@@ -281,7 +283,7 @@ def lay(place: Place) -> None:
             most[head] = np.maximum(most[head], place.carried[place_of])
         _write(folder / name, rows, its)
         _write(folder / f"most_{name}", rows, most)
-    # Where the first one goes on from a part before, that has told of it.
+    # A first series that continues from an earlier part was entered with that part.
     begins = np.flatnonzero(first)[int(place.carried is not None) :]
     earliest = place.rank + int(place.carried is not None)
     ranks = slice(earliest, earliest + len(begins))
@@ -297,7 +299,7 @@ def _write(path: Path, rows: slice, values: Numbers) -> None:
 
 
 class Series:
-    """Laid down series."""
+    """Series that have been written."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -306,10 +308,10 @@ class Series:
 
     @classmethod
     def open(cls, folder: str) -> Self:
-        """Those in a directory, which held no others before; a worker opens each once."""
+        """Open the series in a folder, which must not be reused; a worker keeps one folder open."""
         found = _OPEN.get(folder)
         if found is None:
-            _OPEN.clear()  # of an audit before this one
+            _OPEN.clear()  # the series before are not used any more
             found = _OPEN[folder] = cls(Path(folder))
         return found  # type: ignore[return-value]  # there is no other class
 
@@ -325,7 +327,7 @@ class Series:
 
     @cached_property
     def _first(self) -> Numbers:
-        """Of each series, the place of its first telling."""
+        """For each series, the place of its first telling."""
         return self._array("first")
 
     @cached_property
@@ -334,50 +336,50 @@ class Series:
 
     @cached_property
     def x(self) -> Numbers:
-        """Of each telling, as it was told."""
+        """The value x of each telling."""
         return self._array("x")
 
     @cached_property
     def y(self) -> Numbers:
-        """Of each telling, as it was told."""
+        """The value y of each telling."""
         return self._array("y")
 
     @cached_property
     def z(self) -> Numbers:
-        """Of each telling, as it was told."""
+        """The value z of each telling."""
         return self._array("z")
 
     @cached_property
     def falls(self) -> Numbers:
-        """How many writes so far are not behind the one before them in their series."""
+        """How many writes up to each telling do not follow the one before in their series."""
         return self._array("falls")
 
     @cached_property
     def most_x(self) -> Numbers:
-        """The greatest so far."""
+        """The greatest x so far in the series of each telling."""
         return self._array("most_x")
 
     @cached_property
     def most_y(self) -> Numbers:
-        """The greatest so far."""
+        """The greatest y so far in the series of each telling."""
         return self._array("most_y")
 
     @cached_property
     def most_z(self) -> Numbers:
-        """The greatest so far."""
+        """The greatest z so far in the series of each telling."""
         return self._array("most_z")
 
     def behind(self, about: int, series: Numbers, at: Numbers) -> tuple[Numbers, Numbers]:
-        """Look up what was told next.
+        """Look up the next tellings.
 
         Args:
-            about: OWN, SEEN, …
-            series: numbers of 64 bits.
+            about: the kind: OWN, SEEN, …
+            series: hashes of series.
             at: moments.
 
         Returns:
-            The place of the first telling at each moment or behind it, and of the last of the same
-            series, which is before that if there is none.
+            For each, the place of the first telling at the moment or later, and the place of the
+            last telling of the series. If there is no such telling, the last is before the first.
         """
         first, last = np.zeros(len(series), np.int64), np.full(len(series), -1)
         its, rank = self._known(about, series)
@@ -389,7 +391,7 @@ class Series:
         return first, last
 
     def _known(self, about: int, series: Numbers) -> tuple[Numbers, Numbers]:
-        """Which of some series there are, and their numbers here."""
+        """The places of those series that exist, and their new numbers."""
         wanted = number(about, series)
         rank = np.searchsorted(self._series, wanted)
         there = rank < len(self._series)
@@ -403,17 +405,17 @@ class Series:
     def find(
         self, about: int, series: Numbers, at: Numbers, *, until: Flags | bool
     ) -> tuple[Numbers, Numbers]:
-        """Look up moments.
+        """Look up the latest tellings.
 
         Args:
-            about: OWN, SEEN, …
-            series: numbers of 64 bits.
+            about: the kind: OWN, SEEN, …
+            series: hashes of series.
             at: moments.
-            until: what was told at the very moment counts; of all, or of each.
+            until: whether tellings at the very moment count; for all, or for each.
 
         Returns:
-            The place of the last telling before each, -1 if there is none; and of the first of the
-            same series.
+            For each, the place of the last telling before the moment, -1 if there is none; and the
+            place of the first telling of the series.
         """
         end, first = np.full(len(series), -1), np.zeros(len(series), np.int64)
         its, rank = self._known(about, series)
@@ -421,7 +423,7 @@ class Series:
             its_until = until if isinstance(until, bool) else until[its]
             moment = self._moment(at[its], until=its_until)
             key = (rank << self._bits) | moment
-            # Neighbours are looked up one after the other: then they are in the processor's cache.
+            # In the order of keys, consecutive searches find their data in the processor's cache.
             order = np.argsort(key)
             found = np.empty(len(its), np.int64)
             found[order] = np.searchsorted(self._key, key[order]) - 1

@@ -1,9 +1,9 @@
-"""GTID sets of many texts at once, as arrays of numbers.
+"""Parses many GTID sets at once, into arrays of numbers.
 
-A text in the form that servers and proxies write is taken apart byte by byte, all texts together:
-where tokens begin and end follows from the places of ``:`` and ``,``, and what a token is from its
-first byte. Anything else (capitals, blanks, intervals out of order, a UUID twice) is *odd*, and
-nothing is concluded from it here: `spark_jobs.gtid` reads such texts, or finds them malformed.
+Texts in the form that servers and proxies write are parsed byte by byte, all texts together: the
+places of ``:`` and ``,`` show where tokens begin and end, and a token's first byte shows what it
+is. Any other text (with capitals, blanks, intervals out of order, a UUID twice) is *odd*. Nothing
+is concluded from odd texts here: `spark_jobs.gtid` reads them, or finds them malformed.
 """
 
 import re
@@ -20,10 +20,10 @@ _TAG: Final = re.compile(rb"[a-z_][a-z0-9_]{0,31}")
 _UUID_BYTES: Final = 36
 
 _DIGITS: Final = 18
-"""No server has counted beyond so many so far; a set that goes there is odd."""
+"""Numbers of more digits make a set odd; no server has counted so far yet."""
 
 _MOST_SOURCES: Final = 256
-"""Sources in one chunk beyond which sets are odd."""
+"""UUIDs in one chunk at most; sets with further ones are odd."""
 
 _COLON, _COMMA, _DASH, _ZERO, _NINE = b":,-09"
 
@@ -33,12 +33,12 @@ class Sets:
     """Sets by number; a source is a UUID, with its tag if there is one.
 
     Attributes:
-        begins: of each set, the place of its first interval; one more for the end.
-        source: of each interval, its place in `sources`.
+        begins: for each set, the place of its first interval; and the end of the last set.
+        source: for each interval, the place of its source in `sources`.
         low: the first number of each interval.
-        high: the last one.
-        odd: sets that were not read. They have no interval.
-        sources: those that occur.
+        high: the last number of each interval.
+        odd: whether each set is odd. Odd sets have no interval.
+        sources: the sources that occur.
         tags: how many tags each set names.
     """
 
@@ -52,12 +52,12 @@ class Sets:
 
     @property
     def sizes(self) -> Numbers:
-        """How many intervals each has."""
+        """How many intervals each set has."""
         return np.diff(self.begins)
 
     @property
     def owner(self) -> Numbers:
-        """Of each interval, the set that it is in."""
+        """For each interval, the number of its set."""
         return np.repeat(np.arange(len(self.odd)), self.sizes)
 
     def tops(self, source: int) -> Numbers:
@@ -65,7 +65,7 @@ class Sets:
         return self._of(source, self.high, last=True)
 
     def prefixes(self, source: int) -> Numbers:
-        """The end of 1..n of a source in each set; 0 if that does not begin there."""
+        """The n of each set's interval 1..n of a source; 0 if it has none."""
         low = self._of(source, self.low, last=False)
         return np.where(low == 1, self._of(source, self.high, last=False), 0)
 
@@ -76,7 +76,7 @@ class Sets:
     def _of(self, source: int, values: Numbers, *, last: bool) -> Numbers:
         found = np.zeros(len(self.odd), np.int64)
         its = np.flatnonzero(self.source == source)
-        if last:  # of several with the same index the last one is stored
+        if last:  # of several values with the same index, NumPy keeps the last
             found[self.owner[its]] = values[its]
         else:
             found[self.owner[its][::-1]] = values[its][::-1]
@@ -84,7 +84,7 @@ class Sets:
 
 
 def parse(texts: pa.Array) -> Sets:
-    """Read texts; null is read as an empty one.
+    """Parse texts; null counts as an empty text.
 
     Args:
         texts: of type string.
@@ -118,7 +118,7 @@ def parse(texts: pa.Array) -> Sets:
 
 
 def _bytes_of(texts: pa.Array) -> tuple[Bytes, Numbers]:
-    """All texts in one, and where each begins; one more for the end."""
+    """The bytes of all texts, and where each text begins; also the end of the last."""
     texts = texts.fill_null("").cast(pa.large_string())
     _, offsets, data = texts.buffers()
     places = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
@@ -127,19 +127,19 @@ def _bytes_of(texts: pa.Array) -> tuple[Bytes, Numbers]:
 
 
 def _present(source: Numbers, names: list[str]) -> tuple[Numbers, tuple[str, ...]]:
-    """Number only the sources that occur."""
+    """Renumber sources, leaving out those that do not occur."""
     used = np.unique(source)
     return np.searchsorted(used, source), tuple(names[it] for it in used)
 
 
 class _Tokens:
-    """What stands between ``:`` and ``,`` in texts that are not empty.
+    """The tokens between ``:`` and ``,`` of texts that are not empty.
 
     Attributes:
-        owner: of each token, the place of its text.
-        interval: the tokens that are to be intervals, by number.
-        low, high, source: of these.
-        sources: their names.
+        owner: for each token, the place of its text.
+        interval: the places of the tokens that must be intervals.
+        low, high, source: for each interval.
+        sources: the names of the sources.
     """
 
     def __init__(self, data: Bytes, begins: Numbers, ends: Numbers) -> None:
@@ -160,13 +160,13 @@ class _Tokens:
         self._is_tag = ~leads & ~digit
         self._is_last = last
         self.interval = np.flatnonzero(~leads & digit)
-        # A separator at the very end has no token behind it.
+        # A separator at the very end has no token after it.
         self._wrong = np.isin(data[ends - 1], (_COLON, _COMMA))
         self.low = self.high = self.source = np.zeros(0, np.int64)
         self.sources: list[str] = []
 
     def read(self) -> tuple[Flags, Numbers]:
-        """Read all of them; which texts are odd, and how many tags each has."""
+        """Parse all tokens; returns which texts are odd, and how many tags each has."""
         uuid, names = self._uuids()
         tag, tags = self._tags()
         self._numbers()
@@ -176,15 +176,15 @@ class _Tokens:
         return self._wrong, counts.astype(np.int64)
 
     def _blame(self, tokens: Numbers) -> None:
-        """The texts of these tokens are odd."""
+        """Mark the texts of these tokens as odd."""
         self._wrong[self.owner[tokens]] = True
 
     def _uuids(self) -> tuple[Numbers, list[bytes]]:
-        """Of each token that is to be a UUID, its place in a list; 0 if it is none."""
+        """For each token that must be a UUID, its place in the list of UUIDs; 0 if it is none."""
         where = np.flatnonzero(self._is_uuid)
         begin = self._begin[where]
         fits = self._end[where] - begin == _UUID_BYTES
-        # Behind one there is at least one interval or tag.
+        # A UUID must be followed by an interval or a tag.
         alone = self._is_last[where] | self._is_uuid[np.minimum(where + 1, len(self.owner) - 1)]
         self._blame(where[~fits | alone])
         at = np.where(fits, begin, 0)[:, None] + np.arange(_UUID_BYTES)
@@ -205,7 +205,7 @@ class _Tokens:
         return place, names
 
     def _tags(self) -> tuple[Numbers, list[bytes]]:
-        """Of each token that is to be a tag, its place in a list; 0 if it is none."""
+        """For each token that must be a tag, its place in the list of tags; 0 if it is none."""
         where = np.flatnonzero(self._is_tag)
         if not len(where):
             return where, []
@@ -223,7 +223,7 @@ class _Tokens:
         return place, list(names)
 
     def _numbers(self) -> None:
-        """Read the intervals."""
+        """Parse the intervals."""
         its = self.interval
         begin, end = self._begin[its], self._end[its]
         dashes = np.flatnonzero(self._data == _DASH)
@@ -241,7 +241,7 @@ class _Tokens:
     def _number(
         self, begin: Numbers, end: Numbers, where: Flags | None = None
     ) -> tuple[Numbers, Flags]:
-        """Read numbers without leading zeros; and which of them are."""
+        """Parse numbers without leading zeros; returns them, and which are well-formed."""
         size = end - begin if where is None else np.where(where, end - begin, 0)
         good = (size >= 1) & (size <= _DIGITS)
         size = np.where(good, size, 0)
@@ -259,7 +259,7 @@ class _Tokens:
         return value, good
 
     def _name(self, uuid: Numbers, names: list[bytes], tag: Numbers, tags: list[bytes]) -> None:
-        """Say which source each interval is of."""
+        """Set the source of each interval."""
         tokens = np.arange(len(self.owner))
         last = np.maximum.accumulate(np.where(self._is_uuid, tokens, 0))
         which = np.zeros(len(tokens), np.int64)
@@ -280,7 +280,7 @@ class _Tokens:
             self.sources.append(f"{names[place].decode()}{suffix}")
 
     def _check_order(self, uuid: Numbers, names: list[bytes]) -> None:
-        """UUIDs rise within a text, tags within a UUID, and intervals within both."""
+        """Mark texts as odd unless UUIDs, tags of a UUID, and intervals of a tag are in order."""
         rank = np.argsort(np.argsort(names)) if names else np.zeros(1, np.int64)
         where = np.flatnonzero(self._is_uuid)
         same = self.owner[where[1:]] == self.owner[where[:-1]]
@@ -295,14 +295,14 @@ class _Tokens:
 
 
 def covered_by(sets: Sets, which: Numbers, source: int, low: Numbers, high: Numbers) -> Flags:
-    """Whether sets hold intervals, each in one of their own.
+    """Whether each set holds an interval, within one interval of its own.
 
     Args:
-        sets: they.
-        which: the numbers of sets.
-        source: of the intervals, in `sets.sources`; below 0 it is none of these.
-        low: of each interval that is to be held, its first number.
-        high: its last.
+        sets: the sets.
+        which: for each interval, the number of the set that must hold it.
+        source: the place of the intervals' source in `sets.sources`; negative if it is not there.
+        low: the first number of each interval.
+        high: the last number of each interval.
     """
     found = np.zeros(len(which), bool)
     if source < 0:

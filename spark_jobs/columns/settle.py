@@ -1,12 +1,14 @@
-"""The third look: reads whose claim covers whatever they were owed get their verdict here.
+"""The third pass: gives verdicts on reads whose claim covers all that they had to see.
 
-Everything else is left to the judge, which gives the same verdicts one record at a time. So nothing
-here ever says "violation", and where something is unclear nothing is said. Where clocks may differ,
-a read of a whole cluster is held to all that may have ended before it arrived.
+A read's claim is the set that its proof says the server has. All other reads are left to the judge,
+which gives the same verdicts one record at a time. So the verdict here is never "violation", and
+reads in doubt get none. Where clocks may differ, a read that is judged by its whole cluster is held
+to all that may have ended before it arrived.
 
-What a read was owed is looked up in `series`: what its group knew of each source when it arrived.
-A claim that holds the whole span from the least number to the greatest is enough; where it has
-gaps, as a session's own set has where others wrote, writes are counted that lie in its intervals.
+What a read had to see is looked up in `series`: what its group knew of each source when the read
+arrived. A claim that holds the whole span from the least number to the greatest is enough. If the
+claim has gaps, as a session's own set has where others wrote, the writes that lie in its intervals
+are counted.
 """
 
 from collections import defaultdict
@@ -34,8 +36,8 @@ from spark_jobs.small_table import to_arrow_type
 from spark_jobs.verdict import Finding, Verdict
 
 LAST: Final = 8
-"""Writes before a read that are looked at one by one, where they do not rise: a required set has
-hardly more intervals."""
+"""How many writes before a read are checked one by one if their numbers do not rise: a required set
+hardly has more intervals."""
 
 COLUMNS: Final = tuple(
     dict.fromkeys(
@@ -47,17 +49,17 @@ COLUMNS: Final = tuple(
 )
 
 LEFT: Final = (*READ, "owed_in", "cluster")
-"""What is kept of a read that is left to the judge."""
+"""The columns that are kept of a read that is left to the judge."""
 
 
 @dataclass(slots=True)
 class Settled:
-    """What some pieces came to.
+    """Counts over some pieces.
 
     Attributes:
-        reads: that were to be judged.
-        left: of them, those that are left to the judge.
-        suspects: reads that may not have kept the procedure.
+        reads: how many reads were to be judged.
+        left: how many of them are left to the judge.
+        suspects: how many reads may show a lapse of the procedure.
         liars: servers that may be contradicted: RUN, server_uuid, incarnation.
     """
 
@@ -67,7 +69,7 @@ class Settled:
     liars: set[steps.Liar] = field(default_factory=set)
 
     def add(self, other: "Settled") -> None:
-        """Take another piece's."""
+        """Add the result of another piece."""
         self.reads += other.reads
         self.left += other.left
         self.suspects += other.suspects
@@ -75,13 +77,13 @@ class Settled:
 
 
 def settle(piece: Piece, plan: Plan, folder: Path, reads: Path) -> Settled:
-    """Judge the reads of a piece as far as that is plain.
+    """Judge the plain reads of a piece.
 
     Args:
-        piece: which.
-        plan: what is known.
+        piece: the piece.
+        plan: what is known of the log.
         folder: takes ``left`` (LEFT) and ``suspects`` (RUN and `seq`), as Parquet.
-        reads: takes JUDGED of those that are settled.
+        reads: takes JUDGED of the settled reads, as Parquet.
     """
     found = Settled()
     written: defaultdict[str, list[pa.Table]] = defaultdict(list)
@@ -114,7 +116,7 @@ class _Reads:
         self._hashes = [hashes.of(it) for it in chunk.sets.sources]
 
     def judged(self) -> tuple[pa.Table, pa.Table]:
-        """JUDGED of those that are settled, and LEFT of the others."""
+        """JUDGED of the settled reads, and LEFT of the others."""
         chunk = self._chunk
         level = chunk.text("level")
         known = level.isin(*PROMISES) & chunk.text("scope").isin(*SCOPES)
@@ -132,7 +134,7 @@ class _Reads:
         return self._told(settled, verdict, finding, wrote_us), self._left(left)
 
     def _settle_alone(self, finding: Numbers, verdict: Numbers, known: Flags, where: Flags) -> None:
-        """The reads whose verdict asks for no other record."""
+        """Settle the reads whose verdict depends on no other record."""
         chunk = self._chunk
         proof, server = chunk.text("proof"), chunk.text("server")
         given_up = proof.isin("none") & chunk.text("reason").isin("wait_timeout")
@@ -197,9 +199,9 @@ class _Reads:
 
 
 class _Owing:
-    """Reads of replicas' answers that were promised something.
+    """Reads with a promise that replicas answered.
 
-    All arrays are of these, in their order.
+    All arrays have one item for each of these reads.
     """
 
     def __init__(self, reads: _Reads, chunk: Chunk, plan: Plan, rows: Numbers) -> None:
@@ -232,11 +234,11 @@ class _Owing:
         self._wrote_us = np.full(len(rows), -1)
         self._nothing = np.ones(len(rows), bool)
         self._sure = self._own.copy()
-        self._held = np.ones(len(rows), bool)  # by the claim
-        self._said = np.ones(len(rows), bool)  # by what the proxy required
+        self._held = np.ones(len(rows), bool)  # whether the claim covers what the read had to see
+        self._said = np.ones(len(rows), bool)  # whether the proxy's required set covers it
 
     def findings(self) -> tuple[Numbers, Numbers]:
-        """What is found of each, and when something was last acknowledged to its group."""
+        """The finding of each read, and when a write was last acknowledged to its group."""
         chunk, rows, sets = self._chunk, self._rows, self._chunk.sets
         blocked = self._happened(OWN, BLOCKED)
         blind = self._happened(SEEN, BLIND) & ~self._own
@@ -260,10 +262,10 @@ class _Owing:
         backed[its] = self._backed(its)
         return np.where(sound & backed, found, _NO_FINDING), self._wrote_us
 
-    # What was before
+    # What happened before the reads
 
     def _find(self, about: int, of: str, where: Flags) -> tuple[Numbers, Numbers, Numbers]:
-        """Which reads something was told before, and where the last and the first of it stands."""
+        """The reads with tellings before them, and the places of the last and the first telling."""
         its = np.flatnonzero(where)
         if not len(its):
             return its, its, its
@@ -275,7 +277,8 @@ class _Owing:
     def _until(
         self, series: Series, about: int, group: Numbers, its: Numbers
     ) -> tuple[Numbers, Numbers]:
-        # In a session what is before a record has a lesser number; elsewhere what ended by then.
+        # In a session, earlier records have lower numbers. In other groups, what ended at the very
+        # moment counts, too.
         return series.find(about, group, self._at[its], until=~self._in_session[its])
 
     def _happened(self, about: int, of: str) -> Flags:
@@ -284,13 +287,13 @@ class _Owing:
         return happened
 
     def _in_clusters_of(self, sources: Mapping[str, Collection[str]], source: str) -> Flags:
-        """Which reads are of a cluster that has this source."""
+        """Whether each read's cluster has this source."""
         have = [source in sources.get(cluster, ()) for cluster in self._clusters]
         flags: Flags = np.array([*have, False])[self._cluster]
         return flags
 
     def _hold_written(self) -> None:
-        """Hold claims against what was written in their groups."""
+        """Check claims against what was written in their groups."""
         for source in sorted({it for its in self._plan.own.values() for it in its}):
             where = self._own & self._in_clusters_of(self._plan.own, source)
             its, end, first = self._find(OWN, source, where)
@@ -301,15 +304,16 @@ class _Owing:
             claim, required = self._claim[its], self._required[its]
             said = self._covers_writes(required, source, end, first)
             self._said[its] &= said
-            # A WAIT's claim is what was required.
+            # A WAIT's claim is mostly the required set, which has been checked.
             other = np.flatnonzero(claim != required)
             said[other] = self._covers_writes(claim[other], source, end[other], first[other])
             self._held[its] &= said
 
     def _note_writes(self, about: int, source: str, its: Numbers, end: Numbers) -> None:
-        """Note when the newest was acknowledged of what is told up to there.
+        """Note when the newest write up to each telling was acknowledged.
 
-        Where clocks may differ, what only may have been told in a cluster does not count.
+        Where clocks may differ, writes that only may have ended before a cluster's read do not
+        count.
         """
         error_us = self._plan.rules.error_us
         unsure = np.flatnonzero(self._in_cluster[its]) if error_us else its[:0]
@@ -331,7 +335,7 @@ class _Owing:
         left = np.flatnonzero(~covered)
         if not len(left) or place < 0:
             return covered
-        # Reads that follow each other ask the same question.
+        # Consecutive reads often have the same set and the same writes.
         key = pa.array(hashes.mixed(which[left], end[left])).dictionary_encode()
         codes = key.indices.to_numpy()
         one = left[np.unique(codes, return_index=True)[1]]
@@ -340,7 +344,7 @@ class _Owing:
         return covered
 
     def _counted(self, which: Numbers, place: int, end: Numbers, first: Numbers) -> Flags:
-        """The same, write by write."""
+        """The same, by counting writes."""
         sets, series = self._chunk.sets, self._series
         rises = series.falls[end] == series.falls[first]
         within = np.zeros(len(which), np.int64)
@@ -357,7 +361,7 @@ class _Owing:
         return covered
 
     def _recent(self, which: Numbers, place: int, end: Numbers, first: Numbers) -> Flags:
-        """The same, the last few writes one by one, and those before them as one span."""
+        """The same, with the last few writes one by one, and those before them as one span."""
         sets, series = self._chunk.sets, self._series
         covered = np.ones(len(which), bool)
         for back in range(LAST):
@@ -370,7 +374,7 @@ class _Owing:
         return covered
 
     def _hold_seen(self) -> None:
-        """Hold claims against what was seen in their groups, which were servers' whole sets."""
+        """Check claims against what was seen in their groups: whole sets of servers."""
         sets = self._chunk.sets
         for source in sorted({it for its in self._plan.seen.values() for it in its}):
             where = ~self._own & self._in_clusters_of(self._plan.seen, source)
@@ -388,7 +392,10 @@ class _Owing:
     # What is in doubt
 
     def _doubted(self) -> tuple[Flags, Flags]:
-        """Whether nothing was left open before; and if it was, whether that is made up for."""
+        """Whether nothing was left open before each read, and whether its server had caught up.
+
+        A server has caught up if it had reached the tide marks that bound what was left open.
+        """
         doubtless = np.ones(len(self._rows), bool)
         reached = np.ones(len(self._rows), bool)
         if self._doubts is None:
@@ -411,7 +418,7 @@ class _Owing:
         return doubtless, reached
 
     def _unhurt(self) -> Flags:
-        """Whether no gap before the read concerns it, or its server had reached what bounds it."""
+        """Whether no gap before each read concerns it, or its server had reached the gap's mark."""
         unhurt = np.ones(len(self._rows), bool)
         proxy = self._chunk.text("proxy")
         for (whose, name), gaps in self._plan.gaps.items():
@@ -442,14 +449,14 @@ class _Owing:
         return reached
 
     def _turned(self) -> Flags:
-        """Whether another primary may have begun."""
+        """Whether another primary may have begun before each read."""
         since = [self._plan.turned_us.get(it, NEVER) for it in self._clusters]
         arrived = self._chunk.number("arrived_us")[self._rows]
         turned: Flags = arrived > np.array([*since, NEVER])[self._cluster]
         return turned
 
     def _backed(self, its: Numbers) -> Flags:
-        """Whether some claims are within what their servers had been shown to have."""
+        """Whether servers had been shown to have what these reads claim."""
         claim = np.full(len(self._chunk), NO_SET)
         claim[self._rows] = self._claim
         where = self._chunk, self._reads.places, self._series
@@ -473,11 +480,11 @@ def backed(
     """Whether servers had been shown to have what some reads of a chunk rely on.
 
     Args:
-        chunk: they, and others.
-        its: places of the chunk.
-        series: of what was shown.
+        chunk: the chunk.
+        its: the places of the chunk.
+        series: the series of what was shown.
         rows: the reads.
-        claim: of each record of the chunk, the number of the set that it relies on.
+        claim: for each record of the chunk, the number of the set that it relies on.
         since_us: times in series are counted from then.
     """
     sets = chunk.sets
@@ -496,7 +503,7 @@ def backed(
 
 
 def _prefixes(sets: Sets, source: str) -> Numbers:
-    """The end of 1..n of a source in each set."""
+    """The n of each set's interval 1..n of a source; 0 if it has none."""
     if source not in sets.sources:
         return np.zeros(len(sets.odd), np.int64)
     return sets.prefixes(sets.sources.index(source))
@@ -505,7 +512,7 @@ def _prefixes(sets: Sets, source: str) -> Numbers:
 def _first_from(
     values: Numbers, begin: Numbers, end: Numbers, wanted: Numbers, *, falling: bool = False
 ) -> Numbers:
-    """The first place from `begin` up to `end` where sorted values have reached the wanted one."""
+    """The first place from `begin` on where sorted values reach the wanted one; `end` if none."""
     low, high = begin.copy(), end.copy()
     while True:
         left = np.flatnonzero(low < high)

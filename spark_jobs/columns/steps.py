@@ -1,9 +1,9 @@
-"""Reads and servers that may not have kept the procedure: all others are left out.
+"""Finds the reads and servers that may show a lapse of the procedure, and leaves out all others.
 
-A read at STRONG or BOUNDED_STALENESS lapsed nowhere if one of the first sets that the primary was
-asked for in its time was told before it was sent, and its proof covers that. At the levels that
-remember, nothing was left unasked where one server alone answered in a place. And no server is
-contradicted by a set that holds all it had shown before.
+A read at STRONG or BOUNDED_STALENESS is no lapse if one of the first sets that the primary was
+asked for in the read's time was received before the read was sent, and the read's proof covers that
+set. At the levels that remember what was seen, nothing was left unasked if only one server answered
+in a group. And a server is not contradicted by a set that holds all that it had shown before.
 """
 
 from typing import Final
@@ -22,14 +22,14 @@ from spark_jobs.promise import CLUSTER_LEVELS
 from spark_jobs.schema import RUN
 
 _FIRST: Final = 4
-"""Sets behind a read's time that are looked at: `run_procedure` tries as many."""
+"""How many sets after a read's moment are tried; `run_procedure` tries at least as many."""
 
 Liar = tuple[str, int, str, str | None, int | None]
 """RUN, server_uuid and incarnation."""
 
 
 def suspects(chunk: Chunk, its: Places, plan: Plan) -> pa.Table:
-    """The reads that may have lapsed: RUN and `seq`."""
+    """The reads that may show a lapse: RUN and `seq`."""
     series = Series.open(plan.series)
     found = _unasked(chunk, its, plan, series) | _crossing(chunk, its, series) | _holed(chunk)
     rows = pa.array(np.flatnonzero(found))
@@ -42,7 +42,7 @@ def suspects(chunk: Chunk, its: Places, plan: Plan) -> pa.Table:
 
 
 def _unasked(chunk: Chunk, its: Places, plan: Plan, series: Series) -> Flags:
-    """For which the primary may not have been asked in time."""
+    """The reads for which the primary may not have been asked in time."""
     level, proof = chunk.text("level"), chunk.text("proof")
     bounded = level.isin("BOUNDED_STALENESS")
     asks = chunk.is_judged & chunk.of_replica & level.isin(*CLUSTER_LEVELS)
@@ -75,7 +75,7 @@ class _Covers:
         self._forms = plan.forms
 
     def each(self, which: Numbers, top: Numbers, form: Numbers) -> Flags:
-        """Whether each set holds 1 to `top` of a form's own source, and all else of it."""
+        """Whether each set holds 1 to `top` of a form's main source, and the rest of the form."""
         sets = self._sets
         found = np.zeros(len(which), bool)
         for number in np.unique(form):
@@ -94,7 +94,7 @@ class _Covers:
         return found
 
     def _hold(self, source: str, low: int, high: int) -> Flags:
-        """Which sets have an interval that holds this one."""
+        """Whether each set has an interval that holds this one."""
         sets = self._sets
         held = np.zeros(len(sets.odd), bool)
         if source in sets.sources:
@@ -104,7 +104,7 @@ class _Covers:
 
 
 def _crossing(chunk: Chunk, its: Places, series: Series) -> Flags:
-    """That may have left a server: several answered in a place where somebody remembers."""
+    """The reads that may have left a server: several servers answered in their group."""
     found = np.zeros(len(chunk), bool)
     reads = remembering(chunk)
     for kind in chunk.owed_in.values:
@@ -127,7 +127,7 @@ def _crossing(chunk: Chunk, its: Places, series: Series) -> Flags:
 
 
 def _holed(chunk: Chunk) -> Flags:
-    """At READ_ALL_WRITES: that may have been shown gaps."""
+    """The reads at READ_ALL_WRITES that may have been shown gaps."""
     sets, observed = chunk.sets, chunk.set("observed")
     shown = chunk.is_ok & chunk.text("observed").filled
     every = remembering(chunk) & chunk.text("level").isin("READ_ALL_WRITES") & shown
@@ -139,7 +139,7 @@ def _holed(chunk: Chunk) -> Flags:
 
 
 def liars(chunk: Chunk, its: Places, plan: Plan) -> set[Liar]:
-    """Servers that were asked for all that they have, and may lack what they had shown."""
+    """Servers whose whole set may lack what they had shown before."""
     probed = chunk.is_probed & chunk.text("proof_set").known
     reported = chunk.is_statement & chunk.text("observed").filled
     rows = np.flatnonzero(chunk.of_replica & (probed | reported))

@@ -1,7 +1,7 @@
-"""The first look at a log: what it is about, and all that follows from single records.
+"""The first pass through a log: what it holds, and all that follows from single records.
 
-What one piece tells is a `Survey`, and surveys add up. Numbers are left as stretches in files
-(`numbers`), since between two pieces there may be more of them than fit into one process.
+The result for one piece is a `Survey`, and surveys add up. The numbers of records go to files, as
+stretches (`numbers`), since there may be more of them than fit into one process.
 """
 
 from collections import Counter
@@ -22,10 +22,10 @@ from spark_jobs.promise import OWN_LEVELS, SEEN_LEVELS
 from spark_jobs.schema import RUN
 
 Run = tuple[str, int, str]
-"""RUN."""
+"""The columns RUN of a record."""
 
 Server = tuple[str | None, int | None]
-"""A server's UUID, and the number of its incarnation, as a run counts them."""
+"""A server's UUID and incarnation; each run counts incarnations for itself."""
 
 COLUMNS: Final = tuple(
     dict.fromkeys(
@@ -40,11 +40,11 @@ COLUMNS: Final = tuple(
 
 
 class Wanted(NamedTuple):
-    """What reads that are to be judged are owed in one kind of group.
+    """What the reads that are judged by one kind of group must see.
 
     Attributes:
-        own: what was written there.
-        seen: what was seen there, too.
+        own: whether some must see only what was written in the group (READ_OWN_WRITES).
+        seen: whether some must see what was seen there, too.
     """
 
     own: bool
@@ -53,15 +53,15 @@ class Wanted(NamedTuple):
 
 @dataclass(slots=True)
 class RunSurvey:
-    """What there is of a run, repeats included.
+    """The records of a run, repeats included.
 
     Attributes:
-        records: how many.
+        records: how many there are.
         from_us: the earliest end.
-        to_us: the latest.
-        fallen: records that ended before they began.
-        kinds: of those that arrived in the period that is judged, how many of each kind.
-        first_seq, last_seq: of these.
+        to_us: the latest end.
+        fallen: how many ended before they began.
+        kinds: how many records of each kind arrived in the judged period.
+        first_seq, last_seq: the least and the greatest `seq` of these.
         arrived_us: the earliest arrival of these.
         ended_us: the latest end of these.
     """
@@ -77,7 +77,7 @@ class RunSurvey:
     ended_us: int = -NEVER
 
     def add(self, other: "RunSurvey") -> None:
-        """Take another piece's."""
+        """Add the result of another piece."""
         self.records += other.records
         self.from_us = min(self.from_us, other.from_us)
         self.to_us = max(self.to_us, other.to_us)
@@ -91,14 +91,14 @@ class RunSurvey:
 
 @dataclass(slots=True)
 class Reign:
-    """What a primary answered a run.
+    """The time in which a primary answered a run, and the first and last set that it told.
 
     Attributes:
         from_us: when it was sent the first statement that it answered.
-        to_us: and the last.
-        first: when it was first asked for its whole set in the period that is judged, and what it
-            said; None if it was not.
-        last: when it had answered that last, and what.
+        to_us: when it was sent the last statement that it answered.
+        first: when it was first asked for its whole set in the judged period, and that set; None if
+            it was not.
+        last: when its last such answer was received, and that set; None if there was none.
     """
 
     from_us: int = NEVER
@@ -107,7 +107,7 @@ class Reign:
     last: tuple[int, str] | None = None
 
     def add(self, other: "Reign") -> None:
-        """Take another piece's."""
+        """Add the result of another piece."""
         self.from_us = min(self.from_us, other.from_us)
         self.to_us = max(self.to_us, other.to_us)
         if other.first is not None:
@@ -118,23 +118,23 @@ class Reign:
 
 @dataclass(slots=True)
 class Survey:
-    """What some pieces tell.
+    """What was found in some pieces.
 
     Attributes:
-        records: how many there are.
-        faults: lines that are no record, by file and fault.
-        named: proxy, server_uuid and role of records.
-        wanted: what reads to be judged are owed, by the kind of group.
-        writers: proxy and server_uuid of what wrote or may have.
-        servers: of each run, those that answered it, with their roles.
-        reigns: of each run, its primaries.
+        records: how many records there are.
+        faults: how many lines are no record, by file and fault.
+        named: proxy, server_uuid and role, as records name them.
+        wanted: what the reads that are judged must see, by the kind of group.
+        writers: proxy and server_uuid of servers that wrote or may have.
+        servers: run, server and role of the servers that answered.
+        reigns: the reigns of primaries, by run and server.
         runs: the runs.
-        unnamed: statements that may have committed what nothing names.
-        nameless: statements on primaries, in the period that is judged, that did not name what they
-            wrote, or may not have.
-        lagging: whether a monitor told of lag.
+        unnamed: how many statements may have committed GTIDs that no record names.
+        nameless: how many statements on primaries, in the judged period, did not report their own
+            GTIDs, or may not have reported all.
+        lagging: whether some record holds replication lag.
         from_us: the earliest time.
-        bound_us: the largest bound of a read in the period that is judged.
+        bound_us: the largest bound of a read in the judged period.
         tables: tallies for the report, by name.
     """
 
@@ -154,7 +154,7 @@ class Survey:
     tables: dict[str, Tally] = field(default_factory=dict)
 
     def add(self, other: Self) -> None:
-        """Take another piece's."""
+        """Add the result of another piece."""
         self.records += other.records
         self.faults.update(other.faults)
         self.named |= other.named
@@ -179,10 +179,10 @@ def survey(piece: Piece, rules: Rules, dates: tuple[str, str] | None, folder: Pa
     """Look at a piece.
 
     Args:
-        piece: which.
-        rules: what is read of it.
-        dates: lines that are no record count in segments of these days and those between; None
-            for all.
+        piece: the piece.
+        rules: which of its records are read.
+        dates: the first and the last day of the segments whose lines that are no record count; None
+            for all segments.
         folder: takes the stretches, as Parquet.
     """
     found = Survey()
@@ -203,7 +203,7 @@ def survey(piece: Piece, rules: Rules, dates: tuple[str, str] | None, folder: Pa
 
 
 def before(piece: Piece, rules: Rules) -> Survey:
-    """Look at records that stand for the time before the log: whom they name (`state`)."""
+    """Find the servers that are named by records which stand for the time before (`state`)."""
     found = Survey()
     for chunk in read(piece, COLUMNS, rules):
         runs = Runs(chunk)
@@ -216,7 +216,7 @@ def _faults(piece: Piece, dates: tuple[str, str] | None) -> Counter[tuple[str, s
     for batch in batches(piece, ["fault"]):
         if batch.column("fault").null_count == batch.num_rows:
             continue
-        # Few pieces have any; only of those the files are looked at.
+        # Few pieces have a fault; the column `file` is read only for those.
         break
     else:
         return found
@@ -331,7 +331,7 @@ def _whole(chunk: Chunk, row: int) -> str:
 
 
 def _alike(*columns: Numbers | Flags) -> Iterator[Numbers]:
-    """Rows that agree in some columns of few values."""
+    """Group the rows that agree in some columns, which must have few values."""
     codes, count = alike(*columns)
     ends = np.cumsum(np.bincount(codes, minlength=count))
     yield from np.split(in_order(codes, count), ends[:-1])

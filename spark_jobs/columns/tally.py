@@ -1,7 +1,7 @@
 """Counts, sums and the spread of values by a few keys, chunk by chunk.
 
-Of a value only its first three digits are kept, so that its quantiles follow from counts: that is
-exact up to 999, and within half a hundredth beyond. The greatest value is kept as it is.
+Values are rounded down to three digits, so that quantiles follow from counts: they are exact up to
+999, and less than 1 % too small beyond. The greatest value is kept exactly.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +19,7 @@ COUNT: Final = "rows"
 """Column of a tally: how many rows have these keys."""
 
 NONE: Final = -(2**62)
-"""A number that stands for none, among keys."""
+"""Stands for null among numbers."""
 
 _POWERS: Final = 10 ** np.arange(19, dtype=np.int64)
 _SHARES: Final = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
@@ -29,12 +29,12 @@ Key = Text | Numbers
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """A table with one row for all that agree in its keys.
+    """A table with one row for each combination of its keys.
 
     Attributes:
-        table: the keys, COUNT, and what is added up or compared.
-        sums: columns that are added up.
-        most: columns of which the greatest is kept.
+        table: the keys, COUNT, `sums` and `most`.
+        sums: columns whose sums are kept.
+        most: columns whose greatest values are kept.
     """
 
     table: pa.Table
@@ -43,31 +43,31 @@ class Tally:
 
     @property
     def keys(self) -> list[str]:
-        """Their names."""
+        """The names of the keys."""
         return [it for it in self.table.column_names if it not in (COUNT, *self.sums, *self.most)]
 
     def by(self, *keys: str) -> "Tally":
-        """The same by fewer keys."""
+        """The same tally by fewer keys."""
         return _grouped(self.table, keys, {}, (COUNT, *self.sums), self.most, self.sums)
 
     def where(self, flags: pa.Array) -> "Tally":
-        """Some of its rows."""
+        """The same tally with only some of its rows."""
         return Tally(self.table.filter(flags), self.sums, self.most)
 
     def numbers(self, name: str) -> Numbers:
-        """A column of numbers; null is NONE."""
+        """A column of numbers; null becomes NONE."""
         column = self.table.column(name).combine_chunks().fill_null(NONE)
         numbers: Numbers = column.to_numpy(zero_copy_only=False)
         return numbers
 
     def rows(self) -> list[dict[str, object]]:
-        """As Python has them."""
+        """The rows as Python dictionaries."""
         rows: list[dict[str, object]] = self.table.to_pylist()
         return rows
 
 
 def together(tallies: Iterable[Tally]) -> Tally:
-    """Put tallies of the same columns together; one at least."""
+    """Add up tallies of the same columns; there must be at least one."""
     every = list(tallies)
     first = every[0]
     table = pa.concat_tables([it.table for it in every])
@@ -84,10 +84,10 @@ def tally(
     """Count rows by their keys.
 
     Args:
-        keys: columns; a text or a number. NONE is no number.
-        where: which rows; None for all.
-        sums: columns to be added up.
-        most: columns of which the greatest is kept.
+        keys: columns of texts or numbers. NONE counts as null.
+        where: whether each row counts; None for all.
+        sums: columns whose sums are kept.
+        most: columns whose greatest values are kept.
     """
     rows = slice(None) if where is None else np.flatnonzero(where)
     columns: dict[str, object] = {}
@@ -134,7 +134,7 @@ def _grouped(
 
 
 def rounded(values: Numbers) -> Numbers:
-    """The first three digits of each, and zeros for the rest."""
+    """Keep the first three digits of each value, and replace the others by zeros."""
     digits = np.searchsorted(_POWERS, values, "right")
     unit = _POWERS[np.maximum(digits - 3, 0)]
     return values - values % unit
@@ -144,10 +144,10 @@ def spread(found: Tally, value: str, name: str, greatest: int | None) -> dict[st
     """p50, p95, p99 and max of a column of microseconds.
 
     Args:
-        found: with the column among its keys.
+        found: a tally that has the column among its keys.
         value: the column.
-        name: of what is returned; it has a place for which.
-        greatest: the greatest value, exactly.
+        name: the keys of the result; it has a placeholder for the quantile's name.
+        greatest: the exact greatest value.
     """
     values = found.numbers(value)
     there = values != NONE
@@ -160,15 +160,15 @@ def spread(found: Tally, value: str, name: str, greatest: int | None) -> dict[st
 
 
 def quantiles(values: Numbers, counts: Numbers, shares: Sequence[float]) -> list[int | None]:
-    """The least values below which, them included, such shares are.
+    """For each share, the least value such that at least this share of all values is no greater.
 
     Args:
-        values: they, in any order.
-        counts: how often there is each.
+        values: the values, in any order.
+        counts: how often each value occurs.
         shares: 0 to 1.
 
     Returns:
-        One for each share; None if there are no values.
+        One value for each share; None if there are no values.
     """
     total = int(counts.sum())
     if not total:

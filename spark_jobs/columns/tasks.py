@@ -1,8 +1,8 @@
-"""Spark as the one that hands out work: Python that goes through pieces of files by whole columns.
+"""Distributes work by Spark: Python functions that go through pieces of files by whole columns.
 
-A task reads Parquet itself, writes Parquet, and says little. So nothing passes between Java and
-Python but names of files and small sums, and Java need not compile anything. What is said is put
-together where it was found, and then at the driver.
+A task reads and writes Parquet itself, and returns little. So only names of files and small sums
+pass between Java and Python, and Java need not compile anything. Results are added up within each
+task, and then in the driver.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,18 +19,18 @@ class _Sum(Protocol):
 _Item = TypeVar("_Item")
 _Said = TypeVar("_Said")
 Total = TypeVar("Total", bound=_Sum)
-"""What adds up."""
+"""A result that can be added to another."""
 
 
 def each(
     spark: "SparkSession", items: Sequence[_Item], work: Callable[[_Item], _Said]
 ) -> list[_Said]:
-    """Do something with each item, and give what each says, in their order.
+    """Apply a function to each item, and return the results in the same order.
 
     Args:
         spark: a session.
-        items: each is a task.
-        work: what is done; it is sent to the workers, with all that it holds.
+        items: the items; each is a task.
+        work: the function; it is sent to the workers, with all that it holds.
     """
     if not items:
         return []
@@ -41,13 +41,13 @@ def each(
 def total(
     spark: "SparkSession", items: Sequence[_Item], work: Callable[[_Item], Total], slices: int
 ) -> Total | None:
-    """Do something with each item, and add up what they say; None if there are no items.
+    """Apply a function to each item, and add up the results; None if there are no items.
 
     Args:
         spark: a session.
-        items: tasks take several of them.
-        work: what is done; it is sent to the workers, with all that it holds.
-        slices: tasks.
+        items: the items; a task may take several of them.
+        work: the function; it is sent to the workers, with all that it holds.
+        slices: the number of tasks.
     """
     if not items:
         return None

@@ -1,8 +1,8 @@
-"""The second look: what records tell of what was written, seen and shown, as numbers.
+"""The second pass: turns what was written, seen and shown into tellings, which are numbers.
 
 Every telling belongs to a series: what one group knows of one source, or what one incarnation of a
-server has shown of it. Series are put in order afterwards (`series`), and then each read is held
-against the one moment of each that matters to it.
+server has shown of it. The series are sorted afterwards (`series`). Then each read is compared with
+its moment in each of the series that matter to it.
 """
 
 from collections import defaultdict
@@ -37,22 +37,22 @@ EVENT: Final = (
     *(*RUN, "session", "seq", "kind", "user", "application", "class", "role", "server_uuid"),
     *("incarnation", "arrived_us", "dispatched_us", "ended_us", "digest", "own_gtids"),
 )
-"""What is kept of records that others may depend on."""
+"""The columns that are kept of records in ``tides`` and ``opened``."""
 
 _FORMS: Final = 1000
-"""Forms of whole sets beyond which what a primary told proves nothing here."""
+"""How many forms of whole sets are kept at most. Sets of further forms prove nothing here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What is to be told.
+    """What tellings are needed.
 
     Attributes:
         rules: which records are read.
-        clusters: of each proxy.
-        wanted: what reads are owed, by the kind of group.
+        clusters: the cluster of each proxy.
+        wanted: what reads must see, by the kind of group.
         holes: `hashes` of run and seq of the statements before which others are missing, sorted.
-        since_us: all times are counted from then; what was before counts as of then.
+        since_us: times in series are counted from then; earlier times count as this one.
     """
 
     rules: Rules
@@ -63,16 +63,18 @@ class Plan:
 
 
 Intervals = tuple[Numbers, Numbers]
-"""The low ends of some, and the high ones."""
+"""The low ends and the high ends of some intervals."""
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What a primary's whole set is, but for the end of the primary's own source.
+    """A primary's whole set without the greatest number of the primary's own source.
+
+    Whole sets of a primary mostly differ in that number alone.
 
     Attributes:
-        main: that source.
-        rest: all else, as (source, low, high).
+        main: the primary's own source; "" if the set does not have it.
+        rest: all other intervals, as (source, low, high).
     """
 
     main: str
@@ -81,19 +83,19 @@ class Form:
 
 @dataclass(slots=True)
 class Told:
-    """What some pieces told, besides their tellings.
+    """What was found in some pieces, besides their tellings.
 
     Attributes:
-        tellings: how many there are.
-        own: sources of what was written, by cluster.
-        seen: sources of what was seen, by cluster.
-        shown: sources of what servers showed, by cluster.
-        wrote: sources of what primaries acknowledged, by cluster.
-        rough: clusters in which a write or a primary's set cannot be read here.
-        named: what own GTIDs name, by cluster and source.
-        forms: of primaries' whole sets, by number.
-        opened: statements that left something open.
-        tides: primaries' whole sets.
+        tellings: how many tellings there are.
+        own: the sources of what was written, by cluster.
+        seen: the sources of what was seen, by cluster.
+        shown: the sources of what servers showed, by cluster.
+        wrote: the sources of what primaries acknowledged, by cluster.
+        rough: clusters in which a write's set or a primary's whole set is odd (`sets`).
+        named: the intervals that `own_gtids` name, by cluster and source.
+        forms: the forms of primaries' whole sets, by their numbers.
+        opened: how many statements left something open.
+        tides: how many whole sets of primaries there are.
     """
 
     tellings: int = 0
@@ -108,7 +110,7 @@ class Told:
     tides: int = 0
 
     def add(self, other: "Told") -> None:
-        """Take another piece's."""
+        """Add the result of another piece."""
         self.tellings += other.tellings
         for mine, its in (
             *((self.own, other.own), (self.seen, other.seen)),
@@ -125,7 +127,7 @@ class Told:
 
 
 def merged(*some: Intervals) -> Intervals:
-    """Put intervals together, in order, those that touch as one."""
+    """Merge intervals: sorted, and those that touch as one."""
     low, high = (np.concatenate([it[end] for it in some]) for end in (0, 1))
     if not len(low):
         return low, high
@@ -138,11 +140,11 @@ def merged(*some: Intervals) -> Intervals:
 
 
 def tell(piece: Piece, plan: Plan, folder: Path) -> Told:
-    """Let the records of a piece tell.
+    """Write the tellings of a piece.
 
     Args:
-        piece: which.
-        plan: what of.
+        piece: the piece.
+        plan: what tellings are needed.
         folder: takes ``tellings``, ``tides`` and ``opened``, as Parquet.
     """
     told = Told()
@@ -164,7 +166,7 @@ def tell(piece: Piece, plan: Plan, folder: Path) -> Told:
 
 
 class _Teller:
-    """One chunk."""
+    """Makes the tellings of one chunk."""
 
     def __init__(self, chunk: Chunk, plan: Plan, told: Told) -> None:
         self._chunk, self._plan, self._told = chunk, plan, told
@@ -173,7 +175,7 @@ class _Teller:
         self._found: list[Telling] = []
 
     def tellings(self) -> pa.Table:
-        """TELLING."""
+        """All tellings of the chunk: TELLING."""
         for kind, wanted in self._plan.wanted.items():
             self._of_group(kind, wanted)
         self._of_servers()
@@ -199,7 +201,7 @@ class _Teller:
             self._found.append(Telling(table, series, at, *its))
 
     def _intervals(self, rows: Numbers, of: Numbers) -> tuple[Numbers, Numbers]:
-        """Of each interval of these records' sets, its record and its place in the sets."""
+        """For each interval of these records' sets: the record, and the place of the interval."""
         sets = self._chunk.sets
         sizes = sets.sizes[of[rows]]
         owners = np.repeat(rows, sizes)
@@ -208,7 +210,7 @@ class _Teller:
         return owners, first + step
 
     def _note(self, where: dict[str, set[str]], rows: Numbers, at: Numbers) -> None:
-        """Note of which sources these clusters' intervals are."""
+        """Note the sources of these intervals, by cluster."""
         sets, its = self._chunk.sets, self._places
         if not len(rows):
             return
@@ -225,7 +227,7 @@ class _Teller:
         own = kind == "connection"
         ended = chunk.number("ended_us")
         if kind == "cluster":
-            ended = ended - self._plan.rules.error_us  # by clocks that differ as much as they may
+            ended = ended - self._plan.rules.error_us  # the earliest possible end
         at = chunk.number("seq") if own else self._since(ended)
         writes = there & chunk.is_named
         odd = np.flatnonzero(writes & sets.odd[chunk.named])
@@ -243,7 +245,7 @@ class _Teller:
             self._saw(kind, group, there, at)
 
     def _saw(self, kind: str, group: Numbers, there: Flags, at: Numbers) -> None:
-        """What was seen in a group, and for certain."""
+        """Tell what was seen in groups, and whether that is certain."""
         chunk, sets = self._chunk, self._chunk.sets
         looks = there & (chunk.of_primary | (kind != "cluster"))
         observed = np.where(chunk.has_whole, chunk.whole, chunk.set("observed"))
@@ -278,7 +280,7 @@ class _Teller:
     # Servers
 
     def _of_servers(self) -> None:
-        """What servers showed that they have."""
+        """Tell what servers showed that they have."""
         chunk, named = self._chunk, self._chunk.text("server_uuid").known
         ended = self._since(chunk.number("ended_us"))
         answered = self._since(chunk.number("dispatched_us") + chunk.number("wait_us"))
@@ -307,7 +309,7 @@ class _Teller:
     # Clusters
 
     def _of_clusters(self) -> None:
-        """What primaries acknowledged."""
+        """Tell what primaries acknowledged."""
         chunk, sets = self._chunk, self._chunk.sets
         wrote = chunk.is_statement & chunk.is_named & chunk.of_primary
         rough = (wrote & sets.odd[chunk.named]) | (chunk.has_whole & sets.odd[chunk.whole])
@@ -326,7 +328,7 @@ class _Teller:
             self._found += thinned(Telling(WROTE, of_source, at[its], top[top > 0], zero, zero))
 
     def _of_primaries(self) -> None:
-        """The whole sets that a proxy's primary told."""
+        """Tell the whole sets of proxies' primaries."""
         chunk, sets = self._chunk, self._chunk.sets
         rows = np.flatnonzero(chunk.has_whole & ~sets.odd[chunk.whole])
         if not len(rows):
@@ -344,18 +346,18 @@ class _Teller:
         self._add(TOLD, rows, proxy, asked, told, top, form)
 
     def _main(self, rows: Numbers) -> Numbers:
-        """The place of each answering primary's own source in the sets' sources; -1 for none."""
+        """The place of each answering primary's own source in `sets.sources`; -1 for none."""
         uuid, places = self._chunk.text("server_uuid"), self._chunk.sets.sources
         its = [places.index(it) if it in places else -1 for it in uuid.values]
         return np.array([*its, -1])[uuid.codes[rows]]
 
     def _forms(self, main: int, which: Numbers) -> tuple[Numbers, Numbers]:
-        """The ends of a source in these sets, and the numbers of what else they hold."""
+        """The greatest number of a source in each set, and the number of the set's form."""
         sets = self._chunk.sets
         tops = sets.tops(main) if main >= 0 else np.zeros(len(sets.odd), np.int64)
         prefix = sets.prefixes(main) if main >= 0 else tops
         owner, its = self._intervals(which, np.arange(len(sets.odd)))
-        # Where there are gaps in it, all of it stands for itself.
+        # If the main source has gaps, all its intervals belong to the form.
         apart = (sets.source[its] != main) | (prefix != tops)[owner]
         owner, its = owner[apart], its[apart]
         source = np.array([*self._sources, 0])[sets.source[its]]
@@ -374,11 +376,11 @@ class _Teller:
         return np.where(prefix == tops, tops, 0), form
 
     def _of_places(self) -> None:
-        """Which servers answered whom, where what was seen is remembered."""
+        """Tell which servers answered in which groups, where what was seen is remembered."""
         chunk = self._chunk
         uuid = hashes.of_texts(chunk.text("server_uuid").held)[chunk.text("server_uuid").codes]
         known = chunk.known("incarnation").astype(np.int64)
-        server = hashes.mixed(uuid, known, chunk.number("incarnation")) >> 1  # it has a negative
+        server = hashes.mixed(uuid, known, chunk.number("incarnation")) >> 1  # so -server fits
         shows = chunk.is_statement & chunk.text("class").isin("read") & chunk.is_ok
         shows &= ~chunk.text("observed").filled & chunk.text("role").known
         remembers = remembering(chunk)
@@ -396,7 +398,7 @@ class _Teller:
                 self._found += thinned(met)
 
     def _name(self) -> None:
-        """Note what own GTIDs name."""
+        """Note the intervals that `own_gtids` name."""
         chunk, sets = self._chunk, self._chunk.sets
         told = chunk.is_told & chunk.text("own_gtids").filled
         rows, its = self._intervals(np.flatnonzero(told), chunk.set("own_gtids"))
@@ -439,7 +441,7 @@ class _Teller:
 
 
 def remembering(chunk: Chunk) -> Flags:
-    """Reads to be judged of replicas' answers at levels that remember what was seen."""
+    """Whether each is a replica's read to be judged, at a level that remembers what was seen."""
     proved = chunk.of_replica & chunk.text("proof").isin("known", "waited")
     return chunk.is_judged & proved & chunk.text("level").isin(*SEEN_LEVELS)
 

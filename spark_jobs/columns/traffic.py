@@ -1,4 +1,4 @@
-"""The tallies of the report's tables, chunk by chunk and piece by piece."""
+"""Makes the tallies for the report's tables, chunk by chunk and piece by piece."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ from spark_jobs.columns.tally import Tally
 from spark_jobs.schema import JUDGED, RECORD
 
 COLUMNS: Final = (*lag_analysis.COLUMNS, *routing_mix.COLUMNS, *gtid_growth.COLUMNS)
-"""Of records."""
+"""The columns of records that are looked at."""
 
 
 @dataclass(slots=True)
@@ -22,24 +22,24 @@ class Tables:
     """Tallies by name.
 
     Attributes:
-        tallies: they.
+        tallies: the tallies.
     """
 
     tallies: dict[str, Tally] = field(default_factory=dict)
 
     def add(self, other: "Tables") -> None:
-        """Take another piece's."""
+        """Add the tallies of another piece."""
         self.tallies = together(self.tallies, other.tallies)
 
 
 def together(*parts: Mapping[str, Tally]) -> dict[str, Tally]:
-    """Put tallies together, name by name."""
+    """Add up tallies, name by name."""
     names = dict.fromkeys(name for part in parts for name in part)
     return {name: tally.together([part[name] for part in parts if name in part]) for name in names}
 
 
 def of_records(chunk: Chunk) -> dict[str, Tally]:
-    """What some records tell."""
+    """The tallies of some records."""
     return {
         **lag_analysis.tallies(chunk),
         **routing_mix.tallies(chunk),
@@ -48,12 +48,12 @@ def of_records(chunk: Chunk) -> dict[str, Tally]:
 
 
 def of_no_records() -> dict[str, Tally]:
-    """What none tell."""
+    """The empty tallies of records."""
     return of_records(_nothing(small_table.to_arrow(RECORD)))
 
 
 def of_no_reads() -> dict[str, Tally]:
-    """What none tell."""
+    """The empty tallies of judged reads."""
     reads = _nothing(small_table.to_arrow(JUDGED))
     return {**consistency_tally.tallies(reads), **lag_analysis.tallies_of_reads(reads)}
 
@@ -64,7 +64,7 @@ def _nothing(schema: pa.Schema) -> Chunk:
 
 
 def of_reads(piece: Piece) -> Tables:
-    """What reads tell, once they are judged.
+    """The tallies of judged reads.
 
     Args:
         piece: JUDGED.
@@ -79,12 +79,12 @@ def of_reads(piece: Piece) -> Tables:
 
 
 def of_minutes(piece: Piece, rules: Rules, worst: Collection[int]) -> Tables:
-    """What was written in some minutes.
+    """The tally of what was written in some minutes.
 
     Args:
-        piece: of records.
+        piece: records.
         rules: which of them are read.
-        worst: the minutes, by their begins.
+        worst: the begins of the minutes, µs.
     """
     chunks = read(piece, lag_analysis.WRITTEN_COLUMNS, rules)
     return Tables(together(*(lag_analysis.written_in(chunk, worst) for chunk in chunks)))

@@ -1,4 +1,4 @@
-"""What to do about GTID sets that grow."""
+"""Advises on GTID sets that grow."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -13,7 +13,7 @@ LARGE_BYTES: Final = 4096
 
 
 def advise(growth: Sequence[Row]) -> list[str]:
-    """Say what to do about the sets; nothing if they are well.
+    """Say what to do about the sets; an empty list if nothing needs to be done.
 
     Args:
         growth: GROWTH.
@@ -43,20 +43,21 @@ def _about_servers(growth: Iterable[Row]) -> Iterable[str]:
                 )
             else:
                 yield (
-                    f"{server} went {grown}. Its gaps were made by GTIDs that somebody chose "
-                    "(GTID_NEXT, gtid_purged, restored parts of a dump) and stay for ever. Empty "
-                    "transactions with the missing GTIDs close them, where nobody will ever want "
-                    "these for others."
+                    f"{server} went {grown}. Its gaps come from GTIDs that somebody chose "
+                    "(GTID_NEXT, gtid_purged, restored parts of a dump), and stay for ever. Empty "
+                    "transactions with the missing GTIDs close the gaps, if nobody will ever need "
+                    "these GTIDs for other transactions."
                 )
         if last.number("tags") >= MANY_TAGS:
             yield (
-                f"{server} has {last.number('tags'):,} tags, each with intervals of its own. Use a "
-                "few, one for each kind of work."
+                f"{server} has {last.number('tags'):,} tags, each with intervals of its own. Use "
+                "only a few tags, one for each kind of work."
             )
         if sources >= MANY_SOURCES:
             yield (
-                f"{server} knows GTIDs of {sources:,} servers. Each that ever was a primary costs "
-                "40 bytes or so in every set; give a rebuilt server its old server_uuid (auto.cnf)."
+                f"{server} knows GTIDs of {sources:,} servers. Each server that ever was a primary "
+                "costs about 40 bytes in every set; give a rebuilt server its old server_uuid "
+                "(auto.cnf)."
             )
 
 
@@ -64,6 +65,6 @@ def _about_requirements(growth: Iterable[Row]) -> Iterable[str]:
     required = [row.number("bytes") for row in growth if row.text("what") == "required"]
     if max(required, default=0) >= LARGE_BYTES:
         yield (
-            f"Reads were held to sets of up to {max(required):,} bytes, which every WAIT carries "
-            "to a server. Narrower scopes or fewer gaps make them smaller."
+            f"Reads had to see sets of up to {max(required):,} bytes, which every WAIT carries to "
+            "a server. Narrower scopes or fewer gaps make them smaller."
         )

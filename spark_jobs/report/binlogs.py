@@ -1,4 +1,4 @@
-"""What the page tells of binary logs."""
+"""The page's section on binary logs."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from spark_jobs.row import Row
 
 
 def section(found: BinlogFindings) -> Section:
-    """What they contradict, what no record names, and what cannot be read."""
+    """Make the section: contradicted WAITs, unreported transactions, and unreadable files."""
     contradicted = Table(
         ("WAIT ended", "Server", "Proxy", "Run", "Seq", "Applied later", "At least by",
          "Stamped (replica's clock)", "Binary log", "Position"),
@@ -36,7 +36,7 @@ def section(found: BinlogFindings) -> Section:
         ),
         f"Transactions that no record names"
         f"{_part(found.first_unreported, found.unreported, 'unreported')}. Somebody wrote past "
-        "the proxy, a server did not tell, or the records are missing:",
+        "the proxy, a server did not report them, or the records are missing:",
     )
     faults = Table(
         ("Binary log", "Fault"),
@@ -47,7 +47,7 @@ def section(found: BinlogFindings) -> Section:
 
 
 def _part(shown: Sequence[Row], number: int, table: str) -> str:
-    """Where not all are shown: how many there are, and which table has them."""
+    """If not all rows are shown: how many there are, and which table has them."""
     if len(shown) == number:
         return ""
     return f" (the first {len(shown):,} of {number:,}; the table {table} has all)"

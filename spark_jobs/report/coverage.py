@@ -1,4 +1,4 @@
-"""How many reads were judged and what came of them, by what they were promised."""
+"""Sums up the verdicts by what the reads were promised."""
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -16,16 +16,16 @@ HEADS: Final = {
     Verdict.NO_ANSWER: "No answer",
     Verdict.NO_PROMISE: "No promise",
 }
-"""How tables head the verdicts."""
+"""Column headings for the verdicts."""
 
 
 class Promise(NamedTuple):
     """The reads of one level and scope.
 
     Attributes:
-        level: theirs.
-        scope: theirs.
-        counts: how many of them each verdict was given to.
+        level: their level.
+        scope: their scope.
+        counts: how many of them were given each verdict.
     """
 
     level: str
@@ -34,27 +34,27 @@ class Promise(NamedTuple):
 
     @property
     def reads(self) -> int:
-        """All of them."""
+        """How many reads there are."""
         return sum(self.counts.values())
 
     @property
     def judged(self) -> int:
-        """Those that are right or wrong."""
+        """How many were found to be right or wrong."""
         return self.counts[Verdict.OK] + self.counts[Verdict.VIOLATION]
 
     @property
     def promised(self) -> int:
-        """Those that a server answered and that had been promised something."""
+        """How many were answered by a server and had a promise."""
         return self.reads - sum(self.counts[verdict] for verdict in OUTSIDE)
 
 
 class Ground(NamedTuple):
-    """Why reads were given a verdict.
+    """The reads with one verdict and one finding.
 
     Attributes:
-        verdict: which.
-        finding: why.
-        reads: how many.
+        verdict: the verdict.
+        finding: the reason for it.
+        reads: how many reads there are.
     """
 
     verdict: str
@@ -97,7 +97,7 @@ def meaning(finding: str) -> str:
 
 
 def place_of(level: str, scope: str) -> tuple[int, int]:
-    """Where a level and a scope stand in a table; what is not known comes last."""
+    """The position of a level and a scope in a table; unknown ones come last."""
     places = ((level, LEVELS), (scope, SCOPES))
     first, second = (order.index(it) if it in order else len(order) for it, order in places)
     return first, second

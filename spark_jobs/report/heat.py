@@ -1,4 +1,4 @@
-"""A figure by hour and server, as a grid whose colours show where to look."""
+"""A heat map: one figure by hour and server."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -10,12 +10,12 @@ from spark_jobs.row import Row
 
 
 class Cell(NamedTuple):
-    """An hour of a server.
+    """One hour of one server.
 
     Attributes:
         text: the figure; "" if there is none.
-        warmth: 0 to 100, by its place between the smallest and the largest of the grid.
-        told: what a pointer on it is told.
+        warmth: 0 to 100, by the figure's position between the grid's smallest and largest.
+        told: the tooltip.
     """
 
     text: str
@@ -25,12 +25,12 @@ class Cell(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Heat:
-    """A grid.
+    """A heat map.
 
     Attributes:
         title: what it shows.
-        hours: heads of the columns.
-        rows: a server and its cells.
+        hours: headings of the columns.
+        rows: each server and its cells.
     """
 
     title: str
@@ -39,12 +39,12 @@ class Heat:
 
 
 def grid(title: str, rows: Iterable[Row], column: str) -> Heat:
-    """Arrange one figure; of several rows of an hour and server the largest counts.
+    """Make a heat map; of several rows with the same hour and server, the largest figure counts.
 
     Args:
         title: what it shows.
-        rows: with `hour_us` and `server`.
-        column: microseconds, or null.
+        rows: rows with `hour_us` and `server`.
+        column: the column of the figure: microseconds, or null.
     """
     figures: dict[tuple[str, int], int] = {}
     for row in rows:

@@ -1,4 +1,4 @@
-"""What the page tells of the log itself: runs, gaps, files, lines that are no record."""
+"""The page's section on the log itself: runs, gaps, files, lines that are no record."""
 
 from typing import Final
 
@@ -7,25 +7,25 @@ from spark_jobs.markdown import counted, span
 from spark_jobs.report.table import Section, Table
 
 _RUNS: Final = 20
-"""Runs beyond which only those with something to tell are listed."""
+"""If there are more runs than this, only those with gaps or repeats are listed."""
 
 _CLOCK: Final = ("back_us", "ahead_us", "error_us")
 _TROUBLES: Final = ("missing", "declared", "repeated", "conflicting")
 
 
 def section(findings: Findings) -> Section:
-    """What can be relied on."""
+    """Make the section."""
     notes = [
         f"{counted(findings.complete, 'complete segment')}, "
         f"{counted(findings.live, 'open segment')}. A run is one start of one worker; its records "
-        "are numbered without gaps, so what is missing is known. “Declared” are those that the "
-        "proxy says itself it dropped."
+        "are numbered without gaps, so missing ones are noticed. “Declared” are those that the "
+        "proxy itself reports as dropped."
     ]
     unseen = findings.in_runs("missing")
     if unseen:
         notes.append(
-            f"Missing from the log: {counted(unseen, 'record')}. Nothing is said of what they "
-            "would tell."
+            f"Missing from the log: {counted(unseen, 'record')}. No figure in this report includes "
+            "them."
         )
     if findings.unread:
         notes.append(f"Not read, though they seem to hold records: {', '.join(findings.unread)}.")
@@ -34,17 +34,16 @@ def section(findings: Findings) -> Section:
     faults = Table(
         ("File", "Fault", "Lines"),
         ((row.text("file"), row.text("fault"), row.number("lines")) for row in findings.faults),
-        "Lines that are no record, so what they held is missing. A “torn” one is what a crash "
-        "leaves at a file's end, or what the end of a segment looks like that is being written. A "
-        "“damaged” one cannot be read, lacks a field or has a number that cannot be. A “foreign” "
-        "one is of another version.",
+        "Lines that are no record, so what they held is missing. A “torn” line is cut short: by a "
+        "crash, or because the segment is still being written. A “damaged” line cannot be read, "
+        "lacks a field or has an impossible number. A “foreign” line is of another version.",
     )
     return Section("The log", notes, (_runs(findings), _clocks(findings), faults))
 
 
 def _clocks(findings: Findings) -> Table:
     return Table(
-        ("Proxy", "Worker", "Run", "From seq", "Set back by", "Ahead by", "Give or take"),
+        ("Proxy", "Worker", "Run", "From seq", "Set back by", "Ahead by", "Error at most"),
         (
             (
                 *(row.text("proxy"), row.number("worker"), row.text("run"), row.number("from_seq")),
@@ -52,7 +51,7 @@ def _clocks(findings: Findings) -> Table:
             )
             for row in findings.clocks
         ),
-        "Clocks that were set back, or that do not agree with the others (below 0: behind them):",
+        "Clocks that were set back, or that do not agree with the others (negative: behind them):",
     )
 
 
@@ -60,7 +59,7 @@ def _runs(findings: Findings) -> Table:
     runs, note = findings.runs, ""
     if len(runs) > _RUNS:
         runs = [row for row in runs if any(row.number(name) for name in _TROUBLES)][:_RUNS]
-        note = f"{len(findings.runs):,} runs; these have something to tell:"
+        note = f"{len(findings.runs):,} runs; these have missing, repeated or conflicting records:"
     return Table(
         (
             *("Proxy", "Worker", "Run", "Statements", "Proofs"),

@@ -1,4 +1,4 @@
-"""How much was lost."""
+"""Counts lost transactions."""
 
 from collections.abc import Iterable
 
@@ -7,9 +7,9 @@ from spark_jobs.row import Row
 
 
 def count_lost(rows: Iterable[Row]) -> int:
-    """Count the transactions that LOST names; several proxies may tell of the same.
+    """Count the transactions that LOST names, each once, even if several proxies report it.
 
-    A long set is cut short there, so they are at least as many.
+    Long sets are cut short in LOST, so there may be more.
     """
     lost = GtidSet()
     for row in rows:

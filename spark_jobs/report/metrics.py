@@ -1,4 +1,4 @@
-"""What an audit came to, as metrics for Prometheus."""
+"""The result of an audit as metrics for Prometheus."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -35,11 +35,11 @@ def figures(
     duration_s: float,
     findings: Findings | None = None,
 ) -> CollectorRegistry:
-    """Put an audit in figures.
+    """Make the metrics of an audit.
 
     Args:
-        prefix: of all names.
-        log: the directory of the log, which tells several audits on a machine apart.
+        prefix: the prefix of all names.
+        log: the directory of the log, which distinguishes several audits on one machine.
         exit_code: the audit's.
         begun_s: when it began, Unix time.
         duration_s: how long it took, in seconds.
@@ -84,10 +84,10 @@ def figures(
 
 
 class Metrics(Collector):
-    """Of a live view: those of its newest judgement, and none before the first."""
+    """The metrics of a live view's newest judgement; none before the first one."""
 
     def __init__(self, log: str) -> None:
-        """Begin.
+        """Begin without metrics.
 
         Args:
             log: the directory of the log.
@@ -96,14 +96,14 @@ class Metrics(Collector):
         self._newest = CollectorRegistry()
 
     def collect(self) -> Iterable[Metric]:
-        """See above."""
+        """The metrics, for Prometheus' client library."""
         return self._newest.collect()
 
     def tell(self, findings: Findings, begun_s: float, duration_s: float) -> None:
-        """Take a judgement.
+        """Replace the metrics by those of a judgement.
 
         Args:
-            findings: all of it.
+            findings: the findings.
             begun_s: when it began, Unix time.
             duration_s: how long it took, in seconds.
         """
@@ -129,7 +129,7 @@ class Metrics(Collector):
         """Answer Prometheus by HTTP, if there is an address.
 
         Raises:
-            OSError: nobody can listen there; the message tells.
+            OSError: it is impossible to listen at the address; the message says why.
         """
         if address is None:
             yield

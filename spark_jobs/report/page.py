@@ -1,6 +1,6 @@
-"""The audit as one HTML file: no script, no font, no network; light or dark as its reader's system.
+"""Writes the audit's report as one HTML file: no script, no font, no network; light or dark.
 
-Whatever comes from the log is text, which the template engine escapes.
+The template engine escapes all text from the log.
 """
 
 import unicodedata
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
 _LOST: Final = 20
-"""Answers of primaries that lacked something beyond which the rest is only counted."""
+"""How many answers of primaries that lacked acknowledged writes are shown at most."""
 
 
 class Example(NamedTuple):
-    """A read that missed something, or may have."""
+    """A read that missed something, or may have missed something."""
 
     title: str
     promise: str
@@ -45,7 +45,7 @@ class Kind(NamedTuple):
 
 
 class Figure(NamedTuple):
-    """A number that is looked for first."""
+    """A number at the top of the page."""
 
     name: str
     value: str
@@ -53,7 +53,7 @@ class Figure(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """Part of the reads of one promise, in percent of them."""
+    """The reads of one promise with one verdict, in percent of all reads of that promise."""
 
     name: str
     verdict: str
@@ -72,7 +72,7 @@ class Share(NamedTuple):
 
 
 def what_is_missing() -> str | None:
-    """Say what the page lacks to be written and how to get it; None if it lacks nothing."""
+    """Say what is missing to write the page and how to get it; None if nothing is."""
     if find_spec("jinja2") is not None:
         return None
     return "Jinja2 is not installed, which writes the report:  pip install 'tidegate[audit]'"
@@ -84,7 +84,7 @@ def render(findings: Findings, nights: Sequence[Summary] = (), duration_s: float
     Args:
         findings: the audit's.
         nights: the newest judgement of each day that was kept, in any order.
-        duration_s: how long the audit took, in seconds; 0 if that is not to be told.
+        duration_s: how long the audit took, in seconds; 0 to leave it out.
     """
     from jinja2 import Environment, StrictUndefined
 
@@ -119,7 +119,7 @@ def render(findings: Findings, nights: Sequence[Summary] = (), duration_s: float
 
 
 def period(findings: Findings) -> str:
-    """What the log spans; "" if it holds no record."""
+    """The period that the log covers, as text; "" if it holds no record."""
     if not findings.runs:
         return ""
     begin = min(row.number("from_us") for row in findings.runs)
@@ -199,7 +199,7 @@ def _kinds(reads: Sequence[Row], scenes: Sequence[Row]) -> list[Kind]:
 
 
 def _coded(text: str) -> "Markup":
-    """Text with its code spans, which is how verdicts name files and policies."""
+    """Turn the code spans of a text into HTML: verdicts name files and policies in such spans."""
     from markupsafe import Markup
 
     parts = text.split("`")
@@ -210,7 +210,7 @@ def _coded(text: str) -> "Markup":
 
 
 def _visible(character: str) -> str:
-    """A character, or a sign in its place that cannot turn text around or hide it."""
+    """A character; control and direction characters become a replacement character."""
     if character in "\n\t" or unicodedata.category(character) not in ("Cc", "Cf", "Cs"):
         return character
     return "\N{REPLACEMENT CHARACTER}"

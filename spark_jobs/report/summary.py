@@ -1,4 +1,4 @@
-"""The audit in a few lines of Markdown, for a chat or a mail; the page tells the rest."""
+"""Writes the audit in a few lines of Markdown, for a chat or a mail; the page has the rest."""
 
 from collections.abc import Iterable
 from itertools import groupby

@@ -1,4 +1,4 @@
-"""Tables and sections of the page, before they are HTML."""
+"""Tables and sections of the page, before they are rendered as HTML."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -14,11 +14,11 @@ class Table:
     """A table of texts.
 
     Attributes:
-        heads: names of the columns.
-        rows: the cells as text; whole numbers have their thousands parted.
-        note: a sentence above it.
-        folded: whether only the note is seen at first.
-        numeric: for each column, whether it holds nothing but numbers, and so stands to the right.
+        heads: headings of the columns.
+        rows: the cells as text; whole numbers have thousands separators.
+        note: a sentence above the table.
+        folded: whether only the note is visible at first.
+        numeric: for each column, whether it holds only numbers, and so is aligned to the right.
     """
 
     __slots__ = ("folded", "heads", "note", "numeric", "rows")
@@ -47,10 +47,10 @@ class Section:
     """A part of the page.
 
     Attributes:
-        title: its heading, and what leads there.
+        title: its heading, and the text of links to it.
         notes: sentences below the heading, each a paragraph.
-        tables: what it shows; one without rows is left out.
-        grids: what it shows by hour, above the tables; one without rows is left out.
+        tables: its tables; those without rows are left out.
+        grids: heat maps above the tables; those without rows are left out.
     """
 
     title: str
@@ -60,7 +60,7 @@ class Section:
 
     @property
     def anchor(self) -> str:
-        """Where links to it lead."""
+        """The id that links to the section use."""
         return re.sub(r"[^a-z]+", "-", self.title.lower())
 
     @property

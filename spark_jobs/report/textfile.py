@@ -1,4 +1,4 @@
-"""What an audit came to, as metrics in a text file for Prometheus' node exporter."""
+"""Writes the result of an audit as metrics in a text file for Prometheus' node exporter."""
 
 from pathlib import Path
 
@@ -20,8 +20,8 @@ def write(
     """Write the file anew, in one step.
 
     Args:
-        path: the file; a node exporter takes those that end in ``.prom``.
-        log: the directory of the log, which tells several audits on a machine apart.
+        path: the file; a node exporter reads files whose names end in ``.prom``.
+        log: the directory of the log, which distinguishes several audits on one machine.
         exit_code: the audit's.
         begun_s: when it began, Unix time.
         duration_s: how long it took, in seconds.

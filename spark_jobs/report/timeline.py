@@ -1,7 +1,7 @@
-"""A counter-example as a picture: a lane per session and server, and numbered steps in time.
+"""Draws a counter-example: one lane per session and server, and numbered steps in time.
 
-Between two moments there is more room the more time there is, but not in proportion: a write that
-was acknowledged an hour before must fit beside an answer that took 200 µs.
+The distance between two moments grows with the time between them, but not in proportion: a write
+that was acknowledged an hour before must fit beside an answer that took 200 µs.
 """
 
 import math
@@ -15,7 +15,7 @@ from spark_jobs.row import Row
 
 SOURCES: Final = ("wrote", "saw", "had")
 _MOST: Final = 3
-"""Records that name what is missing beyond which only the newest are drawn."""
+"""How many records that name what is missing are drawn at most: the newest."""
 
 _LABEL: Final = 165
 _MARGIN: Final = 30
@@ -31,15 +31,15 @@ class Step:
     """Something that happened.
 
     Attributes:
-        kind: "write", "told", "proof" or "read", which colour it.
-        lane: whose lane it is in.
+        kind: "write", "told", "proof" or "read"; this decides its colour.
+        lane: the name of its lane.
         at_us: when it began, UTC.
-        until_us: when it ended; the same for a moment.
+        until_us: when it ended; `at_us` if it has no duration.
         text: what it was.
         gtids: the set that it is about; "" if none.
-        number: its place in time, from 1.
-        x: where its badge is.
-        y: likewise.
+        number: its number in the order of time, from 1.
+        x: the horizontal position of its badge.
+        y: the vertical position of its badge.
     """
 
     kind: str
@@ -60,8 +60,8 @@ class Lane:
     Attributes:
         name: in full.
         label: the name, cut to fit.
-        y: where it is.
-        is_server: what it is.
+        y: its vertical position.
+        is_server: whether it is a server.
     """
 
     name: str
@@ -72,7 +72,7 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A line: a statement on its way, or at work on a server."""
+    """A line: a statement on its way, or being executed by a server."""
 
     kind: str
     x1: float
@@ -89,9 +89,9 @@ class Timeline:
         lanes: from top to bottom.
         steps: in the order of time.
         ways: statements and answers on their way.
-        works: statements at work.
-        now_us: arrival of the read, from which offsets count.
-        left_out: records that name what is missing and are not drawn.
+        works: statements being executed.
+        now_us: arrival of the read, from which offsets are counted.
+        left_out: how many records that name what is missing are not drawn.
     """
 
     now_us: int
@@ -106,12 +106,12 @@ class Timeline:
 
     @property
     def height(self) -> int:
-        """In the units of all the places."""
+        """The height of the picture, in the units of all positions."""
         return _TOP + _LANE * len(self.lanes) - 14
 
     def offset(self, step: Step) -> str:
         """How long before or after the read's arrival a step is."""
-        # Known are the ends of what servers said, and of acknowledgements.
+        # Of answers and acknowledgements, the times of their ends are known.
         apart = step.at_us - self.now_us
         if apart == 0:
             return "0"
@@ -152,7 +152,7 @@ def draw(read: Row, scene: Sequence[Row]) -> Timeline:
 
 
 def of(read: Row, scenes: Iterable[Row]) -> Timeline:
-    """Draw a read with those of many scenes' rows that are its own."""
+    """Draw a read, choosing its rows from those of many scenes."""
     mine = [
         row
         for row in scenes
@@ -163,7 +163,7 @@ def of(read: Row, scenes: Iterable[Row]) -> Timeline:
 
 
 def session_of(row: Row, proxy: str, run: str) -> str:
-    """What a session's lane is called; `proxy` and `run` name the columns that tell whose."""
+    """The name of a session's lane; `proxy` and `run` are the names of the columns to use."""
     number = row.number("session" if run == "run" else "by_session")
     return f"session {number} ({row.text(proxy)}, {row.text(run)})"
 
@@ -179,9 +179,9 @@ def _travel(line: Timeline, read: Row, source: Row) -> _Travel | None:
     whose = "the same session" if session == session_of(read, "proxy", "run") else session
     digest = f" {source.text('digest')}" if source.has("digest") else ""
     if how == "wrote":
-        did, told = f"{whose} writes{digest}", "the write is acknowledged: its client knows of"
+        did, told = f"{whose} writes{digest}", "the write is acknowledged: its client was told of"
     else:
-        did, told = f"{whose} asks{digest}", "the answer has come: its client was shown"
+        did, told = f"{whose} asks{digest}", "the answer has arrived: its client was shown"
     line.steps.append(Step("write", server, begun, ended, f"{did} on {server}"))
     line.steps.append(Step("told", session, ended, ended, told, gtids))
     return _Travel("write", session, server, source.number("arrived_us"), begun, ended)
@@ -190,9 +190,9 @@ def _travel(line: Timeline, read: Row, source: Row) -> _Travel | None:
 def _said(line: Timeline, row: Row) -> None:
     server, when = row.text("server"), row.number("ended_us")
     told = (
-        f"the last word of {server} before the read: it has"
+        f"{server} says for the last time before the read that it has"
         if row.text("what") == "before"
-        else f"the next word of {server}: it has"
+        else f"{server} says for the first time after the read that it has"
     )
     line.steps.append(Step("proof", server, when, when, told, row.text("gtids")))
 
@@ -205,14 +205,14 @@ def _read(line: Timeline, read: Row) -> _Travel:
     proof = read.text("proof")
     shown = read.text("shown") if read.has("shown") else ""
     what = {
-        "known": "taken to have",
+        "known": "believed to have",
         "waited": "after a WAIT for",
     }.get(proof, f"proof {proof}")
     told = what if shown or proof not in ("known", "waited") else f"{what} nothing"
     line.steps.append(Step("read", session, arrived, arrived, "the read arrives"))
     line.steps.append(Step("read", server, begun, ended, f"{server} answers it, {told}", shown))
     missing = read.text("missing") if read.has("missing") else ""
-    without = "the client has its answer" + (", which need not have shown" if missing else "")
+    without = "the client has its answer" + (", which may lack" if missing else "")
     line.steps.append(Step("read", session, ended, ended, without, missing))
     return _Travel("read", session, server, arrived, begun, ended)
 
@@ -226,7 +226,7 @@ def _lay_out(line: Timeline, read: Row, travels: Sequence[_Travel]) -> None:
     taken: set[tuple[str, int]] = set()
     for number, step in enumerate(line.steps, 1):
         step.number, step.x, step.y = number, places[step.at_us], rows[step.lane]
-        # Two at once stand side by side.
+        # Badges of steps at the same moment are placed side by side.
         while any((step.lane, round(step.x) + near) in taken for near in range(-17, 18)):
             step.x += _BADGE
         taken.add((step.lane, round(step.x)))
@@ -266,7 +266,7 @@ def _lanes(line: Timeline, read: Row, travels: Sequence[_Travel]) -> dict[str, f
 
 
 def title(read: Row) -> str:
-    """When and where a read was."""
+    """The title of an example: when the read arrived, and in which session."""
     return (
         f"{moment(read.number('arrived_us'))} UTC, session {read.number('session')}, statement "
         f"{read.number('ordinal')}"

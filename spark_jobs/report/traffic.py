@@ -1,4 +1,4 @@
-"""What the page tells of waits, lag, routing and trouble."""
+"""The page's sections on waits, lag, other levels, routing and GTID sets."""
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby
@@ -17,7 +17,7 @@ _FEW: Final = ("p50", "p99", "max")
 
 
 def sections(findings: Findings) -> Iterable[Section]:
-    """What there is to tell."""
+    """Make the sections."""
     yield _waits(findings)
     if findings.replication:
         yield _replication(findings)
@@ -32,7 +32,7 @@ def _waits(findings: Findings) -> Section:
     if not findings.lag and not findings.waits:
         return Section("Waits", ("No read waited.",))
     by_level = Table(
-        ("Level", "Reads", "Waited", "In all", *_QUANTILES, "Fell back", "Lost by that", "p99"),
+        ("Level", "Reads", "Waited", "Total", *_QUANTILES, "Fell back", "Time lost", "p99"),
         (
             (
                 *(row.text("level"), row.number("reads"), row.number("waited")),
@@ -42,8 +42,8 @@ def _waits(findings: Findings) -> Section:
             )
             for row in findings.waits
         ),
-        "What reads waited by level, and what those lost that another server answered than the "
-        "one they were sent to first:",
+        "How long reads waited, by level, and how much time those lost that fell back to another "
+        "server than they were first sent to:",
     )
     by_server = Table(
         ("Server", "Proof", "Reads", *_QUANTILES),
@@ -66,8 +66,8 @@ def _waits(findings: Findings) -> Section:
             for row in findings.lag
             if row.number("after_write")
         ),
-        "From the newest write that a read had to see to the server's word that it has it, which "
-        "is an upper bound of the replication lag that the read met:",
+        "From the newest write that a read had to see until the server said that it has the write, "
+        "which is an upper bound of the replication lag that the read met:",
     )
     hours = grid("Waits by hour (UTC) and server, p99:", findings.hours, "wait_p99_us")
     return Section("Waits", (), (by_level, by_server, after_write, _minutes(findings)), (hours,))
@@ -75,8 +75,8 @@ def _waits(findings: Findings) -> Section:
 
 def _minutes(findings: Findings) -> Table:
     return Table(
-        ("Minute", "Reads", "Waited", "In all", "Longest", "Fell back", "Lost by that", "Writes",
-         "Most written"),
+        ("Minute", "Reads", "Waited", "Total", "Longest", "Fell back", "Time lost", "Writes",
+         "Most frequent"),
         (
             (
                 moment(row.number("minute_us"))[:16],
@@ -89,7 +89,7 @@ def _minutes(findings: Findings) -> Table:
             )
             for row in findings.minutes
         ),
-        "The worst minutes, by what reads waited and lost, and what was written then:",
+        "The worst minutes, by how long reads waited and lost, and what was written then:",
     )  # fmt: skip
 
 
@@ -101,14 +101,14 @@ def _written(row: Row) -> str:
 
 def _replication(findings: Findings) -> Section:
     notes = [
-        "From commit timestamps, by the transactions that the proxies' monitors met: from the "
-        "commit on the first server (end to end) or on the immediate source (last hop) to the end "
-        "of their application. The oldest is the age of the oldest transaction that was missing."
+        "From commit timestamps of the transactions that the proxies' monitors have seen: from the "
+        "commit on the first server (end to end) or on the immediate source (last hop) until the "
+        "transaction was applied. The oldest is the greatest age of a transaction that was missing."
     ]
     disordered = sum(row.number("disordered") for row in findings.replication)
     if disordered:
         notes.append(
-            f"{counted(disordered, 'transaction')} had an original commit that is newer than the "
+            f"{counted(disordered, 'transaction')} had an original commit timestamp newer than the "
             "immediate one: a server's clock was wrong, or a session set the timestamp."
         )
     heads = (
@@ -157,13 +157,13 @@ def _foregone(findings: Findings) -> Section:
         "Other levels",
         (
             "What BEST_EFFORT would have shown: at most the reads that waited, and at least those "
-            "that left as their wait ran out, would have missed a write of the given age. What "
-            "STRONG would have cost a read: a question to the primary, and while something is "
-            "being written the replica's lag (where it is known). These are estimates.",
+            "whose wait ran out, would have missed a write of the given age. What STRONG would "
+            "have cost a read: a question to the primary, and, while something is being written, "
+            "the replica's lag (if it is known). These are estimates.",
         ),
         (
             Table(
-                ("Server", "Reads", "At most stale", "At least", *(f"Age {it}" for it in _FEW),
+                ("Server", "Reads", "Stale at most", "At least", *(f"Age {it}" for it in _FEW),
                  "Question p50", "p99", "Lag p50", "p99", "STRONG p50", "p99"),
                 (
                     (
@@ -207,7 +207,7 @@ def _growth(findings: Findings) -> Section:
 def _pinned(rows: Sequence[Row], note: str, *, digests: bool) -> Table:
     return Table(
         (*(["Digest"] if digests else []), "User", "Reads", "On the primary", "Kept there",
-         "Fell back", "Mostly for", "Time in all"),
+         "Fell back", "Main reason", "Total time"),
         (
             (
                 *([row.text("digest") if row.has("digest") else ""] if digests else []),

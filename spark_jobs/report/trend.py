@@ -1,4 +1,4 @@
-"""How the nights went, as small charts of bars: one bar per night, and less is better in each."""
+"""Small bar charts of the nights: one bar per night; in each chart, less is better."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from spark_jobs.markdown import span
 from spark_jobs.results import Summary
 
 NIGHTS: Final = 60
-"""Those that are drawn: the newest."""
+"""How many nights are drawn at most: the newest."""
 
 _WIDTH: Final = 240
 _HEIGHT: Final = 48
@@ -17,15 +17,15 @@ _GAP: Final = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A night.
+    """The bar of one night.
 
     Attributes:
-        x: its left.
-        y: its top.
-        width: likewise.
-        height: likewise; a line's thickness for what is nothing.
-        is_bad: whether it needs a look.
-        told: what it stands for.
+        x: its left edge.
+        y: its top edge.
+        width: its width.
+        height: its height; a thin line if the value is 0.
+        is_bad: whether the night needs attention.
+        told: the tooltip.
     """
 
     x: float
@@ -41,7 +41,7 @@ class Chart:
     """One figure over the nights.
 
     Attributes:
-        title: which.
+        title: the name of the figure.
         newest: its value in the last night.
         most: the largest value, at the top of the chart.
         bars: from the oldest night to the newest.
@@ -56,9 +56,9 @@ class Chart:
 
 
 def charts(nights: Sequence[Summary]) -> list[Chart]:
-    """Draw the nights, from the oldest to the newest; nothing before there are two.
+    """Draw the nights, from the oldest to the newest; an empty list if there are fewer than two.
 
-    A loss is an answer of a primary that lacked what had been acknowledged.
+    A loss is an answer of a primary that lacked acknowledged writes.
     """
     newest = sorted(nights, key=lambda it: it.date)[-NIGHTS:]
     if len(newest) < 2:
@@ -74,7 +74,7 @@ def charts(nights: Sequence[Summary]) -> list[Chart]:
 
 
 def share(value: float) -> str:
-    """A share as percent, with as many digits as tell it from none and from all."""
+    """Format a share as percent, with enough digits to distinguish it from 0 % and 100 %."""
     if value in (0, 1):
         return f"{value:.0%}"
     for digits in range(1, 7):

@@ -1,4 +1,4 @@
-"""The files that a report is."""
+"""Writes and removes the files of a report."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,10 +24,10 @@ def write(
 
     Args:
         findings: the audit's.
-        folder: where they go, which is there.
+        folder: the folder for them; it must exist.
         nights: the newest judgement of each day that was kept, in any order.
-        duration_s: how long the audit took, in seconds; 0 if that is not to be told.
-        place: where the folder will be once it is whole; None if it stays.
+        duration_s: how long the audit took, in seconds; 0 to leave it out.
+        place: where the folder will be when it is complete; None if it stays.
     """
     report = folder / PAGE
     _write(report, page.render(findings, nights, duration_s))
@@ -50,11 +50,11 @@ def kept(out: Path) -> list[Summary]:
 
 
 def remove(folder: Path) -> None:
-    """Remove them, so that nobody takes an earlier night's report for this one's."""
+    """Remove the files, so that nobody takes an earlier report for the next one."""
     for name in (PAGE, SUMMARY):
         (folder / name).unlink(missing_ok=True)
 
 
 def _write(path: Path, text: str) -> None:
-    # A log may hold halves of surrogate pairs, which UTF-8 has not.
+    # A log may hold unpaired surrogates, which UTF-8 cannot encode.
     path.write_text(text, encoding="utf-8", errors="replace")

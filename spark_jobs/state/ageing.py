@@ -1,4 +1,4 @@
-"""What becomes of facts whose sessions and runs are over, so that a state does not grow."""
+"""Reduces the facts of sessions and runs that are over, so that a state does not grow forever."""
 
 from collections.abc import Collection
 from typing import Final
@@ -29,19 +29,21 @@ from spark_jobs.state.facts import (
 )
 
 IDLE_US: Final = 3 * DAY_US
-"""How long a session may be silent before it is taken for over."""
+"""A session that has been silent for longer counts as over."""
 
 _OF_SESSIONS: Final = (WROTE, SAW, SHOWED, UNNAMED, UNREAD)
 
 
 def folded(found: pa.Table, over: Collection[Run], begin_us: int, idle_us: int) -> pa.Table:
-    """Let what sessions that are over did count for their users, applications and proxies alone.
+    """Detach facts from sessions that are over.
+
+    They still count for the sessions' users, applications and proxies.
 
     Args:
         found: FACT, merged.
-        over: runs in whose place there are others.
-        begin_us: the day's begin. A server's earlier incarnation that said nothing on the day is
-            over.
+        over: runs that have been replaced by others.
+        begin_us: the day's begin. An earlier incarnation of a server that said nothing on the day
+            is over.
         idle_us: sessions that have been silent since then are over.
 
     Returns:
@@ -78,7 +80,7 @@ def folded(found: pa.Table, over: Collection[Run], begin_us: int, idle_us: int) 
 
 
 def _of_past_incarnations(found: pa.Table, run: Numbers, what: Numbers) -> Flags:
-    """Whether a server has begun anew since then."""
+    """Whether a fact is of an incarnation of a server that is not its newest."""
     server, count = alike(run, *facts.codes(found, ["server_uuid"]))
     incarnation = facts.number(found, "incarnation")
     newest = np.zeros(count, np.int64)

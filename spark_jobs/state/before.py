@@ -1,4 +1,4 @@
-"""What an audit begins with: a state, as its passes and judges read it."""
+"""The state that an audit begins with, in the form that passes and judges read."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 
 class Before:
-    """It.
+    """A state that was opened.
 
     Attributes:
-        folder: as `state.records.lay` makes it.
+        folder: the files that `state.records.lay` has written.
         facts: FACT.
-        until_us: what is condensed had ended by then.
-        tail: files of `schema.PARSED`: records that are not condensed.
+        until_us: everything that is condensed had ended by then.
+        tail: files of `schema.PARSED`: the records that are not condensed.
     """
 
     def __init__(self, spark: "SparkSession", state: "State", folder: Path) -> None:
@@ -36,8 +36,8 @@ class Before:
 
         Args:
             spark: a session.
-            state: which.
-            folder: takes what is made of it; it must not exist.
+            state: the state.
+            folder: takes the files made from it; it must not exist.
         """
         self._spark, self.folder = spark, folder
         self.facts: pa.Table = pq.read_table(state.facts, schema=FACT)
@@ -50,12 +50,12 @@ class Before:
 
     @cached_property
     def tail_records(self) -> "DataFrame":
-        """`schema.PARSED`."""
+        """The tail: `schema.PARSED`."""
         return self._spark.read.schema(PARSED).parquet(*names(self.tail))
 
     @property
     def records(self) -> "DataFrame":
-        """NUMBERED: those that stand for what is condensed. Of these nothing is judged."""
+        """NUMBERED of the records that stand for what is condensed; none of them is judged."""
         its = self._read("records").withColumns(
             {
                 "repeat": fn.lit(None).cast("string"),
@@ -67,7 +67,7 @@ class Before:
 
     @property
     def numbers(self) -> "DataFrame":
-        """As `numbering.strange` takes it."""
+        """The last known numbers, in the form that `numbering.strange` takes."""
         nothing = fn.lit(None).cast("bigint")
         ended = fn.col("last_ended_us").alias("ended_us")
         seq = fn.col("last_seq").alias("seq")

@@ -1,4 +1,4 @@
-"""From the records of a piece to the facts that stand for them."""
+"""Condenses the records of a piece into the facts that stand for them."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -34,14 +34,15 @@ COLUMNS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What is condensed.
+    """What is to be condensed, and how.
 
     Attributes:
         rules: which records are looked at.
-        late: of each run, the `seq` from which on its records stay as they are.
-        clusters: of each proxy.
-        turns: of the primaries.
-        series: what servers had shown, by `columns.series`; None if that is not known.
+        late: by run, the `seq` from which on its records stay in the tail.
+        clusters: the cluster of each proxy.
+        turns: the changes of primaries that are over.
+        series: the folder of the series (`columns.series`) of what servers had shown; None if
+            there are none.
         since_us: times in series are counted from then.
     """
 
@@ -55,18 +56,18 @@ class Plan:
 
 @dataclass(slots=True)
 class Condensed:
-    """What some pieces came to.
+    """Counts over some pieces.
 
     Attributes:
-        facts: how many there are.
-        unproved: reads that relied on what their servers may not have been shown to have.
+        facts: how many facts were made.
+        unproved: how many reads relied on sets that their servers may not have been shown to have.
     """
 
     facts: int = 0
     unproved: int = 0
 
     def add(self, other: "Condensed") -> None:
-        """Take another piece's."""
+        """Add the counts of another piece."""
         self.facts += other.facts
         self.unproved += other.unproved
 
@@ -75,10 +76,10 @@ def condense(piece: Piece, plan: Plan, folder: Path) -> Condensed:
     """Condense a piece.
 
     Args:
-        piece: of records of the log.
-        plan: how.
-        folder: takes ``facts``, and ``unproved``: as if these reads had shown what they claim, each
-            by itself with its `seq`. Both FACT, as Parquet.
+        piece: records of the log.
+        plan: what to condense, and how.
+        folder: takes ``facts``; and ``unproved``, one fact SHOWED per read with its claim and its
+            `seq`, as if the read had shown its claim. Both are FACT, as Parquet.
     """
     made: defaultdict[str, list[pa.Table]] = defaultdict(list)
     turned: list[Numbers] = []
@@ -102,12 +103,12 @@ def condense(piece: Piece, plan: Plan, folder: Path) -> Condensed:
 
 
 class _Condenser:
-    """One chunk.
+    """Condenses one chunk.
 
     Attributes:
         tables: FACT.
-        turned: of their rows, `Turns.code`.
-        unproved: as `condense` writes it.
+        turned: `Turns.code` of each row of `tables`.
+        unproved: FACT of the reads whose claims must be weighed one by one.
     """
 
     def __init__(self, chunk: Chunk, plan: Plan) -> None:
@@ -132,7 +133,7 @@ class _Condenser:
         of: Numbers | None = None,
         turned: Numbers | None = None,
     ) -> None:
-        """Make facts of some records: those that agree in columns become one."""
+        """Make facts of some records: records that agree in the named columns become one fact."""
         if not len(rows):
             return
         chunk = self._chunk
@@ -197,7 +198,7 @@ class _Condenser:
         self._make(UNREAD, unread, (*whose, *server))
         observed = chunk.set("observed")
         at_replica = chunk.of_replica & chunk.text("server_uuid").known
-        known = wrote & (chunk.named == observed)  # whatever was written was seen, too
+        known = wrote & (chunk.named == observed)  # WROTE covers it: what was written was seen
         make(SAW, statement & ~at_replica & ~known, whose, observed)
         make(SHOWED, statement & at_replica, (*whose, *server), observed)
         claims = statement & chunk.is_read & chunk.of_replica & chunk.is_ok
@@ -221,7 +222,7 @@ class _Condenser:
         return backed
 
     def _each(self, rows: Numbers, names: Sequence[str]) -> pa.Table:
-        """SHOWED of some records, one by one, by what they claim."""
+        """Make a fact SHOWED of each of some records, with its claim."""
         chunk, its = self._chunk, pa.array(rows)
         columns: dict[str, pa.Array | Numbers] = dict(
             zip(RUN, self._runs.columns(rows), strict=True)
@@ -235,13 +236,13 @@ class _Condenser:
     # Sets
 
     def _size(self, of: Numbers) -> Numbers:
-        """How many intervals; 1 for what is odd."""
+        """How many intervals each set has; 1 for odd sets."""
         sets = self._chunk.sets
         found: Numbers = np.where(sets.odd, 1, sets.sizes)[of]
         return found
 
     def _sound(self, of: Numbers) -> Flags:
-        """Whether it is a set."""
+        """Whether each text is a well-formed set."""
         chunk = self._chunk
         sound = np.ones(len(chunk.sets.odd), bool)
         for place in np.flatnonzero(chunk.sets.odd):

@@ -1,4 +1,4 @@
-"""Up to where the records of a day are condensed."""
+"""Chooses up to where the records of a day are condensed."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -16,10 +16,10 @@ from spark_jobs.primary_history import Term
 from spark_jobs.schema import RUN
 
 TAIL_US: Final = HOUR_US
-"""How long before a day's end no record is condensed, at least."""
+"""At least the records of so long before a day's end are not condensed."""
 
 _MARGIN_US: Final = 10_000_000
-"""How long before a change of the primary nothing is condensed, if that is not long ago."""
+"""Before a change of the primary on the day, the records of so long are not condensed."""
 
 
 def until(
@@ -30,17 +30,18 @@ def until(
     since_us: int,
     tail_us: int = TAIL_US,
 ) -> int:
-    """Choose the moment by which what is condensed had ended.
+    """Choose the moment by which everything that is condensed must have ended.
 
-    An earlier primary may still say something, so a change of this day is left as it is.
+    Changes of the primary on this day are left to the tail, since answers of the earlier primary
+    may still arrive.
 
     Args:
         begin_us: the day's begin.
-        end_us: its end.
-        terms: of primaries.
-        bound_us: the largest of the day's bounds.
-        since_us: the moment of the state before: what is older is condensed already.
-        tail_us: how long before the end nothing is condensed.
+        end_us: the day's end.
+        terms: the terms of primaries.
+        bound_us: the largest bound of the day's reads at BOUNDED_STALENESS.
+        since_us: the same moment of the state before: what is older is condensed already.
+        tail_us: the least length of the tail.
     """
     young = (it.until_us for it in terms if it.until_us >= begin_us)
     margin_us = min(tail_us, _MARGIN_US)
@@ -50,16 +51,16 @@ def until(
 
 @dataclass(slots=True)
 class Late:
-    """Of each run, the `seq` from which on its records stay as they are.
+    """From which record on each run stays in the tail.
 
     Attributes:
-        runs: they.
+        runs: by run, the `seq`.
     """
 
     runs: dict[Run, int] = field(default_factory=dict)
 
     def add(self, other: "Late") -> None:
-        """Take another piece's."""
+        """Merge the runs of another piece."""
         for run, seq in other.runs.items():
             self.runs[run] = min(seq, self.runs.get(run, seq))
 
@@ -68,10 +69,11 @@ def late(piece: Piece, rules: Rules, until_us: int, end_us: int) -> Late:
     """Find the first record of each run that ended after a moment.
 
     Args:
-        piece: of records.
+        piece: the records.
         rules: which of them are read.
         until_us: the moment.
-        end_us: the day's end. Who ended a day after it had a wrong clock, and is not looked at.
+        end_us: the day's end. Records that ended a day after it had a wrong clock; they do not
+            count.
     """
     found = Late()
     for chunk in read(piece, (*RUN, "seq", "arrived_us", "ended_us"), rules):
@@ -85,12 +87,12 @@ def late(piece: Piece, rules: Rules, until_us: int, end_us: int) -> Late:
 
 
 def is_before(its: Runs, seq: Numbers, runs: Mapping[Run, int]) -> Flags:
-    """Which records are condensed.
+    """Whether each record is condensed.
 
     Args:
-        its: their runs.
-        seq: their numbers.
-        runs: as `Late` has them.
+        its: the records' runs.
+        seq: the records' numbers.
+        runs: see `Late`.
     """
     keys = its.keys()
     late_from = np.array([runs.get(run, NEVER) for run in keys], np.int64)

@@ -1,4 +1,4 @@
-"""Writes the state at a day's end, with Spark to hand out the work."""
+"""Writes the state at a day's end; Spark distributes the work."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -32,21 +32,21 @@ if TYPE_CHECKING:
     from spark_jobs.state.states import Staged
 
 _WEIGHED: Final = 200_000
-"""Reads whose claims are weighed one by one; of more nothing is said to have been shown."""
+"""Up to so many reads, claims are weighed one by one; if there are more, none counts as shown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audited:
-    """What an audit of a day found out.
+    """What an audit of a day has found out.
 
     Attributes:
-        passes: through its log.
-        records: NUMBERED, in corrected times, those that stand for the time before among them.
-        history: the primaries'.
-        laid: the folder of the series; None if none were laid.
-        day: which is over.
-        before: FACT of the state that it began with; None without.
-        live: files of records of segments that were still written.
+        passes: the passes through its log.
+        records: NUMBERED, in corrected times, including those that stand for the time before.
+        history: the history of the primaries.
+        laid: the folder of the series; None if none were written.
+        day: the day, which is over.
+        before: FACT of the state that it began with; None if there was none.
+        live: files of records whose segments were still being written.
     """
 
     passes: "Passes"
@@ -59,13 +59,13 @@ class Audited:
 
 
 def write_state(audited: Audited, staged: "Staged") -> None:
-    """Write a state, unless segments that are not complete have some of its records.
+    """Write a state, unless incomplete segments hold records of its time.
 
     This runs jobs. Times in a state are not corrected, so clocks must agree.
 
     Args:
-        audited: what is known.
-        staged: takes it.
+        audited: what the audit has found out.
+        staged: takes the state.
     """
     passes, history, day = audited.passes, audited.history, audited.day
     early = pads.field("fault").is_null() & (pads.field("arrived_us") < day.end_us)
@@ -108,7 +108,7 @@ def write_state(audited: Audited, staged: "Staged") -> None:
 
 
 def _unbacked(audited: Audited, count: int) -> Unbacked:
-    """What of the claims of reads was not shown, where columns cannot tell."""
+    """The parts of reads' claims that were not shown, where the columns cannot tell."""
     if not 0 < count <= _WEIGHED:
         return {}
     records = audited.records
@@ -141,7 +141,7 @@ def _tail(piece: Piece, rules: Rules, late: Mapping[Run, int], folder: Path) -> 
 
 
 def _as(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """A table with the columns of a schema; what it lacks is null."""
+    """Give a table the columns of a schema; missing columns are null."""
     there = set(table.column_names)
     columns = [
         table.column(it.name).cast(it.type)

@@ -1,4 +1,4 @@
-"""What records left open, and what bounds that: few facts, each with its own time."""
+"""Facts about what records left open and what bounds that: few, each with its own time."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -28,9 +28,9 @@ def opened(folder: Path, strange: Path, late: Mapping[Run, int]) -> pa.Table:
     """What was left open: FACT of UNNAMED, SKIPPED and MISSED, the newest of each.
 
     Args:
-        folder: ``opened``, as `columns.tellings` writes it; it need not be there.
-        strange: as `numbering.of_stretches` gives it.
-        late: of each run, the `seq` from which on its records stay as they are.
+        folder: the table ``opened`` of `columns.tellings`; it need not exist.
+        strange: the table of `numbering.of_stretches`.
+        late: by run, the `seq` from which on its records stay in the tail.
     """
     odd = pads.dataset(strange, format="parquet")
     gaps = odd.to_table([*RUN, "seq", "since_us", "ended_us"], filter=pads.field("missing") > 0)
@@ -51,11 +51,11 @@ def opened(folder: Path, strange: Path, late: Mapping[Run, int]) -> pa.Table:
 
 
 def reigned(reigns: Mapping[tuple[Run, Server], Reign], until_us: int) -> pa.Table:
-    """When primaries were first and last sent something: FACT.
+    """When primaries were first and last sent a statement: FACT of REIGNED.
 
     Args:
-        reigns: of runs.
-        until_us: the moment; later ones show by themselves.
+        reigns: the reigns in all runs.
+        until_us: the moment of the state; the tail shows later times itself.
     """
     found = []
     for (run, (uuid, incarnation)), its in reigns.items():
@@ -74,14 +74,14 @@ def reigned(reigns: Mapping[tuple[Run, Server], Reign], until_us: int) -> pa.Tab
 def asked(folder: Path, open_us: Numbers, late: Mapping[Run, int], turns: Turns) -> pa.Table:
     """The whole sets of primaries that bound something, and the last ones: FACT of ASKED.
 
-    Of each primary the first one behind whatever was left open counts, and those that were asked
-    for before that one was told, which may lower it (`tides`).
+    Of each primary, the first set after each time at which something was left open counts, and the
+    sets that were asked for before that one was received, which may lower the bound (`tides`).
 
     Args:
-        folder: ``tides``, as `columns.tellings` writes it; it need not be there.
-        open_us: since when something was left open.
-        late: of each run, the `seq` from which on its records stay as they are.
-        turns: of the primaries.
+        folder: the table ``tides`` of `columns.tellings`; it need not exist.
+        open_us: the times since which something was open.
+        late: by run, the `seq` from which on its records stay in the tail.
+        turns: the changes of primaries that are over.
     """
     files = sorted(folder.glob("*.parquet"))
     if not files:
@@ -114,7 +114,7 @@ def asked(folder: Path, open_us: Numbers, late: Mapping[Run, int], turns: Turns)
 
 
 def _bounding(sent: Numbers, ended: Numbers, open_us: Numbers) -> Flags:
-    """Which sets of one primary bound something, or lower what does; in the order of questions."""
+    """Whether each set of one primary, sorted by `sent`, bounds something or lowers a bound."""
     first = np.unique(np.searchsorted(sent, open_us))
     first = first[first < len(sent)]
     until = np.searchsorted(sent, ended[first], "right")
@@ -126,7 +126,7 @@ def _bounding(sent: Numbers, ended: Numbers, open_us: Numbers) -> Flags:
 
 
 def open_since(found: pa.Table) -> Numbers:
-    """Since when something is open, by FACT of it."""
+    """The times since which something was open, from the FACT of it."""
     return np.unique(facts.number(found, "ended_us"))
 
 
@@ -155,6 +155,6 @@ def _key(its: pa.Table) -> Numbers:
 
 
 def _columns(its: pa.Table) -> dict[str, pa.Array | Numbers]:
-    """Those of FACT, but for numbers of records."""
+    """The columns of a table that FACT has, except `seq`."""
     names: Iterator[str] = (it for it in its.column_names if it in facts.FACT.names and it != "seq")
     return {name: its.column(name).combine_chunks() for name in names}

@@ -1,4 +1,4 @@
-"""What is kept of records: facts, each of which stands for many of them."""
+"""Facts: what a state keeps of records. Each fact stands for many records."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -13,22 +13,23 @@ from spark_jobs.schema import RUN
 from spark_jobs.state.unions import united
 
 (RAN, SPOKE, REIGNED, MISSED, SKIPPED, UNNAMED, UNREAD, WROTE, SAW, SHOWED, HAD, ASKED) = range(12)
-"""What a fact says.
+"""Kinds of facts. "At its time" means `ended_us`.
 
-RAN: up to `seq` the records of a run are known. SPOKE: up to `seq` and `ordinal` the statements of
-a session are. REIGNED: a run's primary was sent something then. MISSED: records of a run were
-missing before one that ended then; the one before them ended at `since_us`. SKIPPED: statements of
-a session were missing before one that arrived then. UNNAMED: a statement that ended then may have
-committed what nothing names. UNREAD: what a statement wrote is no set. WROTE: statements of a
-session wrote `gtids`, or may have. SAW: they were shown them. SHOWED: a replica showed them to a
-session, for certain. HAD: a server was shown to have them. ASKED: a primary was asked for its whole
-set, which is `gtids`.
+RAN: the records of a run are known up to `seq`. SPOKE: the statements of a session are known up to
+`seq` and `ordinal`. REIGNED: a run's primary was sent a statement at its time. MISSED: records of a
+run were missing before one that ended at its time; the record before the gap ended at `since_us`.
+SKIPPED: statements of a session were missing before one that arrived at its time. UNNAMED: a
+statement that ended at its time may have committed GTIDs that no record names. UNREAD: a
+statement's own GTIDs are no well-formed set. WROTE: statements of a session wrote `gtids`, or may
+have. SAW: statements of a session were shown `gtids`. SHOWED: a replica certainly showed `gtids` to
+a session. HAD: a server was shown to have `gtids`. ASKED: a primary was asked for its whole set,
+which is `gtids`.
 """
 
 KEY: Final = (
     *("what", *RUN, "session", "user", "application", "role", "server_uuid", "incarnation"),
 )
-"""What facts agree in that become one; those of REIGNED and ASKED agree in their times, too."""
+"""Facts that agree in these columns are merged; REIGNED and ASKED must agree in times, too."""
 
 TIMES: Final = ("since_us", "dispatched_us", "ended_us")
 LATEST: Final = ("ordinal", "seq", *TIMES)
@@ -42,7 +43,7 @@ FACT: Final = pa.schema(
 
 
 def table(what: int, columns: Mapping[str, pa.Array | Numbers], rows: int) -> pa.Table:
-    """FACT of some columns; what they lack is empty."""
+    """Make FACT from some columns; the others are empty, 0 or null."""
     found: list[pa.Array] = []
     for field in FACT:
         if field.name == "what":
@@ -60,7 +61,7 @@ def table(what: int, columns: Mapping[str, pa.Array | Numbers], rows: int) -> pa
 
 
 def codes(of: pa.Table, names: Sequence[str]) -> list[Numbers]:
-    """Numbers for the values of columns, -1 for null."""
+    """Number the values of each column; -1 is null."""
     found: list[Numbers] = []
     for name in names:
         its = of.column(name).combine_chunks().dictionary_encode()
@@ -69,17 +70,17 @@ def codes(of: pa.Table, names: Sequence[str]) -> list[Numbers]:
 
 
 def number(of: pa.Table, name: str) -> Numbers:
-    """A column of numbers; 0 for null."""
+    """A column of numbers; null becomes 0."""
     its: Numbers = of.column(name).fill_null(0).to_numpy()
     return its
 
 
 def merged(facts: pa.Table, *more: npt.NDArray[np.int64]) -> pa.Table:
-    """Make one of those that agree: with the latest times and numbers, and the union of sets.
+    """Merge facts that agree in KEY: the latest times and numbers, and the union of sets, count.
 
     Args:
         facts: FACT.
-        more: what they must agree in beside KEY.
+        more: further columns in which merged facts must agree.
 
     Returns:
         FACT.

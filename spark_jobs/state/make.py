@@ -1,4 +1,4 @@
-"""The state at a day's end, of what an audit of the day has found out."""
+"""Makes the state at a day's end from what an audit of the day has found out."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -20,23 +20,23 @@ from spark_jobs.state.facts import FACT, HAD, RAN, SAW, SHOWED, SPOKE, UNREAD, W
 from spark_jobs.state.turns import Turns
 
 _LASTING: Final = (RAN, SPOKE, WROTE, SAW, SHOWED, HAD, UNREAD)
-"""Facts that are kept as they are; the others are found anew in the records that stand for them."""
+"""Facts of the state before that are kept; the others are found anew in the records made of it."""
 
 Reigns = Mapping[tuple[Run, Server], Reign]
 Unbacked = Mapping[tuple[str, int, str, int], str | None]
-"""Of reads, by RUN and `seq`: what of their claims was not shown (`schema.BACKING`)."""
+"""By RUN and `seq` of a read: the part of its claim that was not shown (`schema.BACKING`)."""
 
 
 class Learned(Protocol):
-    """What of `primary_history.History` counts here."""
+    """The part of `primary_history.History` that is needed here."""
 
     @property
     def clusters(self) -> Mapping[str, str]:
-        """Of each proxy."""
+        """The cluster of each proxy."""
 
     @property
     def terms(self) -> Mapping[str, Sequence[Term]]:
-        """Of each cluster."""
+        """The terms of primaries, by cluster."""
 
     @property
     def successions(self) -> Mapping[tuple[object, ...], int]:
@@ -48,10 +48,10 @@ class Made:
     """Where the parts of a state are.
 
     Attributes:
-        folder: has ``facts``, ``unproved``, ``opened`` and ``tides``, as passes wrote them.
-        strange: as `numbering.of_stretches` gives it.
-        late: of each run, the `seq` from which on its records stay as they are.
-        until_us: all that is condensed had ended by then.
+        folder: has the tables ``facts``, ``unproved``, ``opened`` and ``tides`` of the passes.
+        strange: the table of `numbering.of_stretches`.
+        late: by run, the `seq` from which on its records stay in the tail.
+        until_us: everything that is condensed had ended by then.
         begin_us: begin of the day.
         idle_us: sessions that have been silent since then are over.
     """
@@ -68,10 +68,10 @@ def turns(history: Learned, reigns: Reigns, live: Collection[Run], until_us: int
     """The changes of primaries that are over.
 
     Args:
-        history: the primaries'.
-        reigns: of runs.
+        history: the history of the primaries.
+        reigns: the reigns in all runs.
         live: runs that have records of this day.
-        until_us: what is condensed had ended by then.
+        until_us: everything that is condensed had ended by then.
     """
     over = {
         cluster: sorted((it for it in its if it.until_us <= until_us), key=lambda it: it.until_us)
@@ -107,13 +107,13 @@ def make(
     """Put a state together.
 
     Args:
-        made: its parts.
-        before: FACT of the state before; None if nothing is known of that.
-        changes: of primaries.
-        clusters: of each proxy.
-        reigns: of runs.
+        made: where its parts are.
+        before: FACT of the state before; None if there is none.
+        changes: the changes of primaries that are over.
+        clusters: the cluster of each proxy.
+        reigns: the reigns in all runs.
         live: runs that have records of this day.
-        unbacked: of the reads in ``unproved``.
+        unbacked: what was not shown of the claims in ``unproved``.
 
     Returns:
         FACT.
@@ -141,14 +141,14 @@ def _read(folder: Path) -> pa.Table:
 
 
 def _shown(unproved: pa.Table, unbacked: Unbacked) -> pa.Table:
-    """What of the claims of some reads was shown: FACT."""
+    """FACT of the parts of reads' claims that were shown."""
     texts = []
     rows: Iterable[Mapping[str, object]] = unproved.select([*RUN, "seq", "gtids"]).to_pylist()
     for it in rows:
         claim = str(it["gtids"])
         key = str(it["proxy"]), int(str(it["worker"])), str(it["run"]), int(str(it["seq"]))
         rest = unbacked.get(key)
-        # Of what is not known nothing is said to have been shown.
+        # A claim that was not weighed counts as not shown.
         shown = GtidSet() if rest is None else parse(claim).minus(parse(rest))
         texts.append(shown.text())
     named = pa.array(texts, pa.string())
@@ -157,7 +157,7 @@ def _shown(unproved: pa.Table, unbacked: Unbacked) -> pa.Table:
 
 
 def _over(found: pa.Table, live: Collection[Run]) -> set[Run]:
-    """Runs in whose place there are others by now."""
+    """Runs that have been replaced by others: their worker has another run now."""
     places: defaultdict[tuple[str, int], set[str]] = defaultdict(set)
     for proxy, worker, run in live:
         places[proxy, worker].add(run)

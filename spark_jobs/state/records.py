@@ -1,4 +1,4 @@
-"""Facts as records that stand for many, with the columns of any other: so all judges read them.
+"""Turns facts into records that stand for many, with all columns of a record, for the judges.
 
 Their `seq` is below that of any record of the log, in the order of their times.
 """
@@ -31,7 +31,7 @@ from spark_jobs.state.facts import (
 )
 
 NO_SET: Final = "-"
-"""What stands for a text that is no set, whatever it was."""
+"""Replaces any text that is no well-formed set."""
 
 STORED: Final = pa.schema(
     [
@@ -42,7 +42,7 @@ STORED: Final = pa.schema(
         ("since_us", pa.int64()),
     ]
 )
-"""A record, as passes read it, and what its number would tell."""
+"""A record in the form that passes read, and what its number would show."""
 
 _KINDS: Final = {REIGNED: "proof", HAD: "proof", ASKED: "proof", MISSED: "gap"}
 _SETS: Final = {"own_gtids": (WROTE,), "observed": (SAW,), "proof_set": (SHOWED, HAD, ASKED)}
@@ -50,7 +50,7 @@ _PLAIN: Final = {"v": RECORD_VERSION, "own_known": True, "outcome": "ok"}
 
 
 def of_facts(found: pa.Table) -> pa.Table:
-    """The records.
+    """Make records of facts.
 
     Args:
         found: FACT, merged.
@@ -74,7 +74,7 @@ def of_facts(found: pa.Table) -> pa.Table:
         "kind": [_KINDS.get(it, "statement") for it in what],
         "may_write": np.isin(what, (WROTE, UNREAD, UNNAMED)),
         "own_known": what != UNNAMED,
-        # So it is no answer of its primary's.
+        # With "lost", it does not count as an answer of its primary.
         "outcome": np.where(what == UNNAMED, "lost", "ok").tolist(),
         "proof": ["probed" if it == ASKED else "waited" if it == SHOWED else "" for it in what],
         "missing": (what == MISSED).astype(np.int64),
@@ -102,7 +102,7 @@ def _column(values: object, field: pa.Field, rows: int) -> pa.Array:
 
 
 def stretches(found: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """Up to where numbers are known: STRETCH and SESSION_STRETCH."""
+    """The numbers that are known, as stretches: STRETCH and SESSION_STRETCH."""
     what = facts.number(found, "what")
     ran, spoke = (found.filter(pa.array(what == it)) for it in (RAN, SPOKE))
     one = np.ones(ran.num_rows, np.int64)
@@ -122,11 +122,11 @@ def _runs(found: pa.Table) -> list[pa.ChunkedArray | Numbers]:
 
 
 def lay(found: pa.Table, folder: Path) -> None:
-    """Write what passes and judges read: ``records``, ``stretches`` and ``sessions``, as Parquet.
+    """Write the tables that passes and judges read: ``records``, ``stretches`` and ``sessions``.
 
     Args:
         found: FACT, merged.
-        folder: it must not exist.
+        folder: takes the tables, as Parquet; it must not exist.
     """
     folder.mkdir(parents=True)
     runs, sessions = stretches(found)

@@ -1,8 +1,8 @@
 """The states of days, on disk.
 
 A state is a folder, ``states/date=YYYY-MM-DD``: ``about.json``, ``facts.parquet`` and ``tail``, the
-records that are not condensed. It is made beside its place and renamed when it is whole. It is good
-as long as no segment is taken that has older records than the day's end.
+records that are not condensed. It is made under another name and renamed when it is complete. It is
+valid as long as no further segment with records from before the day's end is taken.
 """
 
 import json
@@ -17,17 +17,17 @@ from spark_jobs.disk import sync, sync_all
 from spark_jobs.store.store import Span, Store
 
 VERSION: Final = 1
-"""Of facts and of records. One of another version is not looked at, and is made anew."""
+"""Version of facts and of records. States of another version are ignored, and made anew."""
 
 BEHIND: Final = 3
-"""Days behind a state that an audit reads at most, to begin with it."""
+"""An audit begins with a state only if it ends at most so many days before the audited day."""
 
 KEPT: Final = 8
-"""States that are kept: late segments have days judged anew that are not long ago."""
+"""How many states are kept: late segments cause recent days to be judged anew."""
 
 
 class DeletedError(OSError):
-    """The store no longer has the records that an audit of a day takes; the message names them."""
+    """The store no longer has the records that an audit of a day needs; the message names them."""
 
 
 _ABOUT: Final = "about.json"
@@ -36,13 +36,13 @@ _STAGED: Final = "_staged"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class About:
-    """What a state is.
+    """The description of a state.
 
     Attributes:
         version: VERSION.
         date: the day, ``YYYY-MM-DD``.
-        take: the newest take of segments that it knew (`store`).
-        until_us: all that is condensed had ended by then.
+        take: the newest take of segments that it knows (`store`).
+        until_us: everything that is condensed had ended by then.
     """
 
     version: int = VERSION
@@ -53,11 +53,11 @@ class About:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """One of them.
+    """One state.
 
     Attributes:
-        folder: where.
-        about: what it is.
+        folder: its folder.
+        about: its description.
     """
 
     folder: Path
@@ -65,7 +65,7 @@ class State:
 
     @property
     def day(self) -> Day:
-        """At whose end."""
+        """The day at whose end it was made."""
         return Day.parse(self.about.date)
 
     @property
@@ -79,7 +79,7 @@ class State:
         return sorted((self.folder / "tail").glob("*.parquet"))
 
     def late(self, store: Store) -> list[str]:
-        """Segments with records of its time that it does not know, sorted by name."""
+        """Segments with records from before its end that it does not know, sorted by name."""
         return sorted(
             it.name
             for it in store.manifest.taken
@@ -94,10 +94,10 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """One that is being made.
+    """A state that is being made.
 
     Attributes:
-        folder: takes it; it is not there yet.
+        folder: takes the state; it does not exist yet.
         take: the newest take of segments.
     """
 
@@ -105,25 +105,25 @@ class Staged:
     take: int
 
     def finish(self, day: Day, until_us: int) -> None:
-        """Say that all of it is there.
+        """Mark the state as complete.
 
         Args:
-            day: at whose end.
-            until_us: all that is condensed had ended by then.
+            day: the day at whose end it was made.
+            until_us: everything that is condensed had ended by then.
         """
         about = About(date=str(day), take=self.take, until_us=until_us)
         (self.folder / _ABOUT).write_text(json.dumps(asdict(about)) + "\n", encoding="utf-8")
 
 
 class States:
-    """Those in one directory."""
+    """The states in one directory."""
 
     def __init__(self, folder: Path) -> None:
-        """Take the directory, which need not be there yet."""
+        """Open the directory, which need not exist yet."""
         self._folder = folder
 
     def before(self, day: Day) -> Iterator[State]:
-        """Those of the last days before a day, the newest first.
+        """The states of the days before a day, the newest first.
 
         Raises:
             OSError: one cannot be read; the message names it.
@@ -134,7 +134,7 @@ class States:
                 yield State(folder, about)
 
     def stage(self, take: int) -> Staged:
-        """Room for a state; what an audit that died left is removed.
+        """Prepare a place for a new state; remains of an audit that died are removed.
 
         Args:
             take: the newest take of segments.
@@ -146,7 +146,7 @@ class States:
         return Staged(staged, take)
 
     def keep(self, made: Staged) -> None:
-        """Give a staged state its place, if there is one; older ones than KEPT are deleted.
+        """Move a staged state to its place, if it is complete; only the last KEPT states remain.
 
         Raises:
             OSError: it cannot be written.
@@ -157,7 +157,7 @@ class States:
             return
         sync_all(staged)
         place = self._folder / f"date={about.date}"
-        # Without one the day before is read, so nothing is lost if this is cut short.
+        # Without a state, an audit reads the day before, so a crash here loses nothing.
         if place.exists():
             shutil.rmtree(place)
         staged.rename(place)
@@ -167,16 +167,16 @@ class States:
 
 
 def choose(states: States, store: Store, day: Day) -> State | None:
-    """The state that an audit of a day begins with: the newest that is good.
+    """Choose the state that an audit of a day begins with: the newest that is valid.
 
-    The days behind it are read as a warm-up. Where the store has their records no more, one is
-    taken that does not know of late segments.
+    The days after it are read as a warm-up. If no state is valid and the store no longer has the
+    records of the day before, a state is chosen that does not know of late segments.
 
     Returns:
-        None to begin with the records of the day before.
+        The state; None to begin with the records of the day before.
 
     Raises:
-        DeletedError: the store no longer has the records that it takes.
+        DeletedError: the store no longer has the records that the audit needs.
         OSError: a state cannot be read; the message names it.
     """
     near = (it for it in states.before(day) if day.begin_us - it.day.end_us <= BEHIND * DAY_US)
@@ -193,7 +193,7 @@ def choose(states: States, store: Store, day: Day) -> State | None:
 
 
 def _read(path: Path) -> About | None:
-    """None if it is of another version."""
+    """Read the description of a state; None if it has another version."""
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
         if values["version"] != VERSION:

@@ -1,7 +1,9 @@
-"""Changes of the primary that are over: what a new one has not, is not kept; the rest is its own.
+"""Applies changes of the primary that are over to facts.
 
-So a state tells of no primary but the last, unless a run has not turned to it. What is cut away
-here is what `judge.Judge` holds no read to, once it has gone through the change record by record.
+What the new primary lacks is removed from facts, and the rest is attributed to the new primary. So
+a state names only the last primary, except for runs that have not turned to it. What is removed is
+exactly what `judge.Judge` no longer holds reads to after it has gone through the change record by
+record.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +24,7 @@ from spark_jobs.state import facts
 from spark_jobs.state.facts import ASKED, FACT, SAW, SHOWED, WROTE
 
 _MOST: Final = 62
-"""Changes of one cluster that are told apart, the newest."""
+"""How many changes of one cluster are considered at most: the newest. Each is a bit of a code."""
 
 _HELD: Final = (WROTE, SAW, SHOWED, ASKED)
 """Facts that reads are held to."""
@@ -30,16 +32,16 @@ _HELD: Final = (WROTE, SAW, SHOWED, ASKED)
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Who said something, and when: each array of all rows.
+    """Which servers answered, and when; each array covers all rows.
 
     Attributes:
-        run: numbers of runs.
-        keys: RUN of each.
-        uuid: numbers of servers, -1 for none.
-        uuids: they.
-        primary: whether a primary said it.
-        sent_us: when it was asked.
-        ended_us: when it had answered.
+        run: the number of the row's run.
+        keys: RUN by the number of a run.
+        uuid: the number of the row's server; -1 for none.
+        uuids: server_uuid by the number of a server.
+        primary: whether a primary answered.
+        sent_us: when the server was asked.
+        ended_us: when the server had answered.
     """
 
     run: Numbers
@@ -53,12 +55,12 @@ class _Rows:
 
 @dataclass(frozen=True, slots=True)
 class Turns:
-    """They.
+    """The changes of primaries that are over.
 
     Attributes:
-        over: of each cluster, by `until_us`: before all that stays as it is.
-        turned_us: as `primary_history.History.successions`.
-        presiding: the last primary of runs that know no other any more.
+        over: by cluster, the terms that began before what is kept as the tail, by `until_us`.
+        turned_us: `primary_history.History.successions`.
+        presiding: the last primary, by run, for runs that have turned to it or are over.
     """
 
     over: Mapping[str, Sequence[Term]] = field(default_factory=dict)
@@ -66,7 +68,7 @@ class Turns:
     presiding: Mapping[Run, Server] = field(default_factory=dict)
 
     def code(self, chunk: Chunk, clusters: Mapping[str, str]) -> Numbers:
-        """Of each record, the changes behind which it counts no more than the new primary has."""
+        """A bit mask for each record: of the changes that reduce it to what the new primary has."""
         if not self.over:
             return np.zeros(len(chunk), np.int64)
         runs, uuid = Runs(chunk), chunk.text("server_uuid")
@@ -82,7 +84,7 @@ class Turns:
         return self._code(rows, clusters)
 
     def code_of(self, of: pa.Table, clusters: Mapping[str, str]) -> Numbers:
-        """The same of facts of the time before."""
+        """The same for facts of the state before."""
         if not self.over or not of.num_rows:
             return np.zeros(of.num_rows, np.int64)
         run, _ = alike(*facts.codes(of, RUN))
@@ -111,14 +113,14 @@ class Turns:
                 until = np.maximum(np.array(turned, np.int64), term.until_us)[rows.run]
                 own = np.array([*(it == term.server_uuid for it in rows.uuids), False])[rows.uuid]
                 begun = rows.ended_us > term.from_us
-                # As `Judge._held` goes through them, from the newest on.
+                # From the newest term on, as in `Judge._held`.
                 hit = late & begun & ~own & (rows.sent_us < until)
                 late &= ~hit & ~(begun & own & (rows.sent_us >= term.until_us))
                 code |= np.where(hit | (mine & (rows.ended_us <= term.until_us)), 1 << bit, 0)
         return code
 
     def cut(self, of: pa.Table, code: Numbers, clusters: Mapping[str, str]) -> pa.Table:
-        """Leave of facts what the primaries of these changes have."""
+        """Reduce facts to what the primaries of these changes have."""
         rows = np.flatnonzero(code)
         if not len(rows):
             return of
@@ -133,7 +135,7 @@ class Turns:
         return of.set_column(FACT.get_field_index("gtids"), "gtids", pa.array(texts, pa.string()))
 
     def renamed(self, of: pa.Table) -> pa.Table:
-        """Take for the last primary's what was an earlier one's."""
+        """Attribute facts of earlier primaries to the last one."""
         if not self.presiding or not of.num_rows:
             return of
         names = (*RUN, "role", "server_uuid", "incarnation")

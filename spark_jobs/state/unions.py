@@ -1,4 +1,4 @@
-"""Unions of many GTID sets, each of those that belong together, as canonical text."""
+"""Computes the unions of groups of GTID sets, as canonical text."""
 
 from collections import defaultdict
 
@@ -16,14 +16,14 @@ def united(sets: Sets, texts: pa.Array, group: Numbers, which: Numbers, count: i
     """Unite sets group by group.
 
     Args:
-        sets: they.
-        texts: of these, as they were read; one that is odd must be well-formed.
+        sets: the sets.
+        texts: the texts that the sets were read from; those of odd sets must be well-formed.
         group: numbers of groups.
-        which: of each such number, the set that is of the group.
+        which: for each item of `group`, the number of a set in that group.
         count: how many groups there are.
 
     Returns:
-        A text for each group.
+        The text of each group's union.
     """
     pairs = np.unique(group * len(sets.odd) + which)
     group, which = np.divmod(pairs, len(sets.odd)) if len(pairs) else (pairs, pairs)
@@ -42,7 +42,7 @@ def united(sets: Sets, texts: pa.Array, group: Numbers, which: Numbers, count: i
 
 
 def _plain(sets: Sets, group: Numbers, which: Numbers, count: int) -> pa.Array:
-    """The same of those that are not odd."""
+    """The same for the sets that are not odd."""
     sizes = sets.sizes[which]
     owner = np.repeat(group, sizes)
     step = np.arange(len(owner)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
@@ -70,7 +70,7 @@ def _plain(sets: Sets, group: Numbers, which: Numbers, count: int) -> pa.Array:
 
 
 def _names(sets: Sets, owner: Numbers, source: Numbers) -> pa.Array:
-    """What stands before the intervals of a source: of another tag of a UUID only that."""
+    """The text before the intervals of each source: if its UUID was named already, only the tag."""
     names = sorted(sets.sources)
     uuids, tags = zip(*(name.partition(":")[::2] for name in names), strict=True)
     uuid = np.unique(uuids, return_inverse=True)[1][source]

@@ -1,1 +1,1 @@
-"""What has been taken from a routing log: its closed segments, each once, as Parquet."""
+"""The store: the closed segments of a routing log, each taken once, as Parquet."""

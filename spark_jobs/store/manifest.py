@@ -1,8 +1,9 @@
 """Which segments have been taken, and what was in them.
 
-One file of JSON Lines per take, ``take=N.jsonl``, each written at once and never changed. Whatever
-it does not name has not been taken. A later line on a segment stands for all of it: it was met
-again in another form (compressed, or moved to another disk) with the same content.
+The manifest has one file of JSON Lines per take, ``take=N.jsonl``, which is written in one step and
+never changed. A segment that it does not name has not been taken. A later line on a segment
+replaces the earlier one: the segment was found again in another form (compressed, or moved to
+another disk) with the same content.
 """
 
 import hashlib
@@ -20,7 +21,7 @@ _TAKE: Final = re.compile(r"take=([1-9][0-9]*)\.jsonl")
 
 
 class ChangedSegmentError(OSError):
-    """Segments are not what they were when they were taken; the message names them."""
+    """Segments have changed since they were taken; the message names them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,17 +31,17 @@ class Taken:
     Attributes:
         name: ``date=YYYY-MM-DD/….jsonl``.
         take: the number of the take that holds its records.
-        size: bytes, unpacked.
-        sha256: of these, in hex.
-        file: name of its file, with what it is packed in.
-        file_size: bytes of that.
-        modified_ns: when that was last changed, ns since the epoch.
+        size: bytes, uncompressed.
+        sha256: SHA-256 of the uncompressed bytes, in hex.
+        file: name of its file, with the suffix of its compression.
+        file_size: bytes of the file.
+        modified_ns: when the file was last changed, ns since the epoch.
         taken_us: when it was taken, UTC µs.
-        records: that it holds.
-        torn: lines that were cut short.
-        damaged: lines that are no record.
-        foreign: lines of another version or kind.
-        hours: records by the hour in which they arrived, ``YYYY-MM-DDTHH``.
+        records: how many records it holds.
+        torn: how many lines are torn.
+        damaged: how many lines are damaged.
+        foreign: how many lines are of another version or kind.
+        hours: how many records arrived in each hour, ``YYYY-MM-DDTHH``.
     """
 
     name: str
@@ -59,20 +60,20 @@ class Taken:
 
     @property
     def faults(self) -> int:
-        """Lines that are no record."""
+        """How many lines are no record."""
         return self.torn + self.damaged + self.foreign
 
     @property
     def date(self) -> str:
-        """The day under which the log has it."""
+        """The day of its folder in the log."""
         return self.name.partition("/")[0].removeprefix("date=")
 
 
 class Manifest:
-    """The takes in one directory."""
+    """The manifest in one directory."""
 
     def __init__(self, folder: Path) -> None:
-        """Read them.
+        """Read the takes.
 
         Raises:
             OSError: one cannot be read, or is damaged; the message names it.
@@ -101,7 +102,7 @@ class Manifest:
         return {it.take for it in self.taken}
 
     def add(self, taken: Sequence[Taken]) -> None:
-        """Make a take part of the manifest, whole or not at all: its records are there already.
+        """Add a take to the manifest, whole or not at all; its records must be in place already.
 
         Raises:
             OSError: it cannot be written.
@@ -113,12 +114,13 @@ class Manifest:
         self.newest += 1
 
     def compare(self, closed: Iterable[Segment]) -> tuple[list[Segment], list[Taken]]:
-        """Tell what of a log is new.
+        """Find the new segments of a log.
 
-        Only files of another size or time than before are read again.
+        Only files whose name, size or time has changed are read again.
 
         Returns:
-            Segments that have not been taken, and those that have, as they are to be known now.
+            Segments that have not been taken, and new lines on those whose files have changed in
+            form.
 
         Raises:
             ChangedSegmentError: some were changed after they were taken.
@@ -139,15 +141,15 @@ class Manifest:
                 again.append(replace(before, file=name, file_size=size, modified_ns=modified_ns))
         if changed:
             raise ChangedSegmentError(
-                f"{', '.join(map(str, changed))} changed after the audit had taken it: a complete "
-                "segment is never written again. Put back what was there, or see what the store "
-                "has of it (docs/audit.md)."
+                f"{', '.join(map(str, changed))} changed after the audit had taken it, but a "
+                "complete segment must never change. Put back the original, or see docs/audit.md "
+                "for what the store has of it."
             )
         return new, again
 
 
 def digest(path: Path) -> tuple[int, str]:
-    """Bytes and SHA-256 of what a segment holds, unpacked.
+    """Size in bytes and SHA-256 of a segment's uncompressed content.
 
     Raises:
         OSError: it cannot be read; the message names it.

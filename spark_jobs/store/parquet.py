@@ -1,4 +1,4 @@
-"""Segments as Parquet: their records by date and hour, and apart from these what is no record."""
+"""Writes segments as Parquet, records by date and hour and other lines apart, and reads them."""
 
 import tempfile
 from collections import defaultdict
@@ -18,15 +18,15 @@ from spark_jobs.take import Kept
 
 
 def stage(spark: SparkSession, paths: Sequence[Path], folder: Path) -> dict[str, Counts]:
-    """Write segments as Parquet: ``records`` and, if there is any, ``quarantine``.
+    """Write segments as Parquet: ``records`` and, if some lines are no record, ``quarantine``.
 
     Args:
         spark: a session.
-        paths: the segments, as `segments.readable` gives them.
-        folder: where to.
+        paths: the segments, which `segments.readable` returned.
+        folder: takes both.
 
     Returns:
-        Counts of each segment that has any line, by its name.
+        The counts of each segment that has any line, by its name.
     """
     found: defaultdict[str, Counts] = defaultdict(lambda: Counts({}, {}))
     for (file, hour, fault), lines in take.by_hour(spark, paths, folder / "records").items():
@@ -42,13 +42,13 @@ def stage(spark: SparkSession, paths: Sequence[Path], folder: Path) -> dict[str,
 
 
 def quarantine(spark: SparkSession, paths: Sequence[Path]) -> DataFrame:
-    """Tell the lines that are no record, and where they stand.
+    """Find the lines that are no record, and their line numbers.
 
-    A scan numbers the lines of all files of a task in one go; what was counted before a piece of a
-    file began is taken off, and what earlier pieces of the same file hold is put on.
+    A scan numbers the lines of all files of a task consecutively. So the number at which a piece of
+    a file begins is subtracted, and the lines of earlier pieces of the same file are added.
 
     Returns:
-        PARSED, and `number`, from 1 in each file.
+        PARSED, and `number`, from 1 on in each file.
     """
     piece = fn.col("_metadata.file_block_start").alias("piece")
     place = fn.monotonically_increasing_id().alias("place")
@@ -59,8 +59,8 @@ def quarantine(spark: SparkSession, paths: Sequence[Path]) -> DataFrame:
         .select("file", "piece", "first", _earlier("lines").alias("earlier"))
     )
     number = fn.col("place") - fn.col("first") + fn.col("earlier") + 1
-    # Before they are parsed: a join above so many columns of one expression took the planner more
-    # than its memory.
+    # The join comes before the lines are parsed: above so many columns of one expression, it took
+    # the planner more memory than it had.
     numbered = lines.join(fn.broadcast(pieces), ["file", "piece"]).select(
         "file", "line", number.alias("number")
     )
@@ -79,11 +79,11 @@ def read(
 
     Args:
         spark: a session.
-        store: what has been taken.
-        span: which hours.
-        live: segments that are not taken, since they are still written. They are read now, and
-            what comes meanwhile is not seen.
-        scratch: directory for what was read of them, as long as the result is looked at.
+        store: the store.
+        span: the hours.
+        live: segments that have not been taken, since they are still being written. They are read
+            once, now.
+        scratch: directory for the content of `live`; it must exist as long as the result is used.
     """
     records, others = store.folders(span)
     dated = fn.substring("file", len("date=") + 1, len("YYYY-MM-DD")).between(*span.dates)
@@ -91,7 +91,7 @@ def read(
     files: list[Path] = []
     still: list[str] = []
     if records:
-        # Of partitions: what is not wanted is not opened.
+        # These columns are partitions, so files of other hours are not opened.
         hour = fn.unix_date("date") * 24 + fn.col("hour")
         within = hour.between(span.begin_us // HOUR_US, (span.end_us - 1) // HOUR_US)
         placed = _placed(spark, store.records, records).where(within)
@@ -114,7 +114,7 @@ def read(
 
 
 def _files(folder: Path, span: Span) -> Iterator[Path]:
-    """What a take has of the hours of a span."""
+    """The files of a take with records of a span."""
     for path in folder.glob("date=*/hour=*/*.parquet"):
         date, hour = (path.parents[up].name.partition("=")[2] for up in (1, 0))
         if span.has(f"{date}T{int(hour):02}"):
@@ -131,11 +131,11 @@ def _placed(spark: SparkSession, base: Path, folders: Sequence[str]) -> DataFram
 
 
 def _earlier(column: str) -> Column:
-    """What a column comes to in the pieces of a file before this one."""
+    """The sum of a column over the earlier pieces of the same file."""
     before = Window.partitionBy("file").orderBy("piece").rowsBetween(Window.unboundedPreceding, -1)
     return fn.coalesce(fn.sum(column).over(before), fn.lit(0))
 
 
 def _name(path: Path) -> str:
-    """Which segment a file is of."""
+    """The name of the segment that a file belongs to."""
     return "/".join(path.parts[-2:]).removesuffix(".gz")

@@ -1,15 +1,15 @@
-"""The store of a log: what is where, and how it comes there.
+"""The store of a log: where its parts are, and how they get there.
 
 ::
 
     manifest/take=N.jsonl                      the segments of a take, see `manifest`
-    records/take=N/date=…/hour=…/*.parquet     their records, by when they arrived (UTC)
-    quarantine/take=N/*.parquet                their other lines, with file and number
+    records/take=N/date=…/hour=…/*.parquet     their records, by time of arrival (UTC)
+    quarantine/take=N/*.parquet                their other lines, with file and line number
     staged/                                    a take that is being made
 
-A take is made in `staged`, moved when it is whole, and counts once the manifest names it. A crash
-leaves something staged, or a take that no manifest names: the next audit removes either, and takes
-the segments anew.
+A take is made in `staged`, moved when it is complete, and counts as soon as the manifest names it.
+A crash leaves something in `staged`, or a take that the manifest does not name. The next audit
+removes either, and takes the segments again.
 """
 
 import shutil
@@ -25,7 +25,7 @@ from spark_jobs.segments import Segment, readable
 from spark_jobs.store.manifest import Manifest, Taken, digest
 
 BATCH_BYTES: Final = 8 << 30
-"""Bytes of unpacked segments that are taken at once; they bound what unpacking needs on disk."""
+"""About how many bytes of unpacked segments are taken at once; this bounds the disk space."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +33,11 @@ class Span:
     """The hours of a log that an audit reads.
 
     Attributes:
-        judged: what is judged.
-        warm_up_us: how long before that it begins to read.
-        begin_us: when that is.
-        end_us: an hour behind what is judged: a new primary may tell then what became of its end.
+        judged: the period that is judged.
+        warm_up_us: how long before that period it begins to read.
+        begin_us: when it begins to read.
+        end_us: an hour after the judged period: in this hour, a new primary may show what became of
+            the period's last writes.
     """
 
     judged: Period
@@ -54,44 +55,44 @@ class Span:
 
     @property
     def dates(self) -> tuple[str, str]:
-        """The first and the last day of what is judged."""
+        """The first and the last day of the judged period."""
         return str(Day.of(self.judged.begin_us)), str(Day.of(self.judged.end_us - 1))
 
     def has(self, hour: str) -> bool:
-        """Whether an hour, ``YYYY-MM-DDTHH``, is among them."""
+        """Whether an hour, ``YYYY-MM-DDTHH``, is in the span."""
         return self.begin_us <= hour_us(hour) < self.end_us
 
     def has_faults(self, taken: Taken) -> bool:
-        """Whether a segment of these days has lines that are no record."""
+        """Whether a segment is of the judged days and has lines that are no record."""
         first, last = self.dates
         return bool(taken.faults) and first <= taken.date <= last
 
     def concerns(self, taken: Taken) -> bool:
-        """Whether a segment has records in these hours, or lines of these days that are none."""
+        """Whether a segment has records in the span, or `has_faults`."""
         return self.has_faults(taken) or any(map(self.has, taken.hours))
 
 
 class Counts(NamedTuple):
-    """What a take has of one segment: records by hour, and lines by fault."""
+    """The lines of one segment: records by hour, and other lines by fault."""
 
     hours: dict[str, int]
     faults: dict[str, int]
 
 
 Stage = Callable[[Sequence[Path], Path], dict[str, Counts]]
-"""Writes the records and the quarantine of files to a folder; tells the counts of each segment."""
+"""Writes the records and the quarantine of files to a folder; returns each segment's counts."""
 
 
 class Store:
     """The store in one directory.
 
     Attributes:
-        manifest: what has been taken.
-        records: folder of the records.
+        manifest: which segments have been taken.
+        records: the folder of the records.
     """
 
     def __init__(self, folder: Path) -> None:
-        """Open it; what a crash left behind is removed.
+        """Open the store; what a crash left behind is removed.
 
         Raises:
             OSError: it cannot be read or written.
@@ -113,7 +114,7 @@ class Store:
 
         Args:
             closed: the log's segments.
-            scratch: where they can be unpacked.
+            scratch: directory in which they can be unpacked.
             stage: writes them as Parquet.
 
         Returns:
@@ -131,7 +132,7 @@ class Store:
         return len(new)
 
     def folders(self, span: Span) -> tuple[list[str], list[str]]:
-        """Folders of the records, and of the quarantine, that an audit reads."""
+        """The folders of records, and those of the quarantine, that an audit of a span reads."""
         concerned = [it for it in self.manifest.taken if span.concerns(it)]
         records = {it.take for it in concerned if any(map(span.has, it.hours))}
         faults = {it.take for it in concerned if span.has_faults(it)}
@@ -141,7 +142,7 @@ class Store:
         )
 
     def deleted(self, span: Span) -> list[str]:
-        """Hours of an audit whose records were taken and are there no more, sorted."""
+        """Hours of a span whose records were taken and have been deleted since, sorted."""
         return sorted(
             {
                 hour
@@ -152,14 +153,14 @@ class Store:
         )
 
     def segments(self, period: Period) -> int:
-        """How many segments have records of a day, or of hours."""
+        """How many segments have records of a period."""
         return sum(
             any(period.begin_us <= hour_us(hour) < period.end_us for hour in it.hours)
             for it in self.manifest.taken
         )
 
     def prune(self, before_us: int) -> None:
-        """Delete the records of the hours that were over then; the manifest still knows them.
+        """Delete the records of hours that ended by `before_us`; the manifest keeps its lines.
 
         Raises:
             OSError: they cannot be deleted.
@@ -171,7 +172,7 @@ class Store:
                     shutil.rmtree(folder)
 
     def late(self, day: Day, take: int) -> list[str]:
-        """Segments that concern a day and were taken after a take, sorted by name."""
+        """Names of the segments that concern a day and were taken after a take, sorted."""
         span = Span(day)
         return sorted(it.name for it in self.manifest.taken if it.take > take and span.concerns(it))
 
@@ -182,7 +183,7 @@ class Store:
         counts = stage([it.path for it in batch], self._staged)
         taken = [it.taken(number, counts.pop(it.segment.name, Counts({}, {}))) for it in batch]
         if counts:
-            raise OSError(f"Records of {', '.join(counts)} turned up, which is no segment.")
+            raise OSError(f"There are records of {', '.join(counts)}, which is no listed segment.")
         sync_all(self._staged)
         for kept in (self._quarantine, self.records):
             staged = self._staged / kept.name
@@ -198,7 +199,7 @@ class Store:
 
 
 def _folder(hour: str) -> str:
-    """Where a take has the records of an hour, ``YYYY-MM-DDTHH``."""
+    """The folder, within a take, of the records of an hour, ``YYYY-MM-DDTHH``."""
     date, _, number = hour.partition("T")
     return f"date={date}/hour={int(number)}"
 
@@ -207,9 +208,9 @@ class _Readable(NamedTuple):
     """A segment that can be read.
 
     Attributes:
-        segment: which.
-        path: where.
-        content: its size and SHA-256.
+        segment: the segment.
+        path: where it can be read.
+        content: size and SHA-256 of its uncompressed content.
     """
 
     segment: Segment
@@ -233,7 +234,7 @@ class _Readable(NamedTuple):
 
 
 def _batches(segments: Iterable[Segment], scratch: Path) -> Iterator[list[_Readable]]:
-    """Make segments readable, so many at a time as may be unpacked at once."""
+    """Make segments readable, in batches of about BATCH_BYTES."""
     batch: list[_Readable] = []
     size = 0
     for segment in segments:

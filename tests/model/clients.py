@@ -1,4 +1,4 @@
-"""Clients of the proxy, and one that comes by another door: they write the history."""
+"""Clients of the proxy, and one that bypasses it: they write the history."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 TICK: Final = 0.005
 """Seconds between two ticks of the clock."""
 STAMPS: Final = 1000
-"""Stamps in a tick; no step needs so many."""
+"""Stamps per tick; no step needs so many."""
 USERS: Final = ("ann", "bob")
 _FIRST_RULES: Final = Rules(Level.STRONG, Scope.CONNECTION, 0.2, TimeoutPolicy.PRIMARY)
 
 
 @dataclass(slots=True, eq=False)
 class Written:
-    """A write, as far as it has come."""
+    """A write, and what has become of it so far."""
 
     client: str
     scopes: frozenset[ScopeKey]
@@ -40,7 +40,7 @@ class Written:
     lost: bool = False
 
     def as_write(self) -> Write:
-        """As the history has it."""
+        """The write in the form of the history."""
         return Write(
             self.client,
             self.scopes,
@@ -56,7 +56,7 @@ class Written:
 
 @dataclass(slots=True, eq=False)
 class _Op:
-    """What a client waits for."""
+    """The statement whose answer a client awaits."""
 
     request: Request
     invoked: int
@@ -66,7 +66,7 @@ class _Op:
 
 
 class Client:
-    """Sends one statement at a time, and enters into the history what it did and saw."""
+    """Sends one statement at a time, and records in the history what it did and saw."""
 
     def __init__(self, simulation: Simulation, number: int) -> None:
         self._simulation = simulation
@@ -82,7 +82,7 @@ class Client:
 
     @property
     def name(self) -> str:
-        """Its connection's name."""
+        """The name of its connection."""
         return f"c{self._number}.{self._connections}"
 
     @property
@@ -92,7 +92,7 @@ class Client:
 
     @property
     def has_a_part(self) -> bool:
-        """Whether it has rows of an answer, and not its end."""
+        """Whether it has received the rows of an answer, but not its end."""
         return self._op is not None and self._op.rows is not None
 
     @property
@@ -102,7 +102,7 @@ class Client:
         return bool(self._replies) or not self._sent or not waits
 
     def act(self, choose: Chooser) -> None:
-        """Take a reply, or let the request arrive, or send the next."""
+        """Take a reply, or let the request arrive at the proxy, or begin the next one."""
         if self._replies:
             self._take(self._replies.popleft())
         elif not self._sent:
@@ -115,7 +115,7 @@ class Client:
             self._begin(choose)
 
     def hang_up(self) -> None:
-        """Leave, whatever was going on; the proxy sees it at once."""
+        """Disconnect, whatever is going on; the proxy notices it at once."""
         if self._session is not None:
             self._session.client_lost()
         while self._replies:
@@ -187,7 +187,7 @@ class Client:
         simulation = self._simulation
         request = op.request
         if op.written is not None and not op.written.aborted and reply.kind in ("ok", "error"):
-            # The client knows: what fails behind an implicit commit has committed what was before.
+            # The client knows that a statement which fails after an implicit commit has committed.
             op.written.acknowledged = simulation.stamp()
         if request.kind == "reset" and reply.kind == "ok":
             self._rules = self._initial_rules
@@ -203,7 +203,7 @@ class Client:
                     op.rows.value,
                     op.invoked,
                     simulation.stamp(),
-                    # The clock itself is a tick wide.
+                    # The clock has a resolution of one tick.
                     round(rules.staleness / TICK + 1) * STAMPS,
                     self._memberships(rules),
                 )
@@ -214,7 +214,7 @@ class Client:
 
 
 class Door:
-    """A client that writes to the primary and does not come through the proxy."""
+    """A client that writes to the primary directly, not through the proxy."""
 
     def __init__(self, simulation: Simulation) -> None:
         self._simulation = simulation

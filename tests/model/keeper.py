@@ -1,7 +1,7 @@
 """How the simulated proxy keeps its scopes for the next start, as `proxy.state.kept_scopes` does.
 
-A write to the file has three moments: something is taken, the file has it, the proxy knows that.
-A kill can come between any two.
+A write to the file has three steps: the changes are taken, the file has them, the proxy knows that
+the file has them. The proxy can be killed between any two.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ class Keeper:
     """Rows and marks, which outlive proxies; and what one proxy still has to write.
 
     Attributes:
-        rows: what the file has.
-        marks: of scopes of which more may be required.
-        unlogged: scopes in which something without a name was written; None for all of them.
-        strayed: what servers have that the primary may have given again, by their UUID.
+        rows: the scopes in the file.
+        marks: scopes that may require more than their rows say.
+        unlogged_keys: scopes in which something without a GTID was written; None for all scopes.
+        strayed: by UUID of a server: GTIDs that it has and that the primary may have given to other
+            transactions.
     """
 
     rows: dict[ScopeKey, KeptScope] = field(default_factory=dict)
@@ -33,7 +34,7 @@ class Keeper:
     _taken_gone: set[ScopeKey] = field(default_factory=set)
     _is_written: bool = False
 
-    # What scopes tell
+    # What scopes report
 
     def ahead(self, scope: ScopeState) -> None:
         self.mark((scope.kind, scope.key))
@@ -55,18 +56,18 @@ class Keeper:
             self.unlogged_keys.update(keys)
 
     def judged(self, strayed: dict[str, GtidSet]) -> None:
-        """Servers were compared."""
+        """Servers were compared with the primary."""
         self.strayed = strayed
 
     def mark(self, key: ScopeKey) -> None:
-        """More may be required of it than what the file has."""
+        """The scope may require more than its row in the file says."""
         self.marks.add(key)
 
     def clear(self, key: ScopeKey) -> None:
-        """It is not so any more."""
+        """The scope requires no more than its row says."""
         self.marks.discard(key)
 
-    # Moments of a write
+    # Steps of a write
 
     @property
     def has_something(self) -> bool:
@@ -74,7 +75,7 @@ class Keeper:
         return bool(self._changed or self._gone or self._taken or self._taken_gone)
 
     def go_on(self) -> None:
-        """Come to the next moment."""
+        """Do the next step."""
         if not self._taken and not self._taken_gone:
             self.take()
         elif not self._is_written:
@@ -83,15 +84,15 @@ class Keeper:
             self.learn()
 
     def take(self) -> None:
-        """Of all that has changed."""
+        """Take all changes."""
         scopes, self._changed = list(self._changed.values()), {}
         self._taken_gone, self._gone = self._gone, set()
         for scope in scopes:
-            self.mark((scope.kind, scope.key))  # before the file has it for the first time
+            self.mark((scope.kind, scope.key))  # the mark comes before the first row
             self._taken.append((scope, scope.to_keep()))
 
     def write(self) -> None:
-        """The file has what was taken."""
+        """The file has the changes that were taken."""
         for key in self._taken_gone:
             self.rows.pop(key, None)
         for _, kept in self._taken:
@@ -99,7 +100,7 @@ class Keeper:
         self._is_written = True
 
     def learn(self) -> None:
-        """The proxy knows that the file has it."""
+        """The proxy knows that the file has the changes."""
         taken, self._taken = self._taken, []
         self._taken_gone = set()
         self._is_written = False
@@ -110,12 +111,12 @@ class Keeper:
     # The end of a proxy
 
     def stop(self) -> None:
-        """Write all that there is, with time enough."""
+        """Write all changes: the proxy stops in an orderly way."""
         while self.has_something:
             self.go_on()
 
     def found(self) -> list[KeptScope]:
-        """What the next one finds; what was under way is gone."""
+        """What the next proxy finds; changes that the file does not have are lost."""
         self._changed, self._gone, self._taken, self._taken_gone = {}, set(), [], set()
         self._is_written = False
         return [

@@ -1,4 +1,4 @@
-"""What the simulated proxy gets from clients and gives them, and its links to servers."""
+"""What the simulated proxy receives from clients and replies to them, and its links to servers."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ ReplyKind = Literal["ok", "rows", "error", "told", "unsettled", "lost"]
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a client gets.
+    """What a client receives.
 
     Attributes:
-        kind: `rows` is a part, the others are an end; `told` is the error of lost writes,
-            `unsettled` that of a primary that does not show what was seen, `error` any other,
-            `lost` the end of the connection.
+        kind: `rows` is part of an answer, the others end it. `told` is the error that tells of lost
+            writes, `unsettled` the error if the primary does not show what was seen, `error` any
+            other error, `lost` the end of the connection.
         value: what was read.
-        stale: the guarantee was given up, as the timeout policy says, or the server was another one
-            than it had been until a moment ago.
-        refused: the proxy gave the error: the statement did not run.
+        stale: the guarantee was given up by the timeout policy, or the server had just been
+            replaced by another one.
+        refused: the error came from the proxy: the statement did not run.
     """
 
     kind: ReplyKind
@@ -53,19 +53,19 @@ class Request:
     kind: CommandKind | Literal["reset", "set"]
     register: int = 0
     value: int = 0
-    rules: Rules | None = None  # the statement's own; of `set`: the session's from now on
-    bends: bool = False  # of `set`: also what the proxy's own statements might depend on
+    rules: Rules | None = None  # the statement's own; for `set`: the session's from now on
+    bends: bool = False  # for `set`: it changes settings on which proxy statements may depend
     arrived: float = 0.0
-    scope: ScopeState | None = None  # that it reads in
+    scope: ScopeState | None = None  # the scope in which it reads
     decision: Decision | None = None
     observed: GtidSet = EMPTY
-    started: bool = False  # rows were passed on
+    started: bool = False  # rows have been passed on
     stale: bool = False
     sent_at: float = 0.0
 
     @property
     def may_write(self) -> bool:
-        """Whether it is one of those that change data."""
+        """Whether it may change data."""
         return self.kind in WRITES
 
 
@@ -94,7 +94,7 @@ class Link:
 
     @property
     def busy(self) -> bool:
-        """Whether it has not answered all that it was sent."""
+        """Whether the server has not answered all commands yet."""
         return bool(self.purposes)
 
     @property
@@ -113,16 +113,16 @@ class Link:
         self.send(purpose, Command("track", tracking=tracking))
 
     def tracked(self) -> None:
-        """It is set, also for what answers come from now on."""
+        """The server has set session_track_gtids; it holds for all further answers."""
         self.tracking = self._trackings.popleft()
 
     def identify(self, tracking: str, now: float) -> None:
-        """Ask who is there, and set what is tracked."""
+        """Ask for the server's identity, and set what is tracked."""
         self.track(tracking)
         self.ask("identify", now)
 
     def ask(self, purpose: Purpose, now: float) -> None:
-        """Ask who is there."""
+        """Ask for the server's identity and what it has."""
         self.applied_before = self.server.applied
         self.epoch_before = self.server.epoch
         self.asked_at = now
@@ -132,7 +132,7 @@ class Link:
         self.send(purpose, Command("identify"))
 
     def identified(self, answer: Answer, slack: float) -> None:
-        """Take the answer; the start is known to be within `slack` of what it says, s."""
+        """Take the answer; the server's start is within `slack` seconds of what it says."""
         started = (answer.started - slack, answer.started + slack)
         uuid, executed = answer.uuid, answer.gtids
         before, epoch = self.applied_before, self.epoch_before

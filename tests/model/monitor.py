@@ -1,4 +1,4 @@
-"""How the simulated proxy looks at servers by itself, as `proxy.server.monitor` does."""
+"""How the simulated proxy monitors servers, as `proxy.server.monitor` does."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ class Monitor:
     def __init__(self, proxy: Proxy) -> None:
         self._proxy = proxy
         self._links: dict[Server, Link] = {}
-        self._held: dict[Server, list[Held]] = {}  # by replicas, when each was asked
+        # For each server, what replicas held when it was asked.
+        self._held: dict[Server, list[Held]] = {}
 
     def look(self, server: Server) -> bool:
-        """Ask it, unless it still owes an answer."""
+        """Ask a server, unless its last answer is still awaited."""
         proxy = self._proxy
         link = self._links.get(server)
         if link is not None and link.busy:
@@ -37,7 +38,7 @@ class Monitor:
         return True
 
     def end(self) -> None:
-        """Look no more."""
+        """Close all connections."""
         for link in self._links.values():
             link.close()
 

@@ -1,7 +1,7 @@
-"""Ways to get it wrong: each patches the routing code, or how the simulated proxy drives it.
+"""Mutants: each patches an error into the routing code, or into how the simulated proxy drives it.
 
-A mutant is a function of pytest's `monkeypatch`. That the simulation catches each shows that its
-silence about the real code means something.
+A mutant is a function of pytest's `monkeypatch`. The simulation catches each of them, so it means
+something that it finds nothing wrong with the real code.
 """
 
 from __future__ import annotations
@@ -71,13 +71,13 @@ _SELDOM: Final[dict[str, float]] = {
 
 @dataclass(frozen=True)
 class Mutant:
-    """One way to get it wrong.
+    """One mutant.
 
     Attributes:
         name: what is wrong.
-        patch: makes it wrong.
-        options: of a simulation where it matters.
-        seed: where to begin to look; the first that caught it when this was written.
+        patch: patches the error in.
+        options: options of a simulation in which the error matters.
+        seed: the first seed to try: the first one that caught it when this was written.
     """
 
     name: str
@@ -170,13 +170,13 @@ def forget_what_was_observed(patch: pytest.MonkeyPatch) -> None:
 
 @_mutant(levels=_REMEMBERING, seldom=("commit",), seed=25)
 def take_a_tracker_for_a_bound_of_what_was_seen(patch: pytest.MonkeyPatch) -> None:
-    """Rows are visible before their GTID is in any set."""
+    """But rows are visible before their GTID is in any set."""
     patch.setattr(ScopeState, "showed", lambda self, server, epoch: None)
 
 
 @_mutant(levels=_REMEMBERING, scopes=(Scope.PROXY,), seldom=("commit",), seed=34)
 def take_what_the_primary_has_executed_for_all_that_was_seen(patch: pytest.MonkeyPatch) -> None:
-    """A replica can show what the primary is still committing."""
+    """But a replica can show what the primary is still committing."""
     probed = ScopeState.probed
     patch.setattr(
         ScopeState,
@@ -192,7 +192,7 @@ def take_the_primary_for_the_newest(patch: pytest.MonkeyPatch) -> None:
 
 @_mutant(levels=_REMEMBERING, seldom=("commit",), seed=45)
 def read_the_primary_though_it_did_not_finish_committing(patch: pytest.MonkeyPatch) -> None:
-    """The wait budget ran out, as while it waits for a semi-synchronous acknowledgement."""
+    """The wait budget can run out while the primary awaits a semi-synchronous acknowledgement."""
 
     def go_on(self: Read, primary: Server, idle: Any, now: float) -> Step:
         return self._send(Decision(primary, Reason.WAIT_TIMEOUT, Proof.PRIMARY), now)
@@ -202,13 +202,13 @@ def read_the_primary_though_it_did_not_finish_committing(patch: pytest.MonkeyPat
 
 @_mutant(levels=_REMEMBERING, often=("await_acknowledgement",), registers=1, seed=28)
 def what_is_committed_in_the_engine_may_be_late(patch: pytest.MonkeyPatch) -> None:
-    """The primary is asked for what it has executed, and shows less than its replicas."""
+    """The primary was asked for what it has executed, but may still show less than replicas."""
     patch.setattr(policy, "shows_less", lambda scope, primary: scope.unseen)
 
 
 @_mutant(levels=_REMEMBERING, seldom=("commit",), seed=173)
 def think_the_primary_has_what_a_probe_of_it_named(patch: pytest.MonkeyPatch) -> None:
-    """It named what it was committing, too."""
+    """But the probe's answer also named what the primary was still committing."""
 
     def less(scope: ScopeState, primary: Server) -> bool:
         return scope.unseen or scope.seen_on not in (None, primary)
@@ -223,7 +223,7 @@ def think_the_primary_has_what_a_probe_of_it_named(patch: pytest.MonkeyPatch) ->
     seed=46,
 )
 def only_levels_that_remember_see(patch: pytest.MonkeyPatch) -> None:
-    """What a session is shown at another level counts in its scope, too."""
+    """But what a session is shown at another level counts in its scope, too."""
     shown = ProxySession.shown
 
     def remembered(self: ProxySession, link: Link) -> None:
@@ -378,7 +378,7 @@ def read_all_writes_from_replicas_in_any_order(patch: pytest.MonkeyPatch) -> Non
 
 @_mutant(seed=7)
 def ask_in_the_sessions_own_character_set(patch: pytest.MonkeyPatch) -> None:
-    """A WAIT takes what it cannot read for an empty set, and is content."""
+    """A WAIT reads a garbled set as an empty one, and so it succeeds."""
     command = Reads.wait_command
 
     def inexact(self: Reads, *arguments: Any) -> Command:
@@ -439,7 +439,7 @@ def ask_for_the_order_of_commits_at_logins_alone(patch: pytest.MonkeyPatch) -> N
     seed=54,
 )
 def hear_no_replica_that_gave_up_the_order(patch: pytest.MonkeyPatch) -> None:
-    """The read that was told runs elsewhere, and others go on."""
+    """The read that finds it out runs elsewhere, but further reads still go to the replica."""
     keeps_order = Server.keeps_order
 
     def only_yes(self: Server, ordered: bool, asked_at: float, answered_at: float) -> None:
@@ -483,13 +483,13 @@ def compare_no_replica_with_a_primary_that_came_back(patch: pytest.MonkeyPatch) 
 
 @_mutant(often=("restore_primary",), seed=12)
 def judge_replicas_by_what_they_are_known_to_have(patch: pytest.MonkeyPatch) -> None:
-    """Nobody has read there what they got last."""
+    """The proxy may not know yet what replicas received last."""
     patch.setattr(Terms, "replicas", lambda self: [])
 
 
 @_mutant(scopes=(Scope.USER, Scope.PROXY), often=("restore_primary",))
 def compare_a_scope_when_it_is_read_in(patch: pytest.MonkeyPatch) -> None:
-    """By then the primary has given the names of what is lost to others."""
+    """By then the primary has given the GTIDs of lost transactions to others."""
     patch.setattr(Terms, "scopes", lambda self: [])
 
 
@@ -530,7 +530,7 @@ def take_a_verdict_back_when_names_are_given_again(patch: pytest.MonkeyPatch) ->
     **_STRAYED, often=("restore_primary", "rebuild_replica", "look"), seldom=("repair",), seed=113
 )
 def take_a_verdict_back_when_the_last_is_lost(patch: pytest.MonkeyPatch) -> None:
-    """A crash leaves what a replica had before its last transactions."""
+    """After a crash, a replica still has what it had before its last transactions."""
     observed = Server.observed
 
     def acquit(self: Server, uuid: str, started: Any, executed: GtidSet, *more: Any) -> int:
@@ -545,7 +545,7 @@ def take_a_verdict_back_when_the_last_is_lost(patch: pytest.MonkeyPatch) -> None
 
 @_mutant(**_STRAYED, often=("restore_primary", "repair", "look", "delay"), seed=1)
 def judge_a_new_server_by_the_one_before(patch: pytest.MonkeyPatch) -> None:
-    """What it had was asked before it was made anew."""
+    """What the server had was asked before the server was made anew."""
     compare = Topology.compare
 
     def by_name(self: Topology, held: Any, has: GtidSet) -> None:
@@ -617,7 +617,7 @@ def forget_with_a_restart_that_something_was_seen(patch: pytest.MonkeyPatch) -> 
     scopes=(Scope.PROXY,), often=(*_RESTARTS, "promote", "notice"), registers=1, clients=3, seed=7
 )
 def compare_no_scope_that_was_found(patch: pytest.MonkeyPatch) -> None:
-    """With the primary of the day: it may lack what was acknowledged."""
+    """The primary at the start may lack what was acknowledged in a restored scope."""
     scopes = Terms.scopes
 
     def others(self: Terms) -> list[ScopeState]:
@@ -706,7 +706,7 @@ def let_a_decision_stand_in_the_scope_of_the_connection(patch: pytest.MonkeyPatc
 
 @_mutant(clients=2)
 def take_any_answer_to_a_wait_past_the_machine(patch: pytest.MonkeyPatch) -> None:
-    """WAIT_FOR_EXECUTED_GTID_SET has ended, and GTID_SUBSET says that the set is not there."""
+    """The WAIT may have ended although GTID_SUBSET says that the set is not there."""
     patch.setattr(Reads, "is_there", lambda self, answer: self._past is not None or answer.has)
 
 
@@ -714,7 +714,7 @@ def take_any_answer_to_a_wait_past_the_machine(patch: pytest.MonkeyPatch) -> Non
 def send_a_read_past_the_machine_behind_what_is_not_answered_yet(
     patch: pytest.MonkeyPatch,
 ) -> None:
-    """An older WAIT's answer, and that to the read behind it, are taken for this one's."""
+    """The answers to an older WAIT and its read are then taken for this read's."""
     patch.setattr(ProxySession, "_is_free", lambda self, link: link.epoch == link.server.epoch)
 
 
@@ -766,7 +766,7 @@ def let_the_primary_take_writes_while_another_does(patch: pytest.MonkeyPatch) ->
 
 
 def start_with_what_is_configured(patch: pytest.MonkeyPatch) -> None:
-    """What others have found is not looked up, neither at the start nor later."""
+    """The worker never looks up what other workers have found."""
     keep = Worker.keep
 
     def keep_alone(self: Worker, now: int) -> None:

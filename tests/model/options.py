@@ -1,4 +1,4 @@
-"""What a simulation is made of, and how choices are taken out of a number."""
+"""The options of a simulation, and how choices are derived from a number."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WEIGHTS: Final = {
     "repair": 1,
     "promote": 0.04,
     "notice": 1,
-    # These only where a test asks for them: `REBUILDS`.
+    # These happen only if a test asks for them: `REBUILDS`.
     "rebuild_replica": 0,
     "change_order": 0,
     # And these: `WATCHED`.
@@ -42,7 +42,7 @@ WEIGHTS: Final = {
 }
 
 REBUILDS: Final = {**WEIGHTS, "rebuild_replica": 0.6, "change_order": 0.6, "apply": 30}
-"""Of a simulation in which replicas become others, while they run and are connected to."""
+"""Weights of a simulation in which running replicas are replaced under their open connections."""
 
 WATCHED: Final = {
     **REBUILDS,
@@ -53,7 +53,7 @@ WATCHED: Final = {
     "look": 6,
     "await_acknowledgement": 1,
 }
-"""Of one with a monitor, and a primary that is told late that replicas have what it commits."""
+"""Weights of a simulation with a monitor, in which replicas acknowledge late to the primary."""
 
 RESTARTED: Final = {
     **WEIGHTS,
@@ -63,31 +63,31 @@ RESTARTED: Final = {
     "restore_primary": 0.15,
     "repair": 0.1,
 }
-"""Of one whose proxy is stopped or killed, and finds what was kept."""
+"""Weights of a simulation whose proxy is stopped or killed, and finds what was kept."""
 
 _STEADY: Final = ("client", "server", "answer", "notice")
-"""Kinds of steps without which nothing moves."""
+"""Kinds of steps without which nothing happens."""
 
 _Any = TypeVar("_Any")
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a simulation is made of.
+    """The options of a simulation.
 
     Attributes:
-        clients: how many.
-        replicas: for each, whether it preserves commit order.
-        registers: how many; few make more conflicts.
+        clients: how many clients there are.
+        replicas: for each replica, whether it preserves commit order.
+        registers: how many registers there are; with few there are more conflicts.
         errors: of 24 statements, how many commit a write and then fail.
-        levels: those that clients ask for.
-        scopes: those that clients ask for.
-        scope_limit: wide scopes that the proxy keeps.
-        scope_age: how long it keeps one that nobody uses, s.
+        levels: the levels that clients ask for.
+        scopes: the scopes that clients ask for.
+        scope_limit: how many wide scopes the proxy keeps.
+        scope_age: how long the proxy keeps a scope that nobody uses, s.
         fallback_rate: reads per second that may leave late replicas.
         proof_max_age: after how long a replica is asked whether it still has what it proved, s.
-        physics: which moments of a commit are apart.
-        weights: of the kinds of steps.
+        physics: which steps of a commit are separate.
+        weights: how often each kind of step is taken.
     """
 
     clients: int = 4
@@ -105,7 +105,7 @@ class Options:
 
 
 def some_options(seed: int) -> Options:
-    """Options chosen at random: with few clients, scopes and faults a run goes deeper."""
+    """Choose options at random: with few clients, scopes and faults, a run goes deeper."""
     chance = random.Random(seed)
 
     def some(all_of: Sequence[_Any], most: int) -> tuple[_Any, ...]:
@@ -132,12 +132,12 @@ def some_options(seed: int) -> Options:
 
 
 class Chooser:
-    """Takes one choice after the other out of a number."""
+    """Derives one choice after the other from a number."""
 
     def __init__(self, number: int) -> None:
         self._number = number
 
     def below(self, count: int) -> int:
-        """One of 0..count-1."""
+        """Choose one of 0..count-1."""
         self._number, found = divmod(self._number, count)
         return found

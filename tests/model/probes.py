@@ -1,4 +1,4 @@
-"""The shared probes of the simulated proxy, as `proxy.server.probe` has them."""
+"""The shared probes of the simulated proxy, as in `proxy.server.probe`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Probes:
         self._asked_at = 0.0
 
     def ask(self, session: ProxySession) -> None:
-        """Let a read have the answer to a question that is sent from now on."""
+        """Give a read the answer to the next question that is sent."""
         self.gathering.arrive(session)
         self.begin()
 
@@ -32,7 +32,7 @@ class Probes:
             self.begin()
 
     def begin(self) -> None:
-        """Ask, if there is somebody who waits and no question in flight."""
+        """Ask, if somebody waits and no question is in flight."""
         while asked := self.gathering.begin():
             link = asked[0].primary_for_probe()
             if link is not None:
@@ -44,7 +44,7 @@ class Probes:
             leader.reads.probed(None)
 
     def answered(self, link: Link, answer: Answer) -> None:
-        """What the primary has, over the leader's connection."""
+        """The primary has answered, over the leader's connection."""
         asked = self.gathering.asked
         if not asked or asked[0].primary_for_probe() is not link:
             return

@@ -28,15 +28,15 @@ class Proxy:
     """One proxy before one primary and its replicas.
 
     Attributes:
-        servers: the real ones behind those that routing knows.
-        topology: as routing sees it.
-        scopes: the wide ones.
+        servers: the simulated server behind each server that routing knows.
+        topology: the servers as routing sees them.
+        scopes: the wide scopes.
         now: the monotonic clock, s.
         keeper: keeps what outlives the proxy.
-        start_slack: how far off a server's start may be told, s.
-        timers: what is to be done when.
-        owing: wide scopes that have to tell of lost writes, and since when.
-        silent: reads that were answered in a scope that had to tell and did not.
+        start_slack: by how much the reported start of a server may be off, s.
+        timers: calls that are due at some time.
+        owing: wide scopes whose clients must be told of lost writes, and since when.
+        silent: complaints: reads that were answered in such a scope without telling of the loss.
     """
 
     servers: dict[Server, Mysql]
@@ -60,7 +60,7 @@ class Proxy:
     def connect(
         self, rules: Rules, user: str, number: int, reply: Callable[[Reply], None]
     ) -> ProxySession:
-        """A client comes."""
+        """Let a client connect."""
         preferred = number % max(1, len(self.topology.replicas))
         session = ProxySession(self, rules, user, preferred, reply)
         self.sessions.append(session)
@@ -68,7 +68,7 @@ class Proxy:
         return session
 
     def end(self) -> None:
-        """Nothing of it is left; clients and servers see their connections close."""
+        """The proxy's process ends; clients and servers see their connections close."""
         self.timers.clear()
         for session in list(self.sessions):
             session.end()
@@ -76,7 +76,7 @@ class Proxy:
         self.monitor.end()
 
     def promote(self, server: Server) -> None:
-        """Another server is the primary: sessions, which lived on the old one, have to end."""
+        """Another server is the primary: sessions on the old one must end."""
         self.topology.promote(server)
         mysql = self.servers[server]
         self.owe(mysql.executed | mysql.owned)
@@ -85,24 +85,24 @@ class Proxy:
                 session.leave_primary()
 
     def owe(self, executed: GtidSet) -> None:
-        """Note which scopes have to tell of lost writes, since the primary has only these."""
+        """Note which scopes have lost writes, and must tell: the primary has only `executed`."""
         for scope in self.scopes.states():
             if not scope.everything <= executed:
                 self.owing[id(scope)] = (scope, self.now())
 
     def hint(self, server: Server, gtids: GtidSet) -> None:
-        """A server's binlog stream has these: it may not show them yet, so they prove nothing."""
+        """A server's binlog stream has these; it may not show them yet, so they prove nothing."""
 
     def told(self, scope: ScopeState) -> None:
         """A reader is told that acknowledged writes are gone."""
         self.owing.pop(id(scope), None)
         told = (id(scope), self.topology.term)
         if not scope.lost or told in self._told:
-            self.silent.append(f"{scope.kind} {scope.key!r} was told of what it knew")
+            self.silent.append(f"{scope.kind} {scope.key!r} was told of a loss twice, or of none")
         self._told[told] = scope
 
     def judge_told(self, request: Request) -> None:
-        """A read was answered: had its scope to tell of lost writes first?"""
+        """A read was answered: check that its scope did not have to tell of lost writes first."""
         scope = request.scope
         if scope is None or id(scope) not in self.owing:
             return

@@ -1,4 +1,4 @@
-"""Drives the read of a simulated session: the product's own machine (`routing.request.read`)."""
+"""Drives the reads of a simulated session by the real state machine (`routing.request.read`)."""
 
 from __future__ import annotations
 
@@ -36,26 +36,26 @@ class Reads:
         self._proxy = proxy
         self._session = session
         self.read = Read(session.state, proxy.topology, proxy.waits, LostPolicy.ERROR)
-        self._timers = 0  # by which the one that counts is known
-        self._wait: Wait | None = None  # in flight before its read
-        self._past: Decision | None = None  # by which a read was sent that the machine is not told
-        self._joined: Wait | None = None  # another read's
+        self._timers = 0  # the number of the timer that counts
+        self._wait: Wait | None = None  # the WAIT in flight in front of this session's read
+        self._past: Decision | None = None  # the decision of a read that the machine does not know
+        self._joined: Wait | None = None  # another read's WAIT, which this read has joined
 
     def _tell(self, event: Event, *arguments: Any, **named: Any) -> Any:
-        """Tell the machine of an event; it may go where its table says."""
+        """Tell the machine of an event, and check its next stage against the table."""
         before = self.read.stage
         step = getattr(self.read, event)(*arguments, **named)
         assert self.read.stage in TABLE[before, event], (before, event, self.read.stage)
         return step
 
     def route(self) -> None:
-        """A read came."""
+        """Begin a read."""
         self._perform(self._tell("begin", _READ, self._session.rules, self._proxy.now()))
 
-    # Past the machine, as `proxy.client.fast_path` goes
+    # Without the machine, as in `proxy.client.fast_path`
 
     def go_past(self, link: Link, decision: Decision) -> None:
-        """A plain read is sent; what it needs in front goes out here."""
+        """A plain read is about to be sent; send the WAIT that it needs in front."""
         self._past = decision
         self._session.request.scope = self.read.standing.scope
         if decision.proof is Proof.WAITED and decision.proof_set is not None:
@@ -64,7 +64,7 @@ class Reads:
             link.send("wait", self.wait_command(decision.proof_set, budget, None))
 
     def _take_up(self) -> None:
-        """The machine is to go on with a read that it was not told of."""
+        """Hand a read over to the machine that was sent without it."""
         decision, self._past = self._past, None
         if decision is not None:
             required, sent_at = self.read.standing.scope.own, self._session.request.sent_at
@@ -72,7 +72,7 @@ class Reads:
             self._tell("take_up", _READ, decision, required, sent_at, reached=reached)
 
     def _takes(self, link: Link, answer: Answer) -> bool:
-        """Take the answer to a WAIT past the machine, if that says that the set is there."""
+        """Take a WAIT's answer without the machine, if it says that the replica has the set."""
         decision = self._past
         if decision is None or not self.is_there(answer):
             return False
@@ -136,13 +136,13 @@ class Reads:
     # What it waits for
 
     def probed(self, answer: Answer | None) -> None:
-        """What the primary has, by a question that was sent after `Ask`; None if it cannot say."""
+        """The answer to a question that was sent to the primary after `Ask`; None if it failed."""
         executed = None if answer is None else answer.gtids
         owned = EMPTY if answer is None else answer.owned
         self._perform(self._tell("probe_answered", executed, owned, self._proxy.now()))
 
     def released(self) -> None:
-        """The WAIT that was joined has ended, well or not."""
+        """The WAIT that was joined has ended, successfully or not."""
         self._leave_joined()
         self._perform(self._tell("released", self._proxy.now()))
 
@@ -176,17 +176,17 @@ class Reads:
         self._perform(self._tell("absent", self._proxy.now()))
 
     def unfit(self, reason: Reason) -> None:
-        """The connection to the server that was chosen is of no use now."""
+        """The connection to the server that was chosen cannot be used now."""
         self._perform(self._tell("unfit", reason, self._proxy.now()))
 
     def opened(self, failed: Reason | None) -> None:
         """There is a connection to the replica, or a reason why not."""
         self._perform(self._tell("opened", failed, self._proxy.now()))
 
-    # What a replica says in front of the answer
+    # What goes to a replica in front of the read
 
     def send_before(self, link: Link, decision: Decision) -> None:
-        """Send what the decision wants in front of the read."""
+        """Send what the decision requires in front of the read."""
         if decision.proof is Proof.WAITED and decision.proof_set is not None:
             self._wait = self._proxy.waits.begin(link.server, decision.proof_set, self._proxy.now())
             proved = self.read.question() if decision.confirm else None
@@ -199,7 +199,7 @@ class Reads:
         return Command("wait", gtids=gtids, budget=budget, proved=proved)
 
     def is_there(self, answer: Answer) -> bool:
-        """Whether the answer to a WAIT says that the set is there."""
+        """Whether the answer to a WAIT says that the replica has the set."""
         return answer.has
 
     def waited(self, link: Link, answer: Answer) -> None:
@@ -249,13 +249,13 @@ class Reads:
             self._leave(step)
 
     def _leave(self, step: Step) -> None:
-        """A replica's answer does not count."""
+        """Ignore the replica's answer, and go on with a step."""
         self._end_wait()
         self._session.deactivate()
         self._perform(step)
 
     def _end_wait(self) -> None:
-        """Its own WAIT is over: those who joined it need not wait any more."""
+        """This session's WAIT is over: reads that joined it need not wait any more."""
         wait = self._wait
         if wait is not None:
             self._wait = None

@@ -1,16 +1,17 @@
-"""Servers as far as consistency is concerned: commits, binary logs, replication, answers.
+"""Simulated servers, as far as consistency matters: commits, binary logs, replication, answers.
 
-Nothing moves by itself: a server does one small step when the scheduler of the simulation says so.
+Nothing happens by itself: a server does one small step when the scheduler of the simulation says
+so.
 
-A commit has three moments (measured on MySQL 9.7):
+A commit has three steps (measured on MySQL 9.7):
 
-1. *flushed*: it has its GTID and its place in the binary log.
+1. *flushed*: the transaction has its GTID and its place in the binary log.
 2. *committed*: the engine shows it to others.
-3. *executed*: it stands in `gtid_executed`. Its client is told after that.
+3. *executed*: it is in `gtid_executed`. Its client is told after that.
 
-`Physics` says which of them are apart. With an early dump, replicas may get a transaction, and show
-it, between 1 and 2. With a late set, a read may see a transaction between 2 and 3, although no set
-that the server reports at its end names it.
+`Physics` says which of them are separate. With an early dump, replicas may receive a transaction,
+and show it, between 1 and 2. With a late set, a read may see a transaction between 2 and 3,
+although no set that the server reports at the read's end names it.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Physics(Flag):
-    """Which moments of a commit are apart."""
+    """Which steps of a commit are separate."""
 
     SIMPLE = 0
     EARLY_DUMP = 1
@@ -41,9 +42,9 @@ class Transaction:
     """A write to one register.
 
     Attributes:
-        number: its place among all that were ever flushed on any primary.
-        gtid: a set of its GTID alone.
-        register: which register.
+        number: its number among all that were ever flushed on any primary.
+        gtid: a set that holds only its GTID.
+        register: the register.
         value: what was written.
     """
 
@@ -60,16 +61,17 @@ class Mysql:
         name: ``host:port``.
         uuid: @@server_uuid.
         ordered: replica_preserve_commit_order.
-        up: it runs.
+        up: whether it runs.
         started: when it started, s.
-        source: where it replicates from; None for the primary.
-        binlog: what it flushed, in order.
+        source: the server from which it replicates; None for the primary.
+        binlog: the transactions that it flushed, in order.
         state: what a read sees, by register.
         executed: @@GLOBAL.gtid_executed.
-        relay: received and not applied yet.
+        relay: transactions that were received and are not applied yet.
         wires: open connections.
-        broken: connections that ended with a crash, which their clients have not noticed yet.
-        noticed_from: reads that are sent from then on know what has become of it, s.
+        broken: connections that a crash has broken, which their clients have not noticed yet.
+        noticed_from: for reads that are sent from then on, the proxy must know that the server was
+            changed, s.
     """
 
     def __init__(self, name: str, uuid: str, *, ordered: bool, physics: Physics) -> None:
@@ -89,14 +91,14 @@ class Mysql:
         self._physics = physics
         self._flushed: deque[Transaction] = deque()
         self._committed: deque[Transaction] = deque()
-        self._has: set[int] = set()  # numbers of what is in the binlog
-        self._names = EMPTY  # and their GTIDs
+        self._has: set[int] = set()  # numbers of the transactions in the binlog
+        self._names = EMPTY  # GTIDs of the transactions in the binlog
         self._position: int | None = None  # in the source's binlog; None: not connected
 
     # Commits
 
     def flush(self, number: int, register: int, value: int) -> Transaction:
-        """Give a write its GTID, and go on with its commit as far as that is one step."""
+        """Give a write its GTID, and do the steps of its commit that are not separate."""
         last = self.executed.intervals(self.uuid)
         behind = [one for one in (*self._flushed, *self._committed) if self.uuid in one.gtid.tsids]
         following = (last[-1][1] if last else 1) + len(behind)
@@ -137,7 +139,7 @@ class Mysql:
         return number in self._has
 
     def has_all_of(self, other: Mysql) -> bool:
-        """Whether its binary log has whatever is in another server's."""
+        """Whether its binary log has all transactions of another server's."""
         return other._has <= self._has
 
     @property
@@ -146,23 +148,24 @@ class Mysql:
         return self.up and bool(self._flushed or self._committed)
 
     def go_on(self, later: bool) -> None:
-        """One more step of a commit that is under way; `later` chooses where there is a choice."""
+        """Do the next step of a commit; `later` prefers transactions that are further advanced."""
         if self._committed and (later or not self._flushed):
             self._settle()
         else:
             self._commit()
 
     def is_pending(self, transaction: Transaction) -> bool:
-        """Whether a transaction of its own is not in `executed` yet."""
+        """Whether a transaction is being committed, and not in `executed` yet."""
         return transaction in self._flushed or transaction in self._committed
 
     # Replication
 
     @property
     def can_receive(self) -> bool:
-        """Whether its source has more for it: what it has no transaction of that name for.
+        """Whether its source has a transaction with a GTID that it lacks.
 
-        A source refuses who has more of its own names than itself (error 1236).
+        A source refuses a replica that has more of the source's own GTIDs than the source itself
+        (error 1236).
         """
         source = self.source
         if source is None or not self.up or not source.up:
@@ -180,7 +183,7 @@ class Mysql:
         return False
 
     def reconnect(self) -> None:
-        """Its source was started again; what it had received is received again."""
+        """Its source was restarted: transactions in the relay log are received again."""
         self.relay.clear()
         self._position = None
 
@@ -191,7 +194,7 @@ class Mysql:
             self._position += 1
 
     def apply(self, which: int) -> None:
-        """Apply a transaction of the relay log: the first, or any that depends on none before."""
+        """Apply a transaction of the relay log: the first, or any that needs no earlier one."""
         index = 0
         if not self.ordered:
             index = which % len(self.relay)
@@ -209,7 +212,7 @@ class Mysql:
         self._position = None
 
     def clone(self, other: Mysql, uuid: str, now: float) -> None:
-        """Begin anew as another server, with the data of one that runs."""
+        """Begin anew as another server, with the data of a running one."""
         self.uuid = uuid
         self.binlog = list(other.binlog)
         self.up = True
@@ -219,7 +222,7 @@ class Mysql:
     # Faults
 
     def crash(self, cut: Callable[[int], int]) -> None:
-        """Stop at once; `cut` says how many of so many answers on their way still arrive."""
+        """Stop at once; `cut` chooses how many of the answers on their way still arrive."""
         self.up = False
         for wire in self.wires:
             if not wire.closed:
@@ -231,7 +234,7 @@ class Mysql:
         self.wires.clear()
 
     def restart(self, now: float, lost: int) -> None:
-        """Start again, without the last so many transactions, which were not on disk."""
+        """Start again, without the last `lost` transactions, which were not on disk."""
         self.up = True
         if lost:
             del self.binlog[-lost:]
@@ -240,18 +243,18 @@ class Mysql:
 
     @property
     def can_be_rebuilt(self) -> bool:
-        """Whether it is a replica in use."""
+        """Whether it is a running replica that is not committing anything."""
         return self.up and self.source is not None and bool(self.binlog) and not self.is_committing
 
     def rebuild(self, lost: int, noticed_from: float) -> None:
-        """Be made anew without the last so many transactions; it runs on, with its connections."""
+        """Lose the last `lost` transactions while running on, with all connections open."""
         del self.binlog[-lost:]
         self._take_stock()
         self.follow(self.source)
         self.noticed_from = noticed_from
 
     def change_order(self, noticed_from: float) -> None:
-        """Preserve the order of commits no more, or again, once there are no gaps."""
+        """Stop preserving the order of commits; or preserve it again, if there are no gaps."""
         newest = max(self._has, default=0)
         if not self.ordered and any(one.number < newest for one in self.relay):
             return
@@ -282,7 +285,7 @@ class Mysql:
             return not self.is_pending(wire.transaction)
         command = wire.to_server[0]
         if command.kind in ("write", "implicit"):
-            return all(one.register != command.register for one in self._flushed)  # its row's lock
+            return all(one.register != command.register for one in self._flushed)  # row locks
         if wire.deadline is not None:
             return wire.awaited <= self.executed or now >= wire.deadline
         return True
@@ -291,9 +294,9 @@ class Mysql:
         """Go on with the connection's next command.
 
         Args:
-            wire: whose.
-            now: s.
-            number: numbers the transaction of a write that is flushed.
+            wire: the connection.
+            now: the time, s.
+            number: gives a number to the transaction of a write that is flushed.
         """
         command = wire.to_server[0]
         if command.kind in ("write", "implicit") and wire.transaction is None:
@@ -348,13 +351,13 @@ class Mysql:
         if wire.transaction is not None:
             if kind == "write":
                 wire.own |= wire.transaction.gtid
-            wire.transaction = None  # behind an ERR packet no packet names it
+            wire.transaction = None  # after an ERR packet, no packet reports its GTID
         if kind == "implicit" or kind == "refused":
             return Answer("error")
         if kind in WAITS:
             wire.deadline = None
             timed_out = not wire.awaited <= self.executed
-            # GTID_SUBSET reads nothing but the very set.
+            # GTID_SUBSET is only true for the exact set.
             has = command.gtids <= self.executed and (command.exact or not wire.bent)
             return Answer(
                 "waited",

@@ -1,6 +1,6 @@
-"""One client's session in the simulated proxy, as `proxy.client.session` has it.
+"""One client's session in the simulated proxy, as in `proxy.client.session`.
 
-Each method is one step that nothing can come between, as a callback of the event loop is.
+Each method is one step that nothing can interrupt, like a callback of the event loop.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class ProxySession:
 
     @property
     def rules(self) -> Rules:
-        """What the request asks for."""
+        """The rules that the request asks for."""
         return self.request.rules or self.state.rules
 
     # Login
@@ -72,7 +72,7 @@ class ProxySession:
         """The term of the primary has begun."""
         proxy = self.proxy
         if link.server is not proxy.topology.primary:
-            self.end()  # it was one until a moment ago
+            self.end()  # it was the primary until a moment ago
             return
         self.state = Session(
             self._rules, self._preferred, proxy.scopes, self._user, proxy.topology.term
@@ -102,7 +102,7 @@ class ProxySession:
             self.dispatch(on_primary(self.proxy.topology, Reason.WRITE))
 
     def changed(self) -> None:
-        """The session may be another: whether it is plain is found out with the next statement."""
+        """The session may have changed: the next statement finds out whether it is plain."""
         self.state.plain = False
 
     def _goes_fast(self) -> bool:
@@ -123,7 +123,7 @@ class ProxySession:
         return True
 
     def _is_free(self, link: Link) -> bool:
-        """Whether a replica's connection awaits nothing, and is to what the replica is now."""
+        """Whether a replica's connection is idle, and leads to its present incarnation."""
         return not link.busy and link.epoch == link.server.epoch
 
     def _adjust(self, rules: Rules) -> None:
@@ -171,7 +171,7 @@ class ProxySession:
         if not self.reads.read.is_settled and self.older_than_seen():
             link.send("settle", Command("settle", budget=self.rules.wait_budget))
             if request.kind == "read":
-                return  # `settled` goes on
+                return  # `settled` continues
         guarded = self.rules.level is not Level.BEST_EFFORT
         if state.wants_probe and request.kind == "read" and guarded:
             link.send("probe", Command("probe"))
@@ -292,7 +292,7 @@ class ProxySession:
         state.wrote(gtids, server, now, request.rules)
 
     def shown(self, link: Link) -> None:
-        """Take note of what showed the client something, and of writes that nobody tracks."""
+        """Note which server showed the client something, and writes that are not tracked."""
         request = self.request
         if request.kind == "read":
             self.state.showed(link.server, link.epoch, request.rules)
@@ -321,12 +321,12 @@ class ProxySession:
         self._reply(reply)
 
     def _is_idle(self, server: Server) -> bool:
-        """Whether there is a connection to a replica that has nothing else to do."""
+        """Whether there is an idle connection to the present incarnation of a replica."""
         link = self._replicas.get(server)
         return link is not None and link.epoch == server.epoch and not link.busy
 
     def deactivate(self) -> None:
-        """What the active connection still answers to the request does not count."""
+        """From now on, ignore what the active connection still answers to the request."""
         self._active = None
 
     # The session as a whole

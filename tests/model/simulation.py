@@ -1,8 +1,8 @@
-"""A primary, its replicas, a proxy and its clients, moved step by step by whoever chooses.
+"""A simulation of a primary, its replicas, a proxy and its clients, which runs step by step.
 
-A step is a kind and a number; the number chooses what exactly, so that a list of steps is all that
-a run depends on. Nothing looks at a clock or runs by itself. What clients do and see goes into a
-history; servers and proxy are not asked when it is judged.
+A step is a kind and a number; the number chooses the details, so a run depends on nothing but its
+list of steps. Nothing looks at a clock or happens by itself. What clients do and see goes into a
+history. Only the history is judged, not what the servers and the proxy know.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ if TYPE_CHECKING:
 
 APPLICATIONS: Final = ("", "shop", "till")
 _APART: Final = 4.0
-"""Between two starts of a server, s: it tells them in whole seconds."""
+"""The least time between two starts of a server, s: it reports them in whole seconds."""
 _ACKNOWLEDGEMENT: Final = "the acknowledgement of a replica"
 _LOOKS: Final = 25
-"""Steps between two looks for scopes that are stuck."""
+"""After so many steps, scopes that are stuck are looked for."""
 
 
 class Simulation:
-    """All of it.
+    """One simulation.
 
     Attributes:
-        options: what it is made of.
+        options: its options.
         primary: the server that takes the writes, whether the proxy knows it or not.
-        replicas: the others.
+        replicas: the other servers.
         proxy: the proxy.
-        reads: of the history.
-        counts: how often things happened, for tests that want to know what a run was about.
-        steps: taken so far.
+        reads: the reads of the history.
+        counts: how often things happened, for tests that check what a run covered.
+        steps: how many steps were taken so far.
     """
 
     def __init__(self, options: Options | None = None) -> None:
@@ -60,9 +60,9 @@ class Simulation:
         self._values = self._flushes = self._uuids = 0
         self._written: dict[int, Written] = {}
         self._stuck: set[str] = set()
-        self._strayed: set[Mysql] = set()  # they have, or had, what a primary has lost
+        self._strayed: set[Mysql] = set()  # servers that have, or had, what a primary has lost
         self._restored = False  # the primary has lost transactions that the proxy knew of
-        self._delayed: dict[object, int] = {}  # what does not move before which tick
+        self._delayed: dict[object, int] = {}  # things that do not move before some tick
         physics = options.physics
         self.primary = Mysql("primary:1", self._new_uuid(), ordered=True, physics=physics)
         self.replicas = [
@@ -80,7 +80,7 @@ class Simulation:
         }
 
     def _new_proxy(self, known: Mysql) -> Proxy:
-        """A proxy that takes this server for the primary, and finds what was kept."""
+        """Start a proxy that takes this server for the primary, and finds what was kept."""
         options = self.options
         others = [server for server in self._servers if server is not known]
         names = [server.name for server in others]
@@ -125,11 +125,11 @@ class Simulation:
         return written
 
     def count(self, what: str) -> None:
-        """Something happened once more."""
+        """Count that something happened."""
         self.counts[what] += 1
 
     def some_rules(self, choose: Chooser) -> Rules:
-        """What a client may ask for."""
+        """Choose rules that a client may ask for."""
         options = self.options
         policies = (TimeoutPolicy.PRIMARY,) * 4 + (TimeoutPolicy.ERROR, TimeoutPolicy.STALE)
         return Rules(
@@ -144,7 +144,7 @@ class Simulation:
     # Steps
 
     def step(self, kind: str, number: int) -> bool:
-        """Do one thing; False if there was nothing of this kind to do."""
+        """Take one step; False if nothing of this kind was possible."""
         self._ticks += 1
         done = self._kinds[kind](Chooser(number))
         self.steps += done
@@ -153,7 +153,7 @@ class Simulation:
         return done
 
     def run(self, seed: int, steps: int) -> None:
-        """Take steps at random, as `Options.weights` has it."""
+        """Take steps at random, weighted by `Options.weights`."""
         chance = random.Random(seed)
         kinds = list(self.options.weights)
         weights = list(accumulate(self.options.weights.values()))
@@ -163,7 +163,7 @@ class Simulation:
             self.step(kind, chance.getrandbits(48))
 
     def _delay(self, choose: Chooser) -> bool:
-        """Something stands still for a while: a connection, a replica's applier, a client."""
+        """Let something stand still for a while: a connection, a replica's applier, a client."""
         now = self._ticks
         self._delayed = {thing: until for thing, until in self._delayed.items() if until > now}
         things: list[object] = [
@@ -235,9 +235,9 @@ class Simulation:
         return bool(able)
 
     def _await_acknowledgement(self, choose: Chooser) -> bool:
-        """The primary finishes no commit for a while, as under semi-synchronous replication.
+        """Let the primary finish no commit for a while, as under semi-synchronous replication.
 
-        It has sent replicas what it commits, and they show it.
+        It has sent the transactions to replicas, which show them.
         """
         self.count("acknowledgement awaited")
         self._delayed[_ACKNOWLEDGEMENT] = self._ticks + 50 + choose.below(300)
@@ -261,7 +261,7 @@ class Simulation:
         return True
 
     def _door(self, choose: Chooser) -> bool:
-        # What others write before the proxy has compared may hide a loss.
+        # Writes that bypass the proxy before it has compared servers may hide a loss.
         return not self._is_restoring and self._by_door.act(choose)
 
     def _hint(self, choose: Chooser) -> bool:
@@ -298,7 +298,7 @@ class Simulation:
 
     def _restart_replica(self, choose: Chooser) -> bool:
         able = [replica for replica in self.replicas if replica.source is not None]
-        # Who does not say what it has before the primary gives names again cannot be judged.
+        # A replica must say what it has before the primary reuses GTIDs; else it cannot be judged.
         if not able or self._is_restoring:
             return False
         replica = able[choose.below(len(able))]
@@ -321,7 +321,7 @@ class Simulation:
         return True
 
     def _restore_primary(self, choose: Chooser) -> bool:
-        """The primary comes back without its last transactions, whose names it gives again."""
+        """The primary comes back without its last transactions, whose GTIDs it gives to others."""
         if self._is_promoting or not all(replica.up for replica in self.replicas):
             return False
         self.count("primary restored")
@@ -348,7 +348,7 @@ class Simulation:
         return self._restored
 
     def _repair(self, choose: Chooser) -> bool:
-        """A replica that has something else than the primary is made anew."""
+        """Make a replica anew that has transactions which the primary lacks."""
         primary = self.primary
         able = [one for one in self.replicas if one.source and not primary.has_all_of(one)]
         if not able or not primary.up or self._is_restoring:
@@ -385,7 +385,7 @@ class Simulation:
         return False
 
     def _restart_proxy(self, choose: Chooser) -> bool:
-        """The proxy is stopped, or killed whatever it does, and starts again."""
+        """Stop or kill the proxy, whatever it is doing, and start it again."""
         old = self.proxy
         if choose.below(3) == 0:
             self.count("proxy stopped")
@@ -403,7 +403,7 @@ class Simulation:
 
     @property
     def _is_promoting(self) -> bool:
-        """Whether the proxy does not know the primary yet, or the old one is not back yet."""
+        """Whether the proxy does not know the new primary yet, or the old one is not back yet."""
         known = self.proxy.servers[self.proxy.topology.primary]
         return known is not self.primary or any(one.source is None for one in self.replicas)
 
@@ -413,7 +413,8 @@ class Simulation:
         able = [
             replica
             for replica in self.replicas
-            # What is ahead of the primary came from one before it: to bring that back is an error.
+            # A replica that is ahead of the primary has transactions of an earlier primary.
+            # To promote it would be an operator's error.
             if replica.up and replica.ordered and self.primary.has_all_of(replica)
         ]
         if not able:
@@ -421,14 +422,14 @@ class Simulation:
         self.count("promoted")
         old, new = self.primary, able[choose.below(len(able))]
         self._crash(old, choose)
-        while new.is_committing:  # STOP REPLICA waits for that
+        while new.is_committing:  # STOP REPLICA waits until all is committed
             new.go_on(later=True)
         for written in self._written.values():
             if written.number is not None and not new.has(written.number) and not written.lost:
                 written.lost = True
                 self.count("lost")
         new.follow(None)
-        if new in self._strayed:  # whether it still has that, the proxy cannot know
+        if new in self._strayed:  # the proxy cannot know whether it still has strayed GTIDs
             self._strayed.update(self.replicas, [old])
         self.primary = new
         self.replicas = [old if replica is new else replica for replica in self.replicas]
@@ -439,7 +440,7 @@ class Simulation:
         return True
 
     def _notice(self, choose: Chooser) -> bool:
-        """The proxy learns of the new primary; later the old one comes back as a replica."""
+        """Let the proxy learn of the new primary, and later the old one come back as a replica."""
         if not self._is_promoting:
             return False
         known = self.proxy.servers[self.proxy.topology.primary]
@@ -458,11 +459,14 @@ class Simulation:
         return [*(written.as_write() for written in self._written.values()), *self.reads]
 
     def judge(self) -> list[Violation | str]:
-        """What went wrong: reads that broke their promise, and losses that were not told once."""
+        """Find what went wrong: broken promises, losses that were not told exactly once, and so on.
+
+        Scopes that are stuck, and replicas that are wrongly said to have diverged, count, too.
+        """
         return [*check(self.history), *self.proxy.silent, *sorted(self._stuck)]
 
     def _look_for_stuck(self) -> None:
-        """Find scopes that were compared with the primary, and require what it will never have."""
+        """Find scopes that require what the primary will never have, though it was compared."""
         proxy, primary = self.proxy, self.primary
         if self._is_promoting or not primary.up or not proxy.terms.has_compared(primary):
             return

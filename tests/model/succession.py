@@ -1,10 +1,10 @@
-"""Who the primary is, as several workers find it: the real rules, before servers that change roles.
+"""A simulation of how several workers find the primary: real rules, with servers that change roles.
 
-Servers stand still, crash, come back as their configuration has it, are opened, closed, promoted
-and made replicas, by an operator who makes mistakes. Workers look at them, which takes a while,
-judge as `proxy.server.succession` does, and start again. Clients write through workers. Each write
-that a server takes is judged at once; at the end the operator sets things right, and all workers
-must take writes again.
+Servers freeze, crash, and come back with their configuration. An operator, who makes mistakes,
+opens them for writes, closes them, promotes them, and makes them replicas. Workers look at the
+servers, which takes a while, judge as `proxy.server.succession` does, and are restarted. Clients
+write through workers. Each write that a server takes is judged at once. At the end the operator
+puts everything right, and all workers must take writes again.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _NAMES: Final = ("a:1", "b:1", "c:1")
 
 
 class Mysql:
-    """One real server; `opens` says whether its configuration makes it writable."""
+    """One simulated server; `opens` says whether its configuration makes it writable."""
 
     def __init__(self, name: str, uuid: str, opens: bool) -> None:
         self.name = name
@@ -56,7 +56,7 @@ class Mysql:
 
     @property
     def answers(self) -> bool:
-        """Whether it runs, and does not stand still."""
+        """Whether it runs, and is not frozen."""
         return self.up and not self.frozen
 
     def write(self) -> None:
@@ -77,7 +77,7 @@ class Look:
 
 
 class Worker:
-    """One worker, as `proxy.server.monitor` and `proxy.server.succession` have it."""
+    """One worker, as in `proxy.server.monitor` and `proxy.server.succession`."""
 
     def __init__(self, file: StateFile, real: dict[str, Mysql]) -> None:
         self.topology = Topology(_NAMES[0], list(_NAMES[1:]))
@@ -87,13 +87,13 @@ class Worker:
         self.asked: dict[str, tuple[int, Look | None]] = {}
         self.pending: PrimaryTerm | None = None
         self.looks: dict[str, list[Look | None]] = {name: [] for name in _NAMES}
-        self._clear = False  # it was clear once who the primary is
-        self.guessed = False  # the next one, which nobody was seen to open
-        self.lacked = EMPTY  # of what the primary has, by the server that is to be the next one
+        self._clear = False  # whether it was ever clear who the primary is
+        self.guessed = False  # whether the next primary was not seen to be opened
+        self.lacked = EMPTY  # what the next primary lacks of the old one's GTIDs
         self.opened_at: dict[str, int] = {}
-        self.had = EMPTY  # the primary, when it was last seen to take writes
+        self.had = EMPTY  # what the primary had when it was last seen to take writes
         self.judged_at = 0
-        self.ready = False  # clients can connect
+        self.ready = False  # whether clients can connect
         self._seen: set[str] = set()
         self._file = file
         self.learn()
@@ -108,11 +108,11 @@ class Worker:
 
     @property
     def primary(self) -> str:
-        """Where writes go."""
+        """The name of the server to which writes go."""
         return self.topology.primary.name
 
     def learn(self) -> None:
-        """Take what is kept."""
+        """Read the terms that are kept in the file."""
         terms = self._file.terms()
         if terms and terms[-1] != self.term:
             self.term = terms[-1]
@@ -125,14 +125,15 @@ class Worker:
         server = self.known
         if server is not None and server is not self.topology.primary:
             for name in (server.name, self.primary):
-                self.looks[name] = [one for one in self.looks[name] if one][-1:]  # it counts once
+                # An opening that was seen before does not count again.
+                self.looks[name] = [one for one in self.looks[name] if one][-1:]
             self.topology.promote(server)
             self.election.followed(server)
             self._clear = True
             self.had = server.applied
 
     def answered(self, name: str, now: int) -> None:
-        """A look has ended: take it, and judge."""
+        """A look has ended: take its result, and judge."""
         (server,) = [one for one in self.topology.servers if one.name == name]
         at, look = self.asked.pop(name)
         self._seen.add(name)
@@ -150,10 +151,10 @@ class Worker:
     def judge(self, now: int) -> None:
         """Find out who the primary is."""
         if self.pending is not None:
-            return  # one after the other
+            return  # the last result must be kept first
         self.learn()
         self.follow()
-        all_seen = len(self._seen) == len(_NAMES)  # it does not judge before
+        all_seen = len(self._seen) == len(_NAMES)  # openings count only then
         opened = {name for name in _NAMES if all_seen and self.has_seen_open(name)}
         self.opened_at = {name: self.opened_at.get(name, now) for name in opened}
         looks = self.looks[self.primary]
@@ -174,11 +175,11 @@ class Worker:
 
     @property
     def term_of(self) -> tuple[str, str]:
-        """Whose term it is."""
+        """The server whose term it is: address and UUID."""
         return self.term.address, self.term.server_uuid
 
     def keep(self, now: int) -> None:
-        """Write down what was found, unless another worker was faster."""
+        """Write the new term to the file, unless another worker was faster."""
         if self.pending is not None:
             self._file.add(self.pending)
             self.pending = None
@@ -188,11 +189,11 @@ class Worker:
             self.ready = True
 
     def withholds(self) -> bool:
-        """Whether no server gets a write."""
+        """Whether writes are refused."""
         return bool(self.topology.rivals)
 
     def has_seen_open(self, name: str) -> bool:
-        """Whether its looks show that somebody opened a server that replicates from nobody."""
+        """Whether the worker has seen a server being opened that replicates from nobody."""
         last: Look | None = None
         opened = False
         for look in self.looks[name]:
@@ -208,12 +209,12 @@ class Worker:
 
 
 class SuccessionSimulation:
-    """All of it.
+    """One simulation.
 
     Attributes:
         complaints: what went wrong.
         counts: how often things happened.
-        promoted: names of those that were the primary at some time.
+        promoted: names of servers that were promoted at some time.
     """
 
     def __init__(self, seed: int) -> None:
@@ -308,15 +309,15 @@ class SuccessionSimulation:
                 self._complain(f"two servers were written to in term {number}")
             terms = self.file.terms()
             if terms and worker.judged_at > self._kept_at and server.name != terms[-1].address:
-                self._complain(f"a write on {server.name} behind the end of its term")
+                self._complain(f"a write on {server.name} after the end of its term")
 
     def _judge_refusal(self, worker: Worker) -> None:
-        """Two servers take writes, as far as the worker has seen: did it notice?"""
+        """Complain if a worker has seen two servers take writes, and does not refuse writes."""
         primary = worker.looks[worker.primary]
         if not primary or primary[-1] is None or primary[-1].read_only or worker.withholds():
             return
         if worker.pending is not None:
-            return  # it has not judged since
+            return  # it has not judged since then
         for name in _NAMES:
             looks = worker.looks[name]
             if name == worker.primary or not looks or looks[-1] is None:
@@ -372,7 +373,7 @@ class SuccessionSimulation:
         return [one for one in self.real.values() if one is not self.meant and one.answers]
 
     def _promote(self) -> None:
-        """Make another server the primary; not always in good order."""
+        """Make another server the primary, sometimes carelessly."""
         for new in self._some(self._others()):
             old = self.meant
             careless = self._chance.random() < 0.2
@@ -407,14 +408,14 @@ class SuccessionSimulation:
             self.counts["promoted"] += 1
 
     def _make_replica(self, server: Mysql, source: Mysql) -> None:
-        """With the data of its source."""
+        """Make a server a replica, with the data of its source."""
         if server.answers and source.answers and source.source is None:
             server.source = source
             server.has = source.has
             server.read_only = True
 
     def _open(self) -> None:
-        """Let somebody write to a replica, which is no promotion."""
+        """Make a replica writable; that is no promotion."""
         for server in self._some([one for one in self._others() if one.source is not None]):
             server.read_only = False
             self.counts["replica opened"] += 1
@@ -428,7 +429,7 @@ class SuccessionSimulation:
             self._make_replica(server, self.meant)
 
     def _set_right(self) -> None:
-        """One primary, two replicas, all of them up: every worker is to take writes there."""
+        """Start all servers, as a primary and two replicas; then every worker must take writes."""
         self._to_do.clear()
         for server in self.real.values():
             server.frozen = False

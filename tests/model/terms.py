@@ -1,4 +1,4 @@
-"""How the simulated proxy begins the term of a primary, as `proxy.server.terms` has it."""
+"""How the simulated proxy begins the term of a primary, as in `proxy.server.terms`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Terms:
-    """The terms of primaries: nothing of one is used before all was compared."""
+    """The terms of primaries: a primary is not used before everything was compared with it."""
 
     def __init__(self, proxy: Proxy) -> None:
         self._proxy = proxy
@@ -27,31 +27,31 @@ class Terms:
         self._compared_with = ("", 0.0)  # uuid and start of a primary
         self._waiting: list[tuple[ProxySession | Monitor, Link]] = []
         self._asked: list[Link] = []  # replicas that have not answered yet
-        self._applying: dict[Server, GtidSet] = {}  # what those that have were about to have
-        self._comparing: Link | None = None  # the connection of the first who waits
+        self._applying: dict[Server, GtidSet] = {}  # what answering replicas were committing
+        self._comparing: Link | None = None  # the connection of the first session that waits
         self._held: list[Held] = []
         self._scopes: list[tuple[ScopeState, GtidSet]] = []
         self._term = 0
 
     def has_begun(self) -> bool:
-        """Whether the present term has."""
+        """Whether the present term has begun."""
         return self._begun == self._proxy.topology.term
 
     def replicas(self) -> list[Server]:
-        """Those that are asked what they have."""
+        """The replicas that are asked what they have."""
         return self._proxy.topology.replicas
 
     def scopes(self) -> list[ScopeState]:
-        """Those that are compared."""
+        """The scopes that are compared with the primary."""
         proxy = self._proxy
         return [*proxy.scopes.states(), *(one.state.own_scope for one in proxy.sessions)]
 
     def has_compared(self, primary: Mysql) -> bool:
-        """Whether the present incarnation of this server was compared."""
+        """Whether everything was compared with this server's present incarnation."""
         return self._compared_with == (primary.uuid, primary.started)
 
     def begin(self, session: ProxySession | Monitor, link: Link) -> None:
-        """Let a session that has met the primary go on when the term has begun."""
+        """Let a session that has connected to the primary go on when the term has begun."""
         if self.has_begun():
             session.logged_in(link)
             return
@@ -71,7 +71,7 @@ class Terms:
             self._ask_replicas()
 
     def end(self) -> None:
-        """Ask nobody any more."""
+        """Close the connections to replicas that have not answered."""
         for link in self._asked:
             link.close()
 
@@ -99,7 +99,7 @@ class Terms:
         self._ask_primary()
 
     def _answered(self, link: Link, answer: Answer) -> None:
-        """A replica says what it has."""
+        """A replica has answered what it has."""
         if link not in self._asked:
             return
         if answer.kind != "lost" and link.purposes.popleft() == "track":
@@ -125,7 +125,7 @@ class Terms:
         self._comparing.ask("compare", self._proxy.now())
 
     def compared(self, link: Link, answer: Answer) -> None:
-        """The primary says what it has."""
+        """The primary has answered what it has: compare."""
         proxy = self._proxy
         topology = proxy.topology
         link.identified(answer, proxy.start_slack)

@@ -1,4 +1,4 @@
-"""Each way to get it wrong is caught within so many steps, and the right way is not."""
+"""Each mutant is caught within a limited number of steps, and the real code is not."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The simulation finds no read that breaks its promise, whatever is chosen; see `simulation`."""
+"""The simulation finds no read that breaks its promise, whatever the steps; see `simulation`."""
 
 from collections import Counter
 
@@ -84,7 +84,7 @@ def test_many_random_steps(seed: int) -> None:
 
 
 class SimulationMachine(RuleBasedStateMachine):
-    """Hypothesis chooses the steps, and finds the shortest list of them that goes wrong."""
+    """Lets Hypothesis choose the steps, and find the shortest list of steps that goes wrong."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Workers agree on who the primary is, and no write goes elsewhere; see `succession`."""
+"""Workers agree on who the primary is, and no write goes to another server (`succession`)."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""What goes between a server and a client of it: commands, answers, and the connection itself."""
+"""What passes between a server and its client: commands, answers, and the connection itself."""
 
 from __future__ import annotations
 
@@ -36,15 +36,16 @@ class Command:
     """What the proxy sends.
 
     Attributes:
-        kind: `implicit` is a command that commits a write and then fails; `refused` fails without.
-        register: of a write or read.
-        value: of a write.
-        tracking: of `track`: the new session_track_gtids.
-        gtids: of `wait`; `settle` waits for what is being committed when it begins.
-        exact: of `wait`: it means the same in a session that is bent.
-        budget: of `wait` and `settle`, s.
-        proved: of `confirm` and `wait`: what the server is asked whether it still has; None if it
-            is not asked.
+        kind: `implicit` is a command that commits a write and then fails; `refused` fails without
+            a commit.
+        register: for a write or read.
+        value: for a write.
+        tracking: for `track`: the new session_track_gtids.
+        gtids: for `wait`; `settle` waits for what is being committed when it begins.
+        exact: for `wait`: whether it means the same in a session that is bent.
+        budget: for `wait` and `settle`, s.
+        proved: for `confirm` and `wait`: the set that the server is asked whether it still has;
+            None if it is not asked.
         sent_at: when it was sent, s.
     """
 
@@ -63,21 +64,21 @@ class Command:
 class Answer:
     """What a server sends.
 
-    A read has two answers: `rows` with the value, then `ok` with the tracker, made later.
+    A read has two answers: `rows` with the value, then `ok` with the tracker, which is made later.
 
     Attributes:
-        kind: `lost` is not sent but noticed: the connection broke.
-        value: of `rows`: what was read; of `waited`: 0 or 1.
-        has: of `waited`: GTID_SUBSET's word for the set, behind the WAIT.
-        gtids: of `executed` and `identity`: @@GLOBAL.gtid_executed.
-        owned: of the same: @@GLOBAL.gtid_owned.
-        tracker: what SESSION_TRACK_GTIDS says; None if nothing.
-        uuid: of `identity`.
-        started: of `identity`, s.
-        still: of `confirmed` and `waited`: whether it still has what was asked; None if not asked.
-        ordered: of `identity`, `confirmed` and `waited`: replica_preserve_commit_order.
-        excused: of `rows`: the read was sent before the proxy had to know what has become of the
-            server.
+        kind: `lost` is not sent: it means that the connection broke.
+        value: for `rows`: what was read; for `waited`: 0 or 1.
+        has: for `waited`: the result of GTID_SUBSET for the set, after the WAIT.
+        gtids: for `executed` and `identity`: @@GLOBAL.gtid_executed.
+        owned: for `executed` and `identity`: @@GLOBAL.gtid_owned.
+        tracker: the set in SESSION_TRACK_GTIDS; None if there is none.
+        uuid: for `identity`.
+        started: for `identity`, s.
+        still: for `confirmed` and `waited`: whether it still has the set; None if not asked.
+        ordered: for `identity`, `confirmed` and `waited`: replica_preserve_commit_order.
+        excused: for `rows`: the read was sent before the proxy had to know that the server was
+            changed.
     """
 
     kind: AnswerKind
@@ -105,22 +106,22 @@ class Wire:
         self.to_server: deque[Command] = deque()
         self.to_client: deque[Answer] = deque()
         self.tracking = "OFF"
-        self.bent = False  # such that sets are read as empty ones
+        self.bent = False  # whether its settings make sets be read as empty ones
         self.own = EMPTY
         self.deadline: float | None = None
         self.awaited = EMPTY
-        self.transaction: Transaction | None = None  # being committed
-        self.shown = False  # the rows of a read are out, its end is not
-        self.closed = False  # by the client's end
+        self.transaction: Transaction | None = None  # the one that is being committed
+        self.shown = False  # whether the rows of a read were sent, but not its end
+        self.closed = False  # whether the client has closed it
         server.wires.append(self)
 
     def send(self, *commands: Command) -> None:
-        """Put commands on the way, if there still is somebody to get them."""
+        """Send commands, if the server's end is still open."""
         if self in self.server.wires:
             self.to_server.extend(commands)
 
     def close(self) -> None:
-        """Hang up; what was sent is still executed, but nobody waits (fact 4.1)."""
+        """Hang up; commands are still executed, unless the server is in a wait (fact 4.1)."""
         self.closed = True
         self.to_client.clear()
         if self.to_server and self.to_server[0].kind in WAITS:

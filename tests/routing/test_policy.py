@@ -37,7 +37,7 @@ def session_at(
 
 
 def topology_of(*applied: str) -> Topology:
-    """A primary and a replica for each of these applied sets."""
+    """Make a primary, and a replica for each of these applied sets."""
     topology = Topology("primary:1", [f"replica:{k}" for k in range(len(applied))])
     topology.primary.observed(U, (0, 0), gtids(f"{U}:1-1000"), EMPTY)
     for k, (server, text) in enumerate(zip(topology.replicas, applied, strict=True)):
@@ -113,7 +113,7 @@ def test_a_replica_that_proved_enough_answers_at_once(required: str, applied: st
     ("required", "applied"),
     [
         (f"{U}:5", f"{U}:1-4"),
-        (f"{U}:5", f"{U}:6-9"),  # a higher number proves nothing of a lower one
+        (f"{U}:5", f"{U}:6-9"),  # a higher number does not prove a lower one
         (f"{U}:5", f"{U}:1-4:6-9"),
         (f"{U}:5", f"{V}:1-9"),
         (f"{U}:5,{V}:1", f"{U}:1-9"),  # all sources count
@@ -357,7 +357,7 @@ def test_best_effort_takes_any_replica_and_promises_nothing() -> None:
     )
 
 
-# What asks about the previous statement.
+# Statements that ask about the previous statement.
 
 
 def test_diagnostics_follow_the_previous_statement() -> None:
@@ -372,7 +372,7 @@ def test_diagnostics_follow_the_previous_statement() -> None:
     ]
     for last, pinned, server, proof in expected:
         session = session_at()
-        session.own_scope.own = gtids(f"{U}:9")  # nothing newer needs to be there
+        session.own_scope.own = gtids(f"{U}:9")  # the server need not have this
         session.last = last
         if pinned:
             session.pins.take(PinReason.TABLE_LOCK)
@@ -396,7 +396,7 @@ def test_a_strong_read_always_asks_the_primary(scope: Scope) -> None:
     session = session_at()
     rules = rules_at(Level.STRONG, scope)
     state = session.reading(rules, topology.term, NOW)
-    state.probed(gtids(f"{U}:1-3"), state.doubts)  # known, and of no use
+    state.probed(gtids(f"{U}:1-3"), state.doubts)  # the scope is known, which does not help
     assert choose(session, READ, topology, NOW, rules).proof is Proof.PROBED
     decision = choose(session, READ, topology, NOW, rules, gtids(f"{U}:1-1000"))
     assert (decision.server, decision.proof) == (topology.replicas[0], Proof.KNOWN)
@@ -416,7 +416,7 @@ def test_what_was_asked_adds_to_what_the_scope_knows(level: Level) -> None:
 def test_a_bounded_read_needs_the_oldest_observation_within_the_bound() -> None:
     topology = topology_of(f"{U}:1-5")
     session = session_at()
-    session.own_scope.own = gtids(f"{U}:99")  # it promises nothing about own writes
+    session.own_scope.own = gtids(f"{U}:99")  # the level promises nothing about own writes
     session.may_have_written()
     rules = rules_at(Level.BOUNDED_STALENESS)
     for asked_at, count in ((NOW - 0.6, 4), (NOW - 0.5, 5), (NOW - 0.1, 6)):
@@ -468,7 +468,7 @@ def test_a_read_goes_on_where_the_scope_has_read_before(level: Level) -> None:
     assert choose_read(session, topology).server is first
     session.showed(second, second.epoch)
     assert choose_read(session, topology).server is second
-    # It need not have what others have proved, but what is required.
+    # The replica must have what is required, not all that others have proved.
     session.saw(gtids(f"{U}:1-10"), second)
     assert choose_read(session, topology) == Decision(
         second, Reason.READ, Proof.WAITED, gtids(f"{U}:1-10")
@@ -507,7 +507,7 @@ def test_a_read_that_cannot_go_on_there_has_the_primary_asked(level: Level) -> N
 def test_the_primary_of_another_term_is_asked_though_no_replica_can_answer(
     level: Level, scope: Scope
 ) -> None:
-    """What it lacks has to be told, whoever answers."""
+    """The client must be told what the primary lacks, whichever server answers."""
     topology = topology_of("")
     topology.replicas[0].unreachable(NOW)
     session = session_at()
@@ -544,7 +544,7 @@ def test_the_shortest_wait_is_chosen() -> None:
     assert choose_read(session, topology).server is second
     second.applied_after(0.22, 0.22, NOW)
     assert choose_read(session, topology).server is first
-    # What was acknowledged long ago is probably there.
+    # Replicas probably have what was acknowledged long ago.
     assert choose_read(session, topology, NOW + 0.3).server is first
 
 
@@ -593,7 +593,7 @@ def test_a_replica_that_was_not_asked_for_long_is_asked(level: Level, waits: boo
 
 @pytest.mark.parametrize("level", list(Level))
 def test_a_read_that_relies_on_no_proof_asks_for_none(level: Level) -> None:
-    """One that need not see anything, unless it follows others, or must see them in order."""
+    """Only a read that follows others, or that needs commit order, asks even without a proof."""
     topology = topology_of(f"{U}:1-5")
     topology.replicas[0].proof_max_age = 0.0
     decision = choose(session_at(level), READ, topology, NOW, rules_at(level), EMPTY)

@@ -267,7 +267,7 @@ def test_proof_record() -> None:
 def test_gap_uses_up_the_numbers_of_what_was_dropped() -> None:
     stream = RecordStream("edge", 0, "ab", 1000)
     add(stream)
-    add(stream)  # the bound is exceeded once it stands
+    add(stream)  # with this record, the bound is exceeded
     add(stream, arrived_us=100, ended_us=105)
     add(stream, arrived_us=90, ended_us=110)
     stream.proof(SERVER, "probed", "", 120, 121)

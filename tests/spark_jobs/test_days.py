@@ -86,7 +86,7 @@ def test_nights_with_states(tmp_path: Path) -> None:
         expected = whole(log, day)
         assert expected.error_us == 0
         assert said(kept / "reads") == {key: it[:3] for key, it in expected.reads.items()}
-        began = f"It began with what was known at the end of {day.before}."
+        began = f"The judgement began with the state at the end of {day.before}."
         assert (began in (kept / "report.md").read_text()) == (day != FIRST)
         # All that an audit of a later day needs is in the state.
         Store(out / "store").prune(day.end_us)

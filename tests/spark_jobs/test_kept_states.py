@@ -75,7 +75,7 @@ def test_a_day_begins_with_the_state_of_the_one_before(nights: NightsWithStates)
         DAY.after.begin_us,
     )
     report = (nights.out / "report.md").read_text()
-    assert f"It began with what was known at the end of {DAY}." in report
+    assert f"The judgement began with the state at the end of {DAY}." in report
     assert "warm-up" not in report
     # A day that nobody asked for is read as a warm-up.
     last = DAY.after.after.after
@@ -137,7 +137,9 @@ def test_with_a_state_the_records_before_it_may_go(nights: NightsWithStates) -> 
     nights.write("b", "2026-10-05T05")
     nights.audit(DAY.after)
     report = (nights.out / "report.md").read_text()
-    assert "Came after that was written down, and is not in it: `date=2026-11-30/b.jsonl`" in report
+    assert (
+        "Segments that came later, and are not in this state: `date=2026-11-30/b.jsonl`" in report
+    )
     assert "The day is not judged anew" in report
 
 

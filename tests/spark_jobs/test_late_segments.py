@@ -47,7 +47,7 @@ def test_a_day_whose_segments_came_late_is_judged_anew(
     assert nights.judged == [str(DAY), str(DAY.after)]
     second = first.with_name("judgement=2")
     other = nights.out / "days" / f"date={DAY.after}" / "judgement=1"
-    came = f"Came after {DAY} was judged: `date=2026-11-30/c.jsonl`."
+    came = f"Segments that came after {DAY} was judged: `date=2026-11-30/c.jsonl`."
     changed = (
         f"{DAY} was judged 1 time before: the verdict was “Clean.” and is “3 violations.”; "
         "statements: 2, now 3; reads with a promise: 2, now 3; violations: 0, now 3."
@@ -95,7 +95,7 @@ def test_the_day_that_is_asked_for_is_judged_once(nights: Nights) -> None:
     nights.write("b", "2026-11-30T05")
     nights.audit(DAY)
     assert nights.judged == [str(DAY)]
-    assert "Came after 2026-11-30" in (nights.out / "report.md").read_text()
+    assert "Segments that came after 2026-11-30" in (nights.out / "report.md").read_text()
     # One night is no trend: what was said of the day before is not another one.
     for report in nights.out.rglob("report.html"):
         assert "<title>2026-11-30" not in report.read_text()

@@ -86,8 +86,8 @@ def test_the_newest_hours_are_judged_whenever_segments_come(view: View) -> None:
     assert view.live.look() is not None
     assert view.periods == [hours(f"2026-11-30T0{hour}") for hour in (4, 4, 5)]
     assert view.notes[-1] == [
-        "Judged live: reads that arrived from 2026-11-30 05:00 to 2026-11-30 06:00 (UTC), by what "
-        "has come of the log so far."
+        "Judged live: reads that arrived from 2026-11-30 05:00 to 2026-11-30 06:00 (UTC), by the "
+        "segments that have come so far."
     ]
     out = view.nights.out / "live"
     assert "Judged live" in (out / "report.md").read_text()
@@ -114,7 +114,7 @@ def test_late_segments_are_judged_as_long_as_the_window_has_them(view: View) -> 
     assert found is not None
     assert found.promised == 2
     assert view.notes[-1][1:] == [
-        "Of 1 segment that came, all records are older than that: the nightly audit judges them."
+        "1 segment came with older records only: the nightly audit judges those."
     ]
 
 

@@ -289,7 +289,7 @@ def java(folder: Path, script: str) -> Path:
     [
         ("echo 'openjdk version \"11.0.2\" 2019-01-15' >&2", "is Java 11, which is too old"),
         ("echo 'java version \"1.8.0_402\"' >&2", "is Java 8, which is too old"),
-        ("echo 'hello'", "does not tell its version"),
+        ("echo 'hello'", "does not report its version"),
         ("exit 1", "Java does not run"),
         ("echo 'openjdk version \"17.0.15\" 2025-04-15' >&2", None),
         ("echo 'openjdk version \"25\" 2025-09-16' >&2", None),

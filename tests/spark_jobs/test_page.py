@@ -159,7 +159,7 @@ def test_everything_is_told() -> None:
         "r1:3306 by r1:3306, answered by r1:3306 (replica): read",
         "r1:3306 waited 9 1 µs 2.00 ms 30.0 ms 4.00 s",
         "r1:3306 9,000 50.0% 0 0 1 µs",
-        "2 transactions had an original commit that is newer",
+        "2 transactions had an original commit timestamp newer than the immediate one",
         "1062 r1:3306 1",
         "Missing from the log: 1 record.",
         "Not taken for segments: r1:3306.",
@@ -214,7 +214,7 @@ def test_only_runs_with_something_to_tell_are_listed_when_there_are_many() -> No
     report = page.render(findings(runs=[*runs, run(run="odd", missing=2)]))
     assert ">odd<" in report
     assert "run29" not in report
-    assert "31 runs; these have something to tell" in report
+    assert "31 runs; these have missing, repeated or conflicting records" in report
 
 
 def test_code_spans_of_a_verdict_are_code() -> None:

@@ -22,12 +22,12 @@ def test_a_story_is_told_in_the_order_of_time() -> None:
     session = "session 7 (gate, a1)"
     assert steps(line) == [
         ("-3.48 ms", "primary:3306", "the same session writes 00aa on primary:3306"),
-        ("-2.50 ms", session, "the write is acknowledged: its client knows of"),
-        ("-1.50 ms", "r1:3306", "the last word of r1:3306 before the read: it has"),
+        ("-2.50 ms", session, "the write is acknowledged: its client was told of"),
+        ("-1.50 ms", "r1:3306", "r1:3306 says for the last time before the read that it has"),
         ("0", session, "the read arrives"),
-        ("+50 µs", "r1:3306", "r1:3306 answers it, taken to have"),
-        ("+400 µs", session, "the client has its answer, which need not have shown"),
-        ("+2.50 ms", "r1:3306", "the next word of r1:3306: it has"),
+        ("+50 µs", "r1:3306", "r1:3306 answers it, believed to have"),
+        ("+400 µs", session, "the client has its answer, which may lack"),
+        ("+2.50 ms", "r1:3306", "r1:3306 says for the first time after the read that it has"),
     ]
     assert [step.number for step in line.steps] == list(range(1, 8))
     assert [step.gtids.removeprefix(GTID) for step in line.steps] == [
@@ -65,7 +65,7 @@ def test_a_read_that_waited_asked_or_had_no_server() -> None:
         "primary:3306 says what it has",
         "the read arrives",
         "r1:3306 answers it, after a WAIT for nothing",
-        "the client has its answer, which need not have shown",
+        "the client has its answer, which may lack",
     ]
     nobody = timeline.draw(read(Finding.UNNAMED_WRITE, server=None, missing=None, proof="none"), [])
     assert [step.text for step in nobody.steps] == [

@@ -1,4 +1,4 @@
-"""Tokens: what is signed comes back, and nothing else is taken."""
+"""Tokens: what was signed is read back, and nothing else is accepted."""
 
 import hmac
 from base64 import urlsafe_b64encode
@@ -30,7 +30,7 @@ TIMES = st.integers(0, 2**63 - 1)
 
 
 def signed(payload: bytes, keys: TokenKeys = KEYS, domain: bytes = b"tidegate token\0") -> str:
-    """A token of these bytes; as the format has it, and with the right signature."""
+    """Make a token of these bytes, in the right format and with the right signature."""
     signature = hmac.digest(keys.keys[0], domain + payload, "sha256")[:16]
     return urlsafe_b64encode(payload + signature).decode().rstrip("=")
 
@@ -88,7 +88,7 @@ def test_a_token_of_tags_only() -> None:
     ],
 )
 def test_sizes(required: str, characters: int) -> None:
-    """One UUID with its interval, the usual case, takes less than 64."""
+    """One UUID with one interval, the usual case, takes less than 64 characters."""
     assert len(sign(gtids(required), NOW, KEYS)) == characters
 
 
@@ -233,7 +233,7 @@ def test_what_no_signer_writes_is_refused_though_it_is_signed(body: bytes) -> No
 
 
 def test_a_well_formed_body_is_taken() -> None:
-    """Or else the test above would prove nothing."""
+    """Otherwise the test above would prove nothing."""
     uuid = "00010203-0405-0607-0809-0a0b0c0d0e0f"
     assert verify(signed(HEAD + UUID + b"\x02\x00\x00"), NOW, KEYS) == gtids(f"{uuid}:1")
     body = UUID + b"\x01\x01a\x03\x00\x00\x01b\x02\x00\x00"

@@ -1,4 +1,4 @@
-"""A GTID set as rows: whatever rows are inserted one by one, the set and its rows are the same."""
+"""A GTID set as rows: inserting rows one by one gives the rows of the united set."""
 
 import pytest
 from hypothesis import given
@@ -52,7 +52,7 @@ def test_as_few_rows_as_there_can_be(found: list[GtidRow]) -> None:
 
 @given(MANY, MANY)
 def test_what_is_new_has_rows_of_its_own(before: list[GtidRow], after: list[GtidRow]) -> None:
-    """So it can be inserted beside what is there."""
+    """So new rows can be inserted beside existing ones."""
     had = from_rows(before)
     has = had | from_rows(after)
     inserted = rows(has - had)

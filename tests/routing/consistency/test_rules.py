@@ -1,4 +1,4 @@
-"""Levels, scopes and settings: how each is written, and what counts when several speak."""
+"""Levels, scopes and settings: how they are written, and which counts if several are given."""
 
 from itertools import product
 
@@ -194,7 +194,7 @@ def test_an_application_is_short_and_of_one_line() -> None:
     assert read_application("\udcff") == "\udcff"  # a byte that is no UTF-8
 
 
-# Several that speak.
+# Several settings.
 
 
 def test_what_is_not_said_stays() -> None:

@@ -1,4 +1,4 @@
-"""What a scope requires: nothing that was told or shown in it is ever missing, once it is known."""
+"""What a scope requires: once it is known, nothing that was told or shown in it is ever missing."""
 
 import random
 from collections.abc import Callable
@@ -91,7 +91,7 @@ def test_a_probe_ends_only_the_doubts_from_before_it_began(
     doubt(scope)
     scope.probed(gtids(f"{U}:1-5"), began)
     assert scope.unknown or scope.unseen
-    assert gtids(f"{U}:1-5") <= scope.everything  # it is required all the same
+    assert gtids(f"{U}:1-5") <= scope.everything  # the answer is required all the same
     scope.probed(gtids(f"{U}:1-6"), scope.doubts)
     assert scope.is_known(Level.MONOTONIC_READS)
     assert gtids(f"{U}:1-6") <= scope.everything
@@ -116,7 +116,7 @@ def test_a_probe_of_what_is_known_adds_only_what_lies_between(scope: ScopeState)
 def test_the_primary_covers_what_was_written(scope: ScopeState) -> None:
     scope.saw(gtids(f"{U}:1-9"))
     scope.covered(gtids(f"{U}:1-9"))
-    assert scope.own == EMPTY  # it was no write that was in doubt
+    assert scope.own == EMPTY  # no write was in doubt
     scope.may_have_written()
     scope.covered(gtids(f"{U}:1-9"))
     assert scope.own == gtids(f"{U}:1-9")
@@ -156,7 +156,7 @@ def test_what_is_being_committed_bounds_what_was_seen(scope: ScopeState) -> None
     assert scope.required(Level.READ_OWN_WRITES) == EMPTY
     scope.showed(server, 1)
     scope.probed(gtids(f"{U}:1-9"), began)
-    assert scope.seen_on is server  # it showed something after that question was sent
+    assert scope.seen_on is server  # it showed something after the question was sent
 
 
 def test_gaps_are_closed_beyond_a_number_and_only_by_what_the_primary_has(
@@ -189,7 +189,7 @@ def test_lost_are_those_that_were_required_when_the_question_was_sent(scope: Sco
     scope.wrote(gtids(f"{U}:1-5"), EMPTY)
     scope.saw(gtids(f"{U}:1-6"))
     asked = scope.everything
-    scope.wrote(gtids(f"{V}:1"), EMPTY)  # the new primary's, after it was asked
+    scope.wrote(gtids(f"{V}:1"), EMPTY)  # on the new primary, after it was asked
     lost = scope.verified(gtids(f"{U}:1-4"), asked, 2)
     assert lost == gtids(f"{U}:5-6")
     assert scope.term == 2
@@ -214,18 +214,18 @@ def test_losses_add_up(scope: ScopeState) -> None:
     assert scope.lost_untold
 
 
-# A scope beside the truth.
+# A scope compared with the truth.
 
 
 class _Truth:
-    """One scope, what happened in it, and the primary."""
+    """One scope, what really happened in it, and the primary."""
 
     def __init__(self) -> None:
         self.scope = ScopeState(Scope.USER, "ann", 1, unknown=True)
         self.committed = 0
         self.written = EMPTY
         self.shown = EMPTY
-        self.known = EMPTY  # of the primary, which may be less than it has
+        self.known = EMPTY  # what the primary is known to have, which may be less than it has
         self.asked: list[tuple[GtidSet, int]] = []
 
     @property
@@ -238,7 +238,7 @@ class _Truth:
 
     def step(self, kind: int, which: int) -> None:
         scope = self.scope
-        if kind == 0:  # by somebody else
+        if kind == 0:  # somebody else commits
             self.commit()
         elif kind in (1, 2):
             one = self.commit()
@@ -247,7 +247,7 @@ class _Truth:
                 scope.wrote(one, self.known, 1.0)
             else:
                 scope.may_have_written()
-        elif kind in (3, 4):  # of a replica that is late, or of none that is
+        elif kind in (3, 4):  # a replica, late or not, shows something
             shown = gtids(f"{U}:1-{max(1, self.committed - which)}") if self.committed else EMPTY
             self.shown |= shown
             if kind == 3:
@@ -350,9 +350,9 @@ def test_who_names_no_application_reads_with_all_who_name_none() -> None:
 
 
 def test_a_probe_of_the_scope_before_ends_no_doubts_of_the_next() -> None:
-    """The scope is dropped while the primary is asked, and a write is acknowledged before the next.
+    """A scope is dropped while the primary is asked, and a write is acknowledged before it returns.
 
-    That write was entered nowhere: only a question that is sent later can tell of it.
+    That write was recorded nowhere, so only a question that is sent later can cover it.
     """
     scopes = Scopes(limit=1)
     before = scopes.get(Scope.USER, "ann", 1, 1.0)
@@ -372,7 +372,7 @@ def test_a_probe_of_the_scope_before_ends_no_doubts_of_the_next() -> None:
 
 
 class _House:
-    """A proxy: its scopes, its topology, and sessions."""
+    """A proxy: its scopes, its topology, and its sessions."""
 
     def __init__(self, limit: int = 100) -> None:
         self.scopes = Scopes(limit)
@@ -429,7 +429,7 @@ def test_whose_writes_count(kind: Scope, user: str, application: str, shared: bo
     rules = rules_at(scope=kind, application="shop")
     reader = house.session(rules)
     house.probe(reader, rules, EMPTY)
-    # The writer's own level and scope do not matter: only who it is.
+    # The writer's level and scope do not matter, only its user and application.
     writer = house.session(rules_at(Level.BEST_EFFORT, application=application), user)
     writer.wrote(gtids(f"{U}:5"), house.primary, house.now)
     assert house.required(reader, rules) == (gtids(f"{U}:5") if shared else EMPTY)
@@ -583,7 +583,7 @@ def test_no_scope_that_is_known_misses_what_was_acknowledged_in_it(seed: int) ->
     assert crowd.judged >= 5
 
 
-# What has no name.
+# Writes without a GTID.
 
 
 def test_what_is_not_logged_is_never_forgotten() -> None:
@@ -654,7 +654,7 @@ def test_a_scope_with_what_is_not_logged_reads_from_the_primary(level: Level, ki
 def test_whoever_is_killed_when_leaves_no_scope_that_requires_too_little(
     steps: list[tuple[int, int]],
 ) -> None:
-    """What is found is unknown, or holds all that was acknowledged in the scope."""
+    """What is found after a kill is unknown, or holds all that was acknowledged in the scope."""
     keeper = Keeper()
     scopes = Scopes(limit=1)
     scopes.begin_keeping(keeper)
@@ -685,7 +685,7 @@ def test_whoever_is_killed_when_leaves_no_scope_that_requires_too_little(
         else:
             scopes = Scopes(limit=1)
             scopes.restore(keeper.found(), keeper, float(now))
-        for key, found in keeper.rows.items():  # as a kill at this moment leaves them
+        for key, found in keeper.rows.items():  # what a kill at this moment would leave
             assert key in keeper.marks or found.unknown or written[found.key] <= found.own
 
 
@@ -706,13 +706,13 @@ def test_a_scope_that_is_kept_tells_once_that_it_is_ahead(scope: ScopeState) -> 
     assert keeper.marks == set()
     assert keeper.found()[0].own == gtids(f"{U}:1-4")
     scope.wrote(gtids(f"{U}:2"), EMPTY)
-    assert keeper.marks == set(), "that is no news"
+    assert keeper.marks == set(), "that is not new"
 
 
 def test_an_answer_does_not_settle_what_was_taken_on_trust_after_the_question(
     scope: ScopeState,
 ) -> None:
-    """Another proxy's token, or another worker's slot, may name what is lost."""
+    """Another proxy's token, or another worker's slot, may name lost GTIDs."""
     scope.probed(EMPTY, scope.doubts)
     asked = Asked(scope, 2)
     scope.wrote(gtids(f"{U}:7"), EMPTY)

@@ -1,4 +1,4 @@
-"""Several workers serve a scope: what is told in one is required in all, or all know of a doubt."""
+"""Several workers serve a scope: what one was told, all require, or all know of a doubt."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def primary_of(uuid: str, started: float) -> Server:
 
 
 def has_written(board: ScopeBoard, worker: int, row: int) -> bool:
-    """Whether another worker's present generation has."""
+    """Whether another worker's present generation has written a row."""
     never = [(-1, -1)] * len(board.others)
     return is_written(dict(board.news(row, never))[board.others.index(worker)])
 
@@ -90,12 +90,12 @@ class Worker:
 
 @dataclass
 class Cluster:
-    """What is true, and the workers in front of it.
+    """The truth about a cluster, and the workers in front of it.
 
     Attributes:
         executed: what the primary has.
-        told: what clients were told of in each user's scope, and is not lost.
-        shown: what was shown to them there.
+        told: by user, what clients were told of in the user's scope, unless it is lost.
+        shown: by user, what clients were shown in the user's scope.
     """
 
     rng: random.Random
@@ -132,7 +132,7 @@ class Cluster:
             worker.sessions[user].wrote(new, worker.primary)
             self.told[user] |= new
         elif what == "doubt" and worker.primary is self.primary:
-            new = self.commit()  # and nobody is told its name
+            new = self.commit()  # and nobody is told its GTID
             worker.sessions[user].may_have_written()
             self.told[user] |= new
         elif what == "read":
@@ -151,20 +151,20 @@ class Cluster:
         elif what == "tear" and worker.primary is self.primary:
             self.tear(worker, user)
         elif what == "forget":
-            worker.scopes._make_room(1e9)  # all are too old
+            worker.scopes._make_room(1e9)  # all scopes are too old
         elif what == "fail over" and self.terms < 4 and self.all_follow():
             self.fail_over()
         elif what == "follow" and worker.primary is not self.primary:
             worker.follow(self.primary, self.executed)
 
     def tear(self, worker: Worker, user: str) -> None:
-        """A worker dies while it writes a slot; somebody reads before the next one is there."""
+        """A worker dies while it writes a slot; a read comes before the next worker starts."""
         board = worker.sharing.board
         row = board.row((Scope.USER, user))
         number = self.workers.index(worker)
         other = self.workers[(number + 1) % WORKERS]
         if not has_written(other.sharing.board, number, row):
-            return  # it had not begun
+            return  # the slot has not been written yet
         at = board._slot_at(number, row)
         self.memory[at] = (self.memory[at] + 1) % 256
         if other.primary is self.primary:
@@ -175,7 +175,7 @@ class Cluster:
         return all(worker.primary is self.primary for worker in self.workers)
 
     def fail_over(self) -> None:
-        """A primary takes over that lacks the last few transactions, and gives its own names."""
+        """A primary takes over that lacks the last few transactions, and gives GTIDs of its own."""
         self.terms += 1
         missing = EMPTY
         if self.number > 3:
@@ -201,7 +201,7 @@ class Cluster:
                 missing = self.shown[user] - required
                 assert not missing, f"{user} was shown {missing}"
             assert not (self.lost[user] & required - self.executed), "waits for what is lost"
-            self.shown[user] |= self.executed  # the primary answers
+            self.shown[user] |= self.executed  # the primary answers the read
             worker.sessions[user].showed(worker.primary, 1)
 
 
@@ -221,7 +221,7 @@ def test_no_worker_forgets_what_another_was_told() -> None:
 
 
 def _no_flag(patch: pytest.MonkeyPatch) -> None:
-    """Writers do not look whether a scope is read."""
+    """Writers believe that no scope is read."""
     patch.setattr(ScopeBoard, "is_read", lambda self, row: False)
 
 
@@ -238,12 +238,12 @@ def _quiet_shows(patch: pytest.MonkeyPatch) -> None:
 
 
 def _late_flag(patch: pytest.MonkeyPatch) -> None:
-    """Reads at levels that remember do not say so."""
+    """Reads at levels that remember do not set their flag."""
     patch.setattr(ScopeBoard, "begin_remembering", lambda self, row: None)
 
 
 def _generations_count_nothing(patch: pytest.MonkeyPatch) -> None:
-    """Nobody notices that a worker has started again."""
+    """Nobody notices that a worker was restarted."""
     news = ScopeBoard.news
 
     def as_before(self: ScopeBoard, row: int, seen: Sequence[Mark]) -> list[tuple[int, Mark]]:

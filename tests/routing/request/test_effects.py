@@ -1,4 +1,4 @@
-"""What a finished command changed in its session, as trackers and classification tell it."""
+"""What a finished command changed in its session, by its trackers and its classification."""
 
 import pytest
 
@@ -47,7 +47,7 @@ class On:
         self.classifier = Classifier()
 
     def begin(self, sql: str | None, *, may_write: bool = True) -> None:
-        """A new command: a statement, or another one."""
+        """Begin a command: a statement, or another one if `sql` is None."""
         if sql is None:
             self._command(Command(Code.COM_PING, 0, self.state.rules, may_write=may_write))
             return
@@ -361,7 +361,7 @@ def test_a_state_change_that_the_statement_explains(on: On, sql: str) -> None:
     ],
 )
 def test_a_state_change_that_nothing_explains(on: On, sql: str | None) -> None:
-    """A procedure, a trigger or what failed before may have changed anything."""
+    """A procedure, a trigger or an earlier failure may have changed anything."""
     assert on.succeed(sql, CHANGED)
     assert on.state.pins.reasons
     assert on.state.unknown
@@ -410,7 +410,7 @@ def test_a_state_change_before_the_error(on: On) -> None:
 def test_what_a_program_changed_before_it_failed_comes_with_the_next_ok(
     on: On, sql: str | None, following: str | None
 ) -> None:
-    """ERR packets have no trackers, and a SET would explain a change that is not its own."""
+    """ERR packets have no trackers, and a later SET would seem to explain the change."""
     assert not on.fail(sql)
     assert not on.state.pins.reasons
     on.state.own_scope.unknown = False
@@ -433,7 +433,7 @@ def test_a_reset_ends_the_suspicion(on: On) -> None:
     assert not on.state.pins.reasons
 
 
-# What no tracker told of.
+# Writes that no tracker told of.
 
 
 def test_what_a_client_was_shown_and_where(on: On) -> None:
@@ -452,12 +452,12 @@ def test_what_a_client_was_shown_and_where(on: On) -> None:
 @pytest.mark.parametrize(
     ("sql", "rows", "showed"),
     [
-        ("SELECT 1", 0, True),  # that there is nothing, is something
+        ("SELECT 1", 0, True),  # an empty result shows something, too
         ("SELECT a FROM t FOR UPDATE", 0, True),
         ("INSERT INTO t VALUES (1)", 0, False),
         ("UPDATE t SET a = 1", 0, False),
         ("ANALYZE TABLE t", 4, True),
-        ("CALL p()", 0, True),  # may have had a result without rows
+        ("CALL p()", 0, True),  # it may have had a result without rows
         ("INSERT INTO t VALUES (1); SELECT a FROM t", 0, True),
     ],
 )
@@ -490,7 +490,7 @@ def test_a_write_that_is_not_tracked_is_not_forgotten() -> None:
     assert not on.state.unknown
 
 
-# What is held.
+# What a session holds.
 
 
 def test_a_row_tells_whether_a_lock_was_taken(on: On) -> None:
@@ -771,7 +771,7 @@ def test_also_where_it_failed_and_the_next_answer_tells(on: On, block: bytes) ->
 
 
 def test_an_empty_block_behind_an_error_hides_nothing(on: On) -> None:
-    on.state.may_have_written()  # as behind each error
+    on.state.may_have_written()  # as after each error
     assert not on.succeed("CALL p()", b"")
 
 
@@ -782,7 +782,7 @@ def test_a_set_that_shows_what_it_sets_is_trusted(on: On, name: str) -> None:
     assert not on.state.pins.reasons
 
 
-# What is not logged.
+# Writes that are not logged.
 
 
 def unlogged(on: On, sql: str, *blocks: bytes, logged: bool = True) -> bool:

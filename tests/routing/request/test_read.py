@@ -1,4 +1,4 @@
-"""The lives of a read, each as a transcript (`transcript`)."""
+"""The course of a read in many situations, each as a transcript (`transcript`)."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from routing.request.step import Join, Refuse
 from tests.routing.request.transcript import World, gtids
 
 BEHIND = World(applied=("1-4",))
-"""The one replica has not what the read must see."""
+"""The only replica lacks what the read must see."""
 STRONG = World(level=Level.STRONG)
 MONOTONIC = World(applied=("1-5", "1-5"), level=Level.MONOTONIC_READS)
 
@@ -121,7 +121,7 @@ def test_the_wait_fails() -> None:
 
 
 def test_what_a_wait_met_is_no_prediction_where_nothing_was_acknowledged() -> None:
-    """A scope that comes back knows what it must see, and not since when."""
+    """A restored scope knows what it must see, but not since when."""
     play = BEHIND.play("")
     play.session.own_scope.changed_at = 0.0
     list(play.lines([">> begin()", "-- after(0.1)", ">> wait_answered(reached)"]))
@@ -150,7 +150,7 @@ def test_the_replica_does_not_even_say_that_it_is_late() -> None:
     assert play.topology.replicas[0].down_until > play.now
 
 
-# A flood
+# Too many reads leave late replicas
 
 
 def test_the_primary_is_given_it_in_a_while() -> None:
@@ -221,7 +221,7 @@ def test_strong_reads_ask_the_primary() -> None:
 
 
 def test_what_was_seen_elsewhere_bounds_what_a_read_must_see() -> None:
-    """The replica that showed something is gone: what the primary is committing counts, too."""
+    """The replica that showed something is gone, so what the primary is committing counts, too."""
     MONOTONIC.play("""
         -- showed(r1)
         >> begin()
@@ -252,7 +252,7 @@ def test_the_primary_does_not_say_what_it_has() -> None:
     ],
 )
 def test_a_new_primary_may_lack_what_was_written(policy: LostPolicy, answer: str) -> None:
-    """And nobody would be told, if the read went there."""
+    """If the read went there, nobody would be told of the loss."""
     World(applied=("1-5", "1-5"), on_lost_writes=policy).play(f"""
         -- promote(r2)
         >> begin()
@@ -461,7 +461,7 @@ def test_later_reads_of_a_snapshot_ask_for_nothing(level: Level) -> None:
         << Send(r1, transaction, {proof})
         >> ended()
     """)
-    # It is owed what the first read was.
+    # It must see what the first read had to see.
     assert play.read.required == (EMPTY if level is Level.BEST_EFFORT else gtids("1-3"))
 
 
@@ -540,7 +540,7 @@ def test_a_wait_that_runs_out_finds_out_as_well() -> None:
 
 
 def test_commits_are_not_in_order() -> None:
-    """Every WAIT asks, where that matters; from then on nobody else is sent there."""
+    """Where the order matters, every WAIT asks for it; then no further read is sent there."""
     World(applied=("1-4",), level=Level.READ_ALL_WRITES).play("""
         >> begin()
         << Send(r1, read, waited)
@@ -651,7 +651,7 @@ def test_what_can_run_nowhere_else_is_not_sent_elsewhere() -> None:
     """)
 
 
-# Elsewhere
+# Fallbacks
 
 
 def test_a_replica_refuses() -> None:
@@ -700,7 +700,7 @@ LEFT = {
 
 @pytest.mark.parametrize("stage", LEFT)
 def test_the_client_leaves(stage: str) -> None:
-    """What comes afterwards changes nothing."""
+    """Events that come afterwards change nothing."""
     world, lines = LEFT[stage]
     play = world.play("")
     list(play.lines(lines))

@@ -1,4 +1,4 @@
-"""What a plain read is sent by without the machine is what the machine would say."""
+"""A plain read is sent by a standing decision, which is what the state machine would decide."""
 
 from collections.abc import Callable
 from itertools import product
@@ -30,7 +30,7 @@ def gtids(text: str) -> GtidSet:
 
 
 class World:
-    """A session, and servers; each method is something that may happen."""
+    """A session and its servers; each method is something that may happen."""
 
     def __init__(
         self,
@@ -55,13 +55,13 @@ class World:
 
     @property
     def stands(self) -> Decision | None:
-        """What stands, for a session that is plain."""
+        """The decision that stands, if the session is plain."""
         return self.read.standing.of(self.now) if is_plain(self.session) else None
 
     def reads(self, which: int) -> None:
-        """By the decision that stands if there is one, else as the policy says.
+        """Read by the decision that stands, or else as the policy says.
 
-        The connection may be to an earlier incarnation of the replica, by `which`.
+        `which` says whether the connection is to an earlier incarnation of the replica.
         """
         self._reads(lambda: None, which)
 
@@ -79,7 +79,7 @@ class World:
             )
 
     def reads_as_it_asks(self, which: int) -> None:
-        """By rules of the read's own."""
+        """Read by rules of the read's own."""
         level = (Level.BOUNDED_STALENESS, Level.MONOTONIC_READS)[which]
         scope = self.session.rules.scope
         self._decide(Rules(level, scope, 0.25, TimeoutPolicy.PRIMARY, 100.0), lambda: None, 0)
@@ -88,11 +88,11 @@ class World:
         self._reads(lambda: self.another_writes(0), 0)
 
     def writes_while_it_reads(self, which: int) -> None:
-        """As a client cannot: what is known then may not be taken for what was waited for."""
+        """Write during a read, as no client can: what is written then was not waited for."""
         self._reads(lambda: self.writes(0), 0)
 
     def another_waits(self, which: int) -> None:
-        """For the same, and for more or less than is worth joining."""
+        """Let another read wait for the same set; by `which`, long enough to be joined or not."""
         if self.scope.own:
             since = self.now - (0.1, 0.001)[which]
             self.waits.begin(self.topology.replicas[0], GtidSet.parse(self.scope.own.text), since)
@@ -102,7 +102,7 @@ class World:
             self.waits.end(wait)
 
     def takes_its_time(self, which: int) -> None:
-        """A WAIT took so long, or less than the budget."""
+        """Let a WAIT take longer than the budget, or less."""
         self.topology.replicas[which].applied_after((0.3, 0.1)[which], 0.1, self.now)
 
     def has_little_time(self, which: int) -> None:
@@ -111,7 +111,7 @@ class World:
         self.session.adjust(Rules(rules.level, rules.scope, budget, rules.on_timeout))
 
     def gives_many(self, which: int) -> None:
-        """Of what the session writes, there are gaps between."""
+        """Let the session write GTIDs with gaps between them."""
         for _ in range((9, 70)[which]):
             self.committed += 2
             self.session.wrote(gtids(str(self.committed)), self.topology.primary, self.now)
@@ -258,18 +258,18 @@ happenings = st.tuples(
 
 
 def check(world: World) -> None:
-    """See that what it is sent by is what the machine says, but for how much of a set is told."""
+    """Check that the standing decision is the machine's; only a known proof's set may differ."""
     stands = world.stands
     if stands is None:
         return
     session, topology = world.session, world.topology
-    assert not world.scope.lost_untold  # it would be refused
+    assert not world.scope.lost_untold  # the machine would refuse the read
     scope = world.read.standing.scope
     assert scope is world.scope
     chosen = choose(session, READ, topology, world.now)
     machine = Read(session, topology, world.waits, LostPolicy.ERROR)
     step = machine.begin(READ, None, world.now)
-    assert isinstance(step, Send)  # and not Join, or Ask
+    assert isinstance(step, Send)  # neither Join nor Ask
     assert step.decision == chosen
     assert machine.note is None
     assert machine.required is scope.own
@@ -359,7 +359,7 @@ def test_a_read_behind_a_write_waits(scope: Scope) -> None:
 
 @pytest.mark.parametrize("late", [0, 1])
 def test_a_read_joins_another_ones_wait(late: int) -> None:
-    """The machine does, once that has lasted for long enough."""
+    """The machine joins it, once the WAIT has lasted long enough."""
     world = World(Scope.CONNECTION, 0)
     world.writes(0)
     world.another_waits(late)

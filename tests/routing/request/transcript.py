@@ -1,9 +1,9 @@
-"""The life of a read as a text: what the machine is told, what it answers, what happens around it.
+"""The course of a read as text: events for the machine, its answers, and what happens around it.
 
-A line `>> lost()` is an event, `<< Send(p, replica_lost, primary); left r1: replica_lost` the step
-that it is answered with and what was noted, and `-- after(0.3)` something that the machine is not
-told of. A transcript is played, and what came out is compared with the whole of it. Servers are `p`
-and `r1`, `r2` …, sets are intervals of one UUID.
+A line `>> lost()` is an event. `<< Send(p, replica_lost, primary); left r1: replica_lost` is the
+step with which the machine answers, and what it noted. `-- after(0.3)` is something that the
+machine is not told of. A transcript is played, and the result is compared with the whole
+transcript. Servers are `p` and `r1`, `r2` …, sets are intervals of one UUID.
 """
 
 import re
@@ -42,13 +42,13 @@ _LINE = re.compile(r"(>>|--) (\w+)\((.*)\)")
 
 @dataclass
 class World:
-    """What a read finds.
+    """The situation in which a read begins.
 
     Attributes:
-        applied: of each replica: what it is known to have.
+        applied: for each replica, what it is known to have.
         own: what the scope has written.
-        rate: how many reads a second may leave late replicas.
-        age: after how many seconds a replica is asked whether it still has all that.
+        rate: how many reads per second may leave late replicas.
+        age: after how many seconds a replica is asked whether it still has what it proved.
     """
 
     applied: tuple[str, ...] = ("1-5",)
@@ -62,7 +62,7 @@ class World:
     age: float = 1e9
 
     def play(self, text: str) -> "Play":
-        """Play a transcript; fails where it is not what happens."""
+        """Play a transcript; fails where something else happens."""
         play = Play(self)
         expected = cleandoc(text).splitlines()
         happened = list(play.lines([line for line in expected if not line.startswith("<<")]))
@@ -72,7 +72,7 @@ class World:
 
 
 class Play:
-    """One life in such a world."""
+    """The course of one read."""
 
     def __init__(self, world: World) -> None:
         names = [f"r{number}" for number in range(1, len(world.applied) + 1)]
@@ -93,7 +93,7 @@ class Play:
         self.steps: list[Step] = []
 
     def lines(self, lines: list[str]) -> Iterator[str]:
-        """Play these; gives them, and the steps between them."""
+        """Play lines; yields them, and the machine's steps between them."""
         for line in lines:
             yield line
             match = _LINE.fullmatch(line)
@@ -164,7 +164,7 @@ class Play:
         self.now += float(seconds)
 
     def _wait(self, server: str, text: str) -> None:
-        """Another read waits for this."""
+        """Let another read wait for this set."""
         self.waits.begin(self._server(server), gtids(text), self.now)
 
     def _applied(self, server: str, text: str) -> None:
@@ -177,7 +177,7 @@ class Play:
         self._server(server).timed_out(self.now, 10.0)
 
     def _full(self, delay: str = "") -> None:
-        """The primary may be given no more, or after so many seconds."""
+        """Let no further read go to the primary, or only after so many seconds."""
         self.topology.fallbacks = _Full(float(delay) if delay else None)
 
     def _promote(self, server: str) -> None:
@@ -187,12 +187,12 @@ class Play:
         self.session.may_have_written()
 
     def _showed(self, server: str) -> None:
-        """It has shown the session something."""
+        """Let a server have shown the session something."""
         found = self._server(server)
         self.session.showed(found, found.epoch)
 
     def _snapshot(self, server: str, state: str = "") -> None:
-        """The session's READ ONLY transaction reads there, perhaps a "stale" state."""
+        """Let the session's READ ONLY transaction read on a server, perhaps a "stale" state."""
         self.session.snapshot = Snapshot(autocommit=True)
         self.session.snapshot.taken_on(
             self._server(server), required=gtids("1-3"), stale=state == "stale"
@@ -200,11 +200,11 @@ class Play:
         self.session.in_transaction = True
 
     def _asks_previous(self, server: str) -> None:
-        """The statement before ran there."""
+        """Let the previous statement have run on a server."""
         self.session.last = self._server(server)
 
     def _asked(self) -> None:
-        """The question in front was written."""
+        """Write the question in front of the read."""
         self.read.question()
 
 
@@ -221,12 +221,12 @@ _SAID = {"yes": True, "no": False, "-": None}
 
 
 def gtids(text: str = "") -> GtidSet:
-    """A set by its intervals."""
+    """Make a set from its intervals."""
     return GtidSet.parse(f"{UUID}:{text}") if text else EMPTY
 
 
 def told(step: Step) -> str:
-    """A step as a transcript has it."""
+    """A step in the form of a transcript."""
     name = type(step).__name__
     if isinstance(step, Send):
         decision = step.decision
@@ -242,7 +242,7 @@ def told(step: Step) -> str:
 
 
 def noted(note: Note | None) -> str:
-    """What was noted, behind a step."""
+    """What was noted, in the form that follows a step."""
     if note is None:
         return ""
     words = []

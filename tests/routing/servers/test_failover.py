@@ -1,4 +1,4 @@
-"""Who the primary is, judged by looks at the servers."""
+"""Which server is the primary, judged by looking at the servers."""
 
 import pytest
 
@@ -35,7 +35,7 @@ class World:
         sources: frozenset[str] | None = frozenset(),
         sight: Sight = Sight.ANSWERED,
     ) -> None:
-        """What looks at a server will find from now on."""
+        """Set what looks at a server find from now on."""
         self.looks[server] = (sight, read_only, sources)
 
     def gone(self, server: Server) -> None:
@@ -45,7 +45,7 @@ class World:
         self.starts[server] += 1000
 
     def look_at(self, server: Server) -> str | None:
-        """Look at one server, and judge; the name of the primary, or None."""
+        """Look at one server, and judge; returns the name of the primary, or None."""
         self.now += 1
         sight, read_only, sources = self.looks[server]
         server.seen_at = self.now
@@ -65,7 +65,7 @@ class World:
         return None if found is None else found.name
 
     def look(self, rounds: int = 2) -> str | None:
-        """Look at all of them."""
+        """Look at all servers."""
         found = None
         for _ in range(rounds):
             for server in (self.a, self.b, self.c):
@@ -229,7 +229,7 @@ def test_an_old_primary_that_comes_back_writable(world: World) -> None:
 
 
 def test_one_that_opened_before_another_was_followed_is_its_rival(world: World) -> None:
-    """Another worker has decided, which had not seen this one open."""
+    """Another worker has decided, which had not seen that this server was opened."""
     world.has[world.b] = f"{SOURCE}:1-9"
     world.look()
     world.sees(world.a, read_only=True)
@@ -243,7 +243,7 @@ def test_one_that_opened_before_another_was_followed_is_its_rival(world: World) 
 
 
 class TestStart:
-    """Nobody has seen anything yet."""
+    """At the start, no server has been seen yet."""
 
     def test_the_one_that_takes_writes(self) -> None:
         world = World()

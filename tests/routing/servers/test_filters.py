@@ -1,4 +1,4 @@
-"""What a replica lacks, although it has the GTIDs."""
+"""What a replica lacks because of filters, although it has the GTIDs."""
 
 from routing.servers.filters import Filters
 

@@ -1,4 +1,4 @@
-"""What a replica lacks before the newest that it has."""
+"""The transactions that a replica lacks before the newest one that it has."""
 
 import pytest
 
@@ -19,7 +19,7 @@ B = "bbbbbbbb-bbbb-bbbb-bbbb-bbbbbbbbbbbb"
         (f"{A}:1-3:5-6", f"{A}:1-3:5-9", ""),  # nothing ever had that number
         (f"{A}:1-9,{B}:2", f"{A}:1-9,{B}:1-2", f"{B}:1"),
         (f"{A}:1:tag:1:3", f"{A}:1:tag:1-4", f"{A}:tag:2"),
-        (f"{A}:1-9", f"{A}:1-3", ""),  # what the primary lacks is another matter
+        (f"{A}:1-9", f"{A}:1-3", ""),  # what only the primary lacks does not count
     ],
 )
 def test_gaps(applied: str, primary: str, expected: str) -> None:

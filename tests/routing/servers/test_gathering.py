@@ -1,4 +1,4 @@
-"""No read gets an answer whose question was sent before it came, and none is left waiting."""
+"""No read gets an answer to a question that was sent before the read came; none is left waiting."""
 
 import pytest
 from hypothesis import given
@@ -25,7 +25,7 @@ def test_who_comes_while_a_question_is_in_flight_gets_the_next(gathering: Gather
     gathering.begin()
     for reader in ("b", "c"):
         gathering.arrive(reader)
-        assert gathering.begin() == []  # one at a time
+        assert gathering.begin() == []  # one question at a time
     assert gathering.end() == ["a"]
     assert gathering.begin() == ["b", "c"]
 
@@ -57,7 +57,7 @@ def test_when_the_leader_leaves_the_others_ask_again_before_all_who_came_later(
     gathering.begin()
     gathering.arrive("d")
     assert gathering.leave("a")
-    assert gathering.end() == []  # what "a" asked is nobody's any more
+    assert gathering.end() == []  # nobody waits for the question of "a" any more
     assert gathering.begin() == ["b", "c", "d"]
 
 

@@ -1,4 +1,4 @@
-"""Lag from rows: no clock but those of the rows."""
+"""Lag computed from rows, with no other clocks than those of the rows."""
 
 import pytest
 
@@ -69,7 +69,7 @@ def take(
     epoch: int = 1,
     clocks: dict[str, Clock] = CLOCKS,
 ) -> list[tuple[int | None, int | None]]:
-    """End to end and last hop of what was applied since, µs."""
+    """End-to-end and last-hop lag of the transactions that were applied since, µs."""
     new = lag.take(taken, epoch, SAME, clocks, behind)
     return [(one.end_to_end and one.end_to_end.us, one.last_hop and one.last_hop.us) for one in new]
 
@@ -129,7 +129,7 @@ class TestTransactions:
         assert told == {("east", A): 1_000_000, ("east", B): 2_000_000, ("west", A): 3_000_000}
 
     def test_the_newest_is_the_one_that_the_source_committed_last(self) -> None:
-        # Its worker may have been done before that of the one before it.
+        # Its worker may have finished before the worker of the earlier transaction.
         lag = Lag()
         take(lag, look(0, "", ""))
         first, second = stamped(1, 1.0, ended=2.001), stamped(2, 1.5, ended=2.0)
@@ -160,7 +160,7 @@ class TestWaits:
             assert self.waits(lag) == [Span(0)]
 
     def test_what_waits_for_a_delayed_applier_grows(self) -> None:
-        # A delayed transaction is in no worker's row, and the next one takes its place as queued.
+        # A delayed transaction is in no worker's row, and the next one replaces it as queued.
         lag = Lag()
         first, second = stamped(1, 1.0), stamped(2, 5.0)
         take(lag, look(2, f"{A}:1", "", queued=first))
@@ -188,7 +188,7 @@ class TestWaits:
         last = stamped(1, 1.0, ended=1.5)
         stopped = look(9, f"{A}:1", f"{A}:1", applied(last), queued=last, running=False)
         take(lag, stopped)
-        assert self.waits(lag) == [None]  # who knows
+        assert self.waits(lag) == [None]  # it cannot be told
         take(lag, stopped, Behind(A))
         assert self.waits(lag) == [Span(0)]
         take(lag, stopped, Behind(A, GtidSet.parse(f"{A}:2"), 3_000_000))
@@ -213,7 +213,7 @@ class TestWaits:
         assert self.waits(lag) == [Span(0)]
 
     def test_received_transactions_that_are_thrown_away_wait_no_more(self) -> None:
-        # RESET REPLICA: they come again, and are queued again.
+        # After RESET REPLICA they are received again, and queued again.
         lag = Lag()
         take(lag, look(2, f"{A}:1", "", queued=stamped(1, 1.0)))
         take(lag, look(9, "", ""))

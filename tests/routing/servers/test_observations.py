@@ -1,4 +1,4 @@
-"""What the primary had at moments of the past: the oldest within a bound, and how old one is."""
+"""What the primary had at past moments: the oldest state within a bound, and how old a state is."""
 
 from bisect import bisect_right
 
@@ -13,7 +13,7 @@ U = "11111111-1111-1111-1111-111111111111"
 
 
 def first(count: int) -> GtidSet:
-    """The first so many transactions."""
+    """The first `count` transactions."""
     return GtidSet.parse(f"{U}:1-{count}") if count else EMPTY
 
 
@@ -58,7 +58,7 @@ def test_another_primary_begins_anew(observations: Observations) -> None:
 
 @pytest.mark.parametrize(("count", "age"), [(0, 10.0), (9, 10.0), (10, 9.0), (11, 8.0), (12, 0.0)])
 def test_how_old_a_state_is(observations: Observations, count: int, age: float) -> None:
-    """Since when the primary was seen to have something that is not in it."""
+    """The age is how long ago the primary was first seen to have something that the state lacks."""
     assert observations.age(first(count), 20.0) == age
 
 
@@ -79,7 +79,7 @@ def test_what_is_kept_is_bounded() -> None:
     st.integers(0, 10),
 )
 def test_a_bound_is_kept(commits: list[tuple[int, int]], now: int, bound: int) -> None:
-    """Whoever has what is required has all that was committed longer ago than the bound."""
+    """A server that has what is required has all that was committed longer ago than the bound."""
     times = sorted(moment for moment, _ in commits)
 
     def executed(moment: int) -> GtidSet:
@@ -101,7 +101,7 @@ def test_a_bound_is_kept(commits: list[tuple[int, int]], now: int, bound: int) -
 
 
 def looked(*logged: bool) -> Observations:
-    """At 10 s, 11 s …; nothing new is seen, and these are in the routing log."""
+    """Observations at 10 s, 11 s …, all of the same state; `logged` says which are in the log."""
     found = Observations()
     for number, its in enumerate(logged):
         found.take(Observation(10.0 + number, first(5), logged=its))

@@ -1,4 +1,4 @@
-"""A rate is kept whatever comes, and who must wait is told how long."""
+"""A rate is never exceeded, and whoever must wait is told how long."""
 
 import pytest
 from hypothesis import given
@@ -27,7 +27,7 @@ def test_who_may_wait_is_told_how_long() -> None:
     for _ in range(10):
         limit.reserve(50.0, 0.0)
     assert [limit.reserve(50.0, 1.0) for _ in range(3)] == pytest.approx([0.1, 0.2, 0.3])
-    assert limit.reserve(50.2, 1.0) == pytest.approx(0.2)  # behind those who wait already
+    assert limit.reserve(50.2, 1.0) == pytest.approx(0.2)  # after those who wait already
 
 
 def test_a_refusal_costs_nothing() -> None:

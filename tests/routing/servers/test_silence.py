@@ -1,4 +1,4 @@
-"""When a server that says nothing is asked, and when it counts as dead."""
+"""When a silent server is asked, and when it counts as dead."""
 
 from routing.servers.silence import QUIET_S, Silence
 
@@ -6,7 +6,7 @@ PATIENCE = 5.0
 
 
 def quiet() -> Silence:
-    """A server that has said something at 100 s, and no more."""
+    """A server that has said something at 100 s, and nothing since."""
     silence = Silence(PATIENCE)
     silence.look(7, 90)
     silence.look(8, 100)
@@ -17,7 +17,7 @@ def test_it_is_asked_when_it_has_kept_a_read_waiting_and_said_nothing_to_anybody
     silence = quiet()
     assert not silence.is_in_question(100, 100 + QUIET_S / 2)
     assert silence.is_in_question(100, 100 + QUIET_S)
-    # The read came later; or others heard something since.
+    # Not if the read came later, or if others have heard from the server since.
     assert not silence.is_in_question(110, 110 + QUIET_S / 2)
     silence.look(9, 100 + QUIET_S)
     assert not silence.is_in_question(100, 100 + QUIET_S)

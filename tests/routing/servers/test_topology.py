@@ -1,4 +1,4 @@
-"""What a server has proved, to which of its incarnations that belongs, and when it is asked."""
+"""What a server has proved, to which incarnation a proof belongs, and when the server is asked."""
 
 import pytest
 from hypothesis import given
@@ -98,7 +98,7 @@ def test_gtids_that_are_gone_begin_anew(server: Server) -> None:
     before = server.applied
     assert server.observed(U, STARTED, gtids(f"{V}:1-5"), before) == epoch + 1
     assert server.applied == gtids(f"{V}:1-5")
-    server.proved(gtids(f"{V}:6"), epoch)  # by a WAIT of the incarnation before
+    server.proved(gtids(f"{V}:6"), epoch)  # by a WAIT on the incarnation before
     assert server.applied == gtids(f"{V}:1-5")
 
 
@@ -157,7 +157,7 @@ class _Truth:
 
 @given(st.lists(st.integers(0, 5), max_size=40))
 def test_nothing_counts_as_applied_that_the_server_has_not(steps: list[int]) -> None:
-    """Commits, questions, answers in order, waits that return 0, and restarts that lose all."""
+    """Steps: commits, questions, answers in order, waits that return 0, restarts that lose all."""
     server = Server("s:1", Role.REPLICA)
     truth = _Truth()
 
@@ -182,7 +182,7 @@ def test_nothing_counts_as_applied_that_the_server_has_not(steps: list[int]) -> 
             truth.executed = 1
             epochs[truth.incarnation] = ask()
         else:
-            # A proof of the incarnation before, which arrives late.
+            # A proof by the incarnation before arrives late.
             server.proved(gtids(f"{V}:1-99"), epochs.get(truth.incarnation - 1, -1))
         assert server.applied <= executed()
 
@@ -242,7 +242,7 @@ def test_each_failure_to_connect_doubles_the_pause(server: Server) -> None:
 
 def test_one_attempt_at_a_time_after_a_failure(server: Server) -> None:
     server.trying(55.0)
-    assert server.down_until == 0  # a healthy server may be connected to by many
+    assert server.down_until == 0  # many may connect to a healthy server at once
     server.unreachable(50.0)
     server.trying(55.0)
     assert server.down_until == 55.0
@@ -290,7 +290,7 @@ def test_where_nobody_waited_the_measured_lag_predicts(server: Server) -> None:
     server.measured(0.9, 100.0)
     assert server.predicted_wait(100.0, 100.0) == pytest.approx(0.9)
     assert server.predicted_wait(99.5, 100.0) == pytest.approx(0.4)
-    server.applied_after(0.1, 0.1, 100.0)  # waits know better
+    server.applied_after(0.1, 0.1, 100.0)  # waits predict better
     assert server.predicted_wait(100.0, 100.0) == pytest.approx(0.1)
     assert server.predicted_wait(102.1, 102.1) == 0  # both are long ago
     server.measured(0.9, 103.0)
@@ -339,7 +339,7 @@ def test_a_promotion_exchanges_the_two_and_keeps_the_others_places() -> None:
         Role.PRIMARY,
         Role.REPLICA,
     ]
-    assert topology.observations.since(0.0) is None  # it says nothing of the new one
+    assert topology.observations.since(0.0) is None  # the old ones say nothing of the new primary
 
 
 @given(st.lists(st.integers(0, 4), max_size=30))
@@ -377,7 +377,7 @@ def test_a_server_that_is_distrusted_has_proved_nothing(server: Server) -> None:
     assert server.epoch == epoch + 1
     assert server.confirmed_at == 0
     assert not server.behind_until
-    # What its connections still have to say is of the incarnation before.
+    # Answers over its open connections are about the incarnation before.
     server.proved(gtids(f"{V}:6"), epoch)
     server.confirmed(epoch, 8.0)
     assert server.applied == EMPTY
@@ -390,7 +390,7 @@ def test_an_answer_of_the_time_before_a_new_incarnation_proves_nothing(server: S
     new = server.epoch
     assert server.observed(U, STARTED, gtids(f"{V}:1-9"), before, 0.0, epoch) == new
     assert server.applied == EMPTY
-    # Nor does that of another process: its connection is not used.
+    # Nor does the answer of another process count: its connection is not used.
     assert server.observed(V, STARTED, gtids(f"{V}:1-9"), before, 0.0, epoch) == epoch
     assert server.applied == EMPTY
     assert server.uuid == U
@@ -407,7 +407,7 @@ def test_the_last_confirmation_counts(server: Server) -> None:
 
 
 def test_what_a_confirmation_does_not_speak_of_does_not_join(server: Server) -> None:
-    """Or it would count for longer than by its own age."""
+    """Otherwise it would count for longer than its own age allows."""
     server.proof_max_age = 2.0
     server.asks(5.0)
     server.proved(gtids(f"{V}:6"), server.epoch, 4.9)
@@ -428,11 +428,11 @@ def test_a_yes_that_was_asked_for_before_a_no_came_is_older(server: Server) -> N
     assert not server.ordered
     server.keeps_order(True, 3.0, 3.5)
     assert server.ordered
-    server.keeps_order(False, 1.0, 9.0)  # late, but who knows
+    server.keeps_order(False, 1.0, 9.0)  # this answer is late, but it may be true
     assert not server.ordered
 
 
-# What replicas have, beside the primary.
+# What replicas have, compared with the primary.
 
 
 @pytest.fixture
@@ -449,7 +449,7 @@ def topology() -> Topology:
         (f"{U}:1-4", f"{U}:1-5", "", False),
         (f"{U}:1-6", f"{U}:1-5", f"{U}:6", True),
         (f"{U}:1-6", f"{U}:1-6", "", False),  # it is committing the sixth
-        (f"{U}:1-5,{V}:1", f"{U}:1-5", f"{V}:1", False),  # the primary does not give such names
+        (f"{U}:1-5,{V}:1", f"{U}:1-5", f"{V}:1", False),  # the primary gives no such GTIDs
         (f"{U}:1-5,{U}:tag:1", f"{U}:1-5", f"{U}:tag:1", True),
     ],
 )
@@ -507,7 +507,7 @@ def test_what_a_replica_still_has_under_other_names_counts(
     topology.compare(topology.held_by_replicas(), gtids(f"{U}:1-7"))
     first.filters.applier = "REPLICATE_DO_DB = app"
     first.filters.judge(topology.primary.filters)
-    first.filters.applier = ""  # taken away
+    first.filters.applier = ""  # the filter is removed
     assert first.diverged
     assert not first.vouches
     if distrusted:
@@ -530,7 +530,7 @@ def test_what_a_replica_still_has_under_other_names_counts(
 def test_who_followed_a_primary_that_lost_transactions_differs_from_one_that_has_them(
     topology: Topology, rebuilt: bool
 ) -> None:
-    """Unless the one that has them was made anew before it became the primary."""
+    """But not if the one that has them was made anew before it became the primary."""
     first, second = topology.replicas
     had = gtids(f"{U}:1-9")
     first.observed(V, STARTED, had, EMPTY)

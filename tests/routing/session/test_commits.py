@@ -1,4 +1,4 @@
-"""Which answers may be to something that was committed and not named."""
+"""Which answers may hide a commit whose GTID they do not name."""
 
 import pytest
 
@@ -121,5 +121,5 @@ def test_the_last_answer_of_a_program_need_not_repeat_the_name(commits: Commits)
 def test_rows_of_temporary_tables_have_no_names(commits: Commits) -> None:
     assert not ended(commits, "CREATE TEMPORARY TABLE t SELECT 1", CHANGED, temporary=True)
     assert not ended(commits, "INSERT INTO t VALUES (1)", CHANGED, temporary=True)
-    assert ended(commits, "DROP TABLE t")  # what else was written meanwhile, nobody has seen
+    assert ended(commits, "DROP TABLE t")  # something else may have been written meanwhile
     assert not ended(commits, "UPDATE u SET a = 1", named=True)

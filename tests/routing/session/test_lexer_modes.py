@@ -1,4 +1,4 @@
-"""How statements are cut into tokens, by what a session has set."""
+"""How statements are split into tokens, depending on a session's settings."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Replicas that did not take what a session carries."""
+"""Replicas that have refused what a session carries."""
 
 from routing.session.objections import Objections
 from tests.routing.test_policy import topology_of

@@ -1,4 +1,4 @@
-"""What statements take and give back, and when a session is free again."""
+"""What statements take and give back, and when a session is not pinned any more."""
 
 import pytest
 
@@ -107,7 +107,7 @@ def test_named_locks_by_the_servers_word() -> None:
     run(pins, "SELECT RELEASE_LOCK('b')", worked=False)
     run(pins, "SELECT RELEASE_LOCK('b')", worked=True)
     assert pins.text == "named lock a"
-    run(pins, "SELECT RELEASE_LOCK('a')", worked=False)  # it has none of this name
+    run(pins, "SELECT RELEASE_LOCK('a')", worked=False)  # so it has no lock of this name
     assert not pins.reasons
 
 
@@ -128,7 +128,7 @@ def test_a_lock_of_some_name_is_given_back_by_another_expression() -> None:
     pins = Pins()
     run(pins, "SELECT GET_LOCK('a', 1)", "SELECT GET_LOCK('b', 1)", worked=True)
     run(pins, "SELECT RELEASE_LOCK(?)", worked=True)
-    run(pins, "DO RELEASE_LOCK('b')")  # perhaps the one that is gone
+    run(pins, "DO RELEASE_LOCK('b')")  # this lock may have been released before
     assert pins.reasons == {PinReason.NAMED_LOCK}
     run(pins, "SELECT RELEASE_LOCK('b')", worked=True)
     assert not pins.reasons

@@ -147,7 +147,7 @@ def test_what_a_session_wrote_and_saw_leaves_it_plain() -> None:
         (b"PREPARE s FROM 'SELECT 1'", NOT_PLAIN),
         (b"EXECUTE s", NOT_PLAIN),
         (b"SHOW TIDEGATE LAST", NOT_PLAIN),
-        # What two servers may read in two ways.
+        # Texts that two servers may interpret differently.
         (b"SELECT /*!99999 @a, */ 1", NOT_PLAIN),
         (b"SELECT 1 /*!99999 , @a */", NOT_PLAIN),
         (b"SELECT 1 /*!99999 ; SELECT 2 */", NOT_PLAIN),

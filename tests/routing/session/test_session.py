@@ -1,4 +1,4 @@
-"""What a session must see: it grows by every write, and nothing but an answer makes it known."""
+"""What a session must see: every write adds to it, and only an answer makes it known again."""
 
 import pytest
 from hypothesis import given
@@ -60,7 +60,7 @@ def test_gaps_are_closed_by_what_the_primary_is_known_to_have(
         session.wrote(gtids(f"{U}:{number}"), primary)
     assert session.required.interval_count == COMPACT_ABOVE  # short enough as it is
     session.wrote(gtids(f"{U}:{own[-1] + 2}"), primary)
-    # Nothing before the first, behind the last, or of another source.
+    # Nothing is added before the first, after the last, or of another source.
     assert session.required == gtids(f"{U}:10-{own[-1] + 2}")
 
 
@@ -336,7 +336,7 @@ def test_what_a_replica_shows_ends_no_doubt() -> None:
 
 
 def test_what_the_primary_shows_one_session_ends_no_doubt_of_its_user(primary: Server) -> None:
-    """Another session's commit may have come since."""
+    """Another session may have committed meanwhile."""
     scopes = Scopes()
     session, other = (
         Session(rules_at(Level.MONOTONIC_READS, Scope.USER), 0, scopes, "ann") for _ in range(2)

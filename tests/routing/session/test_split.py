@@ -1,4 +1,4 @@
-"""What keeps a transaction's reads apart, and what ends that."""
+"""Which transactions send their reads to replicas, and what ends that."""
 
 import pytest
 

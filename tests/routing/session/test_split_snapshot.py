@@ -31,8 +31,8 @@ RULES = Rules(
     [
         (A, A, EMPTY, A),
         (EMPTY, EMPTY, EMPTY, EMPTY),
-        (A, A | B, EMPTY, None),  # committed meanwhile: it may be visible
-        (A, A, B, None),  # begun to commit: likewise
+        (A, A | B, EMPTY, None),  # B was committed meanwhile: it may be visible
+        (A, A, B, None),  # B is being committed: likewise
         (A | B, A | B, B, A | B),
         (None, A, EMPTY, None),
         (A, None, EMPTY, None),
@@ -104,7 +104,7 @@ def test_needs_follow_the_transaction() -> None:
     primary, replica = Server("a", Role.PRIMARY), Server("b", Role.REPLICA)
     read, write = classify(b"SELECT * FROM t"), classify(b"DELETE FROM t")
     snapshot = SplitSnapshot()
-    assert snapshot.needs(read, False, b"") == "nothing"  # nobody has shown anything
+    assert snapshot.needs(read, False, b"") == "nothing"  # no server has shown anything
     snapshot.taken_on(replica)
     assert snapshot.needs(read, False, b"") == "same"
     assert snapshot.needs(write, True, b"") == "snapshot"

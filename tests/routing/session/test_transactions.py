@@ -66,7 +66,7 @@ def test_a_transaction_reads_apart_until_it_stays() -> None:
 def test_without_autocommit_a_read_opens_one() -> None:
     state = session(autocommit=False)
     assert splits(state, SPLIT)
-    state.in_transaction = True  # by what nobody saw
+    state.in_transaction = True  # nobody saw how it began
     assert not splits(state, SPLIT)
     state.in_transaction = False
     state.status_tells = False  # its client would see the flag change
@@ -96,7 +96,7 @@ def test_what_set_transaction_says_is_not_split() -> None:
     assert not splits(state, SPLIT)
     state.modes.spent()
     assert splits(state, SPLIT)
-    state.modes.read_only = True  # it is a snapshot's
+    state.modes.read_only = True  # then it reads a snapshot
     assert not splits(state, SPLIT)
 
 

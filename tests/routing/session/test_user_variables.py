@@ -32,7 +32,7 @@ def test_names(token: bytes, name: str) -> None:
         ("SELECT a FROM t WHERE b = @`x`", ("x",)),
         ("SHOW TABLES WHERE Tables_in_d = @a", ("a",)),
         ("SELECT 1", ()),
-        ("SELECT @a, @@autocommit", ()),  # no READ
+        ("SELECT @a, @@autocommit", ()),  # not of the class READ
         ("SELECT @a := 1", ()),
         ("SELECT @a FOR UPDATE", ()),
     ],

@@ -1,4 +1,4 @@
-"""Names and values of system variables, as servers are told them."""
+"""Names and values of system variables, in the form in which servers are told of them."""
 
 import pytest
 

@@ -1,7 +1,7 @@
-"""A form, or several, of every statement of the manual's chapter "SQL Statements" (9.7)."""
+"""One or more forms of every statement in the manual's chapter "SQL Statements" (9.7)."""
 
-# The statements that the server's own help lists in the chapter's categories, and beside them those
-# of the manual that its help leaves out.
+# The statements that the server's own help lists in the chapter's categories, and those in the
+# manual that the help leaves out.
 TOPICS = """
 ALTER RESOURCE GROUP; ALTER USER; CREATE RESOURCE GROUP; CREATE ROLE; CREATE USER;
 DROP RESOURCE GROUP; DROP ROLE; DROP USER; GRANT; RENAME USER; REVOKE; SET DEFAULT ROLE;
@@ -460,7 +460,7 @@ MANUAL: dict[str, list[tuple[str, str]]] = {
     "USE": [("USE d", "session")],
 }
 
-# What other servers have, or none.
+# Statements that only other servers have, or none.
 UNKNOWN = [
     "",
     ";",

@@ -100,7 +100,7 @@ def _choices(text: str) -> list[str]:
 
 
 def corpus() -> Iterator[str]:
-    """The same texts at each call."""
+    """Make the texts: the same ones at each call."""
     chance = random.Random(20260417)
     expressions = _choices(PURE) + _choices(IMPURE)
     for shape in SHAPES.strip().splitlines():
@@ -115,7 +115,7 @@ def _styled(text: str, chance: random.Random) -> str:
     if chance.random() < 0.6:
         blank = chance.choice(BLANKS)
         pieces = text.split("'")
-        # Not before a parenthesis, where a comment can make a call of another function.
+        # Not before a parenthesis: a comment there can turn the text into another function's call.
         pieces[::2] = [_spread(piece, blank) for piece in pieces[::2]]
         text = "'".join(pieces)
     return text + chance.choice(("", "", "", " ", ";", "\n"))

@@ -1,4 +1,4 @@
-"""Which views are plain, by what a server says of them, and what they make of statements."""
+"""Which views are plain, as a server describes them, and what that means for statements."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The classifier's caches: bounded, and never of another opinion than the lexer."""
+"""The classifier's caches: they are bounded, and never disagree with the lexer."""
 
 import re
 
@@ -160,7 +160,7 @@ def test_what_is_asked_for_stays(count: Count) -> None:
 
 
 def test_a_text_that_nothing_keeps_is_looked_at_once_in_a_row(count: Count) -> None:
-    """Who serves a statement in the end may ask again."""
+    """Several callers may ask for the same statement in a row."""
     classifier = Classifier()
     one, other = (b'SELECT "f"(1), ' + name * MAX_KEY for name in (b"a", b"b"))
     for looked_at, text, mode in (
@@ -184,7 +184,7 @@ def test_long_texts_are_not_kept(count: Count) -> None:
         assert classifier.classify(literals, 0).kind is StatementClass.READ
         assert classifier.classify(names, 0).kind is StatementClass.READ
         assert classifier.classify(longest, 0).reason == "too long"
-    # The first by its skeleton only, the others not at all.
+    # The first text is cached by its skeleton only, the others not at all.
     assert count.calls == 5
     assert not classifier._texts[0].young
     assert len(classifier._skeletons[0].young) == 1

@@ -1,4 +1,4 @@
-"""The comment to Tidegate: where it counts, what it says, and what is said of a wrong one."""
+"""The comment to Tidegate: where it counts, what it says, and the errors of wrong ones."""
 
 import pytest
 
@@ -180,7 +180,7 @@ def test_a_directive_changes_nothing_else() -> None:
             "multi",
             "own",
         ):
-            if (name, text) != ("digest", b"SELECT 'a"):  # that of what nobody can read
+            if (name, text) != ("digest", b"SELECT 'a"):  # a text that cannot be read has another
                 assert getattr(marked, name) == getattr(plain, name)
 
 

@@ -1,4 +1,4 @@
-"""Tokens, held against what a MySQL 9.7.4 did with the same texts."""
+"""Tokens, compared with what a MySQL 9.7.4 did with the same texts."""
 
 import json
 from pathlib import Path
@@ -191,7 +191,7 @@ def test_what_a_known_character_set_allows() -> None:
     for text in (b"n\xc3\xb6", b"'\xff'", b"'\xe3\x81\x82\\n'", b"`\xe3\x81\x82`"):
         assert lex(text, MODE_UTF8) is not None
     assert lex(b"`n\xc3\xb6n`, 'n\xc3\xb6'", 0) is not None
-    assert lex(b"`n\xc3\xb6`", 0) is None  # gbk has a character of the last two bytes
+    assert lex(b"`n\xc3\xb6`", 0) is None  # in gbk, the last two bytes are one character
     assert lex(b"f\xc2(1)", MODE_UTF8) is None
 
 

@@ -1,4 +1,4 @@
-"""What shows the dictionary, or a plan, and who may be left to answer it."""
+"""Statements that show the data dictionary or a plan, and which servers may answer them."""
 
 import pytest
 

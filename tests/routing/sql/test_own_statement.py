@@ -1,4 +1,4 @@
-"""Statements to Tidegate: which are, what they say, and what is said to wrong ones."""
+"""Statements to Tidegate: how they are recognized, what they say, and the errors of wrong ones."""
 
 import pytest
 
@@ -365,7 +365,7 @@ def test_show_variables(pattern: str, names: tuple[str, ...]) -> None:
         assert found.names == names
 
 
-# What is not Tidegate's.
+# Statements that are not for Tidegate.
 
 
 @pytest.mark.parametrize(
@@ -432,7 +432,7 @@ def test_double_quotes_name_only_under_ansi_quotes() -> None:
     assert of('SHOW VARIABLES LIKE "tidegate%"', 0) == ShowVariables("tidegate%")
 
 
-# As statements.
+# How they are classified.
 
 
 def proxys(text: str) -> Statement:
@@ -491,7 +491,7 @@ def test_what_is_too_long_is_left_to_the_server() -> None:
     assert statement.reason is Touch.TOO_LONG
 
 
-# Behind the caches.
+# With the classifier's caches.
 
 
 ALIKE = [

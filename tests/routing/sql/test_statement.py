@@ -22,7 +22,7 @@ CASES = [(text, expected) for forms in MANUAL.values() for text, expected in for
 
 
 def short(statement: Statement) -> str:
-    """Class, `!` if it may write, `+` if it pins."""
+    """The class of a statement, with `!` if it may write, and `+` if it pins."""
     return statement.kind + ("!" if statement.may_write else "") + ("+" if statement.pins else "")
 
 
@@ -313,7 +313,7 @@ def assigned(text: str) -> list[tuple[str, str, str | None]]:
         ("SET `a`=-1, b=+1.5, c=0x1F", [("session", "a", "-1"), ("session", "b", "+1.5"),
                                         ("session", "c", "0x1F")]),
         ("SET LOCAL a=DEFAULT", [("session", "a", "DEFAULT")]),
-        # A scope holds until the next one, but for @@.
+        # A scope keyword holds until the next one, except for @@.
         ("SET GLOBAL a=1, b=2, @@c=3, @d=4, e=5, SESSION f=6, g=7",
          [("global", "a", "1"), ("global", "b", "2"), ("session", "c", "3"), ("user", "d", "4"),
           ("global", "e", "5"), ("session", "f", "6"), ("session", "g", "7")]),

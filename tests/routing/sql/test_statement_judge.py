@@ -1,7 +1,7 @@
-"""sqlglot as an independent judge of some thousand statements.
+"""Compares the classification of some thousand statements with an independent judge, sqlglot.
 
-Its parser knows nothing of `routing`. Where it and the classification differ, DIFFERENCES says why;
-a difference that has no reason there fails, and so does a reason that explains nothing.
+Its parser knows nothing of `routing`. Where it and the classification differ, DIFFERENCES says why.
+A difference without a reason there fails the test, and so does a reason that explains nothing.
 """
 
 import logging
@@ -25,7 +25,7 @@ def _words(text: str) -> list[str]:
     return text.split()
 
 
-# What sqlglot parses as any call, but the manual lists as native and without effect.
+# Functions that sqlglot parses as unknown calls, but the manual lists as native and harmless.
 NATIVE = frozenset(
     _words("""
     now curdate row inet_aton bin_to_uuid uuid_to_bin hex unhex crc32 rand uuid isnull
@@ -56,7 +56,7 @@ SEVERITY = ("read", "diagnostic", "session", "pin", "write")
 
 
 def verdicts(tree: exp.Expression) -> Iterator[str]:
-    """What each part of a query says of it."""
+    """The class that each part of a query implies."""
     yield "read"
     for node in tree.walk():
         if isinstance(node, exp.Lock):
