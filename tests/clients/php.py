@@ -70,6 +70,9 @@ MYSQLI = replace(
         "mysqli_pam_sha256_public_key_option": "tests that encrypt the password for the key that"
         " SHOW STATUS names, which is the primary's. Tidegate has one of its own, which clients"
         " get if they ask as they log in, unless `rsa-key` names the primary's.",
+        "mysqli_connect_twice": "a test that connects once more and expects another connection id."
+        " A client that logs in where another one has just left may get that one's connection to"
+        " the primary, and its id. `kept-connections = 0` gives each login an id of its own.",
     },
 )
 PDO = _suite("php-pdo")

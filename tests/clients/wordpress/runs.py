@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -92,13 +92,17 @@ def run(cluster: Cluster, way: Way, posts: int) -> Seen:
     for replica in cluster.replicas:
         replica.set_source_delay(1)
     if way.settings is None:
-        return Seen(way, *_write(cluster, cluster.primary.port, posts, at_once=True))
+        return Seen(way, *_write(cluster, cluster.primary.port, posts, lambda: True, at_once=True))
     configuration = cluster.scratch.path / "tidegate.toml"
     configuration.write_text(way.settings)
     name = f"wordpress-{uuid.uuid4().hex[:8]}"
     proxy = RunningProxy(cluster, name, {"config": str(configuration)})
     try:
-        pages, stale, errors = _write(cluster, proxy.port, posts, at_once=not way.stale)
+        pages, stale, errors = _write(
+            *(cluster, proxy.port, posts),
+            lambda: proxy.metric("tidegate_statements_total", role="replica", reason="read") > 0,
+            at_once=not way.stale,
+        )
         proven = proxy.metric("tidegate_stale_reads_proven_total")
     finally:
         proxy.stop()
@@ -110,14 +114,27 @@ def run(cluster: Cluster, way: Way, posts: int) -> Seen:
 
 
 def _write(
-    cluster: Cluster, port: int, posts: int, *, at_once: bool
+    cluster: Cluster, port: int, posts: int, answered: Callable[[], bool], *, at_once: bool
 ) -> tuple[int, list[str], list[str]]:
-    """A blog with so many posts; gives its pages, which of them were stale, and its errors."""
+    """Fill a blog.
+
+    Args:
+        cluster: the servers.
+        port: where WordPress connects to.
+        posts: how many are written.
+        answered: whether a replica has answered a read. On a busy machine none may have.
+        at_once: as of `Blog.open`.
+
+    Returns:
+        How many pages were loaded, which of them were stale, and WordPress's errors.
+    """
     with site(cluster, port) as wordpress:
         blog = Blog(wordpress.url, cluster.wait_caught_up)
         blog.open(at_once=at_once)
         for number in range(1, posts + 1):
             blog.post(number)
+        cluster.wait_caught_up()
+        blog.visit(answered)
         return blog.pages, blog.stale, wordpress.errors
 
 
