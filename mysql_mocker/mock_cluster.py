@@ -68,7 +68,9 @@ class MockCluster(Control):
         if not 0 <= replicas <= _MOST_REPLICAS:
             raise ControlError(Wrong.WRONG_VALUE, f"replicas: want from 0 to {_MOST_REPLICAS}")
         if not 0 <= port <= _LAST_PORT - replicas:
-            raise ControlError(Wrong.WRONG_VALUE, "port: want one that leaves some to the replicas")
+            raise ControlError(
+                Wrong.WRONG_VALUE, "port: choose a lower one: replicas take those above it"
+            )
         self._user = user
         self._schemas = schemas
         self._init = init

@@ -7,9 +7,7 @@ fields are, and a caller slices out those that it needs.
 from typing import Final
 
 from protocol.errors import MalformedPacketError
-from protocol.wire import Reader
-
-_LONGER: Final = 0xFB  # a first byte below this is a whole length-encoded integer
+from protocol.wire import LONGER, Reader
 
 
 class OkHead:
@@ -65,7 +63,7 @@ def integer(payload: bytes, at: int) -> tuple[int, int]:
     Raises:
         MalformedPacketError: it goes beyond the payload's end, or none starts with that byte.
     """
-    if at < len(payload) and payload[at] < _LONGER:
+    if at < len(payload) and payload[at] < LONGER:
         return payload[at], at + 1
     reader = Reader(payload[at : at + 9])
     before = reader.remaining

@@ -39,7 +39,7 @@ from protocol.constants import (
 from protocol.errors import MalformedPacketError
 from protocol.ok_packet import head, string
 from protocol.session_track import names_gtids
-from protocol.wire import Reader
+from protocol.wire import LONGER, Reader
 
 # What the response to a command looks like.
 RESULTS: Final = 0
@@ -378,7 +378,7 @@ class ResponseStream:
             self.status = payload[3] | payload[4] << 8
         elif payload[0] == 0xFE and not self.deprecates_eof:
             raise MalformedPacketError("an EOF packet does not have 5 bytes")
-        elif len(payload) == 7 and payload[1] < 0xFB and payload[2] < 0xFB:
+        elif len(payload) == 7 and payload[1] < LONGER and payload[2] < LONGER:
             self.status = payload[3] | payload[4] << 8
             self.warnings = payload[5] | payload[6] << 8
             if payload[1]:
@@ -411,7 +411,7 @@ class ResponseStream:
             self.unnamed.append((ok.status, info))
 
     def _column_count(self, payload: bytes) -> None:
-        if len(payload) == 1 and 0 < payload[0] < 0xFB and not self.optional_metadata:
+        if len(payload) == 1 and 0 < payload[0] < LONGER and not self.optional_metadata:
             self._count = payload[0]
             self._state = _DEFINITIONS
             return

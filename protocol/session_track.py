@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 from protocol.constants import SessionTrackType
 from protocol.errors import MalformedGtidSetError, MalformedPacketError
 from protocol.gtid import GtidSet
-from protocol.wire import Reader, decode_text, encode_text, lenenc_bytes, lenenc_int
+from protocol.wire import LONGER, Reader, decode_text, encode_text, lenenc_bytes, lenenc_int
 
 # Plain numbers, since comparing with members of an IntEnum costs a call.
 _SYSTEM_VARIABLES: Final = int(SessionTrackType.SESSION_TRACK_SYSTEM_VARIABLES)
@@ -23,7 +23,6 @@ _GTIDS: Final = int(SessionTrackType.SESSION_TRACK_GTIDS)
 _CHARACTERISTICS: Final = int(SessionTrackType.SESSION_TRACK_TRANSACTION_CHARACTERISTICS)
 _TRANSACTION_STATE: Final = int(SessionTrackType.SESSION_TRACK_TRANSACTION_STATE)
 
-_LONGER: Final = 0xFB  # a first byte below this is a whole length-encoded integer
 
 TEXT_ENCODING: Final = 0
 """The one encoding of GTIDs that servers use: a set's text."""
@@ -278,7 +277,7 @@ def transaction_state_entry(state: str) -> bytes:
 def _span(block: bytes, at: int) -> tuple[int, int, int]:
     """The type of the entry at `at`, where its entity begins, and where it ends."""
     begin = at + 2
-    if begin <= len(block) and block[at] < _LONGER and block[at + 1] < _LONGER:
+    if begin <= len(block) and block[at] < LONGER and block[at + 1] < LONGER:
         kind, length = block[at], block[at + 1]
     else:
         reader = Reader(block[at:])
@@ -301,7 +300,7 @@ def decode_gtids(entity: bytes, near: GtidSet | None) -> GtidSet | int:
         MalformedPacketError: the entity is not what its type demands.
     """
     # Nearly all are a short text in the one encoding that servers use.
-    if len(entity) > 1 and entity[0] == TEXT_ENCODING and entity[1] == len(entity) - 2 < _LONGER:
+    if len(entity) > 1 and entity[0] == TEXT_ENCODING and entity[1] == len(entity) - 2 < LONGER:
         return _parse_text(entity[2:], near)
     reader = Reader(entity)
     specification = reader.lenenc_int()

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from protocol.constants import MAX_PACKET_PAYLOAD
 from protocol.prepared_statement import PARAMETER_COUNT_AVAILABLE
+from protocol.wire import LONGER
 
 _HEADER: Final = 4
 _ID: Final = _HEADER + 1
@@ -55,7 +56,7 @@ def bound_types(packet: bytes, parameters: int, query_attributes: bool) -> Bound
     if len(packet) < at:
         return None
     if query_attributes and (parameters or packet[_FLAGS] & PARAMETER_COUNT_AVAILABLE):
-        if len(packet) <= at or packet[at] >= 0xFB:
+        if len(packet) <= at or packet[at] >= LONGER:
             return _many(packet, parameters)
         if packet[at] < parameters:
             return None
@@ -83,7 +84,7 @@ def _types_at(packet: bytes, at: int, count: int, named: bool) -> BoundTypes | N
     for _ in range(count):
         end += 2
         if named:
-            if end >= len(packet) or packet[end] >= 0xFB:
+            if end >= len(packet) or packet[end] >= LONGER:
                 return None  # no name is that long
             end += 1 + packet[end]
     if end > len(packet):

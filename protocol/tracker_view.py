@@ -12,10 +12,9 @@ from protocol.ok_packet import head, string
 from protocol.packet import frame
 from protocol.response_stream import ResponseStream
 from protocol.session_track import retain
-from protocol.wire import lenenc_bytes
+from protocol.wire import LONGER, lenenc_bytes
 
 _GTIDS: Final = int(SessionTrackType.SESSION_TRACK_GTIDS)
-_LONGER: Final = 0xFB  # a first byte below this is a whole length-encoded integer
 _LENGTHS: Final = [bytes((length, 0, 0)) for length in range(256)]
 _UNCHANGED: Final = [bytes((high & ~(SESSION_STATE_CHANGED >> 8),)) for high in range(256)]
 """Tables: each length below 256 in three bytes; for each higher byte of a status, that byte without
@@ -81,7 +80,7 @@ class TrackerView:
         """As `seen`, for an OK packet with GTIDs as its only tracker (`protocol.whole_answer`)."""
         chunk, begin = stream.chunk, stream.chunk_start
         affected, last_id = chunk[begin + 5], chunk[begin + 6]
-        if self._shows_gtids or affected >= _LONGER or last_id >= _LONGER:
+        if self._shows_gtids or affected >= LONGER or last_id >= LONGER:
             return self.seen(stream)
         place = begin + 7  # of the status; warnings and a text follow, then the one block
         end = stream.chunk_end - 1 - len(stream.session_states[0])

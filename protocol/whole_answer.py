@@ -26,6 +26,7 @@ from protocol.constants import (
     OUT_PARAMETERS,
     SESSION_STATE_CHANGED,
 )
+from protocol.wire import LONGER
 
 if TYPE_CHECKING:
     from mypy_extensions import i64  # an int in Python; when compiled, an unboxed number
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from protocol.response_stream import ResponseStream
 
 _UNUSUAL: Final = MORE_RESULTS | CURSOR_EXISTS | OUT_PARAMETERS
-_LONGER: Final = 0xFB  # a first byte below this is a whole length-encoded integer
 _GTIDS: Final = 3  # the type of a SESSION_TRACK_GTIDS entry
 _EOF_FRAME: Final = 9  # bytes of an EOF packet, with its header
 _OK_FRAME: Final = 11  # bytes of the shortest OK packet, with its header
@@ -63,7 +63,7 @@ def _take_rows(stream: ResponseStream, data: bytes, position: i64, keep_row: boo
     size: i64 = len(data)
     deprecates_eof = stream.deprecates_eof
     columns: i64 = data[position + 4]
-    if data[position] != 1 or data[position + 1] or data[position + 2] or columns >= _LONGER:
+    if data[position] != 1 or data[position + 1] or data[position + 2] or columns >= LONGER:
         return 0
     if stream.optional_metadata or data[size - (7 if deprecates_eof else 5)] != 0xFE:
         return 0  # the chunk does not end as a response does: do not walk it in vain
@@ -155,11 +155,11 @@ def _take_ok(stream: ResponseStream, data: bytes, position: i64) -> i64:
         return 0
     at = place + 4
     if status & SESSION_STATE_CHANGED:
-        if not stream.session_track or at >= end or data[at] >= _LONGER:
+        if not stream.session_track or at >= end or data[at] >= LONGER:
             return 0
         at += 1 + data[at]  # the text
         # The block and its one entry, each after its length.
-        if end - at < 4 or data[at] >= _LONGER or at + 1 + data[at] != end:
+        if end - at < 4 or data[at] >= LONGER or at + 1 + data[at] != end:
             return 0
         if data[at + 1] != _GTIDS or at + 3 + data[at + 2] != end:
             return 0
@@ -179,7 +179,7 @@ def _behind_integer(data: bytes, at: i64) -> i64:
     if at == 0 or at >= len(data):
         return 0
     first = data[at]
-    if first < _LONGER:
+    if first < LONGER:
         return at + 1
     if first == 0xFC:
         return at + 3

@@ -1,6 +1,11 @@
 """Integers and strings as packets encode them; all integers are little-endian."""
 
+from typing import Final
+
 from protocol.errors import MalformedPacketError
+
+LONGER: Final = 0xFB
+"""A first byte below this is a whole length-encoded integer."""
 
 
 class Reader:
@@ -62,7 +67,7 @@ class Reader:
     def lenenc_int(self) -> int:
         """A length-encoded integer of one to nine bytes."""
         first = self.u8()
-        if first < 0xFB:
+        if first < LONGER:
             return first
         if first == 0xFC:
             return self.u16()

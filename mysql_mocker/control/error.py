@@ -36,4 +36,6 @@ def unknown_name(what: str, name: str, known: list[str]) -> ControlError:
 
 def unknown_server(name: str, known: list[str]) -> ControlError:
     """A server that the cluster does not have."""
-    return ControlError(Wrong.NOT_THERE, f"there is no server {name!r}; {', '.join(known)} are")
+    return ControlError(
+        Wrong.NOT_THERE, f"there is no server {name!r}; the servers are {', '.join(known)}"
+    )

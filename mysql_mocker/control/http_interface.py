@@ -160,7 +160,7 @@ class _Routes:
 
 def _nothing_in(body: Body) -> None:
     for name in body:
-        raise ControlError(Wrong.UNKNOWN_NAME, f"{name}: nothing of this name is wanted here")
+        raise ControlError(Wrong.UNKNOWN_NAME, f"{name}: unknown name")
 
 
 def may_be_called(host: str) -> bool:

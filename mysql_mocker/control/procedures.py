@@ -181,5 +181,5 @@ def _pairs(arguments: Arguments) -> Mapping[str, Value]:
     """
     names = [_text("a name", name) for name in arguments[::2]]
     if len(arguments) % 2 or len(set(names)) < len(names):
-        raise ControlError(Wrong.WRONG_VALUE, "want a value behind each name, and each name once")
+        raise ControlError(Wrong.WRONG_VALUE, "each name needs a value, and may be given once")
     return dict(zip(names, arguments[1::2], strict=True))

@@ -113,7 +113,7 @@ class Cluster:
     async def _promote(self, new: Server, lose: int) -> list[Server]:
         applier = new.applier
         if new is self.primary or applier is None or not new.running or new.frozen:
-            raise PromotionError(f"{new.name} is no replica that runs")
+            raise PromotionError(f"{new.name} is not a running replica")
         transactions = self.primary.binlog.transactions
         kept = len(transactions) - lose
         if kept < 0:

@@ -112,7 +112,7 @@ class LogReader:
             )
         if self.format is None and header.type != EventType.FORMAT_DESCRIPTION:
             raise MalformedBinlogError(
-                self.position, f"the first event is of type {header.type}, no format description"
+                self.position, f"the first event is of type {header.type}, not a format description"
             )
         if len(self._data) < header.length:
             return None
@@ -147,4 +147,4 @@ class LogReader:
                 0, "the file is encrypted (binlog_encryption=ON); only its server can read it"
             )
         if magic != MAGIC:
-            raise MalformedBinlogError(0, f"the file is no binary log: it begins {magic.hex()}")
+            raise MalformedBinlogError(0, f"the file is not a binary log: it begins {magic.hex()}")

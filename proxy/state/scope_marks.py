@@ -46,7 +46,6 @@ class Marks:
             MarksHeldError: another process keeps scopes there; they are all marked, since this
                 process may serve clients, too.
         """
-        self._path = path
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             try:
@@ -88,10 +87,6 @@ class Marks:
     def close(self) -> None:
         """Close the file, which unlocks it."""
         os.close(self._file)
-
-    def remove(self) -> None:
-        """Delete the file: without it no start relies on what is kept."""
-        self._path.unlink(missing_ok=True)
 
 
 def disown(folder: Path) -> None:

@@ -74,7 +74,7 @@ def test_what_a_replica_has_it_cannot_lose(
     until(lambda: reader.executed() == client.executed(), "it is there")
     with pytest.raises(PromotionError, match="has applied 2 of the newest 2"):
         mocker.run(mocker.cluster.promote(first, lose=2))
-    with pytest.raises(PromotionError, match="primary is no replica"):
+    with pytest.raises(PromotionError, match="primary is not a running replica"):
         mocker.run(mocker.cluster.promote(primary))
     assert client.one("INSERT INTO t VALUES (2)").ok
     until(has(reader, 2), "nothing has changed")

@@ -81,7 +81,7 @@ def test_a_promotion_connections_and_statements(cluster: BlockingCluster, connec
     ("method", "path", "body", "status", "sentence"),
     [
         ("GET", "/nothing", None, 404, "there is no /nothing; there are /, /servers"),
-        ("GET", "/servers/replica3", None, 404, "primary, replica1, replica2 are"),
+        ("GET", "/servers/replica3", None, 404, "the servers are primary, replica1, replica2"),
         ("PATCH", "/servers/replica3", {"lag": 1}, 404, "no server 'replica3'"),
         ("PUT", "/servers/replica1", {"lag": 1}, 405, "knows GET, PATCH, not PUT"),
         ("PATCH", "/servers/replica1", {"delay": 1}, 400, "no setting 'delay'"),
@@ -95,9 +95,9 @@ def test_a_promotion_connections_and_statements(cluster: BlockingCluster, connec
         ("PATCH", "/servers/replica1", b" " * (MOST_BODY + 1), 413, "at most"),
         ("POST", "/servers/primary/faults", {"error": 1213, "drop": "before"}, 400, "one of error"),
         ("POST", "/promote", {}, 400, "server: want the name of a replica"),
-        ("POST", "/promote", {"server": "primary"}, 409, "primary is no replica"),
-        ("POST", "/promote", {"server": "replica1", "lost": 1}, 400, "lost: nothing of this name"),
-        ("POST", "/reset", {"what": "all"}, 400, "what: nothing of this name"),
+        ("POST", "/promote", {"server": "primary"}, 409, "primary is not a running replica"),
+        ("POST", "/promote", {"server": "replica1", "lost": 1}, 400, "lost: unknown name"),
+        ("POST", "/reset", {"what": "all"}, 400, "what: unknown name"),
     ],
 )
 def test_errors_say_what_to_do(

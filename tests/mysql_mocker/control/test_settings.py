@@ -121,7 +121,11 @@ def test_reset_undoes_everything_but_data(cluster: BlockingCluster, connect: Con
 def test_nothing_is_set_where_something_is_wrong(cluster: BlockingCluster) -> None:
     before = cluster.state()
     for server, settings, sentence in (
-        ("replica3", {"lag": 1}, "there is no server 'replica3'; primary, replica1, replica2 are"),
+        (
+            "replica3",
+            {"lag": 1},
+            "there is no server 'replica3'; the servers are primary, replica1, replica2",
+        ),
         ("replica1", {"lag": 1, "delay": 2}, f"no setting 'delay'; {', '.join(SETTINGS)} are"),
         ("replica1", {"login_delay": 1, "lag": "soon"}, "lag: want a duration such as '300ms'"),
         ("replica1", {"login_delay": 1, "frozen": "maybe"}, "frozen: want true or false"),
@@ -168,7 +172,7 @@ def test_what_a_cluster_cannot_be() -> None:
     for options, sentence in (
         ({"replicas": -1}, "replicas: want from 0"),
         ({"lag": "late"}, "lag: want a duration"),
-        ({"port": 65535}, "port: want one that leaves some"),
+        ({"port": 65535}, "port: choose a lower one"),
         ({"http": "port"}, "http: want a whole number"),
     ):
         with pytest.raises(ControlError, match=sentence):

@@ -64,7 +64,7 @@ def test_a_length_that_cannot_be(length: int) -> None:
         (b"#!/bin/sh", "no binary log"),
         (b"", "no binary log"),
         (b"\xfeb", "no binary log"),
-        (LOG[:4] + LOG[EVENTS[1].position :], "no format description"),
+        (LOG[:4] + LOG[EVENTS[1].position :], "not a format description"),
     ],
 )
 def test_a_file_that_is_none(data: bytes, told: str) -> None:
