@@ -127,7 +127,7 @@ class LogReader:
             MalformedBinlogError: it ended within an event, or before the first one.
         """
         if self.position == 0:
-            raise MalformedBinlogError(0, f"{len(self._data)} bytes are no binary log")
+            raise MalformedBinlogError(0, f"{len(self._data)} bytes are not a binary log")
         if self._data:
             wanted = "a header"
             if len(self._data) >= HEADER_BYTES:

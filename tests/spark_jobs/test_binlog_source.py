@@ -86,7 +86,11 @@ def test_a_changed_byte_ends_it_where_it_is(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("data", "fault"),
-    [(b"", "0 bytes are no binary log"), (b"hello", "no binary log"), (ENCRYPTED_MAGIC, "encrypt")],
+    [
+        (b"", "0 bytes are not a binary log"),
+        (b"hello", "not a binary log"),
+        (ENCRYPTED_MAGIC, "encrypt"),
+    ],
 )
 def test_what_is_no_log_or_a_secret_one(tmp_path: Path, data: bytes, fault: str) -> None:
     path = tmp_path / "binlog.000001"

@@ -61,9 +61,9 @@ def test_a_length_that_cannot_be(length: int) -> None:
     ("data", "told"),
     [
         (b"\xfdbin" + bytes(508), "encrypted"),
-        (b"#!/bin/sh", "no binary log"),
-        (b"", "no binary log"),
-        (b"\xfeb", "no binary log"),
+        (b"#!/bin/sh", "not a binary log"),
+        (b"", "not a binary log"),
+        (b"\xfeb", "not a binary log"),
         (LOG[:4] + LOG[EVENTS[1].position :], "not a format description"),
     ],
 )
