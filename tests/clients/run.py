@@ -19,6 +19,7 @@ from tests.clients import (
     django,
     go,
     java,
+    maintenance,
     mysqlclient,
     node,
     perl,
@@ -54,6 +55,7 @@ SUITES: dict[str, Suite] = {
         php.MYSQLI,
         php.PDO,
         command_lines.SUITE,
+        maintenance.SUITE,
     )
 }
 DOORS = ("direct", "tidegate")
