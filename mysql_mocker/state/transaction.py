@@ -85,7 +85,8 @@ class Transaction:
         implicit: autocommit=0 and a table was accessed.
         read_only: writes are refused.
         writes: its statements that changed data.
-        savepoints: name, and how many writes came before it.
+        savepoints: name, and how many writes came before it. With autocommit off, one can be set
+            before anything has opened the transaction.
         xid: of XA START.
         acknowledgement: when it was logged, on the event loop's clock, if its client is still to
             wait for a replica to have it.
@@ -149,7 +150,12 @@ class Transaction:
         if renewed and self._storage.in_transaction:
             self._storage.commit()
         if not self._storage.in_transaction:
-            self._storage.begin(write=False)
+            self._begin(write=False)
+
+    def _begin(self, *, write: bool) -> None:
+        self._storage.begin(write=write)
+        for name, _ in self.savepoints:
+            self._storage.savepoint("SAVEPOINT", name)
 
     async def lock(self, *, defining: bool = False) -> None:
         """A statement is about to write: waits for the other writer, if there is one.
@@ -172,9 +178,7 @@ class Transaction:
         self._locked = True
         if self._storage.in_transaction:
             self._storage.commit()
-        self._storage.begin(write=True)
-        for name, _ in self.savepoints:
-            self._storage.savepoint("SAVEPOINT", name)
+        self._begin(write=True)
 
     def _open_implicitly(self, *, told: bool = True) -> None:
         if not self.session.variables["autocommit"] and not self.active:
@@ -189,11 +193,14 @@ class Transaction:
             return
         if self._used:
             self.spend_settings()
+        savepoints = [] if self._locked else self.savepoints
         if failed:
             self.rollback()
         else:
             self.commit()
             self._tell_all()
+        if not self.session.variables["autocommit"]:
+            self.savepoints = savepoints
 
     async def before_commit(self) -> None:
         """Checks, and waits, before anybody can see what was written.
@@ -321,12 +328,13 @@ class Transaction:
 
     def savepoint(self, name: str) -> None:
         """SAVEPOINT; an older one of this name is dropped."""
-        if not self.active:
+        if self.active:
+            self.read()
+        elif self.session.variables["autocommit"]:
             return
-        self.read()
         self.savepoints = [(n, count) for n, count in self.savepoints if n != name]
         self.savepoints.append((name, len(self.writes)))
-        self._storage.savepoint("SAVEPOINT", name)
+        self._at_storage("SAVEPOINT", name)
 
     def rollback_to(self, name: str) -> None:
         """ROLLBACK TO SAVEPOINT.
@@ -335,7 +343,7 @@ class Transaction:
             MySQLError: 1305.
         """
         place = self.savepoint_at(name)
-        self._storage.savepoint("ROLLBACK TO", name)
+        self._at_storage("ROLLBACK TO", name)
         del self.writes[self.savepoints[place][1] :]
         del self.savepoints[place + 1 :]
 
@@ -346,8 +354,12 @@ class Transaction:
             MySQLError: 1305.
         """
         place = self.savepoint_at(name)
-        self._storage.savepoint("RELEASE", name)
+        self._at_storage("RELEASE", name)
         del self.savepoints[place:]
+
+    def _at_storage(self, action: str, name: str) -> None:
+        if self._storage.in_transaction:
+            self._storage.savepoint(action, name)
 
     def savepoint_at(self, name: str) -> int:
         """Its place among the savepoints.

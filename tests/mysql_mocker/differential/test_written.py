@@ -218,6 +218,29 @@ WRITTEN: dict[str, tuple[Capability, tuple[Step, ...]]] = {
             *("SET autocommit = 0", "CHECK TABLE items"),
         ),
     ),
+    "savepoints without a transaction": (
+        MODERN,
+        queries(
+            *(
+                "SAVEPOINT s",
+                "RELEASE SAVEPOINT s",
+                "SET autocommit = 0",
+                "SAVEPOINT s",
+                "SELECT 1",
+            ),
+            *("SELECT * FROM missing", "ROLLBACK TO s", "SAVEPOINT t", "RELEASE SAVEPOINT s"),
+            *("RELEASE SAVEPOINT t", "SAVEPOINT s", "START TRANSACTION", "RELEASE SAVEPOINT s"),
+            *("ROLLBACK", "SAVEPOINT s", "START TRANSACTION READ ONLY", "ROLLBACK TO s", "COMMIT"),
+            *("SAVEPOINT s", "COMMIT", "RELEASE SAVEPOINT s", "SAVEPOINT s", "ROLLBACK"),
+            *("RELEASE SAVEPOINT s", "SAVEPOINT s", "SELECT COUNT(*) FROM items", "DO 1"),
+            *("DELETE FROM parts WHERE id = 1", "ROLLBACK TO s", "SELECT COUNT(*) FROM parts"),
+            *("RELEASE SAVEPOINT s", "COMMIT", "SAVEPOINT s", "CREATE TABLE made (id INT)"),
+            *("RELEASE SAVEPOINT s", "SAVEPOINT s", "ANALYZE TABLE parts", "RELEASE SAVEPOINT s"),
+            *("SAVEPOINT s", "SET autocommit = 0", "RELEASE SAVEPOINT s", "SAVEPOINT s"),
+            *("SET autocommit = 1", "RELEASE SAVEPOINT s", "BEGIN", "SAVEPOINT s"),
+            *("SET autocommit = 0", "ROLLBACK TO s", "DO 1", "RELEASE SAVEPOINT s", "COMMIT"),
+        ),
+    ),
     "XA and what reads tables": (
         MODERN,
         queries(
