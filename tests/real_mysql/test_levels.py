@@ -6,7 +6,6 @@
 from __future__ import annotations  # Connection is generic for the type checker only
 
 import contextlib
-import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -24,7 +23,7 @@ from tests.real_mysql.cluster import Cluster
 from tests.real_mysql.conftest import StartProxy
 from tests.real_mysql.raw_client import RawClient
 from tests.real_mysql.running_proxy import RunningProxy
-from tests.real_mysql.template import APP_PASSWORD, APP_USER
+from tests.real_mysql.template import APP_PASSWORD, APP_USER, find_mysqld
 from tests.support.waiting import eventually
 
 FOREIGN_UUID = "aaaaaaaa-0000-0000-0000-000000000002"
@@ -548,9 +547,11 @@ def test_a_driver_escapes_as_the_server_reads(cluster: Cluster, running: Running
 
 
 def test_the_command_line_client(cluster: Cluster, running: RunningProxy) -> None:
-    client = shutil.which("mysql") or _unpacked()
-    if client is None:
-        pytest.skip("no mysql client")
+    mysqld = find_mysqld()
+    assert mysqld is not None
+    client = mysqld.with_name("mysql")  # another one on the path may be MariaDB's
+    if not client.exists():
+        pytest.skip("no mysql client beside mysqld")
     script = (
         "BEGIN; INSERT INTO app.levels (b) VALUES (1); SHOW TIDEGATE LAST; COMMIT;"
         " SET tidegate_consistency = 'STRONG', tidegate_scope = 'user'; SHOW TIDEGATE SESSION;"
@@ -558,7 +559,13 @@ def test_the_command_line_client(cluster: Cluster, running: RunningProxy) -> Non
         " SELECT @@tidegate_consistency, @@tidegate_token AS t;"
         " SHOW VARIABLES LIKE 'tidegate%'; SET tidegate_scope = 'nobody'"
     )
-    command = [client, "--no-defaults", "--host=127.0.0.1", f"--port={running.port}", "--table"]
+    command = [
+        str(client),
+        "--no-defaults",
+        "--host=127.0.0.1",
+        f"--port={running.port}",
+        "--table",
+    ]
     command += [f"--user={APP_USER}", f"--password={APP_PASSWORD}", "--get-server-public-key"]
     done = subprocess.run(
         [*command, f"--execute={script}"], capture_output=True, text=True, check=False, timeout=30
@@ -574,10 +581,3 @@ def test_the_command_line_client(cluster: Cluster, running: RunningProxy) -> Non
         "| known",
     ):
         assert text in done.stdout, (text, done.stdout)
-
-
-def _unpacked() -> str | None:
-    from tests.real_mysql.template import CACHE
-
-    found = sorted((CACHE / "mysql").rglob("bin/mysql"))
-    return str(found[0]) if found else None
