@@ -39,6 +39,11 @@ ACCEPTED = (
         "that a transaction ended behind an error, which was told already or ran on a replica",
     ),
     Accepted(
+        r"\n  direct .*session_state=(?:None|b'(.*)'), "
+        r".*\n  through .*session_state=b'(?:\1)?\\x05\\t\\x08________'",
+        "the end of a transaction that began on a replica, and by START TRANSACTION on the primary",
+    ),
+    Accepted(
         r"^Query\(sql='SHOW (COUNT|WARNINGS|ERRORS)|^Query\(sql='SELECT @@(error|warning)_count",
         "what the proxy refused itself, or a command that failed elsewhere, is not told",
     ),
@@ -53,6 +58,10 @@ ACCEPTED = (
     Accepted(
         r"SELECT ROW_COUNT\(\)'",
         "behind a look at session_track_… variables, around which the proxy sets its own",
+    ),
+    Accepted(
+        r"\n  direct +\d+: ERROR (1047 \(\w+\)): .*\n  through +\d+: ERROR \1: Unknown command",
+        "what the proxy refuses itself, it says in English, whatever lc_messages is",
     ),
 )
 

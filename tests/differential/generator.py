@@ -58,6 +58,8 @@ class Generator:
         others = draw.sample(groups.OTHERS, draw.randint(1, 5))
         chosen = [groups.READS, groups.WRITES, *others]
         steps: list[Step] = []
+        if any(group is session_texts.WITHOUT_AUTOCOMMIT for _, group in chosen):
+            steps += [Query(text) for text in session_texts.BEGINS_WITHOUT_AUTOCOMMIT]
         while len(steps) < length:
             ((_, group),) = draw.choices(chosen, [weight for weight, _ in chosen])
             steps += self._steps(group)

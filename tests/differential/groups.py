@@ -85,6 +85,7 @@ OTHERS: tuple[tuple[int, Group], ...] = (
     (3, session_texts.TRACKING),
     (6, session_texts.USER_VARIABLES),
     (8, session_texts.TRANSACTIONS),
+    (8, session_texts.WITHOUT_AUTOCOMMIT),
     (6, session_texts.CALLS),
     (5, session_texts.STATEFUL),
     (2, session_texts.USES),

@@ -161,6 +161,23 @@ USER_VARIABLES = (
     "SELECT COLLATION(<var>), CHARSET(<var>), COERCIBILITY(<var>)",
 )
 
+WITHOUT_AUTOCOMMIT = (
+    "SAVEPOINT <sp>",
+    "SAVEPOINT <sp>",
+    "ROLLBACK TO <sp>",
+    "RELEASE SAVEPOINT <sp>",
+    "COMMIT",
+    "ROLLBACK",
+    "SELECT 1",
+)
+"""In a session that begins with `BEGINS_WITHOUT_AUTOCOMMIT`."""
+
+BEGINS_WITHOUT_AUTOCOMMIT = (
+    "SET autocommit = 0",
+    "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+)
+
+
 TRANSACTIONS = (
     "BEGIN",
     "START TRANSACTION",
