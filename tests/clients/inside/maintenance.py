@@ -31,8 +31,8 @@ CREATE TRIGGER no_null BEFORE INSERT ON item FOR EACH ROW SET NEW.amount = IFNUL
 INSERT INTO customer (name, doc, picture) VALUES ('Ann', '{"a": [1, 2]}', x'00ff27'),
   ('Bob\\'s', NULL, NULL), ('Zoë', '[]', '');
 INSERT INTO item (customer, amount, at, bits) SELECT 1 + n % 3, n / 7, NOW(6), n % 512 FROM
-  (WITH RECURSIVE all_numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM all_numbers WHERE n < 900)
-  SELECT n FROM all_numbers) AS counted;
+  (WITH RECURSIVE all_numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM all_numbers
+  WHERE n < 900) SELECT n FROM all_numbers) AS counted;
 INSERT INTO numbers VALUES (1, 1990), (2, 2010);
 """
 HOST, PORT = os.environ["TIDEGATE_HOST"], os.environ["TIDEGATE_PORT"]
