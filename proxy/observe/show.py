@@ -128,7 +128,7 @@ def _session(session: Shown) -> _Rows:
         ("transaction_reads", rules.transaction_reads.value),
         ("on_split_conflict", rules.on_split_conflict.value),
         ("session_track_gtids", state.trackers.gtids),
-        ("in_transaction", "unknown" if state.unsure else _yes(state.in_transaction)),
+        ("in_transaction", _in_transaction(state)),
         ("transaction_reads_from", None if reads_from is None else reads_from.name),
         ("autocommit", _yes(state.autocommit)),
         ("pins", state.pins.text or None),
@@ -255,6 +255,14 @@ def _scope(scope: ScopeState, key: str, now: float) -> tuple[str | None, ...]:
 
 def _text(gtids: GtidSet) -> str:
     return gtids.text
+
+
+def _in_transaction(state: Session) -> str:
+    if state.unsure:
+        return "unknown"
+    if state.has_savepoint and not state.in_transaction:
+        return "savepoint"  # it stays on the primary as if one were open
+    return _yes(state.in_transaction)
 
 
 def _yes(flag: bool) -> str:

@@ -292,6 +292,10 @@ async def test_show_session() -> None:
         assert found["pins"] is not None
         assert found["session_track_gtids"] == "ALL_GTIDS"
         await does(client, "ROLLBACK")
+        await does(client, "SAVEPOINT s")
+        assert (await shown())["in_transaction"] == "savepoint"
+        await does(client, "ROLLBACK")
+        assert (await shown())["in_transaction"] == "no"
 
 
 async def test_show_scopes_has_no_keys_of_others() -> None:
