@@ -134,7 +134,7 @@ def _run(suite: Suite, door: Door, record: Path, output: TextIO) -> None:
             **invocation.environment,
             "PYTHONPATH": str(INSIDE),
             "PYTHONDONTWRITEBYTECODE": "1",
-            "PYTHONHASHSEED": "0",  # with another order of sets other tests of SQLAlchemy fail
+            "PYTHONHASHSEED": "0",  # sets of texts have the same order in both runs
             "TIDEGATE_RECORD": str(record),
         },
         stdin=subprocess.DEVNULL,
