@@ -17,7 +17,7 @@ from tests.chaos.relay import Relay, RelayLoop
 from tests.chaos.report import Row
 from tests.chaos.scene import Fault, Scene
 from tests.chaos.sessions import TABLES, all_registers
-from tests.chaos.trial import Trial
+from tests.chaos.trial import PROOF_MAX_AGE_S, Trial
 from tests.chaos.workload import Workload
 from tests.real_mysql.commit_order import CommitOrder
 from tests.real_mysql.running_proxy import RunningProxy
@@ -165,6 +165,7 @@ class Campaign:
         options: dict[str, str | None] = {
             "connect_timeout": draw(["2s", "5s"]),
             "handshake_timeout": "60s",
+            "proof_max_age": f"{PROOF_MAX_AGE_S:g}s",
             "wait_budget": draw(["50ms", "250ms", "1s"]),
             "on_timeout": draw(["primary", "primary", "error"]),
             "self_audit": draw(["0.001", "0.2"]),

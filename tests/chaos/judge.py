@@ -104,7 +104,16 @@ def _stale_reads(trial: Trial, history: list[Write | Read]) -> list[Finding]:
     return [
         Finding(f"a stale read at {violation.read.level}", _relative(str(violation), trial))
         for violation in violations
+        if not _may_trust(trial, violation.read)
     ]
+
+
+def _may_trust(trial: Trial, read: Read) -> bool:
+    """Whether a read may rely on what its replica had proved, and has lost."""
+    if trial.trusted is None:
+        return False
+    since, until = trial.trusted
+    return read.returned >= since and read.invoked <= until
 
 
 def _phantoms(trial: Trial, reads: list[Read], writes: list[Write]) -> list[Finding]:

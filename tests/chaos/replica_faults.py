@@ -96,7 +96,9 @@ def replica_full(scene: Scene) -> None:
         scene.work_on()
 
 
-@fault(_NOTHING, harmless=True, bereaves=True)
+@fault(
+    "reads within `proof-max-age` of the loss, from the older data", harmless=True, bereaves=True
+)
 def replica_rebuilt_in_place(scene: Scene) -> None:
     """A replica gets older data under RESET BINARY LOGS AND GTIDS, without a restart.
 
@@ -111,7 +113,8 @@ def replica_rebuilt_in_place(scene: Scene) -> None:
     with scene.quiet():
         replica.query("STOP REPLICA")
         replica.query("SET GLOBAL super_read_only = OFF")  # read_only stays on; root may pass it
-        replica.query("RESET BINARY LOGS AND GTIDS")
+        with scene.trial.bereaving():
+            replica.query("RESET BINARY LOGS AND GTIDS")
         replica.query("SET sql_log_bin = 0")
         for register, value in held.items():
             replica.query(_SET.format(register % TABLES, value, register))

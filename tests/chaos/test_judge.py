@@ -38,6 +38,16 @@ def test_a_stale_read() -> None:
     assert kinds(trial(*GOOD, read(1, 70, Level.BEST_EFFORT)), {1: 0, 2: 1}) == []
 
 
+def test_a_replica_that_has_lost_what_it_proved_is_relied_on_for_a_while() -> None:
+    stale = trial(*GOOD, read(1, 70), read(1, 90))
+    stale.trusted = 72, 80  # the first read returned at 75
+    assert kinds(stale, {1: 0, 2: 1}) == ["a stale read at READ_OWN_WRITES"]
+    stale.trusted = 72, 90
+    assert kinds(stale, {1: 0, 2: 1}) == []
+    stale.trusted = 76, 80
+    assert len(kinds(stale, {1: 0, 2: 1})) == 2
+
+
 def test_an_acknowledged_write_that_is_gone() -> None:
     found = judge(trial(write(1, 10, 20), write(2, 40, 50)), {1: 0}, ())
     assert [finding.kind for finding in found] == ["an acknowledged write is gone"]

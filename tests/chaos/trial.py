@@ -13,6 +13,8 @@ NS = 1_000_000_000
 SLOW_S = 20.0
 """Operations that lasted longer are kept, to be judged."""
 REGISTERS_PER_TRIAL = 1000
+PROOF_MAX_AGE_S = 1.0
+"""The proxy's `proof-max-age`: so long reads rely on a proof without a question."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,8 @@ class Trial:
         began: when the fault began; None before.
         healed: when the cluster was healthy again.
         loss: when writes were lost; None if the fault loses none.
+        trusted: from when until when reads may have relied on what a replica had proved and then
+            lost without a sign; None if none lost any.
         quiet: clients shall only read; other doors go on writing.
         slowest: the read that took longest, seconds.
     """
@@ -82,6 +86,7 @@ class Trial:
     began: int | None = None
     healed: int | None = None
     loss: Loss | None = None
+    trusted: tuple[int, int] | None = None
     quiet: bool = False
     slowest: float = 0.0
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -124,6 +129,13 @@ class Trial:
                 self.failures.append(operation)
             if seconds > SLOW_S:
                 self.slow.append(operation)
+
+    @contextmanager
+    def bereaving(self) -> Iterator[None]:
+        """In a `with` block a replica loses what it had proved; reads rely on that for a while."""
+        since = self.stamps()
+        yield
+        self.trusted = since, self.stamps() + int(PROOF_MAX_AGE_S * NS)
 
     @contextmanager
     def losing(self) -> Iterator[None]:
