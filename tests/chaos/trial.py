@@ -28,6 +28,7 @@ class Operation:
         ended: when its answer or error was there.
         outcome: the error's code; ``ok`` if there was none.
         scope: whose promise it was; None for what is no client's of the proxy.
+        told: the error's text; empty if there was none.
     """
 
     client: str
@@ -36,10 +37,14 @@ class Operation:
     ended: int
     outcome: str
     scope: ScopeKey | None = None
+    told: str = ""
 
     def __str__(self) -> str:
         seconds = (self.ended - self.invoked) / NS
-        return f"{self.client}: a {self.what} lasted {seconds:.1f} s and ended in {self.outcome}"
+        told = f" ({self.told})" if self.told else ""
+        return (
+            f"{self.client}: a {self.what} lasted {seconds:.1f} s and ended in {self.outcome}{told}"
+        )
 
 
 @dataclass(frozen=True, slots=True)

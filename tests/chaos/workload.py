@@ -188,16 +188,17 @@ class Workload:
 
     def _timed(self, trial: Trial, who: Client | str, what: str, act: Callable[[], _T]) -> _T:
         invoked = trial.stamps()
-        outcome = "ok"
+        outcome, told = "ok", ""
         try:
             return act()
         except FAILURES as error:
-            outcome = code(error)
+            outcome, told = code(error), str(error)
             what = "login" if isinstance(error, LoginError) else what
             raise
         finally:
             scope = who.wide_scope if isinstance(who, Client) else None
-            trial.lasted(Operation(str(who), what, invoked, trial.stamps(), outcome, scope))
+            ended = trial.stamps()
+            trial.lasted(Operation(str(who), what, invoked, ended, outcome, scope, told))
 
     def _write(self, trial: Trial, client: Client, session: Session, chance: random.Random) -> None:
         in_transaction = chance.random() < 0.25
