@@ -104,7 +104,7 @@ class Workload:
             self._moved.notify_all()
 
     def wait_for_everybody(self, timeout: float) -> list[Client]:
-        """Let each client do something with success; those that could not in time."""
+        """Let each client write and read with success; those that could not in time."""
         with self._moved:
             before = dict(self._turns)
 
@@ -166,10 +166,12 @@ class Workload:
                     name = f"client {client.number}.{next(names)}"
                     opening = partial(self._open, client, name)
                     session = self._timed(trial, client, "login", opening)
-                if not trial.quiet and chance.random() < WRITES:
+                writes = not trial.quiet and chance.random() < WRITES
+                if writes:
                     self._write(trial, client, session, chance)
                 self._reads(trial, client, session, chance)
-                self._turns[client] += 1
+                # Else a connection that only writes may have been lost, and nobody has noticed.
+                self._turns[client] += writes
             except FAILURES:
                 failed = True
             finally:
