@@ -597,7 +597,8 @@ class ClientSession:
         """Open a connection to a replica."""
         failed = await self._servers.open(server)
         self._task = None
-        self._perform(self._events.opened(failed))
+        if not self._client.closed:  # else the primary was lost meanwhile
+            self._perform(self._events.opened(failed))
 
     def _silent(self) -> None:
         """The replica did not even say that the wait's budget ran out."""

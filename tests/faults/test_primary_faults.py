@@ -124,6 +124,25 @@ async def test_what_a_replica_answers_after_the_primary_was_lost_is_not_counted(
         session._client._transport.abort()
 
 
+async def test_a_replica_that_is_connected_to_after_the_primary_was_lost_serves_nobody(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with table() as on:
+        client = await on.session()
+        (session,) = on.proxy.sessions
+        gate = on.cluster.replicas[0].faults.hold_reply(matching=b"gtid_owned")
+        client.send(query(COUNT))
+        await eventually(lambda: gate.held)
+        session._client._transport = Unread(session._client._transport)
+        session._servers.primary.give_up("test")
+        assert (await client.read_error()).code == 2013
+        gate.open()
+        await eventually(lambda: session._task is None)
+        session._client._transport.abort()
+        await eventually(lambda: not on.proxy.sessions)
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+
 BROKEN_ANSWERS = {
     "an empty packet": b"\0\0\0\1",
     "an ERR packet without a code": b"\x01\0\0\1\xff",
