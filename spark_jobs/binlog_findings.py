@@ -53,8 +53,8 @@ class BinlogFindings:
             told.append(f"No record names {counted(self.unreported, 'transaction')} of these.")
         if self.contradicted:
             told.append(
-                f"They contradict {counted(self.contradicted, 'WAIT')}: what was waited for was "
-                "applied later."
+                f"{counted(self.contradicted, 'WAIT')} ended before the replica had applied the "
+                "transactions that were waited for."
             )
         return told
 

@@ -196,7 +196,8 @@ class Findings:
         if self.lapses:
             told.append("The procedure was not kept.")
         if self.contradicted:
-            told.append("Binary logs contradict what was claimed.")
+            waits = counted(self.contradicted, "WAIT")
+            told.append(f"The replicas' binary logs contradict {waits} of the routing log.")
         return " ".join(told) or ("No verdict." if self.obstacles else "Clean.")
 
     @property

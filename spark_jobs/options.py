@@ -11,9 +11,13 @@ from urllib.parse import unquote
 from spark_jobs.day import Day
 
 _ABOUT: Final = """\
-Tells from a routing log whether every read saw what it had to see. Exit codes: 0 every promise was
-kept; 1 a promise or the procedure was not kept, acknowledged writes are lost, or a binary log
-contradicts a claim; 2 nobody can tell."""
+Reads the routing log with Spark, and checks whether every read saw what it had to see.
+
+exit codes:
+  0  every promise was kept
+  1  a promise or the procedure was not kept, acknowledged writes are lost, or a replica's binary
+     log contradicts what the replica told the proxy
+  2  nobody can tell: no log, no Java, or a log that lacks what a verdict needs"""
 
 _EXAMPLES: Final = """\
 examples:
@@ -83,59 +87,68 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
         type=_log,
         required=True,
         metavar="DIR",
-        help="directory of the routing log, or its URI for Spark: s3a://…, hdfs://…",
+        help="the routing log: a directory, or a URI that Spark can read (s3a://…, hdfs://…)",
     )
     parser.add_argument(
-        "--out", type=_directory, metavar="DIR", help="for the report and the tables (LOG/_audit)"
+        "--out",
+        type=_directory,
+        metavar="DIR",
+        help="where the report and the tables are written (default: LOG/_audit)",
     )
     parser.add_argument(
         "--date",
         type=_day,
         metavar="DAY",
-        help="judge this day, YYYY-MM-DD or yesterday (UTC), and keep its judgement",
+        help="judge only this day (YYYY-MM-DD in UTC, or yesterday), and keep its judgement",
     )
     parser.add_argument(
         "--master",
         metavar="URL",
-        help="the Spark cluster that does the work, such as spark://HOST:7077 (this machine)",
+        help="run on this Spark cluster, such as spark://HOST:7077 (default: on this machine)",
     )
     parser.add_argument(
         "--binlogs",
         type=_directory,
         metavar="DIR",
-        help="compare with binary logs: a folder per server, named by server_uuid or HOST:PORT",
+        help="compare the log with the servers' binary logs in this directory, which has one"
+        " folder per server, named by its server_uuid or HOST:PORT",
     )
     parser.add_argument(
         "--min-coverage",
         type=_share,
         default=1.0,
         metavar="SHARE",
-        help="share of the reads with a promise that must be judged for a verdict (1)",
+        help="give a verdict if at least this share of the reads with a promise can be judged"
+        " (0 to 1, default: 1)",
     )
     parser.add_argument(
         "--clock-error",
         type=_milliseconds,
         default=0,
         metavar="MS",
-        help="by how many milliseconds the clocks of proxies may differ (0)",
+        help="assume that the proxies' clocks may differ by this many milliseconds; with"
+        " --binlogs the replicas' clocks, too (default: as far as the log shows)",
     )
     parser.add_argument(
         "--textfile",
         type=Path,
         metavar="PATH",
-        help="write metrics for Prometheus' node exporter to this file",
+        help="write metrics to this file, for Prometheus' node exporter",
     )
     parser.add_argument(
-        "--live", action="store_true", help="keep judging the newest hours, until stopped"
+        "--live", action="store_true", help="judge the newest hours again and again, until stopped"
     )
     parser.add_argument(
-        "--window", type=_hours, metavar="HOURS", help="with --live: how many hours (1)"
+        "--window",
+        type=_hours,
+        metavar="HOURS",
+        help="with --live: how many hours to judge (1 to 48, default: 1)",
     )
     parser.add_argument(
         "--metrics",
         type=_address,
         metavar="HOST:PORT",
-        help="with --live: serve metrics for Prometheus there",
+        help="with --live: serve metrics for Prometheus at this address",
     )
     chosen = parser.parse_args(arguments)
     if chosen.live and (chosen.date or chosen.binlogs):

@@ -22,7 +22,7 @@ def section(found: BinlogFindings) -> Section:
             )
             for row in found.first_contradicted
         ),
-        f"WAITs that ended before the replica applied what was waited for"
+        f"WAITs that ended before the replica had applied the transactions that were waited for"
         f"{_part(found.first_contradicted, found.contradicted, 'contradicted')}:",
     )  # fmt: skip
     unreported = Table(

@@ -63,8 +63,9 @@ def test_binary_logs_that_agree_change_nothing() -> None:
 def test_a_contradiction_is_a_finding() -> None:
     binlogs = replace(QUIET, contradicted=2, first_contradicted=[Row(CONTRADICTION)])
     told = findings(binlogs=binlogs)
-    assert (told.exit_code, told.verdict) == (1, "Binary logs contradict what was claimed.")
-    assert "They contradict 2 WAITs: what was waited for was applied later." in told.explanation
+    assert told.exit_code == 1
+    assert told.verdict == "The replicas' binary logs contradict 2 WAITs of the routing log."
+    assert "2 WAITs ended before the replica had applied the transactions" in told.explanation
     (table,) = report.section(binlogs).filled
     assert table.note.endswith(" (the first 1 of 2; the table contradicted has all):")
     assert table.rows == [
@@ -153,10 +154,10 @@ def test_an_audit_with_binary_logs(
     chosen = Options(log=tmp_path / "log", out=tmp_path / "out", binlogs=tmp_path / "logs")
     assert nightly.run_with(chosen, spark) == 1
     told = capsys.readouterr().out
-    assert "Binary logs contradict what was claimed." in told
+    assert "The replicas' binary logs contradict 1 WAIT of the routing log." in told
     assert f"  applied   {P}:2, at least" in told
     assert "Binary logs: 3 transactions in 1 file. Not read to the end: 1 file." in told
-    assert "No record names 1 transaction of these. They contradict 1 WAIT:" in told
+    assert "No record names 1 transaction of these. 1 WAIT ended before" in told
     assert f"  applied   {P}:2, at least" in (tmp_path / "out" / "report.md").read_text()
     page = (tmp_path / "out" / "report.html").read_text()
     assert '<section id="binary-logs">' in page

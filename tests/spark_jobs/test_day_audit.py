@@ -86,10 +86,11 @@ def test_a_night(
     assert told.out.count("  applied ") == 1
     assert f"  applied   {P}:10, at least" in told.out
     assert told.out.endswith(
-        "\n\n1 violation. Binary logs contradict what was claimed. Of 4 reads with a promise, 1 "
-        "met a server not shown to have what it had to see. Binary logs: 4 transactions in 1 file. "
-        "No record names 1 transaction of these. They contradict 1 WAIT: what was waited for was "
-        f"applied later.\nKept: {kept}\nReport: {out}/report.html\n"
+        "\n\n1 violation. The replicas' binary logs contradict 1 WAIT of the routing log. Of 4 "
+        "reads with a promise, 1 met a server not shown to have what it had to see. Binary logs: "
+        "4 transactions in 1 file. No record names 1 transaction of these. 1 WAIT ended before "
+        "the replica had applied the transactions that were waited for.\n"
+        f"Kept: {kept}\nReport: {out}/report.html\n"
     )
     report = (kept / "report.md").read_text()
     newest = (out / "report.md").read_text()
