@@ -78,7 +78,7 @@ class Trial:
         loss: when writes were lost; None if the fault loses none.
         trusted: from when until when reads may have relied on what a replica had proved and then
             lost without a sign; None if none lost any.
-        quiet: clients shall only read; other doors go on writing.
+        quiet: clients shall only read; direct writers go on.
         slowest: the read that took longest, seconds.
     """
 

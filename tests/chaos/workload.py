@@ -1,7 +1,7 @@
 """The clients at work, in threads, trial after trial; their sessions live as long as they can.
 
-Each thread writes a register of its own and reads everybody's. So do other doors, which write at
-the primary itself. All stand still between two trials.
+Each thread writes a register of its own and reads everybody's. Some others write at
+the primary directly. All stand still between two trials.
 """
 
 import random
@@ -34,7 +34,7 @@ PAUSE_S = 0.3
 """Longest rest between two operations of a client."""
 WRITES = 0.6
 """Of the times that a client does something, in so many it writes."""
-OTHER_DOORS = 2
+DIRECT_WRITERS = 2
 _STILL_S = 2 * CLIENT_TIMEOUT_S
 _AGAIN_S = 0.1
 _MAKE = "INSERT INTO app.registers{} VALUES {}"
@@ -63,7 +63,7 @@ class Workload:
         self._accounts = accounts
         self._pools = {user: Pool(port, accounts, user) for user in accounts.passwords}
         self._values = count(1)
-        self._doors = range(len(clients), len(clients) + OTHER_DOORS)
+        self._writers = range(len(clients), len(clients) + DIRECT_WRITERS)
         self._trial: Trial | None = None
         self._working = 0
         self._turns = dict.fromkeys(clients, 0)
@@ -73,8 +73,8 @@ class Workload:
         self._threads: list[threading.Thread] = []
         for client in clients:
             self._start(self._live, client, random.Random(chance.random()))
-        for door in self._doors:
-            self._start(self._write_only, door, random.Random(chance.random()))
+        for writer in self._writers:
+            self._start(self._write_only, writer, random.Random(chance.random()))
 
     def _start(self, target: Callable[..., None], *arguments: object) -> None:
         def run() -> None:
@@ -93,7 +93,7 @@ class Workload:
         """Make the trial's registers and let the clients work on them."""
         primary = self._cluster.primary
         for table in range(TABLES):
-            registers = [trial.register(n) for n in range(self._doors.stop)]
+            registers = [trial.register(n) for n in range(self._writers.stop)]
             rows = ",".join(f"({one}, 0)" for one in registers if one % TABLES == table)
             primary.query(_MAKE.format(table, rows))
         self._cluster.wait_caught_up()
@@ -230,7 +230,7 @@ class Workload:
 
     def _reads(self, trial: Trial, client: Client, session: Session, chance: random.Random) -> None:
         peers = [other.number for other in self._clients if client.owns(other)]
-        everybody = range(self._doors.stop)
+        everybody = range(self._writers.stop)
         shared = self._timed(trial, client, "transaction", session.begin_snapshot)
         first: int | None = None
         for _ in range(chance.choice(READS_PER_WRITE)):
@@ -278,7 +278,7 @@ class Workload:
         """Write at the primary itself, whichever that is."""
         link: Link | None = None
         port = 0
-        who = f"door {number}"
+        who = f"writer {number}"
         while (trial := self._enter()) is not None:
             try:
                 if link is None or port != self._cluster.primary.port:

@@ -134,15 +134,15 @@ async def lane(fast: bool, **options: Any) -> AsyncIterator[Lane]:
     # which is asked. On a busy machine a WAIT may take its time.
     options = {"monitor_interval": 3600.0, "wait_budget": 1.0, **options}
     async with stage(log=log, **options) as on:
-        door = await on.door()
+        direct = await on.direct()
         for sql in (
             "CREATE TABLE t (id INT PRIMARY KEY, n INT, s TEXT)",
             "INSERT INTO t VALUES (1, 10, 'one'), (2, 20, NULL), (3, 30, '')",
             "CREATE TABLE wide (id INT PRIMARY KEY, s TEXT)",
             "CREATE PROCEDURE adds() INSERT INTO t VALUES (77, 7, 'seven')",
         ):
-            assert (await door.query(sql)).ok
-        assert (await door.query(WIDE)).ok
+            assert (await direct.query(sql)).ok
+        assert (await direct.query(WIDE)).ok
         await on.caught_up()
         yield Lane(on, fast, log)
 

@@ -73,7 +73,7 @@ class Stage:
         assert end[0] == 0x00, end
         return client
 
-    async def door(self, server: Server | None = None, **options: Any) -> Client:
+    async def direct(self, server: Server | None = None, **options: Any) -> Client:
         """A client of a server itself, the primary unless another is named: past the proxy."""
         client = await Client.connect((server or self.cluster.primary).port)
         self._clients.append(client)

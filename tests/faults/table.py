@@ -43,8 +43,8 @@ LEVELS = [
 async def table(**options: Any) -> AsyncIterator[Stage]:
     """A table `t` that all servers have, empty; nothing is applied any more."""
     async with stage(**{"wait_budget": 0.03, **options}) as on:
-        door = await on.door()
-        assert (await door.query("CREATE TABLE t (id INT)")).ok
+        direct = await on.direct()
+        assert (await direct.query("CREATE TABLE t (id INT)")).ok
         await on.caught_up()
         apply(on, False)
         yield on

@@ -36,7 +36,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 @asynccontextmanager
 async def watched(**more: Any) -> AsyncIterator[Stage]:
     async with stage(1, **(OPTIONS | more)) as on:
-        await does(await on.door(), "CREATE TABLE t (id INT)")
+        await does(await on.direct(), "CREATE TABLE t (id INT)")
         await on.caught_up()
         yield on
 
@@ -58,9 +58,9 @@ async def looks(on: Stage, times: int = 3) -> None:
 
 
 async def insert(on: Stage, times: int) -> None:
-    door = await on.door()
+    direct = await on.direct()
     for _ in range(times):
-        await does(door, "INSERT INTO t VALUES (1)")
+        await does(direct, "INSERT INTO t VALUES (1)")
 
 
 async def test_every_transaction_counts_and_counts_once() -> None:
@@ -73,7 +73,7 @@ async def test_every_transaction_counts_and_counts_once() -> None:
         assert counted(on) == had + 30
         # A local write of the replica was not replicated.
         on.cluster.replicas[0].set_variable("read_only", False)
-        await does(await on.door(on.cluster.replicas[0]), "CREATE TABLE own (id INT)")
+        await does(await on.direct(on.cluster.replicas[0]), "CREATE TABLE own (id INT)")
         await looks(on)
         assert counted(on) == had + 30
 

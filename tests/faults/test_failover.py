@@ -33,8 +33,8 @@ WATCHED: dict[str, Any] = {
 async def watched(replicas: int = 2, **options: Any) -> AsyncIterator[Stage]:
     """A monitored cluster; `t` is empty everywhere."""
     async with stage(replicas, **{**WATCHED, **options}) as on:
-        door = await on.door()
-        await does(door, "CREATE TABLE t (id INT)")
+        direct = await on.direct()
+        await does(direct, "CREATE TABLE t (id INT)")
         await on.caught_up()
         await looked(on)
         yield on
@@ -457,8 +457,8 @@ async def test_names_that_the_primary_lost_and_gives_again(
         assert await count(client, "/* tidegate consistency=BEST_EFFORT */") == 1
         # Made anew, from a copy of the primary.
         replica.engine.own.apply([])
-        door = await on.door(replica)
-        await does(door, "RESET BINARY LOGS AND GTIDS")
+        direct = await on.direct(replica)
+        await does(direct, "RESET BINARY LOGS AND GTIDS")
         await eventually(lambda: not server_of(on, replica).diverged)
 
 
@@ -489,19 +489,19 @@ async def test_the_primary_restarts_without_its_last_transactions(policy: LostPo
 async def test_reset_binary_logs_and_gtids(scope: Scope) -> None:
     """Sessions survive it; what they wrote before has no name any more, which is told once."""
     async with watched(scope=scope) as on:
-        client, door = await on.session(), await on.door()
+        client, direct = await on.session(), await on.direct()
         assert await count(client) == 0
         await does(client, "INSERT INTO t VALUES (1)")
         await on.caught_up()
         assert await count(client) == 1
-        await does(door, "RESET BINARY LOGS AND GTIDS")
+        await does(direct, "RESET BINARY LOGS AND GTIDS")
         await looked(on)
         assert (await client.query(COUNT)).error.code == 1105
         for _ in range(2):
             assert await count(client) == 1
         for replica in on.cluster.replicas:
-            replica_door = await on.door(replica)
-            await does(replica_door, "RESET BINARY LOGS AND GTIDS")
+            replica_direct = await on.direct(replica)
+            await does(replica_direct, "RESET BINARY LOGS AND GTIDS")
         await looked(on)
         await does(client, "INSERT INTO t VALUES (2)")
         assert await count(client) == 2
@@ -523,8 +523,8 @@ async def switch(on: Stage) -> Server:
 async def about_to_switch(**options: Any) -> AsyncIterator[Stage]:
     """No monitor: the test promotes at the moment that it wants."""
     async with stage(2, **{"wait_budget": 5.0, **options}) as on:
-        door = await on.door()
-        await does(door, "CREATE TABLE t (id INT)")
+        direct = await on.direct()
+        await does(direct, "CREATE TABLE t (id INT)")
         await on.caught_up()
         on.cluster.replicas[0].set_variable("read_only", False)
         yield on

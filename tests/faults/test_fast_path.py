@@ -71,7 +71,7 @@ async def test_any_statements(seed: int, capabilities: Capability) -> None:
     async def scenario(one: Lane) -> None:
         chance = random.Random(seed)
         client = await one.client(capabilities)
-        door = await one.on.door()
+        direct = await one.on.direct()
 
         async def plain(most: int) -> None:
             for _ in range(chance.randint(0, most)):
@@ -86,7 +86,7 @@ async def test_any_statements(seed: int, capabilities: Capability) -> None:
                     await one.does(client, *chance.choice(PACKETS))
                 await plain(3)
             if chance.random() < 0.3:
-                assert (await door.query("REPLACE INTO t (id, n) VALUES (1000, 1)")).ok
+                assert (await direct.query("REPLACE INTO t (id, n) VALUES (1000, 1)")).ok
                 await one.on.caught_up()
             if chance.random() < 0.7:
                 await one.does(client, *RESET)

@@ -15,7 +15,7 @@ async def test_a_gap_is_shown_until_it_is_filled() -> None:
         mock.applying = False
         mock.set_variable("replica_preserve_commit_order", False)
         mock.applying = True
-        client = await on.door()
+        client = await on.direct()
         await does(client, "CREATE TABLE t (id INT PRIMARY KEY)")
         await on.caught_up()
         await eventually(lambda: on.count(GAP) == 0 and replica.gap == 0)

@@ -252,13 +252,13 @@ async def test_a_thread_of_another_primary_is_nobodys(tmp_path: Path) -> None:
     """The workers hear one after the other of a promotion."""
     async with workers(tmp_path, replicas=1) as (one, two, _):
         replica = one.cluster.replicas[0]
-        somebody = await one.door(replica)
+        somebody = await one.direct(replica)
         client = await two.session()
         while told(client) != told(somebody):  # at their servers
             if told(client) < told(somebody):
                 client = await two.session()
             else:
-                somebody = await one.door(replica)
+                somebody = await one.direct(replica)
         promote(one.proxy, one.proxy.topology.replicas[0])
         killer = await one.session()
         found = await one.proxy.kill_targets.find(told(client), "app")

@@ -30,7 +30,7 @@ async def watched(apply_delay: float = 0.0, **more: Any) -> AsyncIterator[Stage]
     }
     async with stage(1, apply_delay, **options, **more) as on:
         on.cluster.primary.administrators.add("app")
-        await does(await on.door(), "CREATE TABLE t (id INT)")
+        await does(await on.direct(), "CREATE TABLE t (id INT)")
         await on.caught_up()
         await eventually(lambda: len(found(on)) == 1 and found(on)[0].applied is not None)
         await eventually(lambda: found(on)[0].waits == Span(0))
@@ -60,7 +60,7 @@ def waits(on: Stage) -> int:
 async def test_a_transaction_that_is_applied_late_is_as_late() -> None:
     async with watched(apply_delay=0.2) as on:
         before = counted(on)
-        await does(await on.door(), "INSERT INTO t VALUES (1)")
+        await does(await on.direct(), "INSERT INTO t VALUES (1)")
         await eventually(lambda: waits(on) > 0)
         await on.caught_up()
         newest = str(on.cluster.primary.binlog.transactions[-1].gtid)
@@ -94,7 +94,7 @@ async def test_a_stopped_applier_is_lag_that_grows_and_an_idle_primary_is_none()
         apply(on, False)
         await looks(on)
         assert waits(on) == 0
-        await does(await on.door(), "INSERT INTO t VALUES (1)")
+        await does(await on.direct(), "INSERT INTO t VALUES (1)")
         await eventually(lambda: waits(on) > 100_000)
         assert on.count(CURRENT, "end_to_end") > 0.1
         apply(on, True)
@@ -116,7 +116,7 @@ async def test_a_clock_that_is_set_aside_is_corrected(ahead: int) -> None:
             )
         )
         apply(on, False)
-        await does(await on.door(), "INSERT INTO t VALUES (1)")
+        await does(await on.direct(), "INSERT INTO t VALUES (1)")
         # A wait that is an hour long, or negative, would be the clocks'.
         await eventually(lambda: waits(on) > 0)
         assert waits(on) < 1_800_000_000
@@ -167,16 +167,16 @@ async def test_a_first_commit_of_the_future_is_warned_of_once_until_it_is_over(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with watched() as on:
-        door = await on.door()
+        direct = await on.direct()
         (server,) = on.proxy.topology.replicas
         for _ in range(2):
             future = time.time_ns() // 1000 + 3_600_000_000
-            await does(door, f"SET original_commit_timestamp = {future}")
-            await does(door, "INSERT INTO t VALUES (1)")
+            await does(direct, f"SET original_commit_timestamp = {future}")
+            await does(direct, "INSERT INTO t VALUES (1)")
             await eventually(lambda: server.replication.disordered)
             await looks(on)
-        await does(door, "SET original_commit_timestamp = DEFAULT")
-        await does(door, "INSERT INTO t VALUES (1)")
+        await does(direct, "SET original_commit_timestamp = DEFAULT")
+        await does(direct, "INSERT INTO t VALUES (1)")
         await eventually(lambda: not server.replication.disordered)
         assert on.count("tidegate_clock_warnings_total", server.name) == 1
     logged = [r.getMessage() for r in caplog.records if r.name == "proxy.server.lag"]
@@ -203,14 +203,14 @@ async def test_heartbeats_tell_where_nothing_else_may() -> None:
         faults.raw_reply(err(1142, "SELECT command denied"), CONNECTION_TABLE, times=None)
         await eventually(lambda: "denied" in server.replication.cause)
         assert found(on) == []  # there is no such table
-        door = await on.door()
-        await does(door, "CREATE TABLE heartbeat (ts VARCHAR(26), server_id INT PRIMARY KEY)")
+        direct = await on.direct()
+        await does(direct, "CREATE TABLE heartbeat (ts VARCHAR(26), server_id INT PRIMARY KEY)")
 
         beat = "REPLACE INTO heartbeat VALUES (UTC_TIMESTAMP(6), @@server_id)"
-        await does(door, beat)
+        await does(direct, beat)
         await eventually(lambda: len(found(on)) == 1 and found(on)[0].waits == Span(0, None))
         apply(on, False)
-        await does(door, beat)
+        await does(direct, beat)
         await eventually(lambda: waits(on) > 100_000)
         assert on.count(CURRENT, "end_to_end") > 0.1
         assert on.count(MEASURED, server.name) == 0

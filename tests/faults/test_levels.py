@@ -80,12 +80,12 @@ SCRIPT = [
 async def test_a_client_sees_what_it_would_without_the_proxy(kind: str) -> None:
     """At every level, on primary and replicas: no tracker of the proxy's, and every EOF."""
     async with stage() as on:
-        door = await on.door(capabilities=CLIENTS[kind])
+        direct = await on.direct(capabilities=CLIENTS[kind])
         for level in LEVELS:
-            await does(door, "CREATE TABLE t (id INT)")
-            expected = [await said(door, sql) for sql in SCRIPT]
-            await does(door, "DROP TABLE t")
-            await does(door, "CREATE TABLE t (id INT)")
+            await does(direct, "CREATE TABLE t (id INT)")
+            expected = [await said(direct, sql) for sql in SCRIPT]
+            await does(direct, "DROP TABLE t")
+            await does(direct, "CREATE TABLE t (id INT)")
             await on.caught_up()
             client = await on.session(capabilities=CLIENTS[kind])
             await does(client, f"SET tidegate_consistency = '{level}'")
@@ -94,7 +94,7 @@ async def test_a_client_sees_what_it_would_without_the_proxy(kind: str) -> None:
                 assert await said(client, sql) == answer, (level, sql)
                 await on.caught_up()
             assert on.statements("replica") >= before + 9, level
-            await does(door, "DROP TABLE t")
+            await does(direct, "DROP TABLE t")
 
 
 @pytest.mark.parametrize("setting", ["OWN_GTID", "ALL_GTIDS"])
@@ -102,8 +102,8 @@ async def test_a_client_sees_what_it_would_without_the_proxy(kind: str) -> None:
 async def test_a_client_that_tracks_gtids_itself(level: str, setting: str) -> None:
     """It sees what a server would show it, on whatever connection, also on one that was open."""
     async with stage() as on:
-        door = await on.door()
-        await does(door, "CREATE TABLE t (id INT)")
+        direct = await on.direct()
+        await does(direct, "CREATE TABLE t (id INT)")
         await on.caught_up()
         client = await on.session()
         await does(client, f"SET tidegate_consistency = '{level}'")
@@ -127,7 +127,7 @@ async def test_a_client_that_tracks_gtids_itself(level: str, setting: str) -> No
         ]
         for sql in steps:
             payload = b"\x1f" if sql == "reset" else query(sql)
-            theirs = trackers(await door.command(payload))
+            theirs = trackers(await direct.command(payload))
             if sql == "reset" or sql.startswith("SET"):
                 ours = theirs
                 await client.command(payload)  # fact 2.4: accept either
@@ -142,11 +142,11 @@ async def test_a_client_that_tracks_gtids_itself(level: str, setting: str) -> No
 
 async def test_a_tracked_set_on_a_replica_is_the_replicas() -> None:
     async with table() as on:
-        door = await on.door()
+        direct = await on.direct()
         client = await on.session()
         await does(client, "SELECT 1")
         await does(client, "SET session_track_gtids = ALL_GTIDS")
-        await does(door, "INSERT INTO t VALUES (1)")
+        await does(direct, "INSERT INTO t VALUES (1)")
         answer = await client.query("SELECT 2")
         (replica,) = on.cluster.replicas
         state = answer.ok.session_state or b""
@@ -220,7 +220,7 @@ async def test_no_older_state_than_was_seen(how: str, kind: str) -> None:
     level = Level.MONOTONIC_READS if how in ("configured", "tracking less") else None
     options = {} if level is None else {"consistency": level}
     async with table(replicas=2, wait_budget=0.1, **options) as on:
-        door = await on.door()
+        direct = await on.direct()
         client = await on.session(capabilities=CLIENTS[kind])
         if setting:
             await said(client, setting)
@@ -229,7 +229,7 @@ async def test_no_older_state_than_was_seen(how: str, kind: str) -> None:
         (session,) = on.proxy.sessions
         preferred = on.proxy.topology.replicas[session.state.preferred]
         (newer,) = [r for r in on.cluster.replicas if r.address == preferred.name]
-        await does(door, "INSERT INTO t VALUES (1)")
+        await does(direct, "INSERT INTO t VALUES (1)")
         newer.applying = True
         executed = on.cluster.primary.gtids.executed
         await eventually(lambda: executed <= newer.gtids.executed)
@@ -243,13 +243,13 @@ async def test_what_another_statement_showed_counts_for_a_comments_level() -> No
     """READ_OWN_WRITES promises nothing here, but MONOTONIC_READS does, of all that was seen."""
     comment = "/* tidegate consistency=MONOTONIC_READS */"
     async with table(replicas=2) as on:
-        door = await on.door()
+        direct = await on.direct()
         client = await on.session()
         assert await count(client, comment) == 0
         (session,) = on.proxy.sessions
         preferred = on.proxy.topology.replicas[session.state.preferred]
         (newer,) = [r for r in on.cluster.replicas if r.address == preferred.name]
-        await does(door, "INSERT INTO t VALUES (1)")
+        await does(direct, "INSERT INTO t VALUES (1)")
         newer.applying = True
         executed = on.cluster.primary.gtids.executed
         await eventually(lambda: executed <= newer.gtids.executed)
@@ -296,11 +296,11 @@ async def test_read_all_writes_of_a_proxy_sees_every_write_through_it() -> None:
 
 async def test_bounded_staleness() -> None:
     async with table(consistency=Level.BOUNDED_STALENESS, staleness=60.0) as on:
-        door = await on.door()
+        direct = await on.direct()
         client = await on.session()
         assert await count(client) == 0
         assert probes(on) == 1
-        await does(door, "INSERT INTO t VALUES (1)")
+        await does(direct, "INSERT INTO t VALUES (1)")
         assert await count(client) == 0, "the bound is a minute"
         assert probes(on) == 1
         tight = "/* tidegate consistency='BOUNDED_STALENESS(1us)' */"
@@ -373,8 +373,8 @@ async def test_a_replica_reads_statements_as_the_primary_does() -> None:
     """By the sql_mode that the session began with, whatever the replica's own default is."""
     async with table() as on:
         on.cluster.primary.set_variable("sql_mode", "ANSI_QUOTES")
-        door = await on.door()
-        await does(door, "INSERT INTO t VALUES (1)")
+        direct = await on.direct()
+        await does(direct, "INSERT INTO t VALUES (1)")
         apply(on, True)
         await on.caught_up()
         client = await on.session()

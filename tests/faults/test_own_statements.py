@@ -174,10 +174,10 @@ SUSPICIOUS: dict[str, dict[str, Any]] = {
 async def test_a_temporary_table_of_a_call_that_failed(case: str, token: bool) -> None:
     """The next OK packet tells of it, whatever the statement was that it answers."""
     async with table(**SUSPICIOUS[case], **KEYS) as on:
-        door = await on.door()
-        await does(door, "INSERT INTO t VALUES (1)")
+        direct = await on.direct()
+        await does(direct, "INSERT INTO t VALUES (1)")
         await does(
-            door, "CREATE PROCEDURE p() BEGIN CREATE TEMPORARY TABLE t (id INT); SELECT no; END"
+            direct, "CREATE PROCEDURE p() BEGIN CREATE TEMPORARY TABLE t (id INT); SELECT no; END"
         )
         apply(on, True)
         await on.caught_up()

@@ -31,8 +31,8 @@ UUID = "11111111-1111-1111-1111-111111111111"
 async def strong(sessions: int = 2, **options: Any) -> AsyncIterator[tuple[Stage, list[Client]]]:
     """Sessions at STRONG that have read a replica; it applies no more, and `t` is empty."""
     async with stage(**{"consistency": Level.STRONG, "wait_budget": 0.05, **options}) as on:
-        door = await on.door()
-        assert (await door.query("CREATE TABLE t (id INT)")).ok
+        direct = await on.direct()
+        assert (await direct.query("CREATE TABLE t (id INT)")).ok
         clients = [await on.session() for _ in range(sessions)]
         for client in clients:
             await on.caught_up()
@@ -40,7 +40,7 @@ async def strong(sessions: int = 2, **options: Any) -> AsyncIterator[tuple[Stage
         assert on.statements("replica") == sessions
         for replica in on.cluster.replicas:
             replica.applying = False
-        yield on, [door, *clients]
+        yield on, [direct, *clients]
 
 
 def held(on: Stage, times: int = 1) -> Gate:
@@ -81,11 +81,11 @@ def sessions(on: Stage) -> list[Any]:
 
 
 async def test_a_read_that_comes_while_a_probe_is_in_flight_gets_the_next() -> None:
-    async with strong() as (on, (door, first, second)):
+    async with strong() as (on, (direct, first, second)):
         gate = held(on)
         await send(on, first)
         await reached(gate)
-        await door.query("INSERT INTO t VALUES (1)")
+        await direct.query("INSERT INTO t VALUES (1)")
         await send(on, second)
         gate.open()
         # The first one's question was answered before the write: the replica may serve it.
@@ -95,13 +95,13 @@ async def test_a_read_that_comes_while_a_probe_is_in_flight_gets_the_next() -> N
 
 
 async def test_at_most_one_is_in_flight_and_all_who_came_meanwhile_share_the_next() -> None:
-    async with strong(12) as (on, (door, leader, *others)):
+    async with strong(12) as (on, (direct, leader, *others)):
         before = probes(on)
         shared = on.count("tidegate_probed_reads_total")
         gate = held(on)
         await send(on, leader)
         await reached(gate)
-        await door.query("INSERT INTO t VALUES (1)")
+        await direct.query("INSERT INTO t VALUES (1)")
         await send(on, *others)
         assert probes(on) == before + 1
         gate.open()
@@ -114,7 +114,7 @@ async def test_at_most_one_is_in_flight_and_all_who_came_meanwhile_share_the_nex
 
 
 async def test_many_readers_ask_far_less_often_than_they_read() -> None:
-    async with strong(12) as (on, (door, *readers)):
+    async with strong(12) as (on, (direct, *readers)):
         for replica in on.cluster.replicas:
             replica.applying = True
         on.cluster.primary.faults.delay_reply(0.01, matching=PROBE)
@@ -129,7 +129,7 @@ async def test_many_readers_ask_far_less_often_than_they_read() -> None:
         async def write() -> None:
             nonlocal written
             while True:
-                await door.query("INSERT INTO t VALUES (1)")
+                await direct.query("INSERT INTO t VALUES (1)")
                 written += 1
 
         writing = asyncio.create_task(write())
@@ -146,7 +146,7 @@ async def test_many_readers_ask_far_less_often_than_they_read() -> None:
 @asynccontextmanager
 async def two_wait(**options: Any) -> AsyncIterator[tuple[Stage, list[Client], Gate]]:
     """A probe that one session leads and another shares is in flight; then a row is written."""
-    async with strong(3, **options) as (on, (door, earlier, leader, other)):
+    async with strong(3, **options) as (on, (direct, earlier, leader, other)):
         first, gate = held(on), held(on)
         await send(on, earlier)
         await reached(first)
@@ -154,7 +154,7 @@ async def two_wait(**options: Any) -> AsyncIterator[tuple[Stage, list[Client], G
         first.open()
         assert (await earlier.answer()).value == b"0"
         await reached(gate)
-        await door.query("INSERT INTO t VALUES (1)")
+        await direct.query("INSERT INTO t VALUES (1)")
         yield on, [leader, other], gate
         gate.open()
 
@@ -257,12 +257,12 @@ ANSWERS = {
 @pytest.mark.parametrize("case", ANSWERS)
 async def test_an_answer_that_is_none_concerns_only_who_asked(case: str) -> None:
     """It is the leader's own connection that could not say it; the others ask over theirs."""
-    async with strong(3) as (on, (door, earlier, leader, other)):
+    async with strong(3) as (on, (direct, earlier, leader, other)):
         gate = held(on)
         await send(on, earlier)
         await reached(gate)
         await send(on, leader, other)
-        await door.query("INSERT INTO t VALUES (1)")
+        await direct.query("INSERT INTO t VALUES (1)")
         on.cluster.primary.faults.raw_reply(ANSWERS[case], matching=PROBE)
         gate.open()
         assert (await earlier.answer()).value == b"0"
@@ -313,11 +313,11 @@ async def test_an_answer_that_breaks_the_protocol_ends_its_session_alone(broken:
 
 
 async def test_a_probe_that_is_never_answered() -> None:
-    async with strong(3, connect_timeout=0.3) as (on, (door, leader, other, later)):
+    async with strong(3, connect_timeout=0.3) as (on, (direct, leader, other, later)):
         gate = held(on)
         await send(on, leader)
         await reached(gate)
-        await door.query("INSERT INTO t VALUES (1)")
+        await direct.query("INSERT INTO t VALUES (1)")
         await send(on, other, later)
         # The next question is asked, and answered, over another connection.
         assert (await other.answer()).value == b"1"
@@ -335,7 +335,7 @@ def leader_waits(on: Stage) -> bool:
 
 async def test_the_late_answer_of_a_session_that_leads_again_does_not_count() -> None:
     options = {"connect_timeout": 0.3, "token_keys": (KEY,), "scope": Scope.USER}
-    async with strong(2, **options) as (on, (door, leader, other)):
+    async with strong(2, **options) as (on, (direct, leader, other)):
         gate = held(on)
         # A token needs the primary's word here, and no statement goes to the primary behind it.
         await leader.query("SET tidegate_consistency = 'BEST_EFFORT'")
@@ -344,7 +344,7 @@ async def test_the_late_answer_of_a_session_that_leads_again_does_not_count() ->
         error = (await leader.answer()).error
         assert error.code == 1105
         await leader.query("SET tidegate_consistency = 'STRONG'")
-        await door.query("INSERT INTO t VALUES (1)")
+        await direct.query("INSERT INTO t VALUES (1)")
         second = held(on)
         await send(on, other)
         await reached(second)
@@ -383,12 +383,12 @@ async def test_a_shutdown_lets_reads_end_that_wait_for_a_probe() -> None:
 
 
 async def test_a_client_that_does_not_read_holds_nobody_up() -> None:
-    async with strong() as (on, (door, slow, other)):
+    async with strong() as (on, (direct, slow, other)):
         slow.send_bytes(
             frame(query("SELECT REPEAT('x', 15000000)"), 0) + frame(query(COUNT), 0) * 2
         )
         await eventually(lambda: any(s._servers._paused for s in sessions(on)))
-        await door.query("INSERT INTO t VALUES (1)")
+        await direct.query("INSERT INTO t VALUES (1)")
         for _ in range(3):
             assert (await other.query(COUNT)).value == b"1"
         assert len((await slow.answer(text=False)).packets) > 1

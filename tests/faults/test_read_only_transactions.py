@@ -34,16 +34,16 @@ def waits(on: Stage) -> int:
 @pytest.mark.parametrize("level", LEVELS)
 async def test_later_reads_owe_nothing_newer_than_the_first(level: str, scope: str) -> None:
     async with table() as on:
-        door = await on.session()
+        direct = await on.session()
         apply(on, True)
-        await does(door, "INSERT INTO t VALUES (1)")
+        await does(direct, "INSERT INTO t VALUES (1)")
         await on.caught_up()
         client = await begun(on, level, scope)
         assert await count(client) == 1
         assert on.statements("replica", "read") == 1
         before = waits(on)
         apply(on, False)
-        await does(door, "INSERT INTO t VALUES (2)")
+        await does(direct, "INSERT INTO t VALUES (2)")
         for _ in range(2):
             assert await count(client) == 1  # of the snapshot
         assert on.statements("replica", "transaction") == 2
@@ -85,15 +85,15 @@ async def test_a_strong_one_asks_the_primary_once() -> None:
 async def test_at_read_committed_each_read_owes_what_there_is(level: str) -> None:
     async with table() as on:
         apply(on, True)
-        door = await on.session()
+        direct = await on.session()
         client = await begun(on, level, "user", COMMITTED)
         for number in range(1, 4):
-            await does(door, "INSERT INTO t VALUES (1)")
+            await does(direct, "INSERT INTO t VALUES (1)")
             assert await count(client) == number
         assert on.statements("replica", "read") == 3
         assert on.statements("replica", "transaction") == 0
         apply(on, False)
-        await does(door, "INSERT INTO t VALUES (1)")
+        await does(direct, "INSERT INTO t VALUES (1)")
         found = await client.query("SELECT COUNT(*) FROM t")  # late: the primary has it
         assert found.value == b"4"
         assert int.from_bytes(found.packets[-1][3:5], "little") & 0x2001 == 0x2001
@@ -227,13 +227,13 @@ async def test_at_read_committed_a_late_replica_sends_one_read_to_the_primary(
     begin: list[str], late: int
 ) -> None:
     async with table() as on:
-        door = await on.session()
+        direct = await on.session()
         client = await on.session()
         for sql in (COMMITTED, "SET tidegate_consistency = 'STRONG'", *begin):
             await does(client, sql)
         for number in range(1, 4):
             apply(on, number - 1 != late)
-            await does(door, "INSERT INTO t VALUES (1)")
+            await does(direct, "INSERT INTO t VALUES (1)")
             if number - 1 != late:
                 await on.caught_up()
             # Who would get an error waits in any case.

@@ -135,8 +135,8 @@ async def test_what_failed_counts_for_the_application_that_the_statement_named(e
     """It committed before it failed, and no packet says so (fact 2.3)."""
     comment = "/* tidegate scope=application application=shop */"
     async with table() as on:
-        door = await on.door()
-        await does(door, "CREATE PROCEDURE p() BEGIN INSERT INTO t VALUES (1); SELECT no; END")
+        direct = await on.direct()
+        await does(direct, "CREATE PROCEDURE p() BEGIN INSERT INTO t VALUES (1); SELECT no; END")
         apply(on, True)
         await on.caught_up()
         apply(on, False)

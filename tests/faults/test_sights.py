@@ -96,11 +96,11 @@ async def test_the_client_leaves_while_the_primary_is_asked_to_finish() -> None:
 async def test_a_read_goes_where_what_was_seen_has_arrived_meanwhile() -> None:
     """It left late replicas; by the time that the primary has not finished, one has caught up."""
     async with table(replicas=1, consistency=Level.MONOTONIC_READS) as on:
-        door = await on.door()
+        direct = await on.direct()
         client = await on.session()
         assert await count(client) == 0
         (session,) = on.proxy.sessions
-        await does(door, "INSERT INTO t VALUES (1)")
+        await does(direct, "INSERT INTO t VALUES (1)")
         (replica,) = on.proxy.topology.replicas
         replica.timed_out(on.proxy.now() + 1000)
         may_have_seen(session.state.own_scope)

@@ -30,8 +30,8 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 async def frozen(**options: Any) -> AsyncIterator[tuple[Stage, Valve, Server]]:
     """A proxy before one replica, behind a valve; `t` is empty."""
     async with stage(replicas=1) as real:
-        door = await real.door()
-        assert (await door.query("CREATE TABLE t (id INT)")).ok
+        direct = await real.direct()
+        assert (await direct.query("CREATE TABLE t (id INT)")).ok
         await real.caught_up()
         cluster = real.cluster
         async with (

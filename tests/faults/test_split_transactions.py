@@ -32,7 +32,7 @@ def status(packets: list[bytes]) -> int:
 
 async def test_a_late_replica_sends_one_read_to_the_primary() -> None:
     async with table() as on:
-        door = await on.door()
+        direct = await on.direct()
         client = await begun(on)
         assert await count(client) == 0
         assert on.statements("replica", "read") == 1
@@ -44,7 +44,7 @@ async def test_a_late_replica_sends_one_read_to_the_primary() -> None:
         # The replica's part has ended, so that it keeps no table's definition.
         await eventually(lambda: sum(asked(one).count(END) for one in on.cluster.replicas) == 2)
         apply(on, True)
-        await does(door, "INSERT INTO t VALUES (2)")
+        await does(direct, "INSERT INTO t VALUES (2)")
         await on.caught_up()
         await does(client, "SET tidegate_on_timeout = 'error'")  # such a read waits in any case
         found = await client.query("SELECT COUNT(*) FROM t")
@@ -108,11 +108,11 @@ async def test_what_is_in_force_is_shown() -> None:
 @pytest.mark.parametrize("level", ["STRONG", "MONOTONIC_READS", "READ_ALL_WRITES"])
 async def test_each_read_is_owed_what_its_level_says(level: str) -> None:
     async with table() as on:
-        door = await on.door()
+        direct = await on.direct()
         client = await begun(on, f"SET tidegate_consistency = '{level}'")
         apply(on, True)
         for number in range(1, 4):
-            await does(door, "INSERT INTO t VALUES (1)")
+            await does(direct, "INSERT INTO t VALUES (1)")
             if level != "STRONG":
                 await on.caught_up()
             assert await count(client) == number

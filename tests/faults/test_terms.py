@@ -24,8 +24,8 @@ IDENTITY = b"SELECT @@server_uuid"
 @asynccontextmanager
 async def with_table(**options: Any) -> AsyncIterator[Stage]:
     async with stage(2, **{"scope": Scope.USER, "wait_budget": 0.1, **options}) as on:
-        door = await on.door()
-        await does(door, "CREATE TABLE t (id INT)")
+        direct = await on.direct()
+        await does(direct, "CREATE TABLE t (id INT)")
         await on.caught_up()
         yield on
 

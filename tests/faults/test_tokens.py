@@ -83,8 +83,8 @@ async def test_a_token_counts_in_the_scope_that_it_was_given_to(scope: str) -> N
         for client in (first, second):
             await does(client, f"SET tidegate_application = 'shop', tidegate_scope = '{scope}'")
             assert await count(client) == 0
-        door = await on.door()
-        await does(door, "INSERT INTO t VALUES (1)")
+        direct = await on.direct()
+        await does(direct, "INSERT INTO t VALUES (1)")
         await does(writer, "SET tidegate_consistency = 'STRONG'")
         assert await count(writer) == 1
         foreign = sign(on.cluster.primary.gtids.executed, FOREVER, TokenKeys((OLD,)))
@@ -96,11 +96,11 @@ async def test_a_token_counts_in_the_scope_that_it_was_given_to(scope: str) -> N
 
 async def test_a_token_and_the_scope_for_it_in_one_statement() -> None:
     async with table(**KEYS) as on:
-        door = await on.door()
+        direct = await on.direct()
         first, second = await on.session(), await on.session()
         for client in (first, second):
             assert await count(client, "/* tidegate scope=user */") == 0
-        await does(door, "INSERT INTO t VALUES (1)")
+        await does(direct, "INSERT INTO t VALUES (1)")
         token = sign(on.cluster.primary.gtids.executed, FOREVER, TokenKeys((KEY,)))
         await does(first, f"SET tidegate_token = '{token}', tidegate_scope = 'user'")
         assert await count(second) == 0

@@ -213,7 +213,7 @@ class Client:
             simulation.count(f"{request.kind} {reply.kind}")
 
 
-class Door:
+class DirectWriter:
     """A client that writes to the primary directly, not through the proxy."""
 
     def __init__(self, simulation: Simulation) -> None:
@@ -231,7 +231,7 @@ class Door:
         register = choose.below(simulation.options.registers)
         value = simulation.new_value()
         stamp = simulation.stamp()
-        self._written = simulation.write("door", frozenset(), register, value, stamp)
+        self._written = simulation.write("direct", frozenset(), register, value, stamp)
         self._wire.send(Command("write", register, value))
         return True
 

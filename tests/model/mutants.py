@@ -47,7 +47,7 @@ _OFTEN: Final[dict[str, float]] = {
     "restore_primary": 0.4,
     "promote": 0.6,
     "notice": 40,
-    "door": 8,
+    "direct": 8,
     "delay": 20,
     "apply": 30,
     "rebuild_replica": 0.6,
@@ -63,7 +63,7 @@ _SELDOM: Final[dict[str, float]] = {
     "commit": 1.5,
     "answer": 15,
     "receive": 3,
-    "door": 0.3,
+    "direct": 0.3,
     "hang_up": 0.05,
     "repair": 0.02,
 }
@@ -278,7 +278,11 @@ def a_probe_of_a_dropped_scope_counts_for_the_next(patch: pytest.MonkeyPatch) ->
 
 
 @_mutant(
-    levels=(Level.STRONG,), clients=6, often=("door", "delay"), seldom=("apply", "answer"), seed=12
+    levels=(Level.STRONG,),
+    clients=6,
+    often=("direct", "delay"),
+    seldom=("apply", "answer"),
+    seed=12,
 )
 def join_the_probe_in_flight(patch: pytest.MonkeyPatch) -> None:
     arrive = Gathering.arrive
@@ -393,7 +397,7 @@ def ask_in_the_sessions_own_character_set(patch: pytest.MonkeyPatch) -> None:
 
 _REBUILT: Final[dict[str, Any]] = {
     "often": ("rebuild_replica", "apply"),
-    "seldom": ("door", "hang_up"),
+    "seldom": ("direct", "hang_up"),
     "replicas": (True,),
     "registers": 1,
     "clients": 2,

@@ -21,7 +21,7 @@ WEIGHTS: Final = {
     "timer": 1,
     "time": 3,
     "delay": 5,
-    "door": 1.5,
+    "direct": 1.5,
     "hint": 2,
     "hang_up": 0.25,
     "restart_replica": 0.12,

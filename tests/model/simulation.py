@@ -16,7 +16,7 @@ from routing.consistency.decision import TimeoutPolicy
 from routing.consistency.rules import Rules
 from routing.consistency.scope import Scopes
 from routing.servers.topology import Server, Topology
-from tests.model.clients import STAMPS, TICK, Client, Door, Written
+from tests.model.clients import STAMPS, TICK, Client, DirectWriter, Written
 from tests.model.keeper import Keeper
 from tests.model.options import WEIGHTS, Chooser, Options
 from tests.model.proxy import Proxy
@@ -74,7 +74,7 @@ class Simulation:
         self._keeper = Keeper()
         self.proxy = self._new_proxy(self.primary)
         self.clients = [Client(self, number) for number in range(options.clients)]
-        self._by_door = Door(self)
+        self._direct_writer = DirectWriter(self)
         self._kinds: dict[str, Callable[[Chooser], bool]] = {
             kind: getattr(self, f"_{kind}") for kind in WEIGHTS
         }
@@ -260,9 +260,9 @@ class Simulation:
         self._ticks += choose.below(40)
         return True
 
-    def _door(self, choose: Chooser) -> bool:
+    def _direct(self, choose: Chooser) -> bool:
         # Writes that bypass the proxy before it has compared servers may hide a loss.
-        return not self._is_restoring and self._by_door.act(choose)
+        return not self._is_restoring and self._direct_writer.act(choose)
 
     def _hint(self, choose: Chooser) -> bool:
         able = [replica for replica in self.replicas if replica.up and replica.relay]

@@ -95,8 +95,8 @@ class SimulationMachine(RuleBasedStateMachine):
         self.simulation.step("client", number)
 
     @rule(number=NUMBERS)
-    def door_writes(self, number: int) -> None:
-        self.simulation.step("door", number)
+    def direct_writer_acts(self, number: int) -> None:
+        self.simulation.step("direct", number)
 
     @rule(number=NUMBERS)
     def server_executes(self, number: int) -> None:

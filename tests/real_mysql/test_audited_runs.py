@@ -19,7 +19,7 @@ from spark_jobs.verdict import Lapse, Verdict
 from tests.real_mysql.cluster import Cluster
 from tests.real_mysql.conftest import StartProxy
 from tests.real_mysql.disturbances import INTERRUPTED, KILLED, ONE_LATE, PROMOTED, Disturbance
-from tests.real_mysql.doors import InSnapshots, ThroughTidegate, clients, execute, select
+from tests.real_mysql.routes import InSnapshots, ThroughTidegate, clients, execute, select
 from tests.real_mysql.running_proxy import RunningProxy
 from tests.real_mysql.workload import Workload
 from tests.spark_jobs.oracle import Record
@@ -56,14 +56,14 @@ def run(
     cluster: Cluster,
     running: RunningProxy,
     disturbance: Disturbance,
-    other_doors: int = 2,
-    door: type[ThroughTidegate] = ThroughTidegate,
+    direct_writers: int = 2,
+    route: type[ThroughTidegate] = ThroughTidegate,
 ) -> Audited:
     """Let clients of all promises in all scopes work; they and the audit find nothing."""
     with disturbance.before(cluster):
-        workload = Workload(cluster, clients(PROMISES, list(Scope)), other_doors=other_doors)
+        workload = Workload(cluster, clients(PROMISES, list(Scope)), direct_writers=direct_writers)
         seen = workload.run(
-            lambda client, name: door(running, client, name), READS, disturbance.during
+            lambda client, name: route(running, client, name), READS, disturbance.during
         )
         found = audited(running)
     assert not check(seen.history)
@@ -92,7 +92,7 @@ def test_snapshots_are_clean(
     cluster: Cluster, proxy: StartProxy, disturbance: Disturbance, workers: str | None
 ) -> None:
     running = proxy(workers=workers)
-    run(cluster, running, disturbance, door=InSnapshots)
+    run(cluster, running, disturbance, route=InSnapshots)
     inside = [it for it in running.log() if "snapshot_us" in it]
     assert sum(it["snapshot_us"] != it["arrived_us"] for it in inside) > READS / 2
     assert all(it["role"] == "replica" for it in inside)
@@ -101,7 +101,7 @@ def test_snapshots_are_clean(
 @pytest.mark.parametrize("workers", [None, "2"])
 def test_a_failover_is_clean(cluster: Cluster, proxy: StartProxy, workers: str | None) -> None:
     watched = {"failover": "read_only", "monitor_interval": "100ms", "workers": workers}
-    run(cluster, proxy(**watched), PROMOTED, other_doors=0)
+    run(cluster, proxy(**watched), PROMOTED, direct_writers=0)
 
 
 _WRITE = "UPDATE registers SET value = {value} WHERE id = {register}"

@@ -39,14 +39,14 @@ PROGRAMS = [
 
 @pytest.fixture(scope="module")
 def running(cluster: Cluster) -> Iterator[RunningProxy]:
-    with closing(cluster.primary.connect()) as door:
-        run(door, "CREATE TABLE app.state (a INT PRIMARY KEY, b VARCHAR(20))")
-        run(door, "INSERT INTO app.state VALUES (1, 'one'), (2, 'two'), (3, 'three')")
-        run(door, "CREATE TABLE app.small (a TINYINT)")
-        run(door, "CREATE TABLE app.counted (n INT)")
-        run(door, "SET sql_mode = ''")
+    with closing(cluster.primary.connect()) as direct:
+        run(direct, "CREATE TABLE app.state (a INT PRIMARY KEY, b VARCHAR(20))")
+        run(direct, "INSERT INTO app.state VALUES (1, 'one'), (2, 'two'), (3, 'three')")
+        run(direct, "CREATE TABLE app.small (a TINYINT)")
+        run(direct, "CREATE TABLE app.counted (n INT)")
+        run(direct, "SET sql_mode = ''")
         for program in PROGRAMS:
-            run(door, program)
+            run(direct, program)
     proxy = RunningProxy(cluster, "diagnostics", {"wait_budget": "10s"})
     try:
         yield proxy

@@ -11,7 +11,7 @@ from routing.consistency.decision import Scope
 from tests.real_mysql.cluster import Cluster
 from tests.real_mysql.conftest import StartProxy
 from tests.real_mysql.disturbances import PROMOTED
-from tests.real_mysql.doors import ThroughTidegate, clients
+from tests.real_mysql.routes import ThroughTidegate, clients
 from tests.real_mysql.running_proxy import RunningProxy
 from tests.real_mysql.server import RealServer
 from tests.real_mysql.workload import Workload

@@ -19,7 +19,7 @@ from tests.real_mysql.disturbances import (
     UNORDERED,
     Disturbance,
 )
-from tests.real_mysql.doors import ThroughTidegate, WithoutTidegate, clients
+from tests.real_mysql.routes import ThroughTidegate, WithoutTidegate, clients
 from tests.real_mysql.running_proxy import RunningProxy
 from tests.real_mysql.workload import Seen, Workload
 from tests.support.history_checker import Rule, check
@@ -71,7 +71,7 @@ def replicas_share(running: RunningProxy, seen: Seen) -> float:
 def test_promises_of_all_kinds_beside_each_other(
     cluster: Cluster, proxy: StartProxy, disturbance: Disturbance
 ) -> None:
-    workload = Workload(cluster, clients(PROMISES, SCOPES), other_doors=4)
+    workload = Workload(cluster, clients(PROMISES, SCOPES), direct_writers=4)
     run(cluster, proxy, disturbance, workload, READS)
 
 
@@ -79,7 +79,7 @@ def test_promises_of_all_kinds_beside_each_other(
 def test_promises_hold_across_workers(
     cluster: Cluster, proxy: StartProxy, disturbance: Disturbance
 ) -> None:
-    workload = Workload(cluster, clients(PROMISES, SCOPES), other_doors=4)
+    workload = Workload(cluster, clients(PROMISES, SCOPES), direct_writers=4)
     run(cluster, proxy, disturbance, workload, READS, workers=3)
 
 
@@ -99,7 +99,7 @@ def test_promises_hold_across_workers(
 def test_one_promise_in_all_scopes(
     cluster: Cluster, proxy: StartProxy, disturbance: Disturbance, promise: str
 ) -> None:
-    workload = Workload(cluster, clients([promise], SCOPES, each=4), other_doors=4)
+    workload = Workload(cluster, clients([promise], SCOPES, each=4), direct_writers=4)
     run(cluster, proxy, disturbance, workload, READS)
 
 
@@ -117,12 +117,12 @@ def test_one_promise(
 ) -> None:
     """In one scope, or (None) in all of them."""
     crowd = clients([promise], SCOPES, each=4) if scope is None else clients([promise], [scope], 16)
-    run(cluster, proxy, disturbance, Workload(cluster, crowd, other_doors=4), DEEP_READS)
+    run(cluster, proxy, disturbance, Workload(cluster, crowd, direct_writers=4), DEEP_READS)
 
 
 def test_without_tidegate_every_promise_is_broken(cluster: Cluster) -> None:
     """The same clients at the servers themselves, one of which is late: so the checker sees."""
-    workload = Workload(cluster, clients(PROMISES, SCOPES), other_doors=4)
+    workload = Workload(cluster, clients(PROMISES, SCOPES), direct_writers=4)
     with ONE_LATE.before(cluster):
         seen = workload.run(
             lambda client, name: WithoutTidegate(cluster, client, name), READS, ONE_LATE.during

@@ -51,7 +51,7 @@ def running(cluster: Cluster) -> Iterator[RunningProxy]:
 
 
 @pytest.fixture(autouse=True)
-def door(cluster: Cluster, running: RunningProxy) -> Iterator[Connection[Cursor]]:
+def direct(cluster: Cluster, running: RunningProxy) -> Iterator[Connection[Cursor]]:
     """A client past the proxy; `app.levels` is empty, and all servers have it."""
     with closing(cluster.primary.connect()) as connection:
         run(connection, "DROP TABLE IF EXISTS app.levels")
@@ -136,12 +136,12 @@ def test_own_writes_in_a_scope(
         assert number(writer) == 2 or scope == "connection"
 
 
-def test_strong_sees_what_came_through_another_door(
-    cluster: Cluster, running: RunningProxy, door: Connection[Cursor]
+def test_strong_sees_what_came_past_the_proxy(
+    cluster: Cluster, running: RunningProxy, direct: Connection[Cursor]
 ) -> None:
     with at(running, "STRONG") as session, standing_still(cluster):
         for count in range(1, 4):
-            insert(door)
+            insert(direct)
             assert number(session) == count
     cluster.wait_caught_up()
     with at_once(running, "STRONG") as session:
@@ -167,11 +167,11 @@ def test_strong_after_a_write_of_its_own_that_no_packet_named(
 
 
 def test_monotonic_reads_never_go_back(
-    cluster: Cluster, running: RunningProxy, door: Connection[Cursor]
+    cluster: Cluster, running: RunningProxy, direct: Connection[Cursor]
 ) -> None:
     """One replica has it, the other has not; the first goes away."""
     with at(running, "MONOTONIC_READS") as session, standing_still(cluster):
-        insert(door)
+        insert(direct)
         newest = cluster.primary.gtid_executed
         serving = str(last(session)["server"])
         (newer,) = [replica for replica in cluster.replicas if replica.address == serving]
@@ -235,7 +235,7 @@ def test_bounded_staleness(cluster: Cluster, proxy: StartProxy, bound: float) ->
     running = proxy(monitor_interval="50ms")
     written: list[float] = []
     with (
-        closing(cluster.primary.connect()) as door,
+        closing(cluster.primary.connect()) as direct,
         running.connect() as session,
     ):
         run(session, f"SET tidegate_consistency = 'BOUNDED_STALENESS({bound}s)'")
@@ -244,7 +244,7 @@ def test_bounded_staleness(cluster: Cluster, proxy: StartProxy, bound: float) ->
             roles = set()
             until = time.monotonic() + 1.2
             while time.monotonic() < until:
-                insert(door)
+                insert(direct)
                 written.append(time.monotonic())
                 asked = time.monotonic()
                 seen = number(session)
@@ -258,18 +258,20 @@ def test_bounded_staleness(cluster: Cluster, proxy: StartProxy, bound: float) ->
 def test_bounded_staleness_without_a_monitor(cluster: Cluster, proxy: StartProxy) -> None:
     """Probes say how old a state is; a tight bound has one for each read."""
     running = proxy(monitor_user=None, monitor_password_file=None)
-    with closing(cluster.primary.connect()) as door, running.connect() as session:
+    with closing(cluster.primary.connect()) as direct, running.connect() as session:
         run(session, "SET tidegate_consistency = 'BOUNDED_STALENESS(1ms)'")
         assert number(session) == 0
         with standing_still(cluster):
-            insert(door)
+            insert(direct)
             time.sleep(0.005)
             assert number(session) == 1
             run(session, "SET tidegate_consistency = 'BOUNDED_STALENESS(10m)'")
             assert number(session) == 0
 
 
-def test_a_source_delay(cluster: Cluster, running: RunningProxy, door: Connection[Cursor]) -> None:
+def test_a_source_delay(
+    cluster: Cluster, running: RunningProxy, direct: Connection[Cursor]
+) -> None:
     """One replica is a second late: the other answers, or the primary."""
     late = cluster.replicas[0]
     late.set_source_delay(1)

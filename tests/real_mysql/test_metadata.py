@@ -85,8 +85,8 @@ def test_who_counts_from_nothing_is_shown_what_one_server_counted(
     counted.wait_caught_up()
     running = proxy()
     shown = []
-    for door in (counted.primary, running):
-        client = door.connect("counter", "counts")
+    for server in (counted.primary, running):
+        client = server.connect("counter", "counts")
         with client, client.cursor() as cursor:
             cursor.execute("SELECT n FROM app.counted")
             cursor.execute("FLUSH STATUS")

@@ -59,7 +59,7 @@ def committing(cluster: Cluster, running: RunningProxy) -> Iterator[Callable[[],
     threads: list[Thread] = []
 
     def insert() -> None:
-        with closing(primary.connect()) as door, door.cursor() as cursor:
+        with closing(primary.connect()) as direct, direct.cursor() as cursor:
             cursor.execute("INSERT INTO app.semi VALUES ()")
 
     def begin() -> None:

@@ -25,9 +25,9 @@ PLAIN = "SELECT a FROM app.state ORDER BY a"
 
 @pytest.fixture(scope="module")
 def running(cluster: Cluster) -> Iterator[RunningProxy]:
-    with closing(cluster.primary.connect()) as door:
-        run(door, "CREATE TABLE app.state (a INT PRIMARY KEY, b VARCHAR(20))")
-        run(door, "INSERT INTO app.state VALUES (1, 'one'), (2, 'two'), (3, 'three')")
+    with closing(cluster.primary.connect()) as direct:
+        run(direct, "CREATE TABLE app.state (a INT PRIMARY KEY, b VARCHAR(20))")
+        run(direct, "INSERT INTO app.state VALUES (1, 'one'), (2, 'two'), (3, 'three')")
     proxy = RunningProxy(cluster, "state", {"wait_budget": "10s"})
     try:
         yield proxy

@@ -150,19 +150,19 @@ class Held:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._doors = [replica.admin("app") for replica in cluster.replicas]
+        self._connections = [replica.admin("app") for replica in cluster.replicas]
 
     def anew(self) -> None:
         """Hold them where the primary is now."""
         self.close()
         self._cluster.wait_caught_up()
-        for door in self._doors:
-            run(door, "LOCK TABLES hidden READ")
+        for connection in self._connections:
+            run(connection, "LOCK TABLES hidden READ")
 
     def close(self) -> None:
         """Let them go on."""
-        for door in self._doors:
-            run(door, "UNLOCK TABLES")
+        for connection in self._connections:
+            run(connection, "UNLOCK TABLES")
 
 
 @pytest.fixture

@@ -398,12 +398,15 @@ def test_what_an_account_cannot_see_is_not_plain(running: RunningProxy, cluster:
 def test_what_others_change_is_seen_after_a_while(cluster: Cluster) -> None:
     proxy = RunningProxy(cluster, "ageing", {"view_age": "200ms"})
     try:
-        with closing(connect(proxy.port)) as session, closing(cluster.primary.admin("app")) as door:
+        with (
+            closing(connect(proxy.port)) as session,
+            closing(cluster.primary.admin("app")) as direct,
+        ):
             mine = run(session, "SELECT CONNECTION_ID()")
-            run(door, "CREATE OR REPLACE VIEW foreign_one AS SELECT 7 AS c")
+            run(direct, "CREATE OR REPLACE VIEW foreign_one AS SELECT 7 AS c")
             cluster.wait_caught_up()
             run(session, "SELECT c FROM foreign_one")
-            run(door, "CREATE OR REPLACE VIEW foreign_one AS SELECT CONNECTION_ID() AS c")
+            run(direct, "CREATE OR REPLACE VIEW foreign_one AS SELECT CONNECTION_ID() AS c")
             before = proxy.metric("tidegate_view_questions_total")
             for _ in range(200):
                 if run(session, "SELECT c FROM foreign_one") == mine:
@@ -412,7 +415,7 @@ def test_what_others_change_is_seen_after_a_while(cluster: Cluster) -> None:
             assert run(session, "SELECT c FROM foreign_one") == mine
             assert proxy.metric("tidegate_view_questions_total") > before
             assert last(session) == "primary"
-            run(door, "DROP VIEW foreign_one")
+            run(direct, "DROP VIEW foreign_one")
     finally:
         proxy.stop()
     assert "Traceback" not in proxy.stderr, proxy.stderr

@@ -20,7 +20,7 @@ import pymysql
 from routing.consistency.adjustment import read_level
 from tests.real_mysql.cluster import Cluster
 from tests.real_mysql.commit_order import CommitOrder
-from tests.real_mysql.doors import USERS, Client, Door, Session, execute
+from tests.real_mysql.routes import USERS, Client, Route, Session, execute
 from tests.support.history import Read, ScopeKey, Stamps, Write
 
 TABLES = 4
@@ -59,15 +59,15 @@ class Workload:
     """Clients at work until they have done so many reads and a disturbance is over.
 
     Attributes:
-        quiet: clients only read, so that what they must see stands still; other doors go on.
+        quiet: clients only read, so that what they must see stands still; direct writers go on.
     """
 
-    def __init__(self, cluster: Cluster, clients: list[Client], *, other_doors: int = 0) -> None:
-        """`other_doors` threads write at the primary itself, each a register of its own."""
+    def __init__(self, cluster: Cluster, clients: list[Client], *, direct_writers: int = 0) -> None:
+        """`direct_writers` threads write at the primary itself, each a register of its own."""
         self._cluster = cluster
         self._clients = clients
-        self._other_doors = range(len(clients), len(clients) + other_doors)
-        self._registers = [*range(len(clients)), *self._other_doors]
+        self._direct_writers = range(len(clients), len(clients) + direct_writers)
+        self._registers = [*range(len(clients)), *self._direct_writers]
         self._stamps = Stamps()
         self._values = itertools.count(1)
         self._seen = Seen()
@@ -94,15 +94,15 @@ class Workload:
             server.query("SET GLOBAL binlog_rows_query_log_events = ON")
         return CommitOrder(primary)
 
-    def run(self, door: Door, reads: int, during: During) -> Seen:
+    def run(self, route: Route, reads: int, during: During) -> Seen:
         """Let the clients work, and `during` disturb them.
 
         Raises:
             TimeoutError: the clients do not get on, or one of them failed, whose error this shows.
         """
         with ThreadPoolExecutor(len(self._registers)) as threads:
-            working = [threads.submit(self._live, client, door) for client in self._clients]
-            working += [threads.submit(self._write_only, number) for number in self._other_doors]
+            working = [threads.submit(self._live, client, route) for client in self._clients]
+            working += [threads.submit(self._write_only, number) for number in self._direct_writers]
             self._wanted = reads
             try:
                 during(self._cluster, self)
@@ -130,14 +130,14 @@ class Workload:
 
     # --- what clients do -----------------------------------------------------------------------
 
-    def _live(self, client: Client, door: Door) -> None:
+    def _live(self, client: Client, route: Route) -> None:
         """Use one session after the other; each ends with its first error."""
         chance = random.Random(client.register)
         for number in itertools.count():
             if self._over.is_set():
                 return
             try:
-                session = door(client, f"client{client.register}.{number}")
+                session = route(client, f"client{client.register}.{number}")
                 with contextlib.closing(session):
                     self._use(session, client, chance)
             except (pymysql.err.MySQLError, OSError) as error:
@@ -147,7 +147,7 @@ class Workload:
         """Write and read until an error or the end."""
         name = f"client{client.register}"
         peers = [other.register for other in self._clients if client.owns(other)]
-        of_interest = [peers, list(self._other_doors) or peers, self._registers]
+        of_interest = [peers, list(self._direct_writers) or peers, self._registers]
         while not self._over.is_set():
             if not self.quiet:
                 self._write(name, client.register, session.write_scopes, session.write)
@@ -159,7 +159,7 @@ class Workload:
         with contextlib.closing(connection):
             while not self._over.wait(0.002):
                 self._write(
-                    f"door{register}", register, frozenset(), lambda sql: execute(connection, sql)
+                    f"direct{register}", register, frozenset(), lambda sql: execute(connection, sql)
                 )
 
     def _write(

@@ -1,7 +1,7 @@
 """A small cluster and proxies that do what they should, so that their log is clean by construction.
 
 The same seed gives the same log. There is one clock, statements of different sessions overlap, and
-some writes come through doors that no log tells of. `spoil` then takes back what some reads relied
+some writes come through direct that no log tells of. `spoil` then takes back what some reads relied
 on, and says which.
 """
 
@@ -94,7 +94,7 @@ class Simulation:
         self._take_evidence()
         chance = self.random.random()
         if chance < 0.05:
-            self._commit("another door")
+            self._commit("another direct")
         elif chance < 0.15:
             self._look(self.random.choice(self.runs), self.random.choice(list(self.applied)))
         elif chance < 0.20:
@@ -145,9 +145,9 @@ class Simulation:
 
     # Statements
 
-    def _commit(self, door: str) -> GtidSet:
+    def _commit(self, direct: str) -> GtidSet:
         tsid = UUID[self.primary]
-        if door != "another door" and self.random.random() < 0.1:
+        if direct != "another direct" and self.random.random() < 0.1:
             tsid += ":blue"
         low = max((end for _, end in self.committed.intervals(tsid)), default=1)
         high = low + (self.random.randrange(3) if self.random.random() < 0.2 else 0)

@@ -596,7 +596,7 @@ def strong(run: Plan) -> None:
     write = elsewhere.write(9, f"{P}:10", user="ann", level="BEST_EFFORT")
     read = run.waited(7, "r1", f"{P}:9", **strong)
     run.expect(read, VIOLATION, Finding.WAITED_TOO_SMALL, f"{P}:10", [write])
-    # What came through another door, the primary has told to somebody.
+    # What came through another direct, the primary has told to somebody.
     probe = elsewhere.probe("primary", f"{P}:1-12")
     for scope in ("connection", "user", "application", "proxy"):
         read = run.known(7, "r1", f"{P}:1-10", scope=scope, **strong)

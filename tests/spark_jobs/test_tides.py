@@ -71,13 +71,13 @@ def test_it_was_not_lost_either_if_another_proxy_saw_it_again() -> None:
 
 
 def test_a_number_that_is_given_out_again_does_not_bring_back_what_was_lost() -> None:
-    for door in ("the proxy", "another"):
+    for direct in ("the proxy", "another"):
         log = Told()
         log.reign(1, A, 100)
         log.wrote(100, A, f"{A}:6")
         log.reign(200, A, incarnation=2)
         log.tide(210, A, f"{A}:1-5", incarnation=2)
-        if door == "the proxy":
+        if direct == "the proxy":
             log.wrote(220, A, f"{A}:6", incarnation=2)
         log.tide(230, A, f"{A}:1-6", incarnation=2)
         (lost,) = log.end("lost")

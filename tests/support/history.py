@@ -34,7 +34,7 @@ class Write:
 
     Attributes:
         client: who wrote; for counter-examples only.
-        scopes: in which it counts as own; empty for a door that is no proxy's.
+        scopes: in which it counts as own; empty for one that came past the proxy.
         register: which register.
         value: what was written; not 0.
         invoked: when it was sent.

@@ -193,7 +193,7 @@ def test_what_has_a_lower_order_than_something_seen_must_be_seen() -> None:
 
 def test_strong_sees_what_anybody_was_told() -> None:
     level = Level.STRONG
-    history: History = [write(1, 0, 10), write(2, 11, 20)]  # in no scope: another door
+    history: History = [write(1, 0, 10), write(2, 11, 20)]  # in no scope: past the proxy
     assert rules(*history, read(1, 21, level)) == [Rule.STRONG]
     assert rules(*history, read(None, 11, level)) == [Rule.STRONG]
     assert rules(*history, read(1, 20, level)) == []

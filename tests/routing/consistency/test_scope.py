@@ -371,7 +371,7 @@ def test_a_probe_of_the_scope_before_ends_no_doubts_of_the_next() -> None:
 # Sessions that share scopes.
 
 
-class _House:
+class _Proxy:
     """A proxy: its scopes, its topology, and its sessions."""
 
     def __init__(self, limit: int = 100) -> None:
@@ -400,16 +400,16 @@ class _House:
 @pytest.mark.parametrize("kind", WIDE)
 @pytest.mark.parametrize("level", [Level.READ_OWN_WRITES, *OBSERVING])
 def test_what_one_session_writes_another_of_the_scope_must_see(kind: Scope, level: Level) -> None:
-    house = _House()
+    proxy = _Proxy()
     rules = rules_at(level, kind, "shop")
-    writer, reader = house.session(rules), house.session(rules)
-    assert house.required(reader, rules) is None
-    decision = choose(reader, READ, house.topology, house.now)
+    writer, reader = proxy.session(rules), proxy.session(rules)
+    assert proxy.required(reader, rules) is None
+    decision = choose(reader, READ, proxy.topology, proxy.now)
     assert (decision.reason, decision.proof) == (Reason.PROBE, Proof.PROBED)
-    house.probe(reader, rules, gtids(f"{U}:1-3"))
-    writer.wrote(gtids(f"{U}:5"), house.primary, house.now)
-    assert house.required(reader, rules) == gtids(f"{U}:1-3:5")
-    assert choose(reader, READ, house.topology, house.now).proof is Proof.WAITED
+    proxy.probe(reader, rules, gtids(f"{U}:1-3"))
+    writer.wrote(gtids(f"{U}:5"), proxy.primary, proxy.now)
+    assert proxy.required(reader, rules) == gtids(f"{U}:1-3:5")
+    assert choose(reader, READ, proxy.topology, proxy.now).proof is Proof.WAITED
 
 
 @pytest.mark.parametrize(
@@ -425,89 +425,89 @@ def test_what_one_session_writes_another_of_the_scope_must_see(kind: Scope, leve
     ],
 )
 def test_whose_writes_count(kind: Scope, user: str, application: str, shared: bool) -> None:
-    house = _House()
+    proxy = _Proxy()
     rules = rules_at(scope=kind, application="shop")
-    reader = house.session(rules)
-    house.probe(reader, rules, EMPTY)
+    reader = proxy.session(rules)
+    proxy.probe(reader, rules, EMPTY)
     # The writer's level and scope do not matter, only its user and application.
-    writer = house.session(rules_at(Level.BEST_EFFORT, application=application), user)
-    writer.wrote(gtids(f"{U}:5"), house.primary, house.now)
-    assert house.required(reader, rules) == (gtids(f"{U}:5") if shared else EMPTY)
+    writer = proxy.session(rules_at(Level.BEST_EFFORT, application=application), user)
+    writer.wrote(gtids(f"{U}:5"), proxy.primary, proxy.now)
+    assert proxy.required(reader, rules) == (gtids(f"{U}:5") if shared else EMPTY)
 
 
 def test_a_statement_names_an_application_for_itself() -> None:
-    house = _House()
+    proxy = _Proxy()
     own, other = (rules_at(scope=Scope.APPLICATION, application=key) for key in ("shop", "till"))
-    session = house.session(own)
+    session = proxy.session(own)
     for rules in (own, other):
-        house.probe(session, rules, EMPTY)
-    session.wrote(gtids(f"{U}:5"), house.primary, house.now, other)
-    assert house.required(session, own) == EMPTY
-    assert house.required(session, other) == gtids(f"{U}:5")
+        proxy.probe(session, rules, EMPTY)
+    session.wrote(gtids(f"{U}:5"), proxy.primary, proxy.now, other)
+    assert proxy.required(session, own) == EMPTY
+    assert proxy.required(session, other) == gtids(f"{U}:5")
     assert session.required == gtids(f"{U}:5")
 
 
 @pytest.mark.parametrize("kind", WIDE)
 @pytest.mark.parametrize("doubt", ["written", "seen"])
 def test_doubts_are_shared_too(kind: Scope, doubt: str) -> None:
-    house = _House()
+    proxy = _Proxy()
     rules = rules_at(Level.MONOTONIC_READS, kind, "shop")
-    reader, other = house.session(rules), house.session(rules)
-    house.probe(reader, rules, gtids(f"{U}:1"))
-    assert house.required(reader, rules) is not None
+    reader, other = proxy.session(rules), proxy.session(rules)
+    proxy.probe(reader, rules, gtids(f"{U}:1"))
+    assert proxy.required(reader, rules) is not None
     if doubt == "written":
         other.may_have_written()
     else:
         for name in ("a:1", "b:1"):
             other.showed(Server(name, Role.REPLICA), 1)
-    assert house.required(reader, rules) is None
+    assert proxy.required(reader, rules) is None
 
 
 @pytest.mark.parametrize("kind", WIDE)
 def test_sights_are_shared_too(kind: Scope) -> None:
-    house = _House()
+    proxy = _Proxy()
     rules = rules_at(Level.MONOTONIC_READS, kind, "shop")
-    reader, other = house.session(rules), house.session(rules)
-    house.probe(reader, rules, gtids(f"{U}:1"))
-    other.saw(gtids(f"{U}:1-7"), house.topology.replicas[0], house.now)
-    assert house.required(reader, rules) == gtids(f"{U}:1-7")
+    reader, other = proxy.session(rules), proxy.session(rules)
+    proxy.probe(reader, rules, gtids(f"{U}:1"))
+    other.saw(gtids(f"{U}:1-7"), proxy.topology.replicas[0], proxy.now)
+    assert proxy.required(reader, rules) == gtids(f"{U}:1-7")
 
 
 @pytest.mark.parametrize("kind", WIDE)
 @pytest.mark.parametrize("end", ["reset", "end"])
 def test_a_wider_scope_outlives_reset_and_session(kind: Scope, end: str) -> None:
-    house = _House()
+    proxy = _Proxy()
     rules = rules_at(Level.READ_OWN_WRITES, kind, "shop")
-    session = house.session(rules)
-    house.probe(session, rules, EMPTY)
-    session.wrote(gtids(f"{U}:5"), house.primary, house.now)
+    session = proxy.session(rules)
+    proxy.probe(session, rules, EMPTY)
+    session.wrote(gtids(f"{U}:5"), proxy.primary, proxy.now)
     if end == "reset":
         session.reset()
     else:
-        session = house.session(rules)
-    assert house.required(session, rules) == gtids(f"{U}:5")
+        session = proxy.session(rules)
+    assert proxy.required(session, rules) == gtids(f"{U}:5")
 
 
 def test_a_connections_own_scope_ends_with_it() -> None:
-    house = _House()
-    session = house.session(rules_at())
-    session.wrote(gtids(f"{U}:5"), house.primary, house.now)
-    assert house.required(house.session(rules_at()), rules_at()) == EMPTY
+    proxy = _Proxy()
+    session = proxy.session(rules_at())
+    session.wrote(gtids(f"{U}:5"), proxy.primary, proxy.now)
+    assert proxy.required(proxy.session(rules_at()), rules_at()) == EMPTY
 
 
 def test_a_primary_of_another_term_is_asked_before_anything_is_required() -> None:
-    house = _House()
+    proxy = _Proxy()
     rules = rules_at(scope=Scope.USER)
-    session = house.session(rules)
-    house.probe(session, rules, gtids(f"{U}:1-5"))
+    session = proxy.session(rules)
+    proxy.probe(session, rules, gtids(f"{U}:1-5"))
     for present in (rules_at(), rules):
-        assert house.required(session, present) is not None
-    house.topology.promote(house.topology.replicas[0])
+        assert proxy.required(session, present) is not None
+    proxy.topology.promote(proxy.topology.replicas[0])
     for present in (rules_at(), rules):
-        assert house.required(session, present) is None
-    state = session.reading(rules, house.topology.term, house.now)
-    state.verified(gtids(f"{U}:1-4"), state.everything, house.topology.term)
-    assert house.required(session, rules) == gtids(f"{U}:1-4")
+        assert proxy.required(session, present) is None
+    state = session.reading(rules, proxy.topology.term, proxy.now)
+    state.verified(gtids(f"{U}:1-4"), state.everything, proxy.topology.term)
+    assert proxy.required(session, rules) == gtids(f"{U}:1-4")
 
 
 # Many sessions, in any order, with scopes that come and go.
@@ -520,9 +520,9 @@ class _Crowd:
     """Sessions of two users and two applications, and what was acknowledged in each scope."""
 
     def __init__(self, limit: int) -> None:
-        self.house = _House(limit)
+        self.proxy = _Proxy(limit)
         self.sessions = [
-            self.house.session(rules_at(application=application), user)
+            self.proxy.session(rules_at(application=application), user)
             for user in USERS
             for application in APPLICATIONS
         ]
@@ -536,8 +536,8 @@ class _Crowd:
         return gtids(f"{U}:1-{self.committed}") if self.committed else EMPTY
 
     def step(self, kind: int, which: int, wide: Scope) -> None:
-        house, session = self.house, self.sessions[which % len(self.sessions)]
-        house.now += 1.0
+        proxy, session = self.proxy, self.sessions[which % len(self.sessions)]
+        proxy.now += 1.0
         rules = rules_at(scope=wide, application=session.rules.application)
         if kind in (0, 1):
             self.committed += 1
@@ -545,20 +545,20 @@ class _Crowd:
             for key in _keys(session):
                 self.truth[key] = self.truth.get(key, EMPTY) | one
             if kind == 0:
-                session.wrote(one, house.primary, house.now)
+                session.wrote(one, proxy.primary, proxy.now)
             else:
                 session.may_have_written()
         elif kind == 2:
-            state = session.reading(rules, house.topology.term, house.now)
+            state = session.reading(rules, proxy.topology.term, proxy.now)
             self.probes.append((session, rules, state.doubts, self.executed))
         elif kind == 3 and self.probes:
             session, rules, doubts, executed = self.probes.pop(which % len(self.probes))
-            state = session.reading(rules, house.topology.term, house.now)
+            state = session.reading(rules, proxy.topology.term, proxy.now)
             state.probed(executed, doubts)
         elif kind == 4:
             session.reset()
         elif kind == 5:
-            required = house.required(session, rules)
+            required = proxy.required(session, rules)
             if required is not None:
                 (key,) = (key for key in _keys(session) if key[0] is wide)
                 assert self.truth.get(key, EMPTY) <= required <= self.executed

@@ -89,7 +89,7 @@ class Session(Protocol):
         """Close all connections."""
 
 
-Door = Callable[[Client, str], Session]
+Route = Callable[[Client, str], Session]
 """Opens a client's session, with a name that no other has."""
 
 
