@@ -76,6 +76,12 @@ def unknown_variable(name: str) -> MySQLError:
     )
 
 
+def wrong_value(name: str, value: bool | float | str | bytes | None) -> MySQLError:
+    """1231."""
+    shown = "NULL" if value is None else str(value)
+    return MySQLError(1231, "42000", f"Variable '{name}' can't be set to the value of '{shown}'")
+
+
 def read_only_server(option: str) -> MySQLError:
     """1290; `option` is ``super-read-only`` or ``read-only``."""
     return MySQLError.of(

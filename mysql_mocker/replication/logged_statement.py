@@ -6,17 +6,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from mysql_mocker.sql.script import Statement
+from mysql_mocker.sql.sql_mode import bits
 from mysql_mocker.sql.value import Value, float_text
-
-SQL_MODES: Final = (
-    "REAL_AS_FLOAT", "PIPES_AS_CONCAT", "ANSI_QUOTES", "IGNORE_SPACE", "", "ONLY_FULL_GROUP_BY",
-    "NO_UNSIGNED_SUBTRACTION", "NO_DIR_IN_CREATE", "", "", "", "", "", "", "", "", "", "", "",
-    "NO_AUTO_VALUE_ON_ZERO", "NO_BACKSLASH_ESCAPES", "STRICT_TRANS_TABLES", "STRICT_ALL_TABLES",
-    "NO_ZERO_IN_DATE", "NO_ZERO_DATE", "ALLOW_INVALID_DATES", "ERROR_FOR_DIVISION_BY_ZERO",
-    "TRADITIONAL", "", "HIGH_NOT_PRECEDENCE", "NO_ENGINE_SUBSTITUTION", "PAD_CHAR_TO_FULL_LENGTH",
-    "TIME_TRUNCATE_FRACTIONAL",
-)  # fmt: skip
-"""The modes by the number of their bit in a log."""
 
 _UNSAFE: Final = re.compile(
     r"\b(?:UUID|USER|CURRENT_USER|SESSION_USER|FOUND_ROWS|ROW_COUNT|VERSION)\s*\(\s*\)|"
@@ -76,7 +67,6 @@ def logged(
         last_insert_id: of its session.
         variables: all user variables of its session.
     """
-    modes = sql_mode.split(",")
     tokens = statement.tokens
     named = {
         tokens[place + 1].text.lower()
@@ -90,7 +80,7 @@ def logged(
         statement.words[0] in _DEFINITIONS,
         user,
         thread_id,
-        sum((mode in modes) << bit for bit, mode in enumerate(SQL_MODES) if mode),
+        bits(sql_mode),
         last_insert_id if "LAST_INSERT_ID" in sql.upper() else 0,
         user_variables={name: variables.get(name) for name in sorted(named)},
         unsafe=_UNSAFE.search(sql) is not None,

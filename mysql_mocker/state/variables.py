@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from mysql_mocker.error import MySQLError, unknown_variable
+from mysql_mocker.error import MySQLError, unknown_variable, wrong_value
+from mysql_mocker.sql.sql_mode import stored
 from mysql_mocker.sql.value import Value, float_text
 from protocol.binlog.commit_timestamps import UNDEFINED
 
@@ -172,11 +173,6 @@ def canonical(name: str) -> str:
     return lower
 
 
-def _wrong(name: str, value: Value) -> MySQLError:
-    shown = "NULL" if value is None else str(value)
-    return MySQLError(1231, "42000", f"Variable '{name}' can't be set to the value of '{shown}'")
-
-
 def checked(name: str, value: Value) -> bool | int | float | str:
     """`value` as the variable `name` stores it.
 
@@ -189,12 +185,12 @@ def checked(name: str, value: Value) -> bool | int | float | str:
     if definition.words:
         return _word(name, value, definition.words)
     if name == "sql_mode":
-        return sql_mode(value)
+        return stored(value)
     if isinstance(definition.default, bool):
         return _word(name, value, ("OFF", "ON")) == "ON"
     if isinstance(definition.default, str):
         if value is None and not name.startswith("character_set_"):
-            raise _wrong(name, value)
+            raise wrong_value(name, value)
         return "" if value is None else str(value)
     if isinstance(value, str | None) or (
         isinstance(value, float) and isinstance(definition.default, int)
@@ -204,53 +200,6 @@ def checked(name: str, value: Value) -> bool | int | float | str:
     return max(least, value if most is None else min(value, most))
 
 
-_MODES: Final = (
-    "REAL_AS_FLOAT", "PIPES_AS_CONCAT", "ANSI_QUOTES", "IGNORE_SPACE", "", "ONLY_FULL_GROUP_BY",
-    "NO_UNSIGNED_SUBTRACTION", "NO_DIR_IN_CREATE", "", "", "", "", "", "", "", "", "", "", "ANSI",
-    "NO_AUTO_VALUE_ON_ZERO", "NO_BACKSLASH_ESCAPES", "STRICT_TRANS_TABLES", "STRICT_ALL_TABLES",
-    "NO_ZERO_IN_DATE", "NO_ZERO_DATE", "ALLOW_INVALID_DATES", "ERROR_FOR_DIVISION_BY_ZERO",
-    "TRADITIONAL", "", "HIGH_NOT_PRECEDENCE", "NO_ENGINE_SUBSTITUTION",
-    "PAD_CHAR_TO_FULL_LENGTH", "TIME_TRUNCATE_FRACTIONAL",
-)  # fmt: skip
-"""By their bits."""
-
-_COMBINED: Final[dict[str, tuple[str, ...]]] = {
-    "ANSI": ("REAL_AS_FLOAT", "PIPES_AS_CONCAT", "ANSI_QUOTES", "IGNORE_SPACE",
-             "ONLY_FULL_GROUP_BY"),
-    "TRADITIONAL": ("STRICT_TRANS_TABLES", "STRICT_ALL_TABLES", "NO_ZERO_IN_DATE", "NO_ZERO_DATE",
-                    "ERROR_FOR_DIVISION_BY_ZERO", "NO_ENGINE_SUBSTITUTION"),
-}  # fmt: skip
-
-
-def sql_mode(value: Value) -> str:
-    """A value for sql_mode as the server stores it.
-
-    Raises:
-        MySQLError: 1231.
-    """
-    if isinstance(value, int):
-        chosen = {name for bit, name in enumerate(_MODES) if value >> bit & 1}
-        if value >> len(_MODES) or value < 0 or "" in chosen:
-            raise _wrong("sql_mode", value)
-    else:
-        chosen = set()
-        for word in str(value).split(","):
-            if word and word.upper() not in _MODES:
-                raise _wrong("sql_mode", value if value is None else word)
-            chosen.add(word.upper())
-    for name, parts in _COMBINED.items():
-        chosen.update(parts if name in chosen else ())
-    return ",".join(name for name in _MODES if name and name in chosen)
-
-
-def mixes_strictness(mode: str) -> bool:
-    """Whether a sql_mode has only a part of strict mode and its modes; the server warns of that."""
-    words = set(mode.split(","))
-    strict = bool(words & {"STRICT_TRANS_TABLES", "STRICT_ALL_TABLES"})
-    dated = len(words & {"NO_ZERO_DATE", "NO_ZERO_IN_DATE", "ERROR_FOR_DIVISION_BY_ZERO"})
-    return dated != 3 * strict
-
-
 def _word(name: str, value: Value, words: tuple[str, ...]) -> str:
     if isinstance(value, int) and 0 <= value < len(words):
         return words[value]
@@ -258,7 +207,7 @@ def _word(name: str, value: Value, words: tuple[str, ...]) -> str:
     if words == ("OFF", "ON"):
         word = {"TRUE": "ON", "FALSE": "OFF", "0": "OFF", "1": "ON"}.get(word, word)
     if word not in words:
-        raise _wrong(name, value)
+        raise wrong_value(name, value)
     return word
 
 

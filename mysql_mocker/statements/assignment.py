@@ -8,6 +8,7 @@ from mysql_mocker.error import MySQLError, syntax_error, wrong_xa_state
 from mysql_mocker.evaluation.binding import evaluate
 from mysql_mocker.sql.result import Done
 from mysql_mocker.sql.script import Statement
+from mysql_mocker.sql.sql_mode import mixes_strictness
 from mysql_mocker.sql.value import Value
 from mysql_mocker.state.session import Session
 from mysql_mocker.state.variables import (
@@ -16,7 +17,6 @@ from mysql_mocker.state.variables import (
     Reach,
     canonical,
     checked,
-    mixes_strictness,
 )
 from mysql_mocker.statements import definition, gtid_variables
 from protocol.errors import ServerErrorCode

@@ -5,9 +5,9 @@ from contextlib import suppress
 from typing import Final
 
 from mysql_mocker.error import MySQLError
-from mysql_mocker.replication.logged_statement import SQL_MODES
 from mysql_mocker.sql.result import Done, Result
 from mysql_mocker.sql.script import Statement
+from mysql_mocker.sql.sql_mode import stored
 from mysql_mocker.sql.value import Value
 from mysql_mocker.state.instance import Instance
 from mysql_mocker.state.session import Session
@@ -171,9 +171,7 @@ class RealSource:
         session = execution.session
         session.schema = said.schema or None
         modes = int.from_bytes(said.status.get(StatusCode.SQL_MODE, b""), "little")
-        session.variables["sql_mode"] = ",".join(
-            mode for bit, mode in enumerate(SQL_MODES) if mode and modes >> bit & 1
-        )
+        session.variables["sql_mode"] = stored(modes)
         seconds = float(session.variables["timestamp"])
         session.variables["timestamp"] = seconds + said.microseconds / 1_000_000
         word = said.sql.strip().upper()
