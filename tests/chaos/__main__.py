@@ -69,7 +69,7 @@ def _run(plan: Plan, outcome: Outcome, server: str) -> str:
     workers = "" if plan.workers == 1 else f" --workers {plan.workers}"
     today = time.strftime("%Y-%m-%d", time.gmtime())
     told = [
-        f"{today}: {description()}, before MySQL{server.partition('Ver')[2].rstrip()}.",
+        f"{today}: {description()}, before MySQL {server}.",
         f"`./dev chaos --minutes {plan.minutes:g} --seed {plan.seed}{workers}`:"
         f" {trials} trials with {outcome.rounds} proxies in {outcome.seconds / 60:.0f} minutes,"
         f" {len(outcome.findings)} violations.",

@@ -47,14 +47,15 @@ def find_mysqld() -> Path | None:
     if unpacked.exists():
         return unpacked
     installed = shutil.which("mysqld") or shutil.which("/usr/sbin/mysqld")
-    return Path(installed) if installed and " Ver 9." in version(Path(installed)) else None
+    return Path(installed) if installed and version(Path(installed)).startswith("9.") else None
 
 
 def version(mysqld: Path) -> str:
-    """What the program says of itself."""
-    return subprocess.run(
+    """What the program says of itself, from its number on; where it lies does not matter."""
+    said = subprocess.run(
         [mysqld, "--no-defaults", "--version"], check=True, capture_output=True, text=True
     ).stdout
+    return said.partition(" Ver ")[2].strip()
 
 
 def data_template(mysqld: Path) -> Path:
