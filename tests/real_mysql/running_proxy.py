@@ -62,6 +62,9 @@ class RunningProxy:
             "metrics": f"127.0.0.1:{self._metrics_port}",
             "routing_log": str(self._log_folder),
             "routing_log_compression": "off",  # its files are read as they come
+            # So long that no slow machine sends a read elsewhere. Where replicas are late for a
+            # second, tests give a shorter one.
+            "wait_budget": "3s",
             **options,
         }
         self.command = [sys.executable, "-m", module, "run"]

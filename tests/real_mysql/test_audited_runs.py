@@ -83,7 +83,7 @@ def run(
 def test_what_clients_find_clean_is_clean(
     cluster: Cluster, proxy: StartProxy, disturbance: Disturbance, workers: str | None
 ) -> None:
-    run(cluster, proxy(workers=workers), disturbance)
+    run(cluster, proxy(workers=workers, wait_budget="250ms"), disturbance)
 
 
 @pytest.mark.parametrize("workers", [None, "2"])
@@ -91,7 +91,7 @@ def test_what_clients_find_clean_is_clean(
 def test_snapshots_are_clean(
     cluster: Cluster, proxy: StartProxy, disturbance: Disturbance, workers: str | None
 ) -> None:
-    running = proxy(workers=workers)
+    running = proxy(workers=workers, wait_budget="250ms")
     run(cluster, running, disturbance, route=InSnapshots)
     inside = [it for it in running.log() if "snapshot_us" in it]
     assert sum(it["snapshot_us"] != it["arrived_us"] for it in inside) > READS / 2

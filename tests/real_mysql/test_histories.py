@@ -46,7 +46,7 @@ def run(
 ) -> None:
     """Let clients work through a proxy; no promise was broken, and no statement failed."""
     with disturbance.before(cluster):
-        running = proxy(workers=str(workers))
+        running = proxy(workers=str(workers), wait_budget="250ms")
         seen = workload.run(
             lambda client, name: ThroughTidegate(running, client, name), reads, disturbance.during
         )

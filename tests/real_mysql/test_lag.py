@@ -141,9 +141,8 @@ class Chain:
 @contextlib.contextmanager
 def running_chain(cluster: Cluster, leaf: RealServer, **options: str) -> Iterator[Chain]:
     replicas = f"{cluster.replicas[0].address},{leaf.address}"
-    running = RunningProxy(
-        cluster, "lag-proxy", {"replicas": replicas, "monitor_interval": "50ms", **options}
-    )
+    intervals = {"monitor_interval": "50ms", "wait_budget": "250ms"}
+    running = RunningProxy(cluster, "lag-proxy", {"replicas": replicas, **intervals, **options})
     try:
         found = Chain(cluster, leaf, running)
         with contextlib.closing(found.client):

@@ -51,7 +51,7 @@ CONDITIONS: list[Condition] = [replicas_free, one_second_late, applier_stopped, 
 def test_read_own_writes(
     cluster: Cluster, proxy: StartProxy, condition: Condition, pairs: int
 ) -> None:
-    running = proxy(consistency="READ_OWN_WRITES")
+    running = proxy(consistency="READ_OWN_WRITES", wait_budget="250ms")
     with condition(cluster):
         seen = write_then_read(running.connect, pairs)
         on_replicas = running.metric("tidegate_statements_total", role="replica", reason="read")
