@@ -21,6 +21,7 @@ AUTH_MORE_DATA_HEADER: Final = 0x01
 
 _PROTOCOL_VERSION: Final = 10
 _SSL_REQUEST_LENGTH: Final = 32
+_SHORT_SSL_REQUEST_LENGTH: Final = 4  # the capabilities alone: servers take that, too
 _SERVER_FILLER: Final = 10
 _CLIENT_FILLER: Final = 23
 
@@ -118,11 +119,15 @@ class HandshakeV10:
 
 @dataclass(frozen=True, slots=True)
 class SSLRequest:
-    """What a client sends right before its TLS ClientHello (fact 6.3)."""
+    """What a client sends right before its TLS ClientHello (fact 6.3).
+
+    Attributes:
+        max_packet_size, character_set: 0 if the client sent its capabilities alone.
+    """
 
     capabilities: Capability
-    max_packet_size: int
-    character_set: int
+    max_packet_size: int = 0
+    character_set: int = 0
 
     @classmethod
     def parse(cls, payload: bytes) -> Self:
@@ -134,7 +139,10 @@ class SSLRequest:
         if not is_ssl_request(payload):
             raise MalformedPacketError("not an SSLRequest")
         reader = Reader(payload)
-        return cls(Capability(reader.u32()), reader.u32(), reader.u8())
+        capabilities = Capability(reader.u32())
+        if len(payload) == _SHORT_SSL_REQUEST_LENGTH:
+            return cls(capabilities)
+        return cls(capabilities, reader.u32(), reader.u8())
 
     def serialise(self) -> bytes:
         """Write it, with CLIENT_SSL added."""
@@ -144,7 +152,9 @@ class SSLRequest:
 
 def is_ssl_request(payload: bytes) -> bool:
     """Whether a client's first packet asks for TLS; a HandshakeResponse41 is longer."""
-    return len(payload) == _SSL_REQUEST_LENGTH and int.from_bytes(payload[:4], "little") & _SSL != 0
+    if len(payload) not in (_SSL_REQUEST_LENGTH, _SHORT_SSL_REQUEST_LENGTH):
+        return False
+    return int.from_bytes(payload[:4], "little") & _SSL != 0
 
 
 @dataclass(frozen=True, slots=True)

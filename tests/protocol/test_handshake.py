@@ -213,6 +213,17 @@ def test_a_request_for_tls_is_told_from_a_response() -> None:
         SSLRequest.parse(full)
 
 
+def test_a_request_for_tls_may_be_the_capabilities_alone() -> None:
+    flags = SMALL | Capability.CLIENT_SSL
+    short = int(flags).to_bytes(4, "little")
+    assert is_ssl_request(short)
+    assert SSLRequest.parse(short).capabilities == flags
+    for other in (short[:3], short + b"\0", int(SMALL).to_bytes(4, "little")):
+        assert not is_ssl_request(other)
+        with pytest.raises(MalformedPacketError):
+            SSLRequest.parse(other)
+
+
 def test_a_switch_of_plugin() -> None:
     [payload] = vectors.load("login_auth_switch").payloads("AuthSwitchRequest")
     switch = AuthSwitchRequest.parse(payload)
