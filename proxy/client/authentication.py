@@ -72,9 +72,11 @@ class Authentication:
         Raises:
             ChannelClosedError, ProtocolError: as `learn`.
         """
-        self._known.forget(self.username)
         exchange = self._exchange
-        if exchange is None or not exchange.fast:
+        if exchange is None or exchange.password is None:
+            return None
+        self._known.refused(self.username, exchange.password)
+        if not exchange.fast:
             return None
         return await self._converse(exchange, exchange.insist())
 

@@ -9,6 +9,7 @@ changed.
 
 from __future__ import annotations
 
+import hmac
 from collections import OrderedDict
 from typing import Final
 
@@ -36,16 +37,18 @@ class KnownPasswords:
     def accepted(self, username: str, password: bytes) -> None:
         """The primary has let this user in."""
         if not password:
-            self.forget(username)  # nothing to show
+            self._passwords.pop(username, None)  # nothing to show
             return
         self._passwords[username] = password
         self._passwords.move_to_end(username)
         if len(self._passwords) > self._most:
             self._passwords.popitem(last=False)
 
-    def forget(self, username: str) -> None:
-        """The primary has refused this user."""
-        self._passwords.pop(username, None)
+    def refused(self, username: str, password: bytes) -> None:
+        """The primary has refused this user with this password; anybody may try a wrong one."""
+        known = self._passwords.get(username)
+        if known is not None and hmac.compare_digest(known, password):
+            del self._passwords[username]
 
     def clear(self) -> None:
         """Accounts may have changed."""

@@ -36,6 +36,15 @@ async def test_another_password_has_to_be_told() -> None:
         assert ErrPacket.parse(refused).code == 1045
 
 
+@pytest.mark.parametrize("wrong", ["wrong", ""])
+async def test_a_wrong_password_takes_nothing_from_who_knows_the_right_one(wrong: str) -> None:
+    async with stage() as on:
+        await on.session()
+        refused = await (await on.connect()).log_in(password=wrong)
+        assert ErrPacket.parse(refused).code == 1045
+        assert await on.session(scramble_only=True)
+
+
 async def test_a_password_that_was_changed_elsewhere_is_forgotten() -> None:
     async with stage() as on:
         await on.session()
