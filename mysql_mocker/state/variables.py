@@ -95,6 +95,7 @@ def _definitions() -> dict[str, Definition]:
         "max_error_count": 1024, "max_heap_table_size": 16777216,
         "max_points_in_geometry": 65536, "optimizer_prune_level": 1,
         "optimizer_search_depth": 62, "optimizer_trace": "enabled=off,one_line=off",
+        "optimizer_trace_offset": -1,
         "range_optimizer_max_mem_size": 8388608, "read_buffer_size": 131072,
         "read_rnd_buffer_size": 262144, "show_gipk_in_create_table_and_information_schema": True,
         "sql_buffer_result": False, "sql_generate_invisible_primary_key": False,

@@ -54,6 +54,9 @@ RESET: Final = frame(bytes((Command.COM_RESET_CONNECTION,)), 0)
 ROLLBACK: Final = b"ROLLBACK AND NO CHAIN NO RELEASE"
 """Has no effect but the rollback, whatever the server's default completion_type is."""
 
+FORGET_TRACES: Final = b"optimizer_trace_offset=DEFAULT"
+"""An assignment that empties information_schema.OPTIMIZER_TRACE."""
+
 _OF_NO_CONSEQUENCE: Final = frozenset({"_pid"})
 """Attributes that differ between processes which are otherwise alike."""
 
@@ -154,7 +157,10 @@ def judged(
     if not all(_NAME.fullmatch(name) for name in names):
         return None
     restoring = made + (
-        b",character_set_client=%b,character_set_results=%b,collation_connection=%b" % tuple(names)
+        b","
+        + FORGET_TRACES
+        + b",character_set_client=%b,character_set_results=%b,collation_connection=%b"
+        % tuple(names)
     )
     packets = [RESET, frame(com_query(ROLLBACK, has_attributes), 0)]
     if login.database is not None:

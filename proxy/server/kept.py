@@ -2,7 +2,9 @@
 
 What the previous session left on it ends at once, as when a connection is closed: it is sent
 COM_RESET_CONNECTION. That ends everything but a prepared XA transaction where xa_detach_on_prepare
-is off; a ROLLBACK after it then fails (1399), and such a connection is closed. A connection that
+is off; a ROLLBACK after it then fails (1399), and such a connection is closed. Nor does it end the
+traces of the optimizer, which would show the next session the statements of the last one; setting
+optimizer_trace_offset does. A connection that
 may be lent is given again what its login gave (`proxy.server.judged`).
 """
 
@@ -16,14 +18,17 @@ from protocol.packet import frame
 from proxy.channel import ChannelClosedError
 from proxy.server.connection import ServerConnection
 from proxy.server.exchange import DEFAULTS, PREPARE, Purpose
-from proxy.server.judged import RESET, ROLLBACK
+from proxy.server.judged import FORGET_TRACES, RESET, ROLLBACK
 
 if TYPE_CHECKING:
     from proxy.server.slots import Slot
     from routing.servers.topology import Server
 
 _CLEAN_UP: Final = tuple(
-    RESET + frame(com_query(ROLLBACK, attributes), 0) for attributes in (False, True)
+    RESET
+    + frame(com_query(ROLLBACK, attributes), 0)
+    + frame(com_query(b"SET " + FORGET_TRACES, attributes), 0)
+    for attributes in (False, True)
 )
 
 
@@ -114,7 +119,7 @@ class Kept:
             return
         connection = self.connection
         judged = connection.judged
-        for _ in range(2 if judged is None else judged.answers):
+        for _ in range(3 if judged is None else judged.answers):
             connection.expect(PREPARE)
         if judged is None:
             connection.write(_CLEAN_UP[connection.query_attributes])

@@ -131,6 +131,7 @@ SHOWN = {
     "transaction": "SELECT COUNT(*) FROM information_schema.INNODB_TRX"
     " WHERE trx_mysql_thread_id = CONNECTION_ID()",
     "profiles": "SHOW PROFILES",
+    "traces": "SELECT * FROM information_schema.OPTIMIZER_TRACE",
     "warnings": "SHOW WARNINGS",
     "random": "SELECT RAND(3)",
     "temporary": "SELECT COUNT(*) FROM information_schema.INNODB_TEMP_TABLE_INFO WHERE N_COLS = 77",
