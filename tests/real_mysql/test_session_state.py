@@ -119,6 +119,20 @@ def test_a_lock_that_another_session_holds_pins_nobody(
         assert role(other) == "replica"
 
 
+@pytest.mark.parametrize("release", ["SELECT RELEASE_LOCK('state')", "SELECT RELEASE_ALL_LOCKS()"])
+def test_a_lock_is_kept_by_a_release_that_is_not_run(
+    session: Connection[Cursor], release: str
+) -> None:
+    run(session, "SELECT GET_LOCK('state', 1)")
+    run(session, "SET sql_select_limit = 0")
+    assert run(session, release) == []
+    run(session, "SET sql_select_limit = DEFAULT")
+    assert run(session, "SELECT IS_USED_LOCK('state') = CONNECTION_ID()") == [(1,)]
+    assert role(session) == "primary"
+    run(session, release)
+    assert role(session) == "replica"
+
+
 def test_what_was_prepared_by_text_has_the_effects_of_its_text(
     session: Connection[Cursor],
 ) -> None:
