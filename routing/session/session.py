@@ -24,6 +24,7 @@ from routing.session.variables import (
     literal_of,
 )
 from routing.sql.holds import PinReason
+from routing.sql.query import INFORMATION_SCHEMA
 from routing.sql.statement import Statement
 
 _ORDERED: Final = frozenset(
@@ -245,7 +246,8 @@ class Session:
 
     def chose_schema(self, name: str) -> None:
         """The primary has another default schema, or has chosen the same one again."""
-        self.schema = name
+        # The one name that a server takes in any case, and shows in lower case.
+        self.schema = INFORMATION_SCHEMA if name.lower() == INFORMATION_SCHEMA else name
         self.schema_version += 1
         self.schema_role = self.role
         self.schema_role_version = self.role_version

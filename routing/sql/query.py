@@ -57,7 +57,8 @@ _EFFECTS: Final[dict[bytes, int]] = {
 }
 """Native functions that do more than compute."""
 
-SERVER_SCHEMAS: Final = frozenset({"information_schema", "performance_schema", "sys", "mysql"})
+INFORMATION_SCHEMA: Final = "information_schema"
+SERVER_SCHEMAS: Final = frozenset({INFORMATION_SCHEMA, "performance_schema", "sys", "mysql"})
 """Where one of these is the default schema, unqualified names may be a server's own tables."""
 
 _OWN_SCHEMAS: Final = frozenset({b"PERFORMANCE_SCHEMA", b"SYS", b"MYSQL"})

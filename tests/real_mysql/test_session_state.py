@@ -133,6 +133,13 @@ def test_a_lock_is_kept_by_a_release_that_is_not_run(
     assert role(session) == "replica"
 
 
+def test_information_schema_is_known_in_any_case(running: RunningProxy) -> None:
+    with running.connect(database="Information_Schema") as client:
+        assert role(client, "SELECT COUNT(*) FROM PROCESSLIST") == "primary"
+        client.select_db("INFORMATION_SCHEMA")
+        assert role(client, "SELECT COUNT(*) FROM PROCESSLIST") == "primary"
+
+
 def test_what_was_prepared_by_text_has_the_effects_of_its_text(
     session: Connection[Cursor],
 ) -> None:
