@@ -21,9 +21,10 @@ _PASSWORDS: Final = re.compile(rb"\b(?:USER|PASSWORD|PRIVILEGES)\b", re.IGNORECA
 """What a statement about accounts' passwords names, and FLUSH PRIVILEGES."""
 
 _LOGINS: Final = re.compile(
-    rb"\b(?:USER|PASSWORD|PRIVILEGES|GRANT|REVOKE|ROLE|GLOBAL|PERSIST)\b", re.IGNORECASE
+    rb"\b(?:USER|PASSWORD|PRIVILEGES|GRANT|REVOKE|ROLE|GLOBAL|PERSIST|DATABASE|SCHEMA)\b",
+    re.IGNORECASE,
 )
-"""The same, and what changes rights, or the values that sessions begin with."""
+"""The same, and what changes rights, schemas, or the values that sessions begin with."""
 
 SHOWING: Final = (RESULTS, FETCHED)
 """Shapes of answers that may show data."""
@@ -56,7 +57,7 @@ def changes_passwords(command: Command) -> bool:
     statement = command.statement
     if statement is None or statement.reason not in OF_ACCOUNTS:
         return False
-    return _PASSWORDS.search(command.text) is not None
+    return _names(command, _PASSWORDS)
 
 
 def changes_logins(command: Command, trail: Trail) -> bool:
@@ -67,7 +68,13 @@ def changes_logins(command: Command, trail: Trail) -> bool:
     assignments = statement.assignments
     if assignments and any(one.scope in ("global", "persist") for one in assignments):
         return True
-    return statement.reason in OF_ACCOUNTS and _LOGINS.search(command.text) is not None
+    return statement.reason in OF_ACCOUNTS and _names(command, _LOGINS)
+
+
+def _names(command: Command, words: re.Pattern[bytes]) -> bool:
+    """Whether a statement's text has one of these words, or is not known: it was prepared."""
+    text = command.text
+    return not text or b"EXECUTE" in text.upper() or words.search(text) is not None
 
 
 def began_transaction(command: Command) -> bool:

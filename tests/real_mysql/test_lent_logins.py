@@ -230,6 +230,39 @@ def test_what_is_changed_through_the_proxy_counts_at_once(
     assert lent(running, primary) == before
 
 
+def test_an_account_that_a_prepared_statement_drops_is_gone_at_once(
+    running: RunningProxy, primary: RealServer
+) -> None:
+    client = Client(running, "alike", "a")
+    client.rows('PREPARE p FROM "DROP USER alike"')
+    client.rows("EXECUTE p")
+    leave(running, primary, client)
+    with pytest.raises(ConnectionRefusedError, match="1045"):
+        Client(running, "alike", "a")
+
+
+@pytest.mark.parametrize(
+    "change", ["DROP DATABASE passing", "ALTER DATABASE passing CHARSET ascii"]
+)
+def test_a_schema_that_is_changed_through_the_proxy_is_so_at_once(
+    running: RunningProxy, primary: RealServer, change: str
+) -> None:
+    primary.query("CREATE DATABASE passing")
+    try:
+        other = Client(running, "alike", "a")
+        for _ in range(2):
+            leave(running, primary, Client(running, "alike", "a", database="passing"))
+        other.rows(change)
+        if "DROP" in change:
+            with pytest.raises(ConnectionRefusedError, match="1049"):
+                Client(running, "alike", "a", database="passing")
+        else:
+            with Client(running, "alike", "a", database="passing") as client:
+                assert client.value("SELECT @@character_set_database") == b"ascii"
+    finally:
+        primary.query("DROP DATABASE IF EXISTS passing")
+
+
 def test_who_has_to_use_tls_has_to(proxy: StartProxy, primary: RealServer) -> None:
     """The client's own connection is what counts."""
     running = proxy(replicas=None, kept_connection_age=LONG, login_age=LONG, server_tls="preferred")
