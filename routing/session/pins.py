@@ -5,7 +5,7 @@ Statements say what they take and release (`routing.sql.holds`); `Pins` remember
 is forgotten only once it is certain that nothing is held any more.
 """
 
-from routing.sql.holds import Act, Hold, PinReason, quoted
+from routing.sql.holds import Act, Hold, PinReason
 
 
 class Pins:
@@ -33,9 +33,7 @@ class Pins:
                 None if that is not known.
         """
         reason = hold.reason
-        name = hold.name
-        if name.startswith("."):
-            name = f"{quoted(schema)}{name}"
+        name = hold.named_in(schema).name
         if hold.act is Act.GIVE_ALL:
             self._held = {held for held in self._held if held[0] is not reason}
             if reason is PinReason.NAMED_LOCK:

@@ -79,6 +79,8 @@ class PreparedStatement:
     def __init__(
         self, number: int, statement: Statement | None, sql: bytes, state: Session
     ) -> None:
+        if statement is not None:
+            statement = statement.prepared_in(state.schema)
         self.number = number
         self.statement = statement
         self.sql = sql if statement is not None and statement.kind in _MOVING else b""

@@ -60,6 +60,12 @@ class Hold(NamedTuple):
     name: str = ""
     once: bool = False
 
+    def named_in(self, schema: str) -> "Hold":
+        """The same, with its whole name, of a statement that runs in this default schema."""
+        if not self.name.startswith("."):
+            return self
+        return self._replace(name=f"{quoted(schema)}{self.name}")
+
 
 UNKNOWN_HOLD: Final = Hold(Act.TAKE, PinReason.UNKNOWN)
 

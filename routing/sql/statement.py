@@ -116,6 +116,12 @@ class Statement:
             return NOT_PLAIN if self.identifiers else PLAIN_WRITE
         return NOT_PLAIN
 
+    def prepared_in(self, schema: str) -> "Statement":
+        """The same, prepared in a default schema: there it runs, whichever is the default later."""
+        if not any(hold.name.startswith(".") for hold in self.holds):
+            return self
+        return replace(self, holds=tuple([hold.named_in(schema) for hold in self.holds]))
+
     @property
     def pins(self) -> bool:
         """Whether it may leave something on its connection that no other can be given."""

@@ -172,3 +172,51 @@ def test_statements_keep_their_schema(words: Cluster, proxy: StartProxy) -> None
         row = execute(client, statement)[2][1]
         assert int.from_bytes(row[2:10], "little") == 5
         assert client.query("SELECT COUNT(*) FROM words")[2][1] == b"\x010"
+
+
+def run_in(client: RawClient, *texts: str) -> None:
+    for sql in texts:
+        answer = client.query(sql)
+        assert answer[-1][1][0] != 0xFF, f"{sql}: {ErrPacket.parse(answer[-1][1])}"
+
+
+@pytest.mark.parametrize("as_text", [False, True], ids=["binary", "text"])
+@pytest.mark.parametrize("verb", ["CREATE", "DROP"])
+def test_a_temporary_table_is_that_of_the_statement_s_schema(
+    words: Cluster, proxy: StartProxy, verb: str, as_text: bool
+) -> None:
+    creation = "CREATE TEMPORARY TABLE veil SELECT 'veil' AS word"
+    for sql in (
+        "CREATE DATABASE IF NOT EXISTS app_other",
+        f"GRANT ALL ON app_other.* TO '{APP_USER}'@'%'",
+    ):
+        words.primary.query(sql)
+    for schema in ("app", "app_other"):
+        words.primary.query(f"DROP TABLE IF EXISTS {schema}.veil")
+        words.primary.query(f"CREATE TABLE {schema}.veil SELECT 'base' AS word")
+    words.wait_caught_up()
+
+    def prepared(client: RawClient, sql: str) -> int:
+        if not as_text:
+            return prepare(client, sql)
+        run_in(client, "PREPARE p FROM '" + sql.replace("'", "''") + "'")
+        return 0
+
+    def executed(client: RawClient, statement: int) -> None:
+        if as_text:
+            run_in(client, "EXECUTE p")
+        else:
+            assert execute(client, statement)[0][1][0] == 0
+
+    with connect(proxy()) as client:
+        if verb == "CREATE":
+            statement = prepared(client, creation)
+            run_in(client, "USE app_other")
+            executed(client, statement)  # app.veil
+            run_in(client, "DROP TABLE app_other.veil", "USE app")
+        else:
+            statement = prepared(client, "DROP TABLE veil")
+            run_in(client, "USE app_other", creation)
+            executed(client, statement)  # app.veil, which is none of the temporary ones
+        for _ in range(3):
+            assert client.query("SELECT word FROM veil")[2][1] == b"\x04veil"

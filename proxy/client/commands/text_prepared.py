@@ -34,7 +34,7 @@ def resolved(
     if prepared.verb == "deallocate" or text is None or not prepared.name:
         return statement, None
     inner = desk.classifier.classify(text.encode(), desk.state.lexer_modes.flags)
-    return statement, (prepared.name, inner)
+    return statement, (prepared.name, inner.prepared_in(desk.state.schema))
 
 
 def _value(desk: Desk, variable: str) -> str | None:
