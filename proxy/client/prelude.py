@@ -24,7 +24,7 @@ from proxy.server.exchange import FORWARD, FORWARD_CURSOR, FORWARD_ROW
 from routing.consistency.rules import REMEMBERING
 from routing.policy import shows_less
 from routing.session.prepared import READING
-from routing.sql.statement import StatementClass, Touch
+from routing.sql.statement import StatementClass, Touch, may_read_tables
 
 if TYPE_CHECKING:
     from proxy.client.asking import Asking
@@ -232,7 +232,7 @@ def _may_show(command: Command) -> bool:
         return statement.begins
     if statement.kind is StatementClass.DIAGNOSTIC:
         return False
-    return statement.may_write or b"FROM" in command.text.upper()
+    return statement.may_write or may_read_tables(command.text)
 
 
 def can_wait(command: Command) -> bool:

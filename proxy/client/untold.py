@@ -31,7 +31,7 @@ from protocol.response_stream import RESULTS
 from proxy.client.preparation import PING, statement_packet
 from proxy.server.exchange import IMITATE, LATE
 from routing.request import effects, traits
-from routing.sql.statement import StatementClass, Touch
+from routing.sql.statement import StatementClass, Touch, may_read_tables
 
 if TYPE_CHECKING:
     from proxy.client.aftermath import Aftermath
@@ -193,5 +193,4 @@ def _may_have_run_programs(command: Command, trail: Trail) -> bool:
         return trail.may_write
     if statement.kind is StatementClass.DIAGNOSTIC:
         return False
-    text = command.text.upper()
-    return b"FROM" in text or b"TABLE" in text  # perhaps of a view
+    return may_read_tables(command.text)  # perhaps a view

@@ -66,4 +66,4 @@ class Command:
             and names is None
             and not adjusted
         )
-        self.text: Final = packet if prepared is None else prepared.sql
+        self.text: Final = packet if prepared is None else prepared.text

@@ -7,7 +7,7 @@ from protocol.constants import Command as Code
 from protocol.response_stream import FETCHED, RESULTS
 from routing.request.command import Command
 from routing.request.trail import Trail
-from routing.sql.statement import Statement, StatementClass, Touch
+from routing.sql.statement import Statement, StatementClass, Touch, may_read_tables
 
 _HARMLESS: Final = (StatementClass.READ, StatementClass.SESSION, StatementClass.TRANSACTION)
 
@@ -102,7 +102,7 @@ def keeps_modes(command: Command, trail: Trail) -> bool:
         return not statement.multi
     if statement.may_write and statement.reason is not Touch.SETTING:
         return False
-    return statement.kind is StatementClass.SESSION and b"FROM" not in command.text.upper()
+    return statement.kind is StatementClass.SESSION and not may_read_tables(command.text)
 
 
 def may_ask_previous(command: Command) -> bool:

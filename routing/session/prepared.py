@@ -51,7 +51,8 @@ class PreparedStatement:
     Attributes:
         number: the client's id of it.
         statement: its class and more; None if it was too long to be classified.
-        sql: its text if it is a read, else empty.
+        text: its text if it is a read, or about the session; else empty.
+        sql: the same if it may run on other servers than the primary, else empty.
         schema: the default schema when it was prepared.
         read_under: the values of `_READING` when it was prepared.
         parameters: how many it has.
@@ -72,6 +73,7 @@ class PreparedStatement:
         "spoilt",
         "sql",
         "statement",
+        "text",
         "types",
         "types_count",
     )
@@ -83,7 +85,8 @@ class PreparedStatement:
             statement = statement.prepared_in(state.schema)
         self.number = number
         self.statement = statement
-        self.sql = sql if statement is not None and statement.kind in _MOVING else b""
+        self.text = sql if statement is not None and statement.kind in _READING_KINDS else b""
+        self.sql = self.text if statement is not None and statement.kind in _MOVING else b""
         self.schema = state.schema
         self.read_under = _read_under(state)
         self.parameters = 0
@@ -152,6 +155,8 @@ class PreparedStatement:
 
 _MOVING: Final = (StatementClass.READ, StatementClass.DIAGNOSTIC)
 """Classes of statements that run on other servers than the primary."""
+
+_READING_KINDS: Final = (*_MOVING, StatementClass.SESSION)
 
 
 def _read_under(state: Session) -> tuple[str | None, ...]:

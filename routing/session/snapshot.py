@@ -20,7 +20,7 @@ from protocol.gtid import EMPTY, GtidSet
 from routing.consistency.decision import Level
 from routing.consistency.rules import Rules
 from routing.servers.topology import Role, Server
-from routing.sql.statement import Statement, StatementClass, Touch
+from routing.sql.statement import Statement, StatementClass, Touch, may_read_tables
 
 _READS: Final = (StatementClass.READ, StatementClass.WRITE, StatementClass.PIN)
 
@@ -127,4 +127,4 @@ def reads_data(statement: Statement | None, may_write: bool, text: bytes) -> boo
     if statement.kind in _READS and statement.reason is not Touch.SEVERAL:
         return True
     session = statement.kind in (StatementClass.SESSION, StatementClass.WRITE)
-    return session and b"FROM" in text.upper()
+    return session and may_read_tables(text)

@@ -25,7 +25,7 @@ from typing import Final, Literal
 from protocol.gtid import EMPTY, GtidSet
 from routing.servers.topology import Server
 from routing.session.snapshot import Snapshot
-from routing.sql.statement import Statement, StatementClass, Touch
+from routing.sql.statement import Statement, StatementClass, Touch, may_read_tables
 
 Needs = Literal["nothing", "snapshot", "same"]
 """What a command on the primary needs in such a transaction: that a snapshot is taken there first,
@@ -124,6 +124,6 @@ def needed(statement: Statement | None, may_write: bool, text: bytes) -> Needs:
         return "snapshot"
     if kind is StatementClass.WRITE or reason in (Touch.EXECUTED, Touch.HANDLER):
         return "same"
-    if not text or b"FROM" in text.upper() or b"TABLE" in text.upper():
+    if may_read_tables(text):
         return "same"
     return "snapshot" if statement.assignments or statement.holds else "nothing"

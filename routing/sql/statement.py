@@ -34,7 +34,15 @@ from routing.sql.text_prepared import SEVERAL, TextPrepared, text_prepared
 from routing.sql.token_patterns import BLANK
 from routing.sql.verdict import Assignment, StatementClass, Touch, Verdict
 
-__all__ = ["Assignment", "Statement", "StatementClass", "Touch", "classify", "classify_text"]
+__all__ = [
+    "Assignment",
+    "Statement",
+    "StatementClass",
+    "Touch",
+    "classify",
+    "classify_text",
+    "may_read_tables",
+]
 
 NOT_PLAIN: Final = 0
 PLAIN_READ: Final = 1
@@ -46,6 +54,15 @@ MAX_TEXT: Final = 1 << 16
 millisecond."""
 MAX_SKELETON: Final = 1 << 14
 """So do texts of which more than this is left without literals and comments."""
+
+
+def may_read_tables(text: bytes) -> bool:
+    """Whether a statement about the session may read tables, too: empty is a text not known.
+
+    The text of an EXECUTE is another one.
+    """
+    upper = text.upper()
+    return not text or any(word in upper for word in (b"FROM", b"TABLE", b"EXECUTE"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,13 @@ import mysql.connector
 import pytest
 from pymysql.err import MySQLError
 
+from protocol.constants import Capability, Command
+from protocol.prepared_statement import ComStmtExecute
+from protocol.response import StmtPrepareOk
+from protocol.response_stream import PREPARED, RESULTS
 from tests.real_mysql.cluster import Cluster
 from tests.real_mysql.conftest import StartProxy
+from tests.real_mysql.raw_client import RawClient
 from tests.real_mysql.template import APP_PASSWORD, APP_USER
 
 if TYPE_CHECKING:
@@ -434,3 +439,50 @@ def test_at_read_committed_each_read_is_one_by_itself(numbers: Cluster, proxy: S
             assert value(client, COUNT) == before + 5
             assert served(client) == numbers.primary.address
             client.query("COMMIT")
+
+
+@pytest.mark.parametrize(
+    "sql", ["SELECT n FROM numbers", "SELECT CONNECTION_ID() FROM numbers", "TABLE numbers"]
+)
+def test_what_is_executed_by_text_takes_the_snapshot(
+    numbers: Cluster, proxy: StartProxy, sql: str
+) -> None:
+    running = proxy()
+    with running.connect() as client, running.connect() as other:
+        client.query(f"PREPARE p FROM '{sql}'")
+        client.query("START TRANSACTION READ ONLY")
+        client.query("EXECUTE p")
+        other.query("INSERT INTO numbers VALUES (2)")
+        assert value(client, COUNT) == 1
+
+
+@pytest.mark.parametrize("text", ["EXECUTE p", "DO 1 IN (TABLE numbers)"])
+def test_what_reads_a_table_uses_a_one_shot_up(
+    numbers: Cluster, proxy: StartProxy, text: str
+) -> None:
+    with proxy().connect() as client:
+        client.query("PREPARE p FROM 'SELECT n FROM numbers'")
+        client.query("SET TRANSACTION READ ONLY")
+        client.query(text)
+        client.query("SET autocommit = 0")
+        assert value(client, COUNT) == 1
+        client.query("INSERT INTO numbers VALUES (2)")
+        client.query("COMMIT")
+        assert value(client, COUNT) == 2
+
+
+def test_a_prepared_question_reads_tables(numbers: Cluster, proxy: StartProxy) -> None:
+    address = proxy().address
+    with RawClient(
+        address, APP_USER, APP_PASSWORD, Capability.CLIENT_DEPRECATE_EOF, "app"
+    ) as client:
+        sql = b"SELECT CONNECTION_ID() > 0, n FROM numbers"
+        answer = client.command(Command.COM_STMT_PREPARE, sql, PREPARED)
+        number = StmtPrepareOk.parse(answer[0][1], client.capabilities).statement_id
+        client.query("START TRANSACTION READ ONLY")
+        client.command(
+            Command.COM_STMT_EXECUTE, ComStmtExecute(number, 0).serialise(False)[1:], RESULTS
+        )
+        numbers.primary.query("INSERT INTO app.numbers VALUES (2)")
+        numbers.wait_caught_up()
+        assert client.query(COUNT)[2][1] == b"\x011"
