@@ -12,6 +12,7 @@ from typing import Final
 
 from protocol.statement_execution import bound_types, with_statement_id, with_types
 from routing.session.session import Session
+from routing.sql.query import SERVER_SCHEMAS
 from routing.sql.statement import Statement, StatementClass
 
 _READING: Final = (
@@ -83,6 +84,8 @@ class PreparedStatement:
     ) -> None:
         if statement is not None:
             statement = statement.prepared_in(state.schema)
+            if statement.kind is StatementClass.READ and _stays(statement, state):
+                statement = statement.kept_prepared()
         self.number = number
         self.statement = statement
         self.text = sql if statement is not None and statement.kind in _READING_KINDS else b""
@@ -157,6 +160,15 @@ _MOVING: Final = (StatementClass.READ, StatementClass.DIAGNOSTIC)
 """Classes of statements that run on other servers than the primary."""
 
 _READING_KINDS: Final = (*_MOVING, StatementClass.SESSION)
+
+
+def _stays(statement: Statement, state: Session) -> bool:
+    """Whether a read runs on the primary alone, once it is prepared.
+
+    A server keeps the types that user variables have when it prepares it, and the default schema:
+    names in it may be those of a server's own tables.
+    """
+    return bool(statement.user_variables) or state.schema in SERVER_SCHEMAS
 
 
 def _read_under(state: Session) -> tuple[str | None, ...]:

@@ -139,6 +139,12 @@ class Statement:
             return self
         return replace(self, holds=tuple([hold.named_in(schema) for hold in self.holds]))
 
+    def kept_prepared(self) -> "Statement":
+        """The same, if it is a read that was prepared on the primary, and runs nowhere else."""
+        if self.kind not in (StatementClass.READ, StatementClass.DIAGNOSTIC):
+            return self
+        return replace(self, kind=StatementClass.SESSION, reason=Touch.PREPARED_STATEMENT)
+
     @property
     def pins(self) -> bool:
         """Whether it may leave something on its connection that no other can be given."""

@@ -174,10 +174,52 @@ def test_statements_keep_their_schema(words: Cluster, proxy: StartProxy) -> None
         assert client.query("SELECT COUNT(*) FROM words")[2][1] == b"\x010"
 
 
+def refused_or_rows(answer: list[Packet]) -> list[bytes]:
+    """What an execution answers, without its last packet: that has what trackers tell."""
+    if answer[0][1][0] == 0xFF:
+        return [answer[0][1]]
+    return [payload for _, payload in answer[:-1]]
+
+
 def run_in(client: RawClient, *texts: str) -> None:
     for sql in texts:
         answer = client.query(sql)
         assert answer[-1][1][0] != 0xFF, f"{sql}: {ErrPacket.parse(answer[-1][1])}"
+
+
+def direct(cluster: Cluster) -> RawClient:
+    return RawClient(cluster.primary.address, APP_USER, APP_PASSWORD, CAPABILITIES, "app")
+
+
+@pytest.mark.parametrize(("first", "then"), [("1", "'abc'"), ("'12'", "3.25"), ("NULL", "7")])
+def test_a_statement_keeps_the_types_of_user_variables(
+    words: Cluster, proxy: StartProxy, first: str, then: str
+) -> None:
+    sql = "SELECT @a, @a + 1 FROM words WHERE id = 1"
+    running = proxy()
+    found = []
+    for client in (direct(words), connect(running)):
+        with client:
+            run_in(client, f"SET @a = {first}")
+            statement = prepare(client, sql)
+            run_in(client, f"SET @a = {then}")
+            outside = refused_or_rows(execute(client, statement))
+            run_in(client, "BEGIN")
+            found.append((outside, refused_or_rows(execute(client, statement))))
+    assert found[0] == found[1]
+
+
+def test_what_was_prepared_in_a_schema_of_the_server_stays_there(
+    words: Cluster, proxy: StartProxy
+) -> None:
+    words.primary.query(f"GRANT SELECT ON mysql.slave_master_info TO '{APP_USER}'@'%'")
+    words.wait_caught_up()
+    with connect(proxy()) as client:
+        run_in(client, "USE mysql")
+        statement = prepare(client, "SELECT COUNT(*) FROM slave_master_info")
+        run_in(client, "USE app")
+        row = execute(client, statement)[2][1]
+        assert int.from_bytes(row[2:10], "little") == 0  # a replica has one
 
 
 @pytest.mark.parametrize("as_text", [False, True], ids=["binary", "text"])

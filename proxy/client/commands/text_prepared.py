@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from routing.sql.statement import StatementClass, Touch
-
 if TYPE_CHECKING:
     from proxy.client.commands.desk import Desk
     from routing.sql.statement import Statement
@@ -51,11 +49,5 @@ def _value(desk: Desk, variable: str) -> str | None:
 
 def _executing(statement: Statement, inner: Statement) -> Statement:
     """An EXECUTE of a known statement; statements prepared by text all run on the primary."""
-    read = inner.kind in (StatementClass.READ, StatementClass.DIAGNOSTIC)
-    return replace(
-        inner,
-        kind=StatementClass.SESSION if read else inner.kind,
-        reason=Touch.PREPARED_STATEMENT if read else inner.reason,
-        digest=statement.digest,
-        directive=statement.directive,
-    )
+    inner = inner.kept_prepared()
+    return replace(inner, digest=statement.digest, directive=statement.directive)
