@@ -150,7 +150,7 @@ class Dispatch:
         if (
             not inside
             and command.prepared is not None
-            and not prelude.can_know(replica.mirror, command, state)
+            and not prelude.replica_can_know(replica.mirror, command, state)
         ):
             return self._read.unfit(Reason.PREPARED, self._now())
         self._to_replica(replica, decision)

@@ -72,9 +72,15 @@ def knows(mirror: Mirror, command: Command) -> bool:
 
 
 def can_know(mirror: Mirror, command: Command, state: Session) -> bool:
-    """Whether a server knows it, as `knows` says, or can be told."""
+    """Whether the primary knows it, as `knows` says, or can be told."""
     prepared = command.prepared
     return knows(mirror, command) or prepared is None or prepared.is_read_alike(state)
+
+
+def replica_can_know(mirror: Mirror, command: Command, state: Session) -> bool:
+    """The same of a replica, which is not told what would mean something else there."""
+    prepared = command.prepared
+    return knows(mirror, command) or prepared is None or prepared.means_alike(state)
 
 
 # To a replica

@@ -21,7 +21,14 @@ _READING: Final = (
 )
 """Variables by which a server reads a statement's text."""
 
-READING: Final = frozenset(_READING)
+_TAKEN: Final = (
+    *("default_collation_for_utf8mb4", "default_week_format", "div_precision_increment"),
+    *("explain_format", "group_concat_max_len", "lc_time_names", "time_zone"),
+)
+"""Variables whose values a server takes into a statement when it prepares it."""
+
+READING: Final = frozenset(_READING + _TAKEN)
+"""What changes the meaning of statements that are prepared later."""
 
 _COM_STMT_EXECUTE: Final = 0x17
 
@@ -56,6 +63,7 @@ class PreparedStatement:
         sql: the same if it may run on other servers than the primary, else empty.
         schema: the default schema when it was prepared.
         read_under: the values of `_READING` when it was prepared.
+        taken: those of `_TAKEN`.
         parameters: how many it has.
         types: those of the last execution that brought them, as they came.
         types_count: how many these are.
@@ -74,6 +82,7 @@ class PreparedStatement:
         "spoilt",
         "sql",
         "statement",
+        "taken",
         "text",
         "types",
         "types_count",
@@ -91,7 +100,8 @@ class PreparedStatement:
         self.text = sql if statement is not None and statement.kind in _READING_KINDS else b""
         self.sql = self.text if statement is not None and statement.kind in _MOVING else b""
         self.schema = state.schema
-        self.read_under = _read_under(state)
+        self.read_under = _values(_READING, state)
+        self.taken = _values(_TAKEN, state)
         self.parameters = 0
         self.types = b""
         self.types_count = 0
@@ -106,7 +116,11 @@ class PreparedStatement:
 
     def is_read_alike(self, state: Session) -> bool:
         """Whether a server would read its text today as it did when it was prepared."""
-        return self.read_under == _read_under(state)
+        return self.read_under == _values(_READING, state)
+
+    def means_alike(self, state: Session) -> bool:
+        """Whether it would also give the same as where it was prepared."""
+        return self.is_read_alike(state) and self.taken == _values(_TAKEN, state)
 
     def command(self, packet: bytes, handle: PreparedHandle, query_attributes: bool) -> bytes:
         """A framed command about it, or the beginning of one, for the server of this handle."""
@@ -171,5 +185,5 @@ def _stays(statement: Statement, state: Session) -> bool:
     return bool(statement.user_variables) or state.schema in SERVER_SCHEMAS
 
 
-def _read_under(state: Session) -> tuple[str | None, ...]:
-    return tuple([state.variables.get(name) for name in _READING])
+def _values(names: tuple[str, ...], state: Session) -> tuple[str | None, ...]:
+    return tuple([state.variables.get(name) for name in names])

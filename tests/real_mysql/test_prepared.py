@@ -191,6 +191,41 @@ def direct(cluster: Cluster) -> RawClient:
     return RawClient(cluster.primary.address, APP_USER, APP_PASSWORD, CAPABILITIES, "app")
 
 
+TAKEN = {
+    "default_collation_for_utf8mb4 = utf8mb4_general_ci": "SELECT COLLATION(_utf8mb4'x') FROM words"
+    " WHERE id = 1",
+    "default_week_format = 6": "SELECT WEEK('2008-12-31') FROM words WHERE id = 1",
+    "div_precision_increment = 10": "SELECT id / 3 FROM words WHERE id = 1",
+    "group_concat_max_len = 4": "SELECT GROUP_CONCAT('abcdefgh') FROM words WHERE id = 1",
+    "lc_time_names = 'de_DE'": "SELECT DAYNAME('2024-01-01') FROM words WHERE id = 1",
+    "time_zone = '+05:00'": "SELECT TIMESTAMP'2020-01-01 00:00:00+01:00' FROM words WHERE id = 1",
+}
+
+
+@pytest.mark.parametrize("setting", TAKEN)
+def test_a_statement_keeps_what_a_server_took_into_it(
+    words: Cluster, proxy: StartProxy, setting: str
+) -> None:
+    sql = TAKEN[setting]
+    running = proxy()
+    found = []
+    for client in (direct(words), connect(running)):
+        with client:
+            run_in(client, "BEGIN")
+            statement = prepare(client, sql)  # on the primary
+            run_in(client, "COMMIT", f"SET {setting}")
+            kept = refused_or_rows(execute(client, statement))
+            assert refused_or_rows(execute(client, prepare(client, sql))) != kept
+            found.append(kept)
+    assert found[0] == found[1]
+    with connect(running) as client:
+        statement = prepare(client, sql)  # on a replica
+        run_in(client, f"SET {setting}")
+        assert refused_or_rows(execute(client, statement)) == found[0]
+        run_in(client, "BEGIN")
+        assert refused_or_rows(execute(client, statement)) == found[0]
+
+
 @pytest.mark.parametrize(("first", "then"), [("1", "'abc'"), ("'12'", "3.25"), ("NULL", "7")])
 def test_a_statement_keeps_the_types_of_user_variables(
     words: Cluster, proxy: StartProxy, first: str, then: str
