@@ -17,6 +17,7 @@ from proxy.client.known_passwords import KnownPasswords
 from proxy.client.listener import Listener
 from proxy.client.refusals import Refusals
 from proxy.client.views import Catalogues
+from proxy.in_touch import InTouch
 from proxy.killing.other_workers import OtherWorkers
 from proxy.killing.targets import KillTargets
 from proxy.observe.ledger import Ledger
@@ -220,6 +221,8 @@ async def serve(
     signs_of_life.start()
     resting = Resting(config, shared.sessions)
     resting.start()
+    in_touch = InTouch(shared.sessions)
+    in_touch.start()
     ready(ports[0])
     where = ", ".join(str(port) for port in ports)
     _log.info("worker %d (pid %d) listens on port %s", worker, os.getpid(), where)
@@ -231,6 +234,7 @@ async def serve(
         await monitor.stop()
         await signs_of_life.stop()
         await resting.stop()
+        await in_touch.stop()
         await drain(shared)
         if shared.other_workers is not None:
             shared.other_workers.stop()

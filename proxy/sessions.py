@@ -54,6 +54,9 @@ class Member(Protocol):
         session is about to end.
         """
 
+    def stay_in_touch(self) -> None:
+        """Let the primary hear of the session, if its client works without it."""
+
     def leave_primary(self) -> None:
         """End, if the primary has changed, or was restarted: the session was on the old one."""
 

@@ -69,6 +69,7 @@ from proxy.client.losses import Losses
 from proxy.client.own_answers import OwnAnswers
 from proxy.client.own_statements import OwnStatements
 from proxy.client.pending import Pending
+from proxy.client.preparation import PING
 from proxy.client.prepared import PreparedStatements
 from proxy.client.previous import Previous
 from proxy.client.primary_settings import PrimarySettings
@@ -81,7 +82,7 @@ from proxy.client.untold import Untold
 from proxy.client.views import Views
 from proxy.server.connection import ServerConnection
 from proxy.server.errors import ServerFullError
-from proxy.server.exchange import Purpose
+from proxy.server.exchange import IMITATE, Purpose
 from proxy.wall_clock import utc_us
 from routing.consistency.decision import (
     Decision,
@@ -206,6 +207,8 @@ class ClientSession:
         )
         self._task: asyncio.Task[None] | None = None  # what the client has to wait for
         self._closed = False
+        # The command, and how often the primary had spoken, when `stay_in_touch` was called last.
+        self._seen = turn.command, 0
 
     # What others may know (`proxy.sessions.Member`)
 
@@ -280,6 +283,22 @@ class ClientSession:
         primary.close()
         error = ErrPacket(code.code, code.sqlstate, message)
         self.server_lost(primary, message, error.serialise(self._client.capabilities))
+
+    def stay_in_touch(self) -> None:
+        """Send the primary a COM_PING if the client has worked without it since the last call.
+
+        It has no effect that shows: what may be asked about the statement before, replicas answer.
+        """
+        primary, command, state = self._servers.primary, self._turn.command, self._state
+        said = 0 if primary is None else primary.said
+        (seen, heard), self._seen = self._seen, (command, said)
+        waits = self._turn.answer.stage != DONE and self._servers.active_replica is not None
+        if primary is None or said != heard or not (waits or command is not seen):
+            return
+        if primary.busy or primary.lost or state.suspect or state.noted:
+            return  # its answer would tell of the statement before
+        if waits or state.last not in (None, primary.server):
+            primary.send(((IMITATE, PING),))
 
     # Its connections are given back, and others borrowed
 
