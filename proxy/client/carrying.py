@@ -39,14 +39,25 @@ _NAMES: Final = ("CONNECTION_ID", "PSEUDO_THREAD_ID")
 _UNSTEADY: Final = frozenset(
     {"identity", "insert_id", "last_insert_id", "rand_seed1", "rand_seed2", "gtid_next"}
 )
+_GLOBAL: Final = frozenset(
+    {
+        *("collation_database", "explain_format", "max_allowed_packet", "max_sp_recursion_depth"),
+        *("restrict_fk_on_non_standard_key", "show_create_table_verbosity"),
+    }
+)
+"""Variables that no session carries, and whose default values show in answers."""
 _LATER: Final = {
+    "explain_format": 80032,
+    "restrict_fk_on_non_standard_key": 80400,
     "show_gipk_in_create_table_and_information_schema": 80030,
     "sql_generate_invisible_primary_key": 80030,
     "xa_detach_on_prepare": 80029,
 }
 """Variables that not all supported servers have, by the version that brought them."""
 _ABSENT: Final = frozenset({"resource_group", "tx_read_only"})
-_DIGESTED: Final = sorted((CARRIED | NOT_CARRIED | TRACKING | set(PINNING)) - _UNSTEADY - _ABSENT)
+_DIGESTED: Final = sorted(
+    (CARRIED | NOT_CARRIED | TRACKING | _GLOBAL | set(PINNING)) - _UNSTEADY - _ABSENT
+)
 
 
 def _value(name: str) -> str:
@@ -54,8 +65,9 @@ def _value(name: str) -> str:
     return f"/*!{_LATER[name]} {value} */" if name in _LATER else value
 
 
-DIGEST: Final = f"SHA2(CONCAT_WS(0x1F{''.join(map(_value, _DIGESTED))}),256)".encode("ascii")
-"""The values of a session's variables, as one."""
+_VALUES: Final = f"CURRENT_ROLE(){''.join(map(_value, _DIGESTED))}"
+DIGEST: Final = f"SHA2(CONCAT_WS(0x1F,{_VALUES}),256)".encode("ascii")
+"""A session's roles, and the values of its variables, as one."""
 FAREWELL: Final = b"SELECT LAST_INSERT_ID(),ROW_COUNT(),FOUND_ROWS(),DATABASE()," + DIGEST
 """What is asked before a connection is given back."""
 

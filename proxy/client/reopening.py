@@ -123,7 +123,7 @@ async def _restore(opened: Opened, state: Session, carried: Carried, connection_
             await answer(channel, connection)
         row = await answer(channel, connection)
         if not row or row[0] != carried.digest:
-            raise ChangedError("the server's default values of variables have changed meanwhile")
+            raise ChangedError("default values of variables, or default roles, have changed")
         for _ in imitating:
             await answer(channel, connection)
     except ServerRefusedError as error:

@@ -403,14 +403,30 @@ def test_a_schema_that_is_gone_runs_nothing(running: RunningProxy, primary: Real
     client.close()
 
 
-def test_other_default_values_end_the_session(running: RunningProxy, primary: RealServer) -> None:
+DEFAULTS = {
+    "SET GLOBAL foreign_key_checks = 0": "SET GLOBAL foreign_key_checks = DEFAULT",
+    "SET GLOBAL explain_format = 'JSON'": "SET GLOBAL explain_format = DEFAULT",
+    "SET GLOBAL max_allowed_packet = 1048576": "SET GLOBAL max_allowed_packet = DEFAULT",
+    "SET GLOBAL show_create_table_verbosity = 1": "SET GLOBAL show_create_table_verbosity = 0",
+    "ALTER DATABASE app CHARSET latin1": "ALTER DATABASE app CHARSET utf8mb4",
+    "SET DEFAULT ROLE given TO sharer": "SET DEFAULT ROLE NONE TO sharer",
+}
+
+
+@pytest.mark.parametrize("change", DEFAULTS)
+def test_other_default_values_end_the_session(
+    running: RunningProxy, primary: RealServer, change: str
+) -> None:
+    primary.query("CREATE ROLE IF NOT EXISTS given")
+    primary.query("GRANT given TO sharer")
     client = Client(running, "sharer", "a")
     away(running, client)
-    primary.query("SET GLOBAL foreign_key_checks = 0")
+    primary.query(change)
     try:
         found = error(client, "SELECT 1")
     finally:
-        primary.query("SET GLOBAL foreign_key_checks = DEFAULT")
+        primary.query(DEFAULTS[change])
+        primary.query("DROP ROLE given")
     assert found.code == 1053
     assert "default values" in found.message
     client.close()
