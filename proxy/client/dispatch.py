@@ -147,10 +147,8 @@ class Dispatch:
         if not inside and replica.is_late:
             # It is still draining a late answer.
             return self._read.unfit(Reason.REPLICA_BEHIND, self._now())
-        if (
-            not inside
-            and command.prepared is not None
-            and not prelude.replica_can_know(replica.mirror, command, state)
+        if command.prepared is not None and not prelude.replica_can_know(
+            replica.mirror, command, state
         ):
             return self._read.unfit(Reason.PREPARED, self._now())
         self._to_replica(replica, decision)

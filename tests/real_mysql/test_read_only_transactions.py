@@ -486,3 +486,31 @@ def test_a_prepared_question_reads_tables(numbers: Cluster, proxy: StartProxy) -
         numbers.primary.query("INSERT INTO app.numbers VALUES (2)")
         numbers.wait_caught_up()
         assert client.query(COUNT)[2][1] == b"\x011"
+
+
+@pytest.mark.parametrize(
+    ("setting", "sql"),
+    [
+        ("sql_mode = 'ANSI_QUOTES'", 'SELECT "n" FROM numbers'),
+        ("group_concat_max_len = 4", "SELECT GROUP_CONCAT('abcdefgh') FROM numbers"),
+    ],
+)
+def test_a_replica_is_told_of_no_statement_that_it_would_read_otherwise(
+    numbers: Cluster, proxy: StartProxy, setting: str, sql: str
+) -> None:
+    found = []
+    for address in (numbers.primary.address, proxy().address):
+        with RawClient(
+            address, APP_USER, APP_PASSWORD, Capability.CLIENT_DEPRECATE_EOF, "app"
+        ) as client:
+            client.query("BEGIN")  # so that it is prepared on the primary
+            answer = client.command(Command.COM_STMT_PREPARE, sql.encode(), PREPARED)
+            number = StmtPrepareOk.parse(answer[0][1], client.capabilities).statement_id
+            client.query("COMMIT")
+            client.query(f"SET {setting}")
+            client.query("START TRANSACTION READ ONLY")
+            client.query(COUNT)
+            execution = ComStmtExecute(number, 0).serialise(False)[1:]
+            answer = client.command(Command.COM_STMT_EXECUTE, execution, RESULTS)
+            found.append([payload for _, payload in answer[:-1]])
+    assert found[0] == found[1]
