@@ -42,6 +42,9 @@ _EFFECTS: Final[dict[bytes, int]] = {
     b"UPDATEXML": USER_VARIABLE,
     b"FOUND_ROWS": FOUND,
     b"ROW_COUNT": DIAGNOSTICS,
+    # `WITH c AS (…) UPDATE (t) SET …`: tables in parentheses.
+    b"UPDATE": DATA,
+    b"DELETE": DATA,
     **dict.fromkeys(
         (
             *(b"CONNECTION_ID", b"LAST_INSERT_ID", b"USER", b"CURRENT_USER", b"SESSION_USER"),
@@ -55,7 +58,7 @@ _EFFECTS: Final[dict[bytes, int]] = {
         SESSION_FUNCTION,
     ),
 }
-"""Native functions that do more than compute."""
+"""What does more than compute, by the word before its parenthesis."""
 
 INFORMATION_SCHEMA: Final = "information_schema"
 SERVER_SCHEMAS: Final = frozenset({INFORMATION_SCHEMA, "performance_schema", "sys", "mysql"})

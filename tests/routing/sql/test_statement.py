@@ -284,6 +284,21 @@ def test_tables_that_each_server_has_of_its_own(table: str, expected: str) -> No
         assert short(of(query.replace("?", table))) == expected
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "WITH c AS (SELECT 1) UPDATE (t) SET a = 1",
+        "WITH c AS (SELECT 1)UPDATE(t, u) SET t.a = 1",
+        "WITH c (a) AS (SELECT 1) UPDATE ((t JOIN c USING (a))) SET t.a = 1",
+        "WITH RECURSIVE c AS (SELECT 1) UPDATE /* u */ (t) SET a = 1",
+        "EXPLAIN ANALYZE WITH c AS (SELECT 1) UPDATE (t) SET a = 1",
+    ],
+)
+def test_updates_of_tables_in_parentheses(text: str) -> None:
+    assert short(of(text)) == "write!"
+    assert of(text).reason is Touch.DATA
+
+
 def test_stored_functions_never_pass_as_reads() -> None:
     """Which forms of a call run a stored function of the same name, asked of a server."""
     resolution = json.loads(Path(__file__).with_name("corpus_resolution.json").read_text())
