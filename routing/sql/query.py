@@ -85,7 +85,7 @@ _ASKING: Final = _DIAGNOSTIC_VARIABLES | {
 }
 
 _MARKED: Final = _OWN_SCHEMAS | {
-    *(b"INFORMATION_SCHEMA", b"CURRENT_USER", b"FROM"),
+    *(b"INFORMATION_SCHEMA", b"CURRENT_USER", b"FROM", b"TABLE"),
     *(b"FOR", b"LOCK", b"INTO", b"UPDATE", b"DELETE", b"INSERT", b"REPLACE"),
 }
 """Words that can mean something without a parenthesis behind them."""
@@ -144,7 +144,7 @@ def _call(tokens: Tokens, index: int) -> int:
         touched = _EFFECTS.get(word[1:-1].upper(), 0) | UNKNOWN_FUNCTION
     elif word in PURE:
         if kinds[index] == CALLED or word not in ADJACENT_ONLY:
-            return 0
+            return TABLE if word == b"FROM" else 0
         touched = UNKNOWN_FUNCTION
     else:
         touched = _EFFECTS.get(word, 0)
@@ -177,6 +177,8 @@ def _marked(tokens: Tokens, index: int, depth: int) -> int:
     after = tokens.words[index + 1]
     if word == b"FROM":
         return 0 if after == b"DUAL" else TABLE
+    if word == b"TABLE":
+        return TABLE
     if word == b"FOR":
         if after in (b"JOIN", b"ORDER", b"GROUP", b"ORDINALITY"):
             return 0

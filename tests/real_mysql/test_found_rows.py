@@ -33,3 +33,23 @@ def test_found_rows_behind_another_statement(
         cluster.wait_caught_up()
     assert answers == [[(3,), (1,)]] * 2
     assert running.metric("tidegate_statements_total", role="replica") >= 2
+
+
+@pytest.mark.parametrize(
+    "counting",
+    ["SELECT FOUND_ROWS(), COUNT(*) FROM (found)", "SELECT FOUND_ROWS(), (TABLE found LIMIT 1)"],
+)
+def test_found_rows_beside_a_table_that_the_session_wrote(
+    cluster: Cluster, proxy: StartProxy, counting: str
+) -> None:
+    cluster.primary.query("CREATE TABLE IF NOT EXISTS app.found (n INT)")
+    cluster.primary.query("DELETE FROM app.found")
+    cluster.wait_caught_up()
+    with proxy().connect() as client, client.cursor() as cursor:
+        client.select_db("app")
+        cursor.execute("SELECT n FROM found")
+        for replica in cluster.replicas:
+            replica.stop_applier()
+        cursor.execute("INSERT INTO found VALUES (1)")
+        cursor.execute(counting)
+        assert cursor.fetchone() == (0, 1)
