@@ -80,9 +80,9 @@ _DIAGNOSTIC_VARIABLES: Final = frozenset(
     for name in (b"WARNING_COUNT", b"ERROR_COUNT")
 )
 
-_ASKING: Final = _DIAGNOSTIC_VARIABLES | {
-    *(b"FOUND_ROWS", b"`FOUND_ROWS`", b"ROW_COUNT", b"`ROW_COUNT`", b"DIAGNOSTICS"),
-}
+_ASKING: Final = frozenset(
+    {b"FOUND_ROWS", b"`FOUND_ROWS`", b"ROW_COUNT", b"`ROW_COUNT`", b"DIAGNOSTICS"}
+)
 
 _MARKED: Final = _OWN_SCHEMAS | {
     *(b"INFORMATION_SCHEMA", b"CURRENT_USER", b"FROM", b"TABLE"),
@@ -122,7 +122,7 @@ def scan(tokens: Tokens, start: int, stop: int) -> int:
                 if word == b"FOR" and words[index + 1] == b"UPDATE":
                     index += 1  # that is no UPDATE of data
         elif kind == VARIABLE:
-            touched |= _variable(word)
+            touched |= _variable(tokens, index)
         elif kind == QUOTED:
             if words[index + 1] == b"(":
                 touched |= _call(tokens, index)
@@ -207,15 +207,30 @@ def _schema(tokens: Tokens, index: int, name: bytes) -> int:
     return 0
 
 
-def _variable(word: bytes) -> int:
-    if not word.startswith(b"@@"):
+def _variable(tokens: Tokens, index: int) -> int:
+    if not tokens.words[index].startswith(b"@@"):
         return USER_VARIABLE
-    return DIAGNOSTICS if word.upper() in _DIAGNOSTIC_VARIABLES else SYSTEM_VARIABLE
+    return DIAGNOSTICS if _is_diagnostic(tokens, index) else SYSTEM_VARIABLE
+
+
+def _is_diagnostic(tokens: Tokens, index: int) -> bool:
+    """Whether a VARIABLE is one of `_DIAGNOSTIC_VARIABLES`; its parts may be apart, or quoted."""
+    words = tokens.words
+    name = words[index]
+    while index < len(tokens) and (name.endswith(b".") or words[index + 1] == b"."):
+        index += 1
+        name += words[index]
+    return name.translate(None, b'`"').upper() in _DIAGNOSTIC_VARIABLES
 
 
 def asks_previous(tokens: Tokens) -> bool:
     """Whether a statement asks about the one before it; a column of such a name counts, too."""
-    return not _ASKING.isdisjoint(map(bytes.upper, tokens.words))
+    if not _ASKING.isdisjoint(map(bytes.upper, tokens.words)):
+        return True
+    return any(
+        kind == VARIABLE and _is_diagnostic(tokens, index)
+        for index, kind in enumerate(tokens.kinds)
+    )
 
 
 def shows_tracking(tokens: Tokens) -> bool:
