@@ -160,7 +160,7 @@ def _name(tokens: Tokens, index: int) -> str:
     if tokens.kinds[index] == QUOTED:
         quote = raw[:1]
         raw = raw[1:-1].replace(quote * 2, quote)
-    elif tokens.kinds[index] != WORD:
+    elif tokens.kinds[index] not in (WORD, CALLED):
         return ""
     try:
         return quoted(raw.decode())

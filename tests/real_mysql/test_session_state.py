@@ -77,6 +77,7 @@ def pins(session: Connection[Cursor]) -> str | None:
     ("take", "give"),
     [
         ("CREATE TEMPORARY TABLE mine (a INT)", "DROP TABLE mine"),
+        ("CREATE TEMPORARY TABLE mine(a INT)", "DROP TABLE mine"),
         ("CREATE TEMPORARY TABLE app.mine AS SELECT 1", "DROP TEMPORARY TABLE IF EXISTS mine"),
         ("LOCK TABLES state READ", "UNLOCK TABLES"),
         ("LOCK TABLES state READ", "START TRANSACTION; COMMIT"),

@@ -24,6 +24,9 @@ def held(*texts: str, worked: bool | None = None) -> str:
     ("texts", "expected"),
     [
         (["CREATE TEMPORARY TABLE t (a INT)"], "temporary table `app`.`t`"),
+        (["CREATE TEMPORARY TABLE t(a INT)"], "temporary table `app`.`t`"),
+        (["CREATE TEMPORARY TABLE app.t(a INT)", "CREATE TEMPORARY TABLE u(a INT)", "DROP TABLE t"],
+         "temporary table `app`.`u`"),
         (["CREATE TEMPORARY TABLE IF NOT EXISTS `a``b`.t SELECT 1"],
          "temporary table `a``b`.`t`"),
         (["CREATE TEMPORARY TABLE t (a INT)", "DROP TABLE t"], ""),
