@@ -24,7 +24,7 @@ from routing.session.transactions import (
     reads_apart,
     splits,
 )
-from routing.sql.query import SERVER_SCHEMAS
+from routing.sql.query import is_server_schema
 from routing.sql.statement import Statement, StatementClass, Touch
 
 # Members of enums, looked up once.
@@ -38,7 +38,6 @@ _TO_PRIMARY: Final = TimeoutPolicy.PRIMARY
 _OF_PRIMARY: Final = Proof.PRIMARY
 _KNOWN: Final = Proof.KNOWN
 _A_READ: Final = Reason.READ
-_SERVER_SCHEMAS: Final = SERVER_SCHEMAS
 
 _REASONS: Final = {
     StatementClass.WRITE: Reason.WRITE,
@@ -198,7 +197,7 @@ def _read(
         return on_primary(topology, Reason.TRANSACTION)
     if session.pins.reasons:
         return on_primary(topology, Reason.PINNED)
-    if session.schema in _SERVER_SCHEMAS:
+    if is_server_schema(session.schema):
         return on_primary(topology, Reason.SESSION)
     if not guarded:
         chosen = _reachable(session, topology, now, guarded=False)

@@ -21,12 +21,11 @@ from typing import Final
 
 from routing.consistency.decision import Level, Scope
 from routing.session.session import Session
-from routing.sql.query import SERVER_SCHEMAS
+from routing.sql.query import is_server_schema
 
 # Looked up once.
 _OWN_WRITES: Final = Level.READ_OWN_WRITES
 _APPLICATION: Final = Scope.APPLICATION
-_SERVER_SCHEMAS: Final = SERVER_SCHEMAS
 
 
 def is_plain(session: Session) -> bool:
@@ -50,4 +49,4 @@ def is_plain(session: Session) -> bool:
         return False  # there are, or were, rows that have no GTIDs
     if session.avoided or session.objections.last:
         return False
-    return session.schema not in _SERVER_SCHEMAS
+    return not is_server_schema(session.schema)

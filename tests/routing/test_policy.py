@@ -295,6 +295,17 @@ def test_a_session_that_holds_something_reads_from_the_primary() -> None:
     assert choose_read(session, topology).server is not topology.primary
 
 
+@pytest.mark.parametrize("schema", ["performance_schema", "information_schema", "mysql", "sys"])
+def test_unqualified_names_may_be_a_server_s_own_tables(schema: str) -> None:
+    topology = topology_of(f"{U}:1-1000")
+    session = session_at()
+    for name in (schema, schema.upper(), schema.capitalize()):  # a login names it as it likes
+        session.chose_schema(name)
+        assert choose_read(session, topology).server is topology.primary
+    session.chose_schema(f"{schema}_of_mine")
+    assert choose_read(session, topology).server is not topology.primary
+
+
 def test_a_read_of_a_user_variable_needs_its_value() -> None:
     topology = topology_of(f"{U}:1-1000")
     session = session_at()

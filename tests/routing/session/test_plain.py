@@ -77,6 +77,7 @@ CHANGES: Final = [
     attribute("suspect", True),
     attribute("noted", True),
     attribute("schema", "performance_schema"),
+    attribute("schema", "INFORMATION_SCHEMA"),
     *(set_transaction, hold, have_held_a_temporary_table),
     *(open_snapshot, split, be_refused, be_objected_to, track_all),
 ]
