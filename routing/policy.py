@@ -24,6 +24,7 @@ from routing.session.transactions import (
     reads_apart,
     splits,
 )
+from routing.sql.holds import PinReason
 from routing.sql.query import is_server_schema
 from routing.sql.statement import Statement, StatementClass, Touch
 
@@ -38,6 +39,9 @@ _TO_PRIMARY: Final = TimeoutPolicy.PRIMARY
 _OF_PRIMARY: Final = Proof.PRIMARY
 _KNOWN: Final = Proof.KNOWN
 _A_READ: Final = Reason.READ
+
+_OF_ANSWERS: Final = frozenset({PinReason.TEMPORARY_TABLE, PinReason.VARIABLE, PinReason.UNKNOWN})
+"""Pins that a read's rows depend on. Locks order statements, and a snapshot is older than they."""
 
 _REASONS: Final = {
     StatementClass.WRITE: Reason.WRITE,
@@ -178,6 +182,8 @@ def _read(
         if snapshot.server is not None:
             if not snapshot.is_replicas or not snapshot.gives(rules) or session.unsure:
                 return on_primary(topology, Reason.TRANSACTION)
+            if _is_bound(session):
+                return on_primary(topology, Reason.TRANSACTION)
             if snapshot.stale or not guarded:
                 return Decision(snapshot.server, Reason.TRANSACTION, Proof.NONE)
             return Decision(snapshot.server, Reason.TRANSACTION, Proof.KNOWN, snapshot.gtids)
@@ -228,6 +234,14 @@ def _read(
     else:
         since = scope.changed_at
     return among_replicas(session, rules, topology, now, required, since, crowded, seen_on)
+
+
+def _is_bound(session: Session) -> bool:
+    """Whether only the primary can show what its reads ask for, be their snapshot a replica's."""
+    reasons = session.pins.reasons
+    if reasons and not _OF_ANSWERS.isdisjoint(reasons):
+        return True
+    return is_server_schema(session.schema)
 
 
 def _apart(session: Session) -> bool:

@@ -95,6 +95,33 @@ def test_what_a_server_refuses_is_refused_alike(numbers: Cluster, proxy: StartPr
             client.query("DELETE FROM numbers WHERE n = 2")
 
 
+@pytest.mark.parametrize(
+    ("setting", "read"),
+    [
+        ("SET timestamp = 1000 + 1", "SELECT UNIX_TIMESTAMP(NOW()) FROM numbers"),
+        ("USE information_schema", "SELECT SUM(ID = {}) FROM PROCESSLIST"),
+    ],
+)
+def test_what_only_the_primary_can_show_is_none_of_the_snapshot(
+    numbers: Cluster, proxy: StartProxy, setting: str, read: str
+) -> None:
+    with proxy().connect() as client:
+        read = read.format(value(client, "SELECT CONNECTION_ID()"))
+        expected = 1001 if "timestamp" in setting else 1
+        client.query("START TRANSACTION READ ONLY")
+        assert value(client, COUNT) == 1
+        replica = served(client)
+        assert replica != numbers.primary.address
+        client.query(setting)
+        assert value(client, read) == expected
+        assert served(client) == numbers.primary.address
+        client.query("SET timestamp = DEFAULT")
+        client.query("USE app")
+        assert value(client, COUNT) == 1
+        assert served(client) == replica
+        client.query("COMMIT")
+
+
 def test_a_snapshot_at_the_start_is_the_primary_s(numbers: Cluster, proxy: StartProxy) -> None:
     running = proxy()
     with running.connect() as client, running.connect() as other:

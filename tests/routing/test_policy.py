@@ -11,6 +11,7 @@ from routing.consistency.scope import PROBE_ABOVE
 from routing.policy import choose, on_primary
 from routing.servers.topology import Server, Topology
 from routing.session.session import Session
+from routing.session.snapshot import Snapshot
 from routing.sql.holds import PinReason
 from routing.sql.statement import Statement, StatementClass, Touch
 from tests.support.doubts import may_have_seen
@@ -304,6 +305,33 @@ def test_unqualified_names_may_be_a_server_s_own_tables(schema: str) -> None:
         assert choose_read(session, topology).server is topology.primary
     session.chose_schema(f"{schema}_of_mine")
     assert choose_read(session, topology).server is not topology.primary
+
+
+@pytest.mark.parametrize(
+    ("reason", "bound"),
+    [
+        (PinReason.VARIABLE, True),
+        (PinReason.TEMPORARY_TABLE, True),
+        (PinReason.UNKNOWN, True),
+        (PinReason.NAMED_LOCK, False),
+    ],
+)
+def test_a_snapshot_does_not_show_what_only_the_primary_can(reason: PinReason, bound: bool) -> None:
+    topology = topology_of(f"{U}:1-1000")
+    replica = topology.replicas[0]
+    session = session_at()
+    session.in_transaction = True
+    session.snapshot = Snapshot()
+    session.snapshot.taken_on(replica, gtids(f"{U}:1-1000"))
+    assert choose_read(session, topology).server is replica
+    session.pins.take(reason)
+    decision = choose_read(session, topology)
+    assert decision.server is (topology.primary if bound else replica)
+    assert decision.reason is Reason.TRANSACTION
+    session.pins.clear()
+    assert choose_read(session, topology).server is replica
+    session.chose_schema("information_schema")
+    assert choose_read(session, topology).server is topology.primary
 
 
 def test_a_read_of_a_user_variable_needs_its_value() -> None:
