@@ -155,6 +155,20 @@ def test_a_changed_table_is_prepared_anew(words: Cluster, proxy: StartProxy) -> 
         assert answer[4][1].endswith((9).to_bytes(4, "little"))
 
 
+def test_what_was_prepared_in_a_server_s_schema_is_read_from_the_primary(
+    words: Cluster, proxy: StartProxy
+) -> None:
+    with connect(proxy()) as client:
+        number = client.query("SELECT CONNECTION_ID()")[2][1][1:].decode()
+        client.query("USE information_schema")
+        sql = f"SELECT COUNT(*) FROM PROCESSLIST WHERE ID = {number}"  # noqa: S608 - a number
+        statement = prepare(client, sql)
+        client.query("USE app")
+        for _ in range(3):
+            row = execute(client, statement)[2][1]
+            assert int.from_bytes(row[2:10], "little") == 1
+
+
 def test_statements_keep_their_schema(words: Cluster, proxy: StartProxy) -> None:
     for sql in (
         "CREATE DATABASE IF NOT EXISTS app_other",
