@@ -1,6 +1,7 @@
 """Statements that are prepared by text: PREPARE, EXECUTE and DEALLOCATE PREPARE."""
 
-from typing import Literal, NamedTuple
+import re
+from typing import Final, Literal, NamedTuple
 
 from routing.sql.lexer import LITERAL, QUOTED, VARIABLE, WORD, Tokens
 from routing.sql.literal import text_of
@@ -12,7 +13,7 @@ class TextPrepared(NamedTuple):
 
     Attributes:
         verb: "several" stands for several statements with one of these among them.
-        name: of the prepared statement, in lower case; "" if it cannot be read.
+        name: of the prepared statement, in lower case; "" if it may be equal to others.
         text: of a PREPARE, what it prepares; None if it does not show it.
         variable: of a PREPARE, the user variable that holds the text; "" if none does.
     """
@@ -24,6 +25,9 @@ class TextPrepared(NamedTuple):
 
 
 SEVERAL = TextPrepared("several")
+
+_PLAIN: Final = re.compile(rb"[A-Za-z0-9_$]+")
+"""Servers compare other names without accents, and without blanks at their end."""
 
 
 def text_prepared(tokens: Tokens, mode_flags: int) -> TextPrepared | None:
@@ -50,4 +54,4 @@ def _name(tokens: Tokens, index: int) -> str:
     raw = tokens.raws[index]
     if tokens.kinds[index] == QUOTED:
         raw = raw[1:-1]
-    return raw.decode().lower() if raw.isascii() else ""
+    return raw.decode().lower() if _PLAIN.fullmatch(raw) else ""

@@ -31,7 +31,7 @@ from routing.request.command import Command
 from routing.session.prepared import PreparedStatement
 from routing.session.session import Session
 from routing.sql.classifier import Classifier
-from routing.sql.statement import Statement, StatementClass
+from routing.sql.statement import Statement, StatementClass, Touch
 
 CONFIG = Config(primary=Address("db1", 3306))
 
@@ -88,6 +88,34 @@ def test_rules_of_its_own_are_resolved_at_once(desk: Desk) -> None:
     wrong = query(desk, b"/* tidegate consistency=MOST */ SELECT n FROM t")
     assert isinstance(wrong, Refused)
     assert wrong.reason is Reason.PROXY
+
+
+def executed(desk: Desk, *texts: str) -> bool:
+    """Whether an EXECUTE e, behind these, is known to be of a text without effects."""
+    for text in texts:
+        command = query(desk, text.encode())
+        assert isinstance(command, Command)
+        if command.names is not None:
+            desk.state.text_prepared[command.names[0]] = command.names[1]
+    command = query(desk, b"EXECUTE e")
+    assert isinstance(command, Command)
+    assert command.statement is not None
+    return command.statement.reason is Touch.PREPARED_STATEMENT
+
+
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [
+        *(("E", False), ("`e`", False), ("`e `", False), ("e2", True), ("é", False)),
+        *(("`É`", False), ("`e2``3`", False)),
+    ],
+)
+def test_names_of_prepared_statements_may_be_equal(desk: Desk, name: str, other: bool) -> None:
+    desk.state.lexer_modes.set_character_set("utf8mb4")
+    assert executed(desk, "PREPARE e FROM 'SELECT 1'")
+    assert executed(desk, f"PREPARE {name} FROM CONCAT('x')") is other
+    assert executed(desk, "PREPARE e FROM 'SELECT 1'")
+    assert executed(desk, f"DEALLOCATE PREPARE {name}") is other
 
 
 @pytest.mark.parametrize(

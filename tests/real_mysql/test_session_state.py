@@ -157,6 +157,18 @@ def test_what_was_prepared_by_text_has_the_effects_of_its_text(
     assert pins(session) is None
 
 
+def test_names_of_prepared_statements_are_compared_as_a_server_does(
+    session: Connection[Cursor],
+) -> None:
+    for name in ("é", "`e `", "E"):
+        run(session, "PREPARE e FROM 'SELECT 1'")
+        run(session, f"PREPARE {name} FROM 'CREATE TEMPORARY TABLE mine AS SELECT 2'")
+        run(session, "EXECUTE e")
+        assert pins(session) is not None
+        assert run(session, "SELECT * FROM mine") == [(2,)]
+        session.query("DROP TEMPORARY TABLE mine")
+
+
 LITERALS = [
     *("5", "-5", "+5", "5.0", "-.5", "5e0", "0x41", "0b1", "18446744073709551615", "9" * 40),
     *("'a'", "''", '"a"', "'é'", "'a''b'", r"'a\\nb'", "NULL", "TRUE", "FALSE"),

@@ -25,7 +25,10 @@ def resolved(
             return statement, None
         return _executing(statement, desk.views.seen(inner)), None
     # Also a PREPARE that fails removes the statement that had the name.
-    known.pop(prepared.name, None)
+    if prepared.name:
+        known.pop(prepared.name, None)
+    else:
+        known.clear()
     text = prepared.text
     if prepared.variable:
         text = _value(desk, prepared.variable)
