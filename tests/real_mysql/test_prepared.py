@@ -155,6 +155,28 @@ def test_a_changed_table_is_prepared_anew(words: Cluster, proxy: StartProxy) -> 
         assert answer[4][1].endswith((9).to_bytes(4, "little"))
 
 
+def test_a_temporary_table_belongs_to_the_schema_that_it_was_prepared_in(
+    words: Cluster, proxy: StartProxy
+) -> None:
+    words.primary.query("CREATE DATABASE IF NOT EXISTS app_other")
+    words.primary.query(f"GRANT ALL ON app_other.* TO '{APP_USER}'@'%'")
+    words.wait_caught_up()
+    with connect(proxy()) as client:
+        statement = prepare(client, "CREATE TEMPORARY TABLE mine (a INT)")
+        client.query("PREPARE s FROM 'CREATE TEMPORARY TABLE yours (a INT)'")
+        client.query("USE app_other")
+        execute(client, statement)
+        client.query("EXECUTE s")
+        for name in ("mine", "yours"):
+            assert client.query(f"CREATE TABLE {name} (a INT)")[0][1][0] == 0
+            assert client.query(f"DROP TABLE {name}")[0][1][0] == 0
+        assert "`app`.`mine`" in shown(client, "pins")
+        assert "`app`.`yours`" in shown(client, "pins")
+        for name in ("mine", "yours"):
+            assert client.query(f"DROP TABLE app.{name}")[0][1][0] == 0
+        assert "`" not in shown(client, "pins")
+
+
 def test_what_was_prepared_in_a_server_s_schema_is_read_from_the_primary(
     words: Cluster, proxy: StartProxy
 ) -> None:
