@@ -1,6 +1,5 @@
 """What a finished command changed in its session."""
 
-import re
 from typing import Final
 
 from protocol.constants import TEXT_ONE
@@ -21,8 +20,6 @@ _NO_DATA: Final = (
     *(Touch.TABLE_LOCK, Touch.SETTING, Touch.SEVERAL),
 )
 """Statements that may end a transaction, and write nothing that a later read shows."""
-
-_DO: Final = re.compile(rb"\bDO\b", re.IGNORECASE)
 
 _TAKEN_ON_THE_WAY: Final = (PinReason.NAMED_LOCK, PinReason.UNKNOWN)
 """What a statement may have taken before it failed."""
@@ -127,7 +124,7 @@ def succeeded(
         return changed and (trail.may_write or suspect) and mistrust(command, state)
     state.suspect = False
     if statement.holds:
-        _hold(command, trail, statement, state, row)
+        _hold(command, statement, trail, state, row)
     if statement.may_run_programs:
         state.user_variables.forget()
     restore = statement.touches_tracking
@@ -207,18 +204,18 @@ def told_behind(command: Command, trail: Trail, state: Session) -> bool:
 
 
 def _hold(
-    command: Command, trail: Trail, statement: Statement, state: Session, row: bytes | None
+    command: Command, statement: Statement, trail: Trail, state: Session, row: bytes | None
 ) -> None:
     """Take over what a statement took and released."""
+    prepared = command.prepared
     worked: bool | None = None
     if row is not None and not statement.multi:
         # The value of GET_LOCK() or RELEASE_LOCK(), in text or behind a bitmap of NULLs.
         worked = row[2:3] == b"\x01" if row[:1] == b"\0" else row == TEXT_ONE
-    # Without a row (sql_select_limit = 0) a SELECT has called nothing.
-    shown = row is not None or trail.rows > 0
-    called = shown or statement.multi or _DO.search(command.text) is not None
+    # A cursor has evaluated its rows; of several statements nobody knows which of them had any.
+    with_row = trail.rows > 0 or row is not None or (prepared is not None and prepared.asks_cursor)
     for hold in statement.holds:
-        if hold.reason is PinReason.NAMED_LOCK and hold.act is not Act.TAKE and not called:
+        if hold.selected and (statement.multi or not with_row):
             continue
         if statement.multi and hold.name.startswith("."):
             # The default schema may have changed: the name of what was taken is not known.

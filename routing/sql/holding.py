@@ -33,10 +33,12 @@ def lock_holds(tokens: Tokens) -> tuple[Hold, ...]:
         return ()
     name = _only_call(tokens) if len(names) == 1 else None
     if name is not None:
+        if names[0] not in _GIVES:
+            return (Hold(Act.TAKE, PinReason.NAMED_LOCK, name, once=True),)
+        selected = tokens.words[0] == b"SELECT"
         if names[0] == b"RELEASE_ALL_LOCKS":
-            return (Hold(Act.GIVE_ALL, PinReason.NAMED_LOCK),)
-        act = Act.GIVE if names[0] in _GIVES else Act.TAKE
-        return (Hold(act, PinReason.NAMED_LOCK, name, once=True),)
+            return (Hold(Act.GIVE_ALL, PinReason.NAMED_LOCK, selected=selected),)
+        return (Hold(Act.GIVE, PinReason.NAMED_LOCK, name, once=True, selected=selected),)
     # How often which of them is called, or in what order, cannot be told.
     holds = []
     if b"GET_LOCK" in names:

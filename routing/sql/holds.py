@@ -53,12 +53,15 @@ class Hold(NamedTuple):
             ``.`table` `` in the default schema.
         once: of a named lock: the statement takes or releases it exactly once, and its only value
             is whether it did.
+        selected: of named locks that are released: a SELECT does it, and does not where it has no
+            row, as under sql_select_limit = 0.
     """
 
     act: Act
     reason: PinReason
     name: str = ""
     once: bool = False
+    selected: bool = False
 
     def named_in(self, schema: str) -> "Hold":
         """The same, with its whole name, of a statement that runs in this default schema."""

@@ -120,18 +120,27 @@ def test_a_lock_that_another_session_holds_pins_nobody(
         assert role(other) == "replica"
 
 
-@pytest.mark.parametrize("release", ["SELECT RELEASE_LOCK('state')", "SELECT RELEASE_ALL_LOCKS()"])
-def test_a_lock_is_kept_by_a_release_that_is_not_run(
-    session: Connection[Cursor], release: str
+@pytest.mark.parametrize(
+    "release",
+    [
+        ["SELECT /*+ SET_VAR(sql_select_limit = 0) */ RELEASE_LOCK('state')"],
+        ["SELECT /*+ SET_VAR(sql_select_limit = 0) */ RELEASE_ALL_LOCKS()"],
+        ["SET sql_select_limit = 0", "SELECT RELEASE_LOCK('state')"],
+        ["SET sql_select_limit = 0", "SELECT RELEASE_ALL_LOCKS()"],
+        ["SET sql_select_limit = 0; SELECT RELEASE_LOCK('state')"],
+    ],
+)
+def test_a_release_without_a_row_releases_nothing(
+    session: Connection[Cursor], release: list[str]
 ) -> None:
     run(session, "SELECT GET_LOCK('state', 1)")
-    run(session, "SET sql_select_limit = 0")
-    assert run(session, release) == []
-    run(session, "SET sql_select_limit = DEFAULT")
+    for text in [*release, "SET sql_select_limit = DEFAULT"]:
+        run(session, text)
     assert run(session, "SELECT IS_USED_LOCK('state') = CONNECTION_ID()") == [(1,)]
+    assert pins(session) is not None
     assert role(session) == "primary"
-    run(session, release)
-    assert role(session) == "replica"
+    run(session, "SELECT RELEASE_LOCK('state')")
+    assert pins(session) is None
 
 
 def test_information_schema_is_known_in_any_case(running: RunningProxy) -> None:

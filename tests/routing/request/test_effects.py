@@ -503,6 +503,23 @@ def test_a_row_tells_whether_a_lock_was_taken(on: On) -> None:
     assert not on.state.pins.reasons
 
 
+@pytest.mark.parametrize("release", ["RELEASE_LOCK('a')", "RELEASE_ALL_LOCKS()"])
+def test_a_select_without_a_row_releases_no_lock(on: On, release: str) -> None:
+    on.succeed("SELECT GET_LOCK('a', 1)")
+    on.succeed(f"SELECT {release}")
+    on.begin(f"SELECT {release}; SELECT 1")
+    on.trail.rows = 1
+    effects.succeeded(on.command, on.trail, on.state)
+    assert on.state.pins.text == "named lock a"
+    on.begin(f"SELECT {release}")
+    on.trail.rows = 1
+    effects.succeeded(on.command, on.trail, on.state)
+    assert not on.state.pins.reasons
+    on.succeed("SELECT GET_LOCK('a', 1)")
+    on.succeed(f"DO {release}")
+    assert not on.state.pins.reasons
+
+
 def test_several_statements_and_their_first_row(on: On) -> None:
     on.begin("SELECT GET_LOCK('a', 1); SELECT GET_LOCK('b', 1)")
     effects.succeeded(on.command, on.trail, on.state, b"\x010")
