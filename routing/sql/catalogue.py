@@ -34,6 +34,8 @@ ASKS: Final = 8
 """Asks about the statement before."""
 VARIABLES: Final = 16
 """May read any user variable."""
+DICTIONARY: Final = 32
+"""Reads the replicated dictionary, by way of information_schema."""
 
 Name = tuple[str, str]
 """Schema and table."""
@@ -111,7 +113,7 @@ def through(statement: Statement, touched: int) -> Statement:
         elif touched & (BOUND | ASKS):
             kind, reason = StatementClass.SESSION, Touch.SESSION_FUNCTION
         elif kind is StatementClass.READ:
-            reason = Touch.USER_VARIABLE
+            reason = Touch.METADATA if touched & DICTIONARY else Touch.USER_VARIABLE
     return replace(
         statement,
         kind=kind,
@@ -196,6 +198,7 @@ def _touched(verdict: Verdict) -> int:
     kind = verdict.kind
     flags = ASKS if verdict.asks_previous else PLAIN
     if kind is StatementClass.READ:
+        flags |= DICTIONARY if verdict.reason is Touch.METADATA else PLAIN
         return flags | (VARIABLES if verdict.user_variables else PLAIN)
     if kind is StatementClass.PIN and verdict.reason is Touch.LOCK_FUNCTION:
         return flags | LOCKS | BOUND

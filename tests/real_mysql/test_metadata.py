@@ -16,6 +16,8 @@ METADATA = (
     "SELECT * FROM `information_schema`.`COLUMNS` JOIN counted ON n = ordinal_position",
     "TABLE information_schema.schemata",
     "EXPLAIN SELECT * FROM information_schema.tables",
+    "SELECT * FROM sizes",
+    "SELECT COUNT(*) FROM counted JOIN bigger ON n = table_rows",
     "SHOW TABLES WHERE @a IS NULL",
 )
 PRIMARY_ALONE = (
@@ -33,6 +35,13 @@ PLANS = (
 @pytest.fixture
 def counted(cluster: Cluster) -> Cluster:
     cluster.primary.query("CREATE TABLE IF NOT EXISTS app.counted (n INT)")
+    cluster.primary.query(
+        "CREATE OR REPLACE VIEW app.sizes AS SELECT table_name, table_rows"
+        " FROM information_schema.tables WHERE table_schema = 'app'"
+    )
+    cluster.primary.query(
+        "CREATE OR REPLACE VIEW app.bigger AS SELECT * FROM app.sizes WHERE table_rows > 1"
+    )
     cluster.wait_caught_up()
     return cluster
 

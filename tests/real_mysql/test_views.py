@@ -17,7 +17,7 @@ from protocol.constants import Capability, Command
 from protocol.prepared_statement import ComStmtExecute
 from protocol.response import StmtPrepareOk
 from protocol.response_stream import PREPARED
-from routing.sql.catalogue import Definition
+from routing.sql.catalogue import DICTIONARY, Definition
 from tests.real_mysql.cluster import Cluster
 from tests.real_mysql.raw_client import RawClient
 from tests.real_mysql.running_proxy import RunningProxy
@@ -294,7 +294,7 @@ def test_an_xpath_expression_reads_variables_whose_values_are_known(
             assert last(session) == where, step
 
 
-PLAIN = ("plain", "plainer", "xpath", "listed")
+PLAIN = ("plain", "plainer", "xpath")
 
 
 def test_where_reads_of_each_view_go(running: RunningProxy) -> None:
@@ -474,4 +474,6 @@ def test_what_views_read_from_is_found_in_their_definitions(cluster: Cluster) ->
     for view, text in definitions:
         definition = Definition(str(text).encode())
         assert definition.tables == used.get(view, set()), text
-        assert definition.touched == 0, text
+        assert definition.touched == (DICTIONARY if "`information_schema`" in str(text) else 0), (
+            text
+        )
