@@ -55,14 +55,15 @@ millisecond."""
 MAX_SKELETON: Final = 1 << 14
 """So do texts of which more than this is left without literals and comments."""
 
+_OF_TABLES: Final = re.compile(rb"FROM|\bTABLE\b|EXECUTE", re.IGNORECASE)
+
 
 def may_read_tables(text: bytes) -> bool:
     """Whether a statement about the session may read tables, too: empty is a text not known.
 
     The text of an EXECUTE is another one.
     """
-    upper = text.upper()
-    return not text or any(word in upper for word in (b"FROM", b"TABLE", b"EXECUTE"))
+    return not text or _OF_TABLES.search(text) is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,6 +122,18 @@ def test_what_only_the_primary_can_show_is_none_of_the_snapshot(
         client.query("COMMIT")
 
 
+@pytest.mark.parametrize("subquery", ["(SELECT n FROM numbers)", "(TABLE numbers)"])
+def test_what_reads_a_table_on_the_primary_takes_the_snapshot_there(
+    numbers: Cluster, proxy: StartProxy, subquery: str
+) -> None:
+    with proxy().connect() as client:
+        client.query("START TRANSACTION READ ONLY")
+        client.query(f"SELECT @@autocommit, {subquery}")
+        numbers.primary.query("INSERT INTO app.numbers VALUES (2)")
+        numbers.wait_caught_up()
+        assert value(client, COUNT) == 1
+
+
 def test_a_snapshot_at_the_start_is_the_primary_s(numbers: Cluster, proxy: StartProxy) -> None:
     running = proxy()
     with running.connect() as client, running.connect() as other:

@@ -164,6 +164,7 @@ def test_only_a_tracker_s_word_makes_a_session_read_only(on: On) -> None:
         *(("SET TRANSACTION READ ONLY", True), ("SET autocommit = 0", True), ("USE app", True)),
         *(("SELECT @@sql_mode", True), ("SET @@transaction_read_only = 1", True), (None, False)),
         *(("SELECT @@sql_mode, n FROM t", False), ("SET @a = (SELECT n FROM t)", False)),
+        *(("SELECT @@sql_mode, (TABLE t)", False), ("SET @a = (table t)", False)),
         *(("CALL p()", False), ("SELECT f()", False), ("EXECUTE s", False), ("SAVEPOINT s", False)),
         ("SET TRANSACTION READ ONLY; SELECT * FROM t", False),
     ],
