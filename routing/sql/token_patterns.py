@@ -21,7 +21,11 @@ _BACKTICKS = rb"`(?:[^`]++|``)*+`"
 _ANY_COMMENT = rb"/\*[^*]*+(?:\*(?!/)[^*]*+)*+\*/"
 _COMMENT = rb"(?!/\*[!+])" + _ANY_COMMENT
 # An unbalanced quote can hide an optimizer hint's end from the server: such a hint is unreadable.
-_HINT = rb"""/\*\+(?:[^*'"`]++|'[^'*]*+'|"[^"*]*+"|`[^`*]*+`|\*(?!/))*+\*/"""
+# So is one that may set sql_auto_is_null: then `a IS NULL` asks for LAST_INSERT_ID().
+_HINT = (
+    rb"/\*\+(?![^*]*?(?i:auto_is_null))"
+    rb"""(?:[^*'"`]++|'[^'*]*+'|"[^"*]*+"|`[^`*]*+`|\*(?!/))*+\*/"""
+)
 _LINE_COMMENT = rb"(?:#|--(?=[\x00- \x7f]|\Z))[^\n]*+"
 BLANK: Final = rb"(?:%b++|%b|%b|%b)*+" % (_SPACE, _COMMENT, _LINE_COMMENT, _HINT)
 """Blanks and comments."""

@@ -259,6 +259,15 @@ def test_a_trigger_may_assign_user_variables(session: Connection[Cursor], cluste
     assert run(session, "SELECT @fired") == [(6,)]
 
 
+def test_a_hint_may_ask_for_the_last_inserted_id(session: Connection[Cursor]) -> None:
+    run(session, "CREATE TABLE IF NOT EXISTS app.counted (a INT AUTO_INCREMENT PRIMARY KEY)")
+    run(session, "INSERT INTO counted VALUES (7)")
+    run(session, "INSERT INTO counted VALUES (NULL)")
+    question = "SELECT /*+ SET_VAR(sql_auto_is_null = ON) */ a FROM counted WHERE a IS NULL"
+    assert run(session, question) == [(8,)]
+    run(session, "DROP TABLE counted")
+
+
 def test_a_text_in_a_user_variable_is_known_where_it_is_prepared(
     session: Connection[Cursor],
 ) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from routing.sql import native_functions
+from routing.sql.classifier import Classifier
 from routing.sql.statement import (
     MAX_SKELETON,
     MAX_TEXT,
@@ -309,6 +310,26 @@ def test_tables_that_each_server_has_of_its_own(table: str, expected: str) -> No
 def test_updates_of_tables_in_parentheses(text: str) -> None:
     assert short(of(text)) == "write!"
     assert of(text).reason is Touch.DATA
+
+
+@pytest.mark.parametrize(
+    ("hint", "kind"),
+    [
+        ("SET_VAR(sql_auto_is_null = 1)", "write!"),
+        ("MAX_EXECUTION_TIME(5) set_var(`SQL_Auto_Is_Null`=ON)", "write!"),
+        ("SET_VAR(sql_safe_updates = 1)", "read"),
+    ],
+)
+def test_hints_that_ask_for_the_last_inserted_id(hint: str, kind: str) -> None:
+    classifier = Classifier()
+    for literal in ("1", "2", "'x'", "'sql_auto_is_null'"):
+        text = b"SELECT /*+ %b */ a FROM t WHERE a IS NULL OR a = %b" % (
+            hint.encode(),
+            literal.encode(),
+        )
+        assert short(of(text)) == kind
+        assert short(classifier.classify(text, 0)) == kind
+    assert short(of("SELECT /* sql_auto_is_null */ a FROM t WHERE a IS NULL")) == "read"
 
 
 def test_stored_functions_never_pass_as_reads() -> None:
