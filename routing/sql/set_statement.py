@@ -25,6 +25,9 @@ _LEVELS: Final = {
     b"ISOLATION LEVEL SERIALIZABLE": "'SERIALIZABLE'",
 }
 
+_PLAIN: Final = re.compile(r"[a-z0-9_$]+")
+"""Servers compare other names without accents, and without blanks at their end."""
+
 _SINGLE_LITERAL: Final = re.compile(
     rb"'(?:[^'\\]++|\\[\s\S]|'')*+'|\"(?:[^\"\\]++|\\[\s\S]|\"\")*+\"|[0-9a-zA-Z.+-]++"
 )
@@ -176,7 +179,7 @@ def _target(tokens: Tokens, start: int, stop: int, scope: str) -> tuple[str, str
     marked = text.startswith(b"@@")
     for part in text[2 if marked else 0 :].split(b"."):
         name = _unquoted(part)
-        if not name:
+        if name is None or _PLAIN.fullmatch(name) is None:
             return None
         parts.append(name)
     if marked:

@@ -259,6 +259,18 @@ def test_a_trigger_may_assign_user_variables(session: Connection[Cursor], cluste
     assert run(session, "SELECT @fired") == [(6,)]
 
 
+@pytest.mark.parametrize("name", ["`timestamp `", "timestämp", "@@session.`Timestamp `"])
+def test_names_of_variables_are_compared_as_a_server_does(
+    session: Connection[Cursor], name: str
+) -> None:
+    read = "SELECT UNIX_TIMESTAMP(NOW()), b FROM app.state WHERE a = 1"
+    for sql, expected in ((f"SET {name} = 8", 8), ("SET timestamp = 6", 6), (f"SET {name} = 9", 9)):
+        run(session, sql)
+        assert run(session, read) == [(expected, "one")]
+    run(session, "SET timestamp = 6")
+    assert run(session, read) == [(6, "one")]
+
+
 def test_a_hint_may_ask_for_the_last_inserted_id(session: Connection[Cursor]) -> None:
     run(session, "CREATE TABLE IF NOT EXISTS app.counted (a INT AUTO_INCREMENT PRIMARY KEY)")
     run(session, "INSERT INTO counted VALUES (7)")

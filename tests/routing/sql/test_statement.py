@@ -406,6 +406,8 @@ def assigned(text: str) -> list[tuple[str, str, str | None]]:
         ("SET a=1,", []),
         ("SET =1", []),
         ("SET @@=1", []),
+        ("SET `timestamp ` = 1", []),
+        ("SET timestämp = 1", []),
         ("SELECT @a := 1, @B", [("user", "a", None), ("user", "b", None)]),
         ("SELECT 1 INTO @`A b`", [("user", "*", None)]),
         ("CALL p(@a, 1)", [("user", "a", None)]),
