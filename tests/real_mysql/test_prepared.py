@@ -177,6 +177,34 @@ def test_a_temporary_table_belongs_to_the_schema_that_it_was_prepared_in(
         assert "`" not in shown(client, "pins")
 
 
+@pytest.mark.parametrize(
+    ("sql", "setting"),
+    [
+        ("SELECT GROUP_CONCAT(id) FROM words", "group_concat_max_len = 4"),
+        ("SELECT id / 7 FROM words ORDER BY id", "div_precision_increment = 9"),
+        ("SELECT DAYNAME('2026-01-01') FROM words", "lc_time_names = 'de_DE'"),
+        ("SELECT TIMESTAMP'2026-01-01 00:00:00+01:00' FROM words", "time_zone = '+05:00'"),
+        ("SELECT COLLATION(_utf8mb4'a') FROM words", "default_collation_for_utf8mb4 = 45"),
+        ("SELECT 'a' || 'b' FROM words", "sql_mode = 'PIPES_AS_CONCAT'"),
+    ],
+)
+def test_what_a_prepared_statement_keeps(
+    words: Cluster, proxy: StartProxy, sql: str, setting: str
+) -> None:
+    answers = []
+    for address in (words.primary.address, proxy().address):
+        with RawClient(address, APP_USER, APP_PASSWORD, CAPABILITIES, "app") as client:
+            before = execute(client, prepare(client, sql))
+            statement = prepare(client, sql)
+            client.query(f"SET {setting}")
+            client.query("BEGIN")  # so that it runs on the primary
+            kept = execute(client, statement)
+            assert execute(client, prepare(client, sql))[2:-1] != kept[2:-1]
+            answers.append([packet for _, packet in kept[2:-1]])
+            assert answers[-1] == [packet for _, packet in before[2:-1]]
+    assert answers[0] == answers[1]
+
+
 def test_what_was_prepared_in_a_server_s_schema_is_read_from_the_primary(
     words: Cluster, proxy: StartProxy
 ) -> None:
