@@ -82,7 +82,8 @@ def _only_call(tokens: Tokens) -> str | None:
     if rest and not rest.startswith(b","):
         return ""  # literals beside each other are one string
     try:
-        return (match[1] if match[1] is not None else match[2]).decode().lower()
+        # Other names may be other ones in another character set.
+        return (match[1] if match[1] is not None else match[2]).decode("ascii").lower()
     except UnicodeDecodeError:
         return ""
 

@@ -150,6 +150,19 @@ def test_information_schema_is_known_in_any_case(running: RunningProxy) -> None:
         assert role(client, "SELECT COUNT(*) FROM PROCESSLIST") == "primary"
 
 
+def test_a_lock_s_name_is_another_one_in_another_character_set(
+    session: Connection[Cursor],
+) -> None:
+    run(session, "SET NAMES latin1")
+    assert run(session, "SELECT GET_LOCK('é', 1)") == [(1,)]
+    run(session, "SET NAMES utf8mb4")
+    assert run(session, "SELECT RELEASE_LOCK('é')") == [(None,)]
+    assert pins(session) is not None
+    run(session, "SET NAMES latin1")
+    assert run(session, "SELECT RELEASE_LOCK('é')") == [(1,)]
+    assert pins(session) is None
+
+
 def test_what_was_prepared_by_text_has_the_effects_of_its_text(
     session: Connection[Cursor],
 ) -> None:
