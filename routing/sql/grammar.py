@@ -50,7 +50,7 @@ _FIXED: Final[dict[bytes, Verdict]] = {
     **dict.fromkeys(
         (
             *(b"ANALYZE", b"CHECK", b"OPTIMIZE", b"REPAIR", b"CACHE"),
-            *(b"CHANGE", b"PURGE", b"RESET", b"STOP"),
+            *(b"CHANGE", b"RESET", b"STOP"),
             *(b"CLONE", b"INSTALL", b"UNINSTALL", b"RESTART", b"SHUTDOWN"),
         ),
         _ADMINISTRATION,
@@ -98,6 +98,8 @@ _SHOW_CREATE: Final = frozenset(
     b"TABLE VIEW DATABASE SCHEMA PROCEDURE FUNCTION TRIGGER LIBRARY".split()
 )
 _QUERY_WORDS: Final = (b"SELECT", b"WITH", b"TABLE", b"VALUES", b"(")
+_CALLING: Final = (b"SELECT", b"WITH", b"VALUES")
+"""Words from which on a CREATE TEMPORARY TABLE may call a function."""
 _BEFORE_WILDCARD: Final = re.compile(rb"[a-z0-9]*")
 _TRACKING: Final = b"session"
 _KILL_DIGITS: Final = 20
@@ -161,7 +163,7 @@ def _do(tokens: Tokens) -> Verdict:
 def _create(tokens: Tokens) -> Verdict:
     words = tokens.words
     if b"TEMPORARY" in words[1:4]:
-        start = next((words.index(word) for word in _QUERY_WORDS[:2] if word in words), len(tokens))
+        start = min((words.index(word) for word in _CALLING if word in words), default=len(tokens))
         calls = query.scan(tokens, start, len(tokens)) & query.UNKNOWN_FUNCTION
         reason = Touch.UNKNOWN_FUNCTION if calls else Touch.TEMPORARY_TABLE
         return Verdict(PIN, reason, may_write=True, holds=created_table(tokens))
@@ -238,6 +240,11 @@ def _flush(tokens: Tokens) -> Verdict:
         return _ADMINISTRATION
     holds = (Hold(Act.TAKE, PinReason.GLOBAL_READ_LOCK),)
     return Verdict(PIN, Touch.TABLE_LOCK, may_write=True, holds=holds)
+
+
+def _purge(tokens: Tokens) -> Verdict:
+    touched = query.scan(tokens, 1, len(tokens))
+    return query.query_verdict(touched) if touched & query.UNKNOWN_FUNCTION else _ADMINISTRATION
 
 
 def _get(tokens: Tokens) -> Verdict:
@@ -378,6 +385,7 @@ _RULES: Final[dict[bytes, Callable[[Tokens], Verdict]]] = {
     b"START": _start,
     b"ROLLBACK": _rollback,
     b"FLUSH": _flush,
+    b"PURGE": _purge,
     b"GET": _get,
     b"KILL": _kill,
 }

@@ -90,6 +90,24 @@ def test_reasons(text: str, kind: str, reason: Touch) -> None:
     assert (statement.kind, statement.reason) == (kind, reason)
 
 
+@pytest.mark.parametrize(
+    ("text", "calls"),
+    [
+        ("CREATE TEMPORARY TABLE t (a INT) SELECT f(1)", True),
+        ("CREATE TEMPORARY TABLE t WITH c AS (SELECT f(1)) TABLE c", True),
+        ("CREATE TEMPORARY TABLE t AS VALUES ROW(f(1), (SELECT 2))", True),
+        ("CREATE TEMPORARY TABLE t (a INT DEFAULT (ABS(1)), INDEX i (a)) VALUES ROW(1)", False),
+        ("PURGE BINARY LOGS BEFORE f(1)", True),
+        ("PURGE BINARY LOGS BEFORE NOW() - INTERVAL 3 DAY", False),
+        ("PURGE BINARY LOGS TO 'b.000010'", False),
+    ],
+)
+def test_functions_that_are_called_beside_queries(text: str, calls: bool) -> None:
+    statement = of(text)
+    assert statement.may_write
+    assert statement.may_run_programs is calls
+
+
 READS = [
     "SELECT COUNT(*), SUM(a), MAX(DISTINCT b), GROUP_CONCAT(a ORDER BY (b) SEPARATOR ',') FROM t",
     "SELECT ABS (a), IF (a, b, c), COALESCE (a, b), LEFT(a, 1), DATE (a) FROM t",
