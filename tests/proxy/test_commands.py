@@ -23,6 +23,7 @@ from proxy.client.commands.order import (
     ToPrimary,
     Unknown,
 )
+from proxy.client.commands.query import kill
 from proxy.client.prepared import PreparedStatements
 from proxy.client.session_rules import SessionRules
 from proxy.config import Config
@@ -88,6 +89,25 @@ def test_rules_of_its_own_are_resolved_at_once(desk: Desk) -> None:
     wrong = query(desk, b"/* tidegate consistency=MOST */ SELECT n FROM t")
     assert isinstance(wrong, Refused)
     assert wrong.reason is Reason.PROXY
+
+
+@pytest.mark.parametrize(
+    ("text", "sent"),
+    [
+        ("KILL 5", "KILL 77"),
+        ("kill query 005 ; ", "kill query 77 ; "),
+        ("KILL 5 -- 6", "KILL 77 -- 6"),
+        ("KILL 5 /* app:6 */", "KILL 77 /* app:6 */"),
+        ("/* 6 */ KILL CONNECTION/**/5# 6", "/* 6 */ KILL CONNECTION/**/77# 6"),
+        ("/*!50005 KILL 5 */", "/*!50005 KILL 77 */"),
+    ],
+)
+def test_a_kill_is_sent_with_the_id_that_the_primary_knows(
+    desk: Desk, text: str, sent: str
+) -> None:
+    command = kill(desk, frame(b"\x03" + text.encode(), 0), 77)
+    assert isinstance(command, Command)
+    assert command.packet[5:] == sent.encode()
 
 
 def executed(desk: Desk, *texts: str) -> bool:

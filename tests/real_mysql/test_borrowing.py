@@ -345,7 +345,7 @@ def test_a_session_that_is_away_can_be_killed(running: RunningProxy, what: str) 
         told = client.greeting.thread_id
         assert error(other, f"{what} {told}").code == 1095  # of another account
         with Client(running, "sharer", "a") as killer:
-            assert killer.query(f"{what} {told}")[-1][1][0] == 0
+            assert killer.query(f"{what} {told} /* by hand */")[-1][1][0] == 0
         if what == "KILL":
             with pytest.raises((ConnectionError, EOFError, AssertionError)):
                 client.value("SELECT 1")

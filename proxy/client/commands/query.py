@@ -29,7 +29,7 @@ _NO_ATTRIBUTES: Final = 7
 
 _QUERY: Final = Code.COM_QUERY
 
-_NUMBER: Final = re.compile(rb"\b\d+\b(?=\s*;?\s*\Z)")
+_NUMBER: Final = re.compile(rb"(?<![\w!.$])\d+(?![\w.$])")
 
 
 def query(desk: Desk, packet: bytes) -> Command | Order:
@@ -67,9 +67,18 @@ def kill(desk: Desk, packet: bytes, thread_id: int | None) -> Command | Order:
         code = ServerErrorCode.ER_NO_SUCH_THREAD
         return Refused(command, code, f"Unknown thread id: {statement.kill_target}")
     if thread_id is not None:
-        sql = _NUMBER.sub(str(thread_id).encode("ascii"), packet[offset:])
-        packet = frame(packet[4:offset] + sql, 0)
+        packet = frame(packet[4:offset] + _killing(packet[offset:], statement, thread_id), 0)
     return _classified(desk, packet, offset, statement)
+
+
+def _killing(sql: bytes, statement: Statement, thread_id: int) -> bytes:
+    """The KILL with another number, wherever that stands; in a comment it does not matter."""
+    target = statement.kill_target
+
+    def replaced(match: re.Match[bytes]) -> bytes:
+        return b"%d" % thread_id if int(match[0]) == target else match[0]
+
+    return _NUMBER.sub(replaced, sql)
 
 
 def _classified(desk: Desk, packet: bytes, offset: int, statement: Statement) -> Command | Order:
