@@ -207,6 +207,8 @@ def _start(tokens: Tokens) -> Verdict:
 def _xa(tokens: Tokens) -> Verdict:
     if tokens.words[1] == b"END":
         return _SAVEPOINT  # the transaction stays open
+    if tokens.words[1] == b"RECOVER":
+        return _SERVER_STATE  # it lists what is prepared, inside any transaction
     if tokens.words[1] not in (b"START", b"BEGIN"):
         return _COMMITS
     # What ends it shows in the server's status flags.

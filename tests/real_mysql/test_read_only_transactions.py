@@ -122,6 +122,19 @@ def test_what_only_the_primary_can_show_is_none_of_the_snapshot(
         client.query("COMMIT")
 
 
+def test_xa_recover_leaves_the_transaction_as_it_is(numbers: Cluster, proxy: StartProxy) -> None:
+    numbers.primary.query(f"GRANT XA_RECOVER_ADMIN ON *.* TO {APP_USER}")
+    numbers.wait_caught_up()
+    with proxy().connect() as client:
+        client.query("START TRANSACTION READ ONLY")
+        assert value(client, COUNT) == 1
+        numbers.primary.query("INSERT INTO app.numbers VALUES (2)")
+        numbers.wait_caught_up()
+        client.query("XA RECOVER")
+        assert value(client, COUNT) == 1
+    numbers.primary.query(f"REVOKE XA_RECOVER_ADMIN ON *.* FROM {APP_USER}")
+
+
 @pytest.mark.parametrize("subquery", ["(SELECT n FROM numbers)", "(TABLE numbers)"])
 def test_what_reads_a_table_on_the_primary_takes_the_snapshot_there(
     numbers: Cluster, proxy: StartProxy, subquery: str

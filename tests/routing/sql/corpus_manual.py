@@ -247,7 +247,7 @@ MANUAL: dict[str, list[tuple[str, str]]] = {
         ("XA PREPARE 'a'", "transaction!"),
         ("XA COMMIT 'a' ONE PHASE", "transaction!"),
         ("XA ROLLBACK 'a'", "transaction!"),
-        ("XA RECOVER CONVERT XID", "transaction!"),
+        ("XA RECOVER CONVERT XID", "session"),
     ],
     # Replication
     "PURGE BINARY LOGS": [("PURGE BINARY LOGS TO 'b.000010'", "write!")],
