@@ -98,6 +98,8 @@ _SHOW_CREATE: Final = frozenset(
     b"TABLE VIEW DATABASE SCHEMA PROCEDURE FUNCTION TRIGGER LIBRARY".split()
 )
 _QUERY_WORDS: Final = (b"SELECT", b"WITH", b"TABLE", b"VALUES", b"(")
+_COSTS: Final = (b"LAST_QUERY_COST", b"LAST_QUERY_PARTIAL_PLANS")
+"""Status variables that tell of the statement before."""
 _CALLING: Final = (b"SELECT", b"WITH", b"VALUES")
 """Words from which on a CREATE TEMPORARY TABLE may call a function."""
 _BEFORE_WILDCARD: Final = re.compile(rb"[a-z0-9]*")
@@ -288,7 +290,7 @@ def _show(tokens: Tokens) -> Verdict:
         found = _METADATA
     elif words[index] == b"STATUS" and words[index + 1] == b"LIKE":
         name = words[index + 2].strip(b"'\"").upper()
-        cost = name == b"LAST_QUERY_COST" and b"GLOBAL" not in words and len(tokens) == index + 3
+        cost = name in _COSTS and b"GLOBAL" not in words and len(tokens) == index + 3
         found = Verdict(DIAGNOSTIC if cost else SESSION, Touch.STATUS)
     elif words[index] == b"VARIABLES" and b"GLOBAL" not in words[1:index]:
         like = words[index + 1] == b"LIKE" and tokens.kinds[index + 2] == LITERAL

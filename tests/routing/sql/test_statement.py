@@ -268,6 +268,7 @@ def test_what_shows_the_settings_of_trackers(text: str, shows: bool) -> None:
         ("SHOW WARNINGS", "diagnostic", True),
         ("SHOW COUNT(*) ERRORS", "diagnostic", True),
         ("SHOW SESSION STATUS LIKE 'last_query_cost'", "diagnostic", True),
+        ("SHOW STATUS LIKE 'Last_query_partial_plans'", "diagnostic", True),
         ("SHOW GLOBAL STATUS LIKE 'last_query_cost'", "session", False),
         ("SHOW STATUS LIKE 'Last_query_%'", "session", False),
         ("SHOW STATUS LIKE 'Uptime'", "session", False),
