@@ -27,6 +27,7 @@ from routing.sql.statement import Assignment, Statement
 _CHARACTER_SETS: Final = frozenset({"names", "character set", "character_set_client"})
 _NAMING: Final = ("names", "character set")
 _BY_NAMES: Final = ("character_set_client", "character_set_connection", "character_set_results")
+_BEHIND_NAMES: Final = (*_BY_NAMES, "collation_connection")
 READ_STRINGS: Final = _CHARACTER_SETS | {
     *("character_set_connection", "collation_connection", "sql_mode"),
     *("default_collation_for_utf8mb4",),
@@ -67,6 +68,8 @@ def _shows(statement: Statement | None, name: str) -> bool:
     """
     if statement is None or statement.multi:
         return False
+    if any(assignment.name == name for assignment in statement.assignments):
+        return False  # perhaps behind the other
     for assignment in statement.assignments:
         value = assignment.value
         if value is None or value.upper() == "DEFAULT" or assignment.scope != "session":
@@ -105,7 +108,10 @@ def assigned(assignment: Assignment, trail: Trail, state: Session) -> bool:
         else:
             state.pins.give(PinReason.VARIABLE, name)
     elif name in NOT_CARRIED or _has_been_told(name, value, trail):
-        pass
+        literal = state.variables.get(name) if name in _BEHIND_NAMES else None
+        if literal is not None and not state.pins.holds(PinReason.VARIABLE, name):
+            # A NAMES in front of it would undo it: a replica is told of it behind that.
+            _carry(name, literal, state)
     elif name == "role" and value is not None:
         state.pins.give(PinReason.VARIABLE, name)
         state.took_role(value)
