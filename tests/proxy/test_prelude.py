@@ -1,5 +1,7 @@
 """What goes to a server in front of a command, told without a server or a connection."""
 
+import pytest
+
 from protocol.constants import Command as Code
 from protocol.gtid import GtidSet
 from protocol.packet import frame
@@ -23,7 +25,7 @@ from routing.consistency.decision import Decision, Level, Proof, Reason, Scope, 
 from routing.consistency.rules import Rules
 from routing.request.command import Command
 from routing.request.trail import Trail
-from routing.servers.topology import Role, Server
+from routing.servers.topology import Role, Server, Topology
 from routing.session.prepared import PreparedHandle, PreparedStatement
 from routing.session.session import Session
 from routing.session.snapshot import Snapshot
@@ -263,3 +265,28 @@ def test_a_command_goes_as_it_came_but_for_a_servers_own_ids() -> None:
     assert prelude.own_packet(runs, PreparedHandle(9), False) == long + there
     prepared.asks_cursor = True
     assert prelude.expected(runs) is FORWARD_CURSOR
+
+
+MONOTONIC = Rules(Level.MONOTONIC_READS, Scope.CONNECTION, 0.25, TimeoutPolicy.PRIMARY)
+
+
+@pytest.mark.parametrize(
+    ("sql", "shows"),
+    [
+        ("SELECT CONNECTION_ID(), v FROM t", True),
+        ("DO 1 IN (TABLE t)", True),
+        ("EXECUTE p", True),
+        ("SELECT CONNECTION_ID()", False),
+        ("SET NAMES utf8mb4", False),
+    ],
+)
+def test_what_may_read_tables_may_show_less_than_was_seen(sql: str, shows: bool) -> None:
+    topology = Topology("primary:3306", ["replica:3306"])
+    topology.primary.gtids = True
+    state = Session(MONOTONIC, 0)
+    state.showed(topology.replicas[0], 1, MONOTONIC)
+    classified = command("SELECT CONNECTION_ID()" if sql == "EXECUTE p" else sql)
+    asked = Command(
+        Code.COM_QUERY, RESULTS, MONOTONIC, frame(b"\x03" + sql.encode(), 0), classified.statement
+    )
+    assert prelude.older_than_seen(asked, state, topology, 0, 0.0) is shows
