@@ -185,6 +185,8 @@ class HandshakeResponse41:
     def parse(cls, payload: bytes) -> Self:
         """Read it. Bytes after the known fields, for capabilities of the future, are ignored.
 
+        A response may end before its attributes: servers take that, too.
+
         Raises:
             MalformedPacketError: not such a response, or that of a client older than MySQL 4.1.
         """
@@ -209,7 +211,7 @@ class HandshakeResponse41:
         if capabilities & _PLUGIN:
             auth_plugin = decode_text(reader.null_terminated_or_rest())
         attributes: Mapping[str, str] = {}
-        if capabilities & _ATTRIBUTES:
+        if capabilities & _ATTRIBUTES and reader.remaining:
             attributes = parse_attributes(reader)
         zstd_level = 0
         if capabilities & _ZSTD:

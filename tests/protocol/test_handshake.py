@@ -191,6 +191,14 @@ def test_an_auth_response_must_fit_its_length() -> None:
         dataclasses.replace(long, capabilities=SMALL).serialise()
 
 
+def test_attributes_may_be_left_out() -> None:
+    capabilities = SMALL | Capability.CLIENT_CONNECT_ATTRS
+    whole = dataclasses.replace(RESPONSE, capabilities=capabilities, attributes={}).serialise()
+    assert whole.endswith(b"\0")
+    parsed = HandshakeResponse41.parse(whole[:-1])
+    assert parsed == HandshakeResponse41.parse(whole)
+
+
 def test_no_secret_is_shown() -> None:
     assert "secret" not in repr(RESPONSE)
 
