@@ -54,7 +54,6 @@ if TYPE_CHECKING:
 
 PASSED_ON: Final = (
     Capability.CLIENT_FOUND_ROWS
-    | Capability.CLIENT_NO_SCHEMA
     | Capability.CLIENT_ODBC
     | Capability.CLIENT_LOCAL_FILES
     | Capability.CLIENT_IGNORE_SPACE
@@ -68,7 +67,11 @@ PASSED_ON: Final = (
     | Capability.CLIENT_OPTIONAL_RESULTSET_METADATA
     | Capability.CLIENT_QUERY_ATTRIBUTES
 )
-"""What a client negotiates and its server connections have, too, since it concerns statements."""
+"""What a client negotiates and its server connections have, too, since it concerns statements.
+
+CLIENT_NO_SCHEMA is not among it, and not offered: a server would take `performance_schema.t` for
+`t` in statements of the proxy's own, too.
+"""
 
 _OFFERED: Final = (
     PASSED_ON
