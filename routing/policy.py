@@ -25,7 +25,6 @@ from routing.session.transactions import (
     splits,
 )
 from routing.sql.holds import PinReason
-from routing.sql.query import is_server_schema
 from routing.sql.statement import Statement, StatementClass, Touch
 
 # Members of enums, looked up once.
@@ -203,7 +202,7 @@ def _read(
         return on_primary(topology, Reason.TRANSACTION)
     if session.pins.reasons:
         return on_primary(topology, Reason.PINNED)
-    if is_server_schema(session.schema):
+    if session.in_server_schema:
         return on_primary(topology, Reason.SESSION)
     if not guarded:
         chosen = _reachable(session, topology, now, guarded=False)
@@ -241,7 +240,7 @@ def _is_bound(session: Session) -> bool:
     reasons = session.pins.reasons
     if reasons and not _OF_ANSWERS.isdisjoint(reasons):
         return True
-    return is_server_schema(session.schema)
+    return session.in_server_schema
 
 
 def _apart(session: Session) -> bool:

@@ -21,7 +21,6 @@ from typing import Final
 
 from routing.consistency.decision import Level, Scope
 from routing.session.session import Session
-from routing.sql.query import is_server_schema
 
 # Looked up once.
 _OWN_WRITES: Final = Level.READ_OWN_WRITES
@@ -49,4 +48,4 @@ def is_plain(session: Session) -> bool:
         return False  # there are, or were, rows that have no GTIDs
     if session.avoided or session.objections.last:
         return False
-    return not is_server_schema(session.schema)
+    return not session.in_server_schema

@@ -12,7 +12,6 @@ from typing import Final
 
 from protocol.statement_execution import bound_types, with_statement_id, with_types
 from routing.session.session import Session
-from routing.sql.query import SERVER_SCHEMAS
 from routing.sql.statement import Statement, StatementClass
 
 _READING: Final = (
@@ -182,7 +181,7 @@ def _stays(statement: Statement, state: Session) -> bool:
     A server keeps the types that user variables have when it prepares it, and the default schema:
     names in it may be those of a server's own tables.
     """
-    return bool(statement.user_variables) or state.schema in SERVER_SCHEMAS
+    return bool(statement.user_variables) or state.in_server_schema
 
 
 def _values(names: tuple[str, ...], state: Session) -> tuple[str | None, ...]:

@@ -24,7 +24,7 @@ from routing.session.variables import (
     literal_of,
 )
 from routing.sql.holds import PinReason
-from routing.sql.query import INFORMATION_SCHEMA
+from routing.sql.query import SERVER_SCHEMAS
 from routing.sql.statement import Statement
 
 _ORDERED: Final = frozenset(
@@ -56,6 +56,7 @@ class Session:
         pins: what keeps it on the primary.
         text_prepared: statements that are prepared by text, by name; what is not here, is unknown.
         schema: the default schema; empty if none is chosen.
+        in_server_schema: unqualified names may be a server's own tables (`SERVER_SCHEMAS`).
         schema_version: changes whenever a schema is chosen, be it the same: a server then looks up
             again what the session may do in it.
         role: what the client's last SET ROLE says; None if it gave none.
@@ -106,6 +107,7 @@ class Session:
         self.pins = Pins()
         self.text_prepared: dict[str, Statement] = {}
         self.schema = ""
+        self.in_server_schema = False
         self.schema_version = 0
         self.role: str | None = None
         self.role_version = 0
@@ -246,8 +248,8 @@ class Session:
 
     def chose_schema(self, name: str) -> None:
         """The primary has another default schema, or has chosen the same one again."""
-        # The one name that a server takes in any case, and shows in lower case.
-        self.schema = INFORMATION_SCHEMA if name.lower() == INFORMATION_SCHEMA else name
+        self.schema = name
+        self.in_server_schema = name.lower() in SERVER_SCHEMAS  # a login may name it in any case
         self.schema_version += 1
         self.schema_role = self.role
         self.schema_role_version = self.role_version

@@ -60,15 +60,8 @@ _EFFECTS: Final[dict[bytes, int]] = {
 }
 """What does more than compute, by the word before its parenthesis."""
 
-INFORMATION_SCHEMA: Final = "information_schema"
-SERVER_SCHEMAS: Final = frozenset({INFORMATION_SCHEMA, "performance_schema", "sys", "mysql"})
+SERVER_SCHEMAS: Final = frozenset({"information_schema", "performance_schema", "sys", "mysql"})
 """Where one of these is the default schema, unqualified names may be a server's own tables."""
-
-
-def is_server_schema(name: str) -> bool:
-    """Whether a default schema is one of `SERVER_SCHEMAS`; a login may name it in any case."""
-    return name.lower() in SERVER_SCHEMAS
-
 
 _OWN_SCHEMAS: Final = frozenset({b"PERFORMANCE_SCHEMA", b"SYS", b"MYSQL"})
 _REPLICATED_METADATA: Final = frozenset(

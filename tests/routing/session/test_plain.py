@@ -76,8 +76,8 @@ CHANGES: Final = [
     attribute("status_tells", False),
     attribute("suspect", True),
     attribute("noted", True),
-    attribute("schema", "performance_schema"),
-    attribute("schema", "INFORMATION_SCHEMA"),
+    lambda session: session.chose_schema("performance_schema"),
+    lambda session: session.chose_schema("INFORMATION_SCHEMA"),
     *(set_transaction, hold, have_held_a_temporary_table),
     *(open_snapshot, split, be_refused, be_objected_to, track_all),
 ]
