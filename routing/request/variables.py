@@ -27,7 +27,7 @@ from routing.sql.statement import Assignment, Statement
 _CHARACTER_SETS: Final = frozenset({"names", "character set", "character_set_client"})
 _NAMING: Final = ("names", "character set")
 _BY_NAMES: Final = ("character_set_client", "character_set_connection", "character_set_results")
-_BEHIND_NAMES: Final = (*_BY_NAMES, "collation_connection")
+_BEHIND_NAMES: Final = (*_BY_NAMES, "collation_connection", "default_collation_for_utf8mb4")
 READ_STRINGS: Final = _CHARACTER_SETS | {
     *("character_set_connection", "collation_connection", "sql_mode"),
     *("default_collation_for_utf8mb4",),
@@ -110,7 +110,7 @@ def assigned(assignment: Assignment, trail: Trail, state: Session) -> bool:
     elif name in NOT_CARRIED or _has_been_told(name, value, trail):
         literal = state.variables.get(name) if name in _BEHIND_NAMES else None
         if literal is not None and not state.pins.holds(PinReason.VARIABLE, name):
-            # A NAMES in front of it would undo it: a replica is told of it behind that.
+            # A NAMES in front of it would undo it, or mean something else: it is told behind that.
             _carry(name, literal, state)
     elif name == "role" and value is not None:
         state.pins.give(PinReason.VARIABLE, name)

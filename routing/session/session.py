@@ -31,6 +31,7 @@ _ORDERED: Final = frozenset(
     {
         *("names", "character set", "character_set_client", "character_set_connection"),
         *("character_set_results", "collation_connection", SWITCH),
+        "default_collation_for_utf8mb4",
     }
 )
 """What one of these sets, another may set, too."""

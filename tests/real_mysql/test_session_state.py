@@ -339,6 +339,7 @@ ANSWERS = [
         ["SET collation_connection = utf8mb4_bin, NAMES utf8mb4"],
         ["SET NAMES utf8mb4, collation_connection = CONCAT('utf8mb4_', 'bin')"],
         ["SET NAMES utf8mb4, character_set_results = NULL"],
+        ["SET NAMES utf8mb4, default_collation_for_utf8mb4 = utf8mb4_general_ci"],
         ["SET NAMES utf8mb4, character_set_results = CONCAT('lat', 'in1')"],
         ["SET NAMES latin1, character_set_connection = greek, collation_connection = greek_bin"],
         ["SET CHARACTER SET latin1, collation_connection = utf8mb4_bin"],
