@@ -57,6 +57,9 @@ ROLLBACK: Final = b"ROLLBACK AND NO CHAIN NO RELEASE"
 FORGET_TRACES: Final = b"optimizer_trace_offset=DEFAULT"
 """An assignment that empties information_schema.OPTIMIZER_TRACE."""
 
+_SET: Final = b",character_set_client=%b,character_set_results=%b,collation_connection=%b"
+_SET_AS_ONE: Final = b",NAMES %b COLLATE %b"
+
 _OF_NO_CONSEQUENCE: Final = frozenset({"_pid"})
 """Attributes that differ between processes which are otherwise alike."""
 
@@ -127,6 +130,17 @@ def preface(
     return [frame(com_query(sql, has_attributes), 0) for sql in statements]
 
 
+def _character_sets(client: bytes, results: bytes, collation: bytes) -> bytes:
+    """The assignments that bring a login's character sets back.
+
+    A login gives all three its one collation, which columns of results are said to have. NAMES
+    does, too; by its name alone, a set comes with its default collation.
+    """
+    if client == results and (collation == client or collation.startswith(client + b"_")):
+        return _SET_AS_ONE % (client, collation)
+    return _SET % (client, results, collation)
+
+
 def judged(
     settings: Settings,
     made: bytes,
@@ -156,12 +170,7 @@ def judged(
     names = [value or b"" for value in values[:3]]
     if not all(_NAME.fullmatch(name) for name in names):
         return None
-    restoring = made + (
-        b","
-        + FORGET_TRACES
-        + b",character_set_client=%b,character_set_results=%b,collation_connection=%b"
-        % tuple(names)
-    )
+    restoring = made + b"," + FORGET_TRACES + _character_sets(*names)
     packets = [RESET, frame(com_query(ROLLBACK, has_attributes), 0)]
     if login.database is not None:
         schema = login.database.encode("utf-8", "surrogateescape")

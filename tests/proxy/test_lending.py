@@ -156,7 +156,7 @@ def test_what_brings_a_login_back() -> None:
     text = known().clean_up
     parts = [
         *(b"\x1f", b"\x03ROLLBACK", b"\x02test", b"\x03SET SESSION autocommit=1,"),
-        *(b"collation_connection=utf8mb4_0900_ai_ci", b"\x03SELECT @@", b",DATABASE()"),
+        *(b",NAMES utf8mb4 COLLATE utf8mb4_0900_ai_ci", b"\x03SELECT @@", b",DATABASE()"),
     ]
     places = [text.index(part) for part in parts]
     assert places == sorted(places)
@@ -165,6 +165,12 @@ def test_what_brings_a_login_back() -> None:
     assert replica is not None
     assert b"DATABASE" not in replica.clean_up
     assert replica.answers == 3
+
+
+def test_character_sets_that_are_not_of_one_login_come_back_by_their_names() -> None:
+    found = judge(shown=row(b"latin1", *NAMES[1:], b"", *REST))
+    assert found is not None
+    assert b",character_set_client=latin1,character_set_results=utf8mb4," in found.clean_up
 
 
 def test_a_password_is_not_shown() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from protocol.constants import Command
 from protocol.response_stream import SIMPLE
+from protocol.resultset import ColumnDefinition41
 from proxy.client.habits import ALIKE
 from tests.real_mysql.cluster import Cluster, RealServer
 from tests.real_mysql.conftest import StartProxy
@@ -92,6 +93,25 @@ def test_what_a_client_sees_is_what_a_new_connection_shows(
     assert client.value("SELECT CONNECTION_ID()") == str(connection_id).encode()
     assert shown(client) == new
     client.quit()
+
+
+class GeneralClient(Client):
+    """Logs in with utf8mb4_general_ci, as many drivers do: it is not utf8mb4's default."""
+
+    character_set = 45
+
+
+def test_results_are_in_the_collation_of_the_login(
+    running: RunningProxy, primary: RealServer
+) -> None:
+    before = lent(running, primary)
+    seen = []
+    for _ in range(ALIKE + 3):
+        client = GeneralClient(running, "alike", "a")
+        seen.append(ColumnDefinition41.parse(client.query("SELECT 'x'")[1][1]).character_set)
+        leave(running, primary, client)
+    assert lent(running, primary) > before
+    assert set(seen) == {45}
 
 
 def test_a_role_that_was_set_is_not_the_next_ones(

@@ -21,7 +21,10 @@ class RawConnection:
     Attributes:
         greeting: the server's.
         capabilities: those of the login.
+        character_set: what it logs in with, a collation's id.
     """
+
+    character_set = 255
 
     def __init__(self, host: str, port: int) -> None:
         self._socket = socket.create_connection((host, port), timeout=30)
@@ -50,7 +53,7 @@ class RawConnection:
         reply: bytes | None = HandshakeResponse41(
             capabilities=capabilities,
             max_packet_size=1 << 24,
-            character_set=255,
+            character_set=self.character_set,
             username=user,
             auth_response=authentication.initial_response(),
             database=database,
