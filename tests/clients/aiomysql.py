@@ -7,7 +7,7 @@ from functools import partial
 
 from tests.clients import versions
 from tests.clients.environment import Environment, adapt
-from tests.clients.suite import PASSWORD, USER, Door, Invocation, Suite
+from tests.clients.suite import PASSWORD, USER, Invocation, Suite, Target
 
 _HERE = Environment("aiomysql")
 
@@ -16,7 +16,7 @@ def _prepare() -> None:
     _HERE.install(versions.AIOMYSQL, *versions.AIOMYSQL_NEEDS, *versions.TOOLS)
 
 
-def _invocation(door: Door, tests_of: str = "tests") -> Invocation:
+def _invocation(target: Target, tests_of: str = "tests") -> Invocation:
     source = _HERE.source(versions.AIOMYSQL)
     tests = source / "tests"
     # The servers of this run have certificates of their own.
@@ -26,7 +26,7 @@ def _invocation(door: Door, tests_of: str = "tests") -> Invocation:
     adapt(tests / "test_sha_connection.py", "!= (8, 0)", "< (8, 0)")
     assert USER == "root", "the account that these tests use"
     return Invocation(
-        _HERE.pytest(f"--mysql-address=tcp={door.host}:{door.port}", tests_of),
+        _HERE.pytest(f"--mysql-address=tcp={target.host}:{target.port}", tests_of),
         folder=source,
         environment={"MYSQL_ROOT_PASSWORD": PASSWORD},
     )

@@ -7,7 +7,7 @@ import sys
 
 from tests.clients import debian, versions
 from tests.clients.environment import INSIDE, Environment
-from tests.clients.suite import Door, Invocation, Suite
+from tests.clients.suite import Invocation, Suite, Target
 from tests.real_mysql.template import find_mysqld
 
 _HERE = Environment("command_lines")
@@ -18,7 +18,7 @@ def _prepare() -> None:
     debian.unpack(versions.MARIADB_PACKAGES, _MARIADB)
 
 
-def _invocation(door: Door) -> Invocation:
+def _invocation(target: Target) -> Invocation:
     mysqld = find_mysqld()
     assert mysqld is not None
     (library,) = _MARIADB.rglob("libmariadb.so.3")
@@ -36,7 +36,7 @@ def _invocation(door: Door) -> Invocation:
     return Invocation(
         (sys.executable, str(INSIDE / "command_lines.py")),
         folder=_HERE.folder,
-        environment={**door.variables, "TIDEGATE_CLIENTS": json.dumps(clients)},
+        environment={**target.variables, "TIDEGATE_CLIENTS": json.dumps(clients)},
         seconds=600,
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.clients import mysqlclient, versions
 from tests.clients.environment import Environment
-from tests.clients.suite import Door, Invocation, Suite
+from tests.clients.suite import Invocation, Suite, Target
 
 _HERE = Environment("django")
 
@@ -26,14 +26,14 @@ def _prepare() -> None:
     _HERE.install(versions.DJANGO, requirement, *tools, *versions.TOOLS, extra=variables)
 
 
-def _invocation(door: Door) -> Invocation:
+def _invocation(target: Target) -> Invocation:
     _, variables = mysqlclient.build()
     tests = _HERE.source(versions.DJANGO) / "tests"
     options = ["--settings=tidegate_django", "--parallel=1", "--noinput", "-v0"]
     return Invocation(
         (str(_HERE.python), "runtests.py", *options, *_LABELS.split()),
         folder=tests,
-        environment={**variables, **door.variables},
+        environment={**variables, **target.variables},
     )
 
 

@@ -7,7 +7,7 @@ import sys
 
 from tests.clients import debian
 from tests.clients.environment import CACHE, INSIDE
-from tests.clients.suite import PASSWORD, USER, Door, Invocation, Suite
+from tests.clients.suite import PASSWORD, USER, Invocation, Suite, Target
 
 _FOLDER = CACHE / "clients" / "go"
 _PACKAGE = "golang-github-go-sql-driver-mysql"
@@ -18,7 +18,7 @@ def _prepare() -> None:
     debian.source(_PACKAGE, _FOLDER)
 
 
-def _invocation(door: Door) -> Invocation:
+def _invocation(target: Target) -> Invocation:
     (source,) = (_FOLDER / "unpacked-source").iterdir()
     go = shutil.which("go") or "go"
     return Invocation(
@@ -32,7 +32,7 @@ def _invocation(door: Door) -> Invocation:
             "MYSQL_TEST_USER": USER,
             "MYSQL_TEST_PASS": PASSWORD,
             "MYSQL_TEST_PROT": "tcp",
-            "MYSQL_TEST_ADDR": f"{door.host}:{door.port}",
+            "MYSQL_TEST_ADDR": f"{target.host}:{target.port}",
             "MYSQL_TEST_DBNAME": "gotest",
         },
         seconds=900,

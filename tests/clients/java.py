@@ -10,7 +10,7 @@ import shutil
 
 from tests.clients import debian
 from tests.clients.environment import INSIDE, Environment
-from tests.clients.suite import Door, Invocation, Suite
+from tests.clients.suite import Invocation, Suite, Target
 
 _HERE = Environment("mariadb-java")
 _JAR = "/usr/share/java/mariadb-java-client.jar"
@@ -21,12 +21,12 @@ def _prepare() -> None:
     _HERE.folder.mkdir(parents=True, exist_ok=True)
 
 
-def _invocation(door: Door) -> Invocation:
+def _invocation(target: Target) -> Invocation:
     java = shutil.which("java") or "java"
     return Invocation(
         (java, "-cp", _JAR, str(INSIDE / "Jdbc.java"), "mariadb"),
         folder=_HERE.folder,
-        environment=door.variables,
+        environment=target.variables,
         seconds=300,
     )
 

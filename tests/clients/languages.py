@@ -12,7 +12,7 @@ import sys
 
 from tests.clients import debian, versions
 from tests.clients.environment import INSIDE, Environment
-from tests.clients.suite import Door, Invocation, Suite
+from tests.clients.suite import Invocation, Suite, Target
 
 _HERE = Environment("languages")
 _PACKAGES = [
@@ -53,11 +53,11 @@ def _command(interpreter: str, program: str, *arguments: str) -> list[str]:
     return [shutil.which(interpreter) or interpreter, str(INSIDE / program), *arguments]
 
 
-def _invocation(door: Door) -> Invocation:
+def _invocation(target: Target) -> Invocation:
     return Invocation(
         (sys.executable, str(INSIDE / "languages.py")),
         folder=_HERE.folder,
-        environment={**door.variables, "TIDEGATE_PROGRAMS": json.dumps(_programs())},
+        environment={**target.variables, "TIDEGATE_PROGRAMS": json.dumps(_programs())},
         seconds=1200,
     )
 

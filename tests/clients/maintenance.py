@@ -10,7 +10,7 @@ import sys
 
 from tests.clients import debian
 from tests.clients.environment import INSIDE, Environment
-from tests.clients.suite import Door, Invocation, Suite
+from tests.clients.suite import Invocation, Suite, Target
 from tests.real_mysql.template import find_mysqld
 
 _HERE = Environment("maintenance")
@@ -22,14 +22,14 @@ def _prepare() -> None:
     _HERE.folder.mkdir(parents=True, exist_ok=True)
 
 
-def _invocation(door: Door) -> Invocation:
+def _invocation(target: Target) -> Invocation:
     mysqld = find_mysqld()
     assert mysqld is not None
     programs = {name: str(mysqld.with_name(name)) for name in ("mysql", "mysqldump", "mysqladmin")}
     return Invocation(
         (sys.executable, str(INSIDE / "maintenance.py")),
         folder=_HERE.folder,
-        environment={**door.variables, "TIDEGATE_PROGRAMS": json.dumps(programs)},
+        environment={**target.variables, "TIDEGATE_PROGRAMS": json.dumps(programs)},
         seconds=600,
     )
 

@@ -8,15 +8,15 @@ from pathlib import Path
 
 from tests.clients import debian, versions
 from tests.clients.environment import Environment, adapt
-from tests.clients.suite import PASSWORD, USER, Door, Invocation, Suite
+from tests.clients.suite import PASSWORD, USER, Invocation, Suite, Target
 
 _HERE = Environment("mysqlclient")
 _LIBRARY = _HERE.folder / "connector-c"
 
 _DEFAULTS = """\
 [MySQLdb-tests]
-host = {door.host}
-port = {door.port}
+host = {target.host}
+port = {target.port}
 user = {user}
 password = {password}
 database = test
@@ -42,11 +42,11 @@ def _prepare() -> None:
     _HERE.install(requirement, *versions.TOOLS, extra=variables)
 
 
-def _invocation(door: Door, autocommit: bool = False) -> Invocation:
+def _invocation(target: Target, autocommit: bool = False) -> Invocation:
     _, variables = build()
     source = _HERE.source(versions.MYSQLCLIENT, extra=variables)
     defaults = Path(source, "tests", "tidegate.cnf")
-    defaults.write_text(_DEFAULTS.format(door=door, user=USER, password=PASSWORD))
+    defaults.write_text(_DEFAULTS.format(target=target, user=USER, password=PASSWORD))
     if autocommit:
         adapt(
             source / "tests" / "configdb.py",

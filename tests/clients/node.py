@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.clients import versions
 from tests.clients.environment import INSIDE, Environment, quietly
-from tests.clients.suite import Door, Invocation, Suite
+from tests.clients.suite import Invocation, Suite, Target
 
 
 def _suite(name: str, what: str, version: str) -> Suite:
@@ -20,11 +20,11 @@ def _suite(name: str, what: str, version: str) -> Suite:
             path = {"PATH": f"{programs}:/usr/bin:/bin"}
             quietly(*map(str, install), "--prefix", str(modules.parent), version, extra=path)
 
-    def invocation(door: Door) -> Invocation:
+    def invocation(target: Target) -> Invocation:
         return Invocation(
             (str(here.python.with_name("node")), str(INSIDE / "node.cjs"), driver),
             folder=here.folder,
-            environment={**door.variables, "NODE_PATH": str(modules)},
+            environment={**target.variables, "NODE_PATH": str(modules)},
             seconds=300,
         )
 

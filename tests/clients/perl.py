@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.clients import debian
 from tests.clients.environment import CACHE, INSIDE
-from tests.clients.suite import PASSWORD, USER, Door, Invocation, Suite
+from tests.clients.suite import PASSWORD, USER, Invocation, Suite, Target
 
 
 def _suite(driver: str, package: str, left_out: dict[str, str]) -> Suite:
@@ -18,13 +18,13 @@ def _suite(driver: str, package: str, left_out: dict[str, str]) -> Suite:
         debian.install(["perl", "libdbi-perl", package, "libtest-deep-perl", "libnet-ssleay-perl"])
         debian.source(package, folder)
 
-    def invocation(door: Door) -> Invocation:
+    def invocation(target: Target) -> Invocation:
         (source,) = (path.parent for path in folder.glob("unpacked-source/*/t"))
         files = sorted(str(path.relative_to(source)) for path in source.glob("t/*.t"))
         files = [file for file in files if Path(file).stem not in left_out]
-        dsn = f"DBI:{driver}:database=test;host={door.host};port={door.port}"
+        dsn = f"DBI:{driver}:database=test;host={target.host};port={target.port}"
         settings = source / "t" / f"{driver}.mtest"
-        settings.write_text(_SETTINGS.format(door=door, dsn=dsn, user=USER, password=PASSWORD))
+        settings.write_text(_SETTINGS.format(target=target, dsn=dsn, user=USER, password=PASSWORD))
         perl = shutil.which("perl") or "perl"
         return Invocation(
             (sys.executable, str(INSIDE / "tap.py"), perl, "-I.", "-It", "--", *files),
@@ -49,8 +49,8 @@ def _suite(driver: str, package: str, left_out: dict[str, str]) -> Suite:
 
 
 _SETTINGS = """\
-$::test_host = '{door.host}';
-$::test_port = '{door.port}';
+$::test_host = '{target.host}';
+$::test_port = '{target.port}';
 $::test_db = 'test';
 $::test_dsn = '{dsn}';
 $::test_user = '{user}';

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.clients import debian
 from tests.clients.environment import CACHE, INSIDE
-from tests.clients.suite import PASSWORD, USER, Door, Invocation, Suite
+from tests.clients.suite import PASSWORD, USER, Invocation, Suite, Target
 
 _FOLDER = CACHE / "clients" / "php"
 _TESTS = {"php-mysqli": "ext/mysqli/tests", "php-pdo": "ext/pdo_mysql/tests"}
@@ -27,22 +27,22 @@ def _prepare() -> None:
 
 
 def _suite(name: str) -> Suite:
-    def invocation(door: Door) -> Invocation:
+    def invocation(target: Target) -> Invocation:
         (source,) = (_FOLDER / "unpacked-source").iterdir()
         php = shutil.which("php") or "php"
-        dsn = f"mysql:host={door.host};port={door.port};dbname=test"
+        dsn = f"mysql:host={target.host};port={target.port};dbname=test"
         return Invocation(
             (sys.executable, str(INSIDE / "phpt.py"), php, "run-tests.php", _TESTS[name]),
             folder=source,
             environment={
-                "MYSQL_TEST_HOST": door.host,
-                "MYSQL_TEST_PORT": str(door.port),
+                "MYSQL_TEST_HOST": target.host,
+                "MYSQL_TEST_PORT": str(target.port),
                 "MYSQL_TEST_USER": USER,
                 "MYSQL_TEST_PASSWD": PASSWORD,
                 "MYSQL_TEST_DB": "test",
                 "PDO_MYSQL_TEST_DSN": dsn,
-                "PDO_MYSQL_TEST_HOST": door.host,
-                "PDO_MYSQL_TEST_PORT": str(door.port),
+                "PDO_MYSQL_TEST_HOST": target.host,
+                "PDO_MYSQL_TEST_PORT": str(target.port),
                 "PDO_MYSQL_TEST_USER": USER,
                 "PDO_MYSQL_TEST_PASS": PASSWORD,
                 "PDO_MYSQL_TEST_DB": "test",

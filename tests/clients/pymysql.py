@@ -6,7 +6,7 @@ from functools import partial
 
 from tests.clients import versions
 from tests.clients.environment import Environment, adapt
-from tests.clients.suite import PASSWORD, USER, Door, Invocation, Suite
+from tests.clients.suite import PASSWORD, USER, Invocation, Suite, Target
 
 _HERE = Environment("pymysql")
 
@@ -28,7 +28,7 @@ def _prepare() -> None:
     _HERE.install(versions.PYMYSQL, *versions.TOOLS)
 
 
-def _invocation(door: Door, autocommit: bool = False) -> Invocation:
+def _invocation(target: Target, autocommit: bool = False) -> Invocation:
     # Their imports say `pymysql.tests`: so they go into the newest release's package.
     packages = _HERE.packages()
     tests = packages / "pymysql" / "tests"
@@ -37,8 +37,8 @@ def _invocation(door: Door, autocommit: bool = False) -> Invocation:
     for name, text in _GONE.items():
         (packages / "pymysql" / name).write_text(text)
     account: dict[str, object] = {
-        "host": door.host,
-        "port": door.port,
+        "host": target.host,
+        "port": target.port,
         "user": USER,
         "passwd": PASSWORD,
     }
@@ -54,7 +54,7 @@ def _invocation(door: Door, autocommit: bool = False) -> Invocation:
     (tests / "data" / "load_local_data.txt").write_text("1,2\n" * 22_749)
     authentication = tests / "test_auth.py"
     authentication.write_bytes((_HERE.source(versions.PYMYSQL) / "tests/test_auth.py").read_bytes())
-    adapt(authentication, "port = 3306", f"port = {door.port}")
+    adapt(authentication, "port = 3306", f"port = {target.port}")
     adapt(authentication, 'os.path.expanduser("~/ca.pem")', "None")
     return Invocation(
         _HERE.pytest("pymysql/tests"),

@@ -10,7 +10,7 @@ import shutil
 
 from tests.clients import debian
 from tests.clients.environment import INSIDE, Environment
-from tests.clients.suite import Door, Invocation, Suite
+from tests.clients.suite import Invocation, Suite, Target
 
 _HERE = Environment("ruby-mysql2")
 
@@ -20,11 +20,11 @@ def _prepare() -> None:
     _HERE.folder.mkdir(parents=True, exist_ok=True)
 
 
-def _invocation(door: Door) -> Invocation:
+def _invocation(target: Target) -> Invocation:
     return Invocation(
         (shutil.which("ruby") or "ruby", str(INSIDE / "mysql2.rb")),
         folder=_HERE.folder,
-        environment=door.variables,
+        environment=target.variables,
         seconds=300,
     )
 

@@ -60,20 +60,20 @@ SUITES: dict[str, Suite] = {
         maintenance.SUITE,
     )
 }
-DOORS = ("direct", "tidegate")
+TARGETS = ("direct", "tidegate")
 
 
-def run(on: Stage, suite: Suite, doors: tuple[str, ...] = DOORS) -> Comparison:
-    """Run a prepared suite and compare; for a door that is left out its last results count."""
+def run(on: Stage, suite: Suite, targets: tuple[str, ...] = TARGETS) -> Comparison:
+    """Run a prepared suite and compare; for a target that is left out its last results count."""
     RESULTS.mkdir(parents=True, exist_ok=True)
-    for door in doors:
+    for target in targets:
         began = time.monotonic()
-        with (RESULTS / f"{suite.name}-{door}.txt").open("w") as output:
-            results = on.run(suite, door, output)
-        results.write(RESULTS / f"{suite.name}-{door}.jsonl")
+        with (RESULTS / f"{suite.name}-{target}.txt").open("w") as output:
+            results = on.run(suite, target, output)
+        results.write(RESULTS / f"{suite.name}-{target}.jsonl")
         took = time.monotonic() - began
         print(
-            f"{suite.name}, {door}: {results.count('passed')} of {len(results.tests)} passed"
+            f"{suite.name}, {target}: {results.count('passed')} of {len(results.tests)} passed"
             f" ({took:.0f} s)",
             flush=True,
         )
@@ -86,7 +86,9 @@ def last(suite: Suite) -> Comparison:
     Raises:
         FileNotFoundError: it has not been run.
     """
-    direct, tidegate = (Results.read(RESULTS / f"{suite.name}-{door}.jsonl") for door in DOORS)
+    direct, tidegate = (
+        Results.read(RESULTS / f"{suite.name}-{target}.jsonl") for target in TARGETS
+    )
     return Comparison(direct, tidegate, suite.known)
 
 
@@ -107,8 +109,8 @@ def main() -> int:
     )
     parser.add_argument(
         "--only",
-        choices=DOORS,
-        help="run at this door only, and compare with the other's results of last time",
+        choices=TARGETS,
+        help="run at this target only, and compare with the other's results of last time",
     )
     parser.add_argument(
         "--write",
@@ -124,7 +126,7 @@ def main() -> int:
             suite = SUITES[name]
             print(f"{name}: preparing", flush=True)
             suite.prepare()
-            comparison = run(on, suite, (options.only,) if options.only else DOORS)
+            comparison = run(on, suite, (options.only,) if options.only else TARGETS)
             print(comparison.text, end="", flush=True)
             unexplained += len(comparison.unexplained)
             if options.write:

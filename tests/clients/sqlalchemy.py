@@ -7,7 +7,7 @@ from functools import partial
 
 from tests.clients import versions
 from tests.clients.environment import Environment
-from tests.clients.suite import PASSWORD, USER, Door, Invocation, Suite
+from tests.clients.suite import PASSWORD, USER, Invocation, Suite, Target
 
 _HERE = Environment("sqlalchemy")
 
@@ -16,9 +16,9 @@ def _prepare() -> None:
     _HERE.install(versions.SQLALCHEMY, versions.PYMYSQL, *versions.TOOLS)
 
 
-def _invocation(door: Door, autocommit: bool = False) -> Invocation:
+def _invocation(target: Target, autocommit: bool = False) -> Invocation:
     more = "&autocommit=1" if autocommit else ""
-    address = f"{USER}:{PASSWORD}@{door.host}:{door.port}"
+    address = f"{USER}:{PASSWORD}@{target.host}:{target.port}"
     return Invocation(
         # Its tests hold objects in sets, in the order of the objects' addresses, and which fail
         # depends on it. So both runs have the same addresses.

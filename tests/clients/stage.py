@@ -12,7 +12,7 @@ from typing import TextIO
 
 from tests.clients.environment import INSIDE, outside, quietly
 from tests.clients.results import Results
-from tests.clients.suite import PASSWORD, USER, Door, Suite
+from tests.clients.suite import PASSWORD, USER, Suite, Target
 from tests.real_mysql.cluster import Cluster, find_mysqld
 from tests.real_mysql.running_proxy import RunningProxy
 
@@ -56,12 +56,14 @@ class Stage:
         with tempfile.TemporaryDirectory() as folder:
             record = Path(folder, "record")
             if through == "direct":
-                _run(suite, Door(through, "127.0.0.1", self._cluster.primary.port), record, output)
+                _run(
+                    suite, Target(through, "127.0.0.1", self._cluster.primary.port), record, output
+                )
                 return Results.read(record)
             self._proxies += 1
             proxy = RunningProxy(self._cluster, f"clients{self._proxies}", {**suite.options})
             try:
-                _run(suite, Door(through, "127.0.0.1", proxy.port), record, output)
+                _run(suite, Target(through, "127.0.0.1", proxy.port), record, output)
                 reads = proxy.metric("tidegate_statements_total", role="replica")
                 proven_stale = proxy.metric("tidegate_stale_reads_proven_total")
             finally:
@@ -121,8 +123,8 @@ def _time_zones(mysqld: Path) -> list[str]:
     return [statement for statement in told.split(";\n") if statement.strip()]
 
 
-def _run(suite: Suite, door: Door, record: Path, output: TextIO) -> None:
-    invocation = suite.invocation(door)
+def _run(suite: Suite, target: Target, record: Path, output: TextIO) -> None:
+    invocation = suite.invocation(target)
     record.touch()
     output.write(f"$ {' '.join(invocation.command)}\n")
     output.flush()

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 USER, PASSWORD = "root", "suite-secret"
-"""The account at every door: all privileges, from every host."""
+"""The account at every target: all privileges, from every host."""
 
 
 @dataclass(frozen=True)
-class Door:
+class Target:
     """Where a suite finds its server.
 
     Attributes:
@@ -28,7 +28,7 @@ class Door:
     def variables(self) -> dict[str, str]:
         """The name, address and account as environment variables, for programs of ours."""
         return {
-            "TIDEGATE_DOOR": self.name,
+            "TIDEGATE_TARGET": self.name,
             "TIDEGATE_HOST": self.host,
             "TIDEGATE_PORT": str(self.port),
             "TIDEGATE_USER": USER,
@@ -63,7 +63,7 @@ class Suite:
         versions: of what is tested, for the page.
         statements: run on the primary beforehand: the databases and accounts that it expects.
         prepare: fetches and installs what it needs; run before any invocation.
-        invocation: how to run it at a door.
+        invocation: how to run it at a target.
         options: of `tidegate run`, where the defaults are not what is tested.
         known: what a test's name may contain, with the reason, for users, why it ends otherwise
             through Tidegate.
@@ -74,6 +74,6 @@ class Suite:
     versions: str
     statements: tuple[str, ...]
     prepare: Callable[[], None]
-    invocation: Callable[[Door], Invocation]
+    invocation: Callable[[Target], Invocation]
     options: Mapping[str, str] = field(default_factory=dict)
     known: Mapping[str, str] = field(default_factory=dict)

@@ -7,7 +7,7 @@ import pytest
 from tests.clients import report
 from tests.clients.inside import tidegate_recording
 from tests.clients.results import Comparison, Outcome, Results
-from tests.clients.suite import Door, Invocation, Suite
+from tests.clients.suite import Invocation, Suite, Target
 
 
 def results(**tests: str) -> Results:
@@ -88,5 +88,5 @@ def test_what_did_not_run_again_keeps_what_the_page_says_of_it(page: Path) -> No
     assert "What differs:\n\nNothing.\n" in text
 
 
-def _invocation(door: Door) -> Invocation:
-    return Invocation((door.name,), Path())
+def _invocation(target: Target) -> Invocation:
+    return Invocation((target.name,), Path())

@@ -48,7 +48,7 @@ public class Jdbc {
 
     /** Through Tidegate, see the statement read from a replica, whichever of them has caught up by then. */
     static void fromReplica(Connection connection, String sql) throws Exception {
-        if (!"tidegate".equals(System.getenv("TIDEGATE_DOOR"))) {
+        if (!"tidegate".equals(System.getenv("TIDEGATE_TARGET"))) {
             return;
         }
         String role = null;
