@@ -58,11 +58,12 @@ def parse(lines: DataFrame, *others: str) -> DataFrame:
         or_, (fn.col(field.name).isNull() for field in RECORD if not field.nullable)
     )
     impossible = reduce(or_, (~fn.col(name).between(*its) for name, its in LIMITS.items()))
+    unread = fn.col("_unread").isNotNull()
     fault = (
-        fn.when(fn.col("_unread").isNotNull() & ~fn.col("line").endswith("}"), "torn")
-        .when(fn.col("_unread").isNotNull(), "damaged")
+        fn.when(unread & ~fn.col("line").endswith("}"), "torn")
+        # Another version may have other types.
         .when(fn.col("v").isNotNull() & (fn.col("v") != RECORD_VERSION), "foreign")
-        .when(incomplete, "damaged")
+        .when(unread | incomplete, "damaged")
         .when(~fn.col("kind").isin(*KINDS), "foreign")
         .when(impossible, "damaged")
     )

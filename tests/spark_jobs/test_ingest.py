@@ -152,6 +152,9 @@ def test_lines_that_are_no_records_are_told_by_kind_and_file(
                 "{}",
                 json.dumps(record | {"v": 2}),
                 json.dumps({"v": 3, "sequence": 1}),
+                # Version 2 may change types.
+                json.dumps(record | {"v": 2, "seq": "one"}),
+                json.dumps(record | {"v": 2, "own_known": 1, "bytes": 2**64}),
                 json.dumps(record | {"kind": "confession"}),
                 "",
                 lines[0][:-1],
@@ -166,7 +169,7 @@ def test_lines_that_are_no_records_are_told_by_kind_and_file(
     faults = log_integrity.faults(look(spark, kept, scratch).passes.found)
     assert [tuple(row.values()) for row in faults] == [
         ("date=2026-11-30/gate-0-a1.jsonl", "damaged", 5 + len(IMPOSSIBLE)),
-        ("date=2026-11-30/gate-0-a1.jsonl", "foreign", 3),
+        ("date=2026-11-30/gate-0-a1.jsonl", "foreign", 5),
         ("date=2026-11-30/gate-0-a1.jsonl", "torn", 1),
         ("date=2026-12-01/gate-0-a1-2.jsonl.open", "torn", 1),
     ]
