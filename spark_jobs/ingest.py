@@ -18,6 +18,8 @@ from spark_jobs.segments import Segments
 _FEW: Final = 500_000
 """Up to so many strange numbers are broadcast; for more, all records are sorted by number."""
 
+_END: Final = "end"
+
 
 def read(spark: SparkSession, segments: Segments, *more: Column) -> DataFrame:
     """Read the lines: ``file`` (its last two path components), ``line`` and more about each."""
@@ -54,11 +56,14 @@ def parse(lines: DataFrame, *others: str) -> DataFrame:
     read = fn.from_json(
         fn.col("line"), loose, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_unread"}
     )
+    # Spark reads one object, and passes over what comes behind it in the line.
+    items = fn.from_json(fn.concat(fn.lit("["), "line", fn.lit(f',"{_END}"]')), "array<string>")
+    behind = fn.slice(items, 2, 2)
     incomplete = reduce(
         or_, (fn.col(field.name).isNull() for field in RECORD if not field.nullable)
     )
     impossible = reduce(or_, (~fn.col(name).between(*its) for name, its in LIMITS.items()))
-    unread = fn.col("_unread").isNotNull()
+    unread = fn.col("_unread").isNotNull() | ~behind.eqNullSafe(fn.array(fn.lit(_END)))
     fault = (
         fn.when(unread & ~fn.col("line").endswith("}"), "torn")
         # Another version may have other types.

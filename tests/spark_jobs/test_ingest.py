@@ -128,6 +128,20 @@ def test_a_name_that_is_no_text_does_not_cost_the_record(
     assert (row.fault, row.own_gtids, row.user) == (None, f"{P}:1", "?")
 
 
+def test_a_line_with_more_than_one_record_is_none(
+    spark: "SparkSession", tmp_path: Path, scratch: Path
+) -> None:
+    run = Run()
+    run.write(7, f"{P}:1")
+    run.read(7, "r1", "none")
+    (path,) = save(tmp_path, run)
+    first, second = path.read_text().splitlines()
+    betweens = ("", " ", ",", "}", "]", "],[")
+    path.write_text("".join(f"{first}{between}{second}\n" for between in betweens))
+    rows = load(spark, tmp_path, scratch).collect()
+    assert [row.fault for row in rows] == ["damaged"] * len(betweens)
+
+
 def test_lines_that_are_no_records_are_told_by_kind_and_file(
     spark: "SparkSession", tmp_path: Path, scratch: Path
 ) -> None:
