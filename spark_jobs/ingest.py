@@ -18,6 +18,10 @@ from spark_jobs.segments import Segments
 _FEW: Final = 500_000
 """Up to so many strange numbers are broadcast; for more, all records are sorted by number."""
 
+_NO_TEXT: Final = r"(?i)(?<!\\)((?:\\\\)*)(?<!\\ud[89ab][0-9a-f]{2})(\\udc[89a-f][0-9a-f])"
+"""The escape of a byte that is no UTF-8, and the escaped backslashes before it. Java would read all
+such bytes as one letter; with U+DBFF before it, it is a letter of its own, which nobody uses."""
+
 _END: Final = "end"
 
 
@@ -53,9 +57,8 @@ def parse(lines: DataFrame, *others: str) -> DataFrame:
     """
     loose = StructType([StructField(field.name, field.dataType) for field in RECORD])
     loose.add(StructField("_unread", StringType()))
-    read = fn.from_json(
-        fn.col("line"), loose, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_unread"}
-    )
+    text = fn.regexp_replace("line", _NO_TEXT, r"$1\\udbff$2")
+    read = fn.from_json(text, loose, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_unread"})
     # Spark reads one object, and passes over what comes behind it in the line.
     items = fn.from_json(fn.concat(fn.lit("["), "line", fn.lit(f',"{_END}"]')), "array<string>")
     behind = fn.slice(items, 2, 2)

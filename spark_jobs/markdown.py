@@ -77,6 +77,6 @@ def _cell(value: object) -> str:
 
 
 def _spelled(character: str) -> str:
-    if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp"):
+    if unicodedata.category(character) in ("Cc", "Cf", "Co", "Cs", "Zl", "Zp"):
         return character.encode("unicode_escape").decode("ascii")
     return character

@@ -118,14 +118,20 @@ def test_records_come_back_as_they_were_written(
     assert {row.file for row in rows} == {"date=2026-11-30/db-3-00ff-1.jsonl"}
 
 
-def test_a_name_that_is_no_text_does_not_cost_the_record(
+def test_names_that_are_no_text_stay_apart(
     spark: "SparkSession", tmp_path: Path, scratch: Path
 ) -> None:
     run = Run()
-    run.write(7, f"{P}:1", user="\udcff")
+    names = ("\udcff", "\udcfe", "\udcfe\udcff", "?", "\\udcff", "\\\udcff", "\U0001f4ff")
+    for name in names:
+        run.write(7, f"{P}:1", user=name, application=name)
     save(tmp_path, run)
-    (row,) = load(spark, tmp_path, scratch).collect()
-    assert (row.fault, row.own_gtids, row.user) == (None, f"{P}:1", "?")
+    rows = load(spark, tmp_path, scratch).orderBy("seq").collect()
+    assert {(row.fault, row.own_gtids) for row in rows} == {(None, f"{P}:1")}
+    assert len({row.user for row in rows}) == len(names)
+    assert [row.application for row in rows] == [row.user for row in rows]
+    # What is text is read as it is.
+    assert [rows[at].user for at in (3, 4, 6)] == [names[at] for at in (3, 4, 6)]
 
 
 def test_a_line_with_more_than_one_record_is_none(

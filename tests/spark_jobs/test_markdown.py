@@ -56,6 +56,7 @@ def test_small_words() -> None:
         ("[x](y)|*<b>", "\\[x\\](y)\\|\\*\\<b\\>", "`[x](y)|*<b>`"),
         ("a\n\x1b[0m\u202eb", "a\\\\n\\\\x1b\\[0m\\\\u202eb", "`a\\n\\x1b[0m\\u202eb`"),
         ("\u2028\ud800é", "\\\\u2028\\\\ud800é", "`\\u2028\\ud800é`"),
+        ("\U0010fcf6", "\\\\U0010fcf6", "`\\U0010fcf6`"),
     ],
 )
 def test_a_text_from_a_log_is_nothing_but_text(text: str, line: str, span: str) -> None:
