@@ -109,7 +109,7 @@ class Manifest:
         """
         self._folder.mkdir(parents=True, exist_ok=True)
         place = self._folder / f"take={self.newest + 1}.jsonl"
-        write_whole(place, (f"{json.dumps(asdict(it), ensure_ascii=False)}\n" for it in taken))
+        write_whole(place, (f"{json.dumps(asdict(it))}\n" for it in taken))
         self._taken |= {it.name: it for it in taken}
         self.newest += 1
 

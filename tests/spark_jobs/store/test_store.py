@@ -109,6 +109,14 @@ def test_the_manifest_says_what_was_taken(night: Night) -> None:
     assert line["taken_us"] > 0
 
 
+def test_a_segment_may_have_any_name(night: Night) -> None:
+    name = "gate\u2028\x85\n.jsonl"
+    night.write(name)
+    night.take()
+    assert [it.name for it in night.take().manifest.taken] == [f"date=2026-11-30/{name}"]
+    assert len(night.taker.staged) == 1
+
+
 def test_late_segments_are_taken_by_the_next_audit(night: Night) -> None:
     night.write("a.jsonl")
     first = night.take().manifest.newest
