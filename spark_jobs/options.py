@@ -161,6 +161,8 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
     if remote and chosen.live:
         parser.error(f"--live watches a directory of this machine, which {remote} is not")
     out = place(chosen.log, chosen.out)
+    if not remote and out.resolve() in map(Path.resolve, [chosen.log, *chosen.log.glob("date=*")]):
+        parser.error(f"--out {out} holds segments, and the audit does not read where it writes")
     return Options(
         log=out / "mirror" if remote else chosen.log,
         remote=remote,

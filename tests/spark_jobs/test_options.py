@@ -50,6 +50,15 @@ def test_everything_may_be_said() -> None:
     )
 
 
+@pytest.mark.parametrize("out", [".", "date=2026-11-30", "there/../here"])
+def test_nothing_is_written_among_segments(tmp_path: Path, out: str) -> None:
+    (tmp_path / "date=2026-11-30").mkdir()
+    (tmp_path / "there").mkdir()
+    (tmp_path / "here").symlink_to("date=2026-11-30")
+    with pytest.raises(UsageError, match="--out"):
+        parse([f"--log={tmp_path}", f"--out={tmp_path / out}"])
+
+
 @pytest.mark.parametrize(
     ("said", "told"),
     [
