@@ -9,6 +9,7 @@ import fcntl
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -61,7 +62,12 @@ def run_with(chosen: Options, spark: "SparkSession | None" = None) -> int:
     """
     begun_s, begun = time.time(), time.monotonic()
     judged: list[Findings] = []
-    code = _checked(chosen, spark, judged)
+    try:
+        code = _checked(chosen, spark, judged)
+    except Exception:
+        # Python would end with 1, which is the code of a finding.
+        traceback.print_exc()
+        code = UNDECIDED
     if chosen.textfile is None or chosen.live:
         return code
     try:

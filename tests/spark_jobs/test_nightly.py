@@ -267,6 +267,21 @@ def test_metrics_of_an_audit_that_could_not_judge(
 
 
 @pytest.mark.usefixtures("unstarted")
+def test_an_unexpected_error_is_no_finding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: object) -> None:
+        raise ValueError("a damaged table")
+
+    monkeypatch.setattr(nightly, "what_is_missing", lambda: None)
+    monkeypatch.setattr(nightly, "_run", fail)
+    metrics = tmp_path / "audit.prom"
+    assert nightly.main(["--log", str(tmp_path), "--textfile", str(metrics)]) == 2
+    assert "a damaged table" in capsys.readouterr().err
+    assert f'tidegate_audit_exit_code{{log="{tmp_path}"}} 2.0' in metrics.read_text()
+
+
+@pytest.mark.usefixtures("unstarted")
 def test_without_the_template_engine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
