@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 from prometheus_client import CollectorRegistry, make_wsgi_app
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
@@ -137,6 +138,10 @@ class MetricsServer:
         if environ["REQUEST_METHOD"] not in ("GET", "HEAD"):
             return _plain(start, HTTPStatus.METHOD_NOT_ALLOWED)
         if path == "/metrics":
+            try:
+                choose_encoder(environ.get("HTTP_ACCEPT", ""))
+            except TypeError:  # it asks for a version that is none, over which the library stumbles
+                return _plain(start, HTTPStatus.NOT_ACCEPTABLE)
             return cast("Iterable[bytes]", self._metrics(environ, start))
         if path == "/healthz":
             if trouble := self._trouble():

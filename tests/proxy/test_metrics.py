@@ -46,6 +46,15 @@ class Scraped:
             body: bytes = response.read()
         return body.decode()
 
+    def status(self, method: str, path: str, accept: str = "*/*") -> int:
+        address = self.server.address
+        connection = http.client.HTTPConnection(address.host, address.port, timeout=10)
+        try:
+            connection.request(method, path, headers={"Accept": accept})
+            return connection.getresponse().status
+        finally:
+            connection.close()
+
     def samples(self) -> Samples:
         return {
             (sample.name, frozenset(sample.labels.items())): sample.value
@@ -343,11 +352,16 @@ def test_http(scraped: Scraped) -> None:
             scraped.get(path)
         assert caught.value.code == status
         caught.value.close()
-    address = scraped.server.address
-    connection = http.client.HTTPConnection(address.host, address.port, timeout=10)
-    connection.request("POST", "/metrics", body=b"x")
-    assert connection.getresponse().status == 405
-    connection.close()
+    assert scraped.status("POST", "/metrics") == 405
+
+
+@pytest.mark.parametrize("version", ["new", "1.0.0", "2"])
+def test_a_version_that_is_none_is_not_served(
+    scraped: Scraped, version: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    accept = f"application/openmetrics-text;version={version}"
+    assert scraped.status("GET", "/metrics", accept) == (406 if version == "new" else 200)
+    assert capfd.readouterr().err == ""
 
 
 def test_address_in_use(scraped: Scraped) -> None:
