@@ -28,6 +28,12 @@ class Address:
         if match is None:
             raise ValueError('want HOST:PORT, such as "db1.example:3306" or "[::1]:3306"')
         host = match["ipv6"] or match["host"] or default_host
+        try:
+            host.encode("idna")  # as every use of the name does
+        except UnicodeError:
+            raise ValueError(
+                "want a host whose names between the dots have 1 to 63 characters"
+            ) from None
         if match["port"] is None and default_port is None:
             raise ValueError("the port is missing: want HOST:PORT")
         port = default_port if match["port"] is None else int(match["port"])

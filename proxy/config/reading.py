@@ -90,10 +90,10 @@ def _tables(kind: str, raw: object, path: Path) -> object:
 def _value(option: Option, raw: object, where: str, base: Path) -> Value:
     try:
         value = option.read(raw)
-    except ValueError as error:
+        # A path in a file is relative to that file, as people who read the file expect.
+        return base / value.expanduser() if isinstance(value, Path) else value
+    except (ValueError, RuntimeError) as error:  # RuntimeError: nobody knows the home directory
         raise ConfigError(f"{where}: {error}") from error
-    # A path in a file is relative to that file, as people who read the file expect.
-    return base / value.expanduser() if isinstance(value, Path) else value
 
 
 def _checked(

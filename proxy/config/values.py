@@ -23,7 +23,7 @@ from routing.consistency.decision import (
 
 
 def _text(raw: object, wanted: str) -> str:
-    if not isinstance(raw, str) or not raw.strip():
+    if not isinstance(raw, str) or not raw.strip() or "\0" in raw:
         raise ValueError(f"want {wanted}")
     return raw.strip()
 

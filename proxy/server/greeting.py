@@ -119,7 +119,7 @@ async def connect(server: Server) -> PacketChannel:
     """Connect, and no more.
 
     Raises:
-        OSError, ServerUnreachableError: no server answers there, or the name is not known.
+        OSError: no server answers there, or the name is not known.
     """
     host, _, port = server.name.rpartition(":")
     channel = PacketChannel(LOGIN_PACKET_LIMIT)
@@ -128,8 +128,6 @@ async def connect(server: Server) -> PacketChannel:
         await asyncio.get_running_loop().create_connection(
             lambda: channel, host.strip("[]"), int(port)
         )
-    except UnicodeError as error:
-        raise ServerUnreachableError(f"{host} cannot be a host's name: {error}") from error
     except BaseException:
         # uvloop does not tell of a connection's end where it was made and then not waited for.
         channel.connection_lost(None)

@@ -44,7 +44,20 @@ def test_address_is_parsed(text: str, address: Address) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["::1", "::1:3306", "db1:65536", "db1:port", "db1:-1", "a b:1", "[db1]:1", 'a":1', "d\n:1"],
+    [
+        *(
+            "::1",
+            "::1:3306",
+            "db1:65536",
+            "db1:port",
+            "db1:-1",
+            "a b:1",
+            "[db1]:1",
+            'a":1',
+            "d\n:1",
+        ),
+        *("db1..example:1", ".db1", "x" * 64 + ".example"),
+    ],
 )
 def test_bad_address_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="want"):
@@ -284,6 +297,7 @@ def test_bad_duration_is_refused(tmp_path: Path, value: str) -> None:
         ('replicas = ["db2", "DB2:3306"]', r"replicas: db2:3306 is named twice"),
         ('replicas = ["db2:0"]', r"want a port from 1 to 65535"),
         ('replicas = [""]', r"want HOST:PORT"),
+        ('listen = "db..example:1"', r'listen = "db\.\.example:1": .* 1 to 63 characters'),
         ('listen = "db1:3306"', r"listen: db1:3306 is one of the servers"),
         ('metrics = "127.0.0.1"', r"the port is missing"),
         ('metrics = "127.0.0.1:6446"', r"metrics: 127.0.0.1:6446 is the listen address"),
@@ -297,6 +311,10 @@ def test_bad_duration_is_refused(tmp_path: Path, value: str) -> None:
         ('server-tls = "verify_ca"', r"verify_ca needs server-tls-ca"),
         ('monitor-password-file = "tidegate.toml"', r"monitor-password-file"),
         ('monitor-password-file = "none"', r"none cannot be read: No such file"),
+        (r'monitor-password-file = "a\u0000b"', r"want a path"),
+        (r'routing-log = "a\u0000b"', r"want a path"),
+        (r'monitor-user = "a\u0000b"', r"want a user name"),
+        ('state-dir = "~no-such-user/x"', r'state-dir = "~no-such-user/x": .*home directory'),
         ('on-timeout = "stale"\non_timeout = "stale"', r"on_timeout: given twice"),
         ("x = ", r"is not TOML"),
     ],
