@@ -140,6 +140,11 @@ def _client_context(config: Config, ring: KeyRing) -> ssl.SSLContext | None:
             f"client-tls-cert {config.client_tls_cert}, client-tls-key {config.client_tls_key}: "
             f"no usable PEM certificate and unencrypted private key: {_reason(error)}"
         ) from error
+    except OSError as error:
+        raise ConfigError(
+            f"client-tls: no temporary file can be written for the key: {error.strerror}; name a"
+            " directory in TMPDIR that Tidegate may write"
+        ) from error
     return context
 
 

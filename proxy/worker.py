@@ -11,7 +11,7 @@ from typing import Final
 import uvloop
 
 from proxy import log
-from proxy.config import Config
+from proxy.config import Config, ConfigError
 from proxy.observe.log_upkeep import LogUpkeep
 from proxy.observe.metrics import Metrics
 from proxy.observe.routing_log import RoutingLog
@@ -34,7 +34,7 @@ Report = int | str | Snapshot
 clients' writes cannot be served (`Metrics.trouble`), whenever that changes."""
 
 CANNOT_SERVE: Final = 1
-"""Exit status of a process that could not listen, or not open its routing log or state file."""
+"""Exit status of a process that could not listen, or not use a file that it needs."""
 
 _log = logging.getLogger(__name__)
 
@@ -161,7 +161,11 @@ def child(serve: Serve, config: Config, ring: KeyRing, worker: int, pipe: Connec
     def started(stop: Callable[[], None]) -> None:
         threading.Thread(target=listen, args=(stop,), name="supervisor", daemon=True).start()
 
-    materials = build(config, ring)
+    try:
+        materials = build(config, ring)
+    except ConfigError as error:  # a file has changed since the first process read it
+        _log.error("%s", error)
+        raise SystemExit(CANNOT_SERVE) from error
     raise SystemExit(
         run_worker(serve, config, materials, metrics, worker, report, started, (signal.SIGTERM,))
     )

@@ -73,7 +73,14 @@ def _state_dir(config: Config) -> Iterator[Path | None]:
     elif config.workers == 1:
         yield None
     else:
-        with TemporaryDirectory(prefix="tidegate-", ignore_cleanup_errors=True) as name:
+        try:
+            temporary = TemporaryDirectory(prefix="tidegate-", ignore_cleanup_errors=True)
+        except OSError as error:
+            raise StateError(
+                f"no temporary directory can be made for what workers share: {error.strerror}; name"
+                " a directory in state-dir or TMPDIR that Tidegate may write"
+            ) from error
+        with temporary as name:
             _prepare(Path(name), config)
             yield Path(name)
 

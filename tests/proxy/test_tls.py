@@ -177,6 +177,15 @@ def test_unusable_files_name_their_option(tmp_path: Path) -> None:
         make_key_ring(Config(PRIMARY, rsa_key=tmp_path / "none"))
 
 
+def test_no_directory_for_temporary_files_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ring = make_key_ring(Config(PRIMARY))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
+    with pytest.raises(ConfigError, match=r"client-tls: .* No such file .* TMPDIR"):
+        build(Config(PRIMARY), ring)
+
+
 def server_side(config: Config) -> ServerContext:
     contexts = build(config, make_key_ring(config)).server_tls
     assert contexts is not None

@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,8 +17,13 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from proxy import supervisor
+from proxy import log, supervisor
+from proxy.address import Address
+from proxy.config import Config
 from proxy.supervisor import ChildWorker
+from proxy.tls import self_signed
+from proxy.worker import CANNOT_SERVE
+from proxy.workers import run
 from tests.support.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
@@ -233,6 +239,28 @@ def test_a_worker_that_ends_is_started_again(start: Start, number: signal.Signal
     assert after[1]["key"] == before[1]["key"]
     assert running.metric("tidegate_worker_restarts_total") == {None: 1}
     assert running.end() == 0
+
+
+def test_a_worker_that_finds_no_authority_any_more_says_so(start: Start, tmp_path: Path) -> None:
+    authority = tmp_path / "ca.pem"
+    authority.write_bytes(self_signed("db1", "db1.example")[0])
+    running = start(workers="2", server_tls="verify_ca", server_tls_ca=str(authority))
+    before = running.ask_all(2)
+    authority.unlink()
+    os.kill(int(before[1]["pid"]), signal.SIGKILL)
+    running.find(r"ERROR \[worker 1\] .*(server-tls-ca .*ca\.pem: no usable PEM)")
+    assert running.end() == 0
+    assert "Traceback" not in running.stderr
+
+
+def test_no_directory_for_what_workers_share_is_said(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
+    monkeypatch.setattr(log, "configure", lambda level: None)
+    config = Config(Address("127.0.0.1", 1), workers=2, client_tls="disabled")
+    assert run(config) == CANNOT_SERVE
+    assert re.search(r"No such file .* state-dir or TMPDIR", caplog.text)
 
 
 def test_a_worker_that_does_not_answer_is_missing_from_a_scrape(start: Start) -> None:
