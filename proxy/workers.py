@@ -163,15 +163,18 @@ def _reserve(listen: Address, held: list[socket.socket]) -> int:
         for family, kind, protocol, _, where in socket.getaddrinfo(
             listen.host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         ):
-            for option in (socket.SO_REUSEADDR, socket.SO_REUSEPORT):
+            for shared in (False, True):
                 reservation = socket.socket(family, kind, protocol)
                 held.append(reservation)
-                reservation.setsockopt(socket.SOL_SOCKET, option, 1)
+                reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, shared)
+                # Only while it binds, beside connections that a run with one worker has closed.
+                reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 if family == socket.AF_INET6:
                     reservation.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
                 reservation.bind((where[0], port, *where[2:]))
+                reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
                 port = reservation.getsockname()[1]
-                if option == socket.SO_REUSEADDR:
+                if not shared:
                     held.pop().close()
     except OSError as error:
         raise CannotServeError(f"listen {listen}: {error.strerror}") from error

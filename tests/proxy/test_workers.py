@@ -309,6 +309,17 @@ def test_an_address_in_use_is_said(start: Start, workers: str, option: str) -> N
     assert "Traceback" not in running.stderr
 
 
+def test_several_workers_start_where_one_has_just_stopped(start: Start) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as one:  # without SO_REUSEPORT
+        address = one.getsockname()
+        with socket.create_connection(address) as client:
+            one.accept()[0].close()  # first, as at a stop, so that the port keeps the connection
+            assert client.recv(1) == b""
+    running = start(workers="2", listen=f"127.0.0.1:{address[1]}")
+    assert running.port() == address[1]
+    assert running.end() == 0
+
+
 def test_a_routing_log_that_cannot_be_opened_is_said(start: Start, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     running = start(routing_log=str(tmp_path / "file"))
