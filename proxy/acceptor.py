@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from proxy import tasks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Sequence
 
     from proxy.address import Address
 
@@ -27,6 +27,20 @@ _AT_ONCE: Final = 64
 
 _REST_S: Final = 1.0
 """Pause after `accept` has failed; clients that connect meanwhile wait in the backlog."""
+
+
+def lacks_ipv6(
+    error: OSError, family: socket.AddressFamily, found: Sequence[tuple[object, ...]]
+) -> bool:
+    """Whether an address cannot be used only because IPv6 is not there, or switched off.
+
+    `found` are all addresses of the name, each with its family first.
+    """
+    return (
+        error.errno in (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)
+        and family == socket.AF_INET6
+        and any(other[0] == socket.AF_INET for other in found)
+    )
 
 
 class Acceptor:
@@ -51,7 +65,6 @@ class Acceptor:
         found = await asyncio.get_running_loop().getaddrinfo(
             self._address.host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
-        families = {family for family, *_ in found}
         try:
             for family, _, _, _, where in dict.fromkeys(found):
                 try:
@@ -62,8 +75,8 @@ class Acceptor:
                         reuse_port=reuse_port,
                     )
                 except OSError as error:
-                    if error.errno == errno.EAFNOSUPPORT and len(families) > 1:
-                        continue  # the name has an IPv6 address, too, but the system has no IPv6
+                    if lacks_ipv6(error, family, found):
+                        continue
                     raise
                 self._sockets.append(listening)
                 listening.setblocking(False)

@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 
 from protocol import compiled
 from proxy import log
+from proxy.acceptor import lacks_ipv6
 from proxy.address import Address
 from proxy.config import Config
 from proxy.observe.metrics import Metrics
@@ -160,22 +161,27 @@ def _reserve(listen: Address, held: list[socket.socket]) -> int:
     """
     port = listen.port
     try:
-        for family, kind, protocol, _, where in socket.getaddrinfo(
+        found = socket.getaddrinfo(
             listen.host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        ):
-            for shared in (False, True):
-                reservation = socket.socket(family, kind, protocol)
-                held.append(reservation)
-                reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, shared)
-                # Only while it binds, beside connections that a run with one worker has closed.
-                reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                if family == socket.AF_INET6:
-                    reservation.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-                reservation.bind((where[0], port, *where[2:]))
-                reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
-                port = reservation.getsockname()[1]
-                if not shared:
-                    held.pop().close()
+        )
+        for family, _, _, _, where in dict.fromkeys(found):
+            try:
+                for shared in (False, True):
+                    reservation = socket.socket(family)
+                    held.append(reservation)
+                    reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, shared)
+                    # Only while it binds, beside connections that a run with one worker has closed.
+                    reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                    if family == socket.AF_INET6:
+                        reservation.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                    reservation.bind((where[0], port, *where[2:]))
+                    reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)
+                    port = reservation.getsockname()[1]
+                    if not shared:
+                        held.pop().close()
+            except OSError as error:
+                if not lacks_ipv6(error, family, found):
+                    raise
     except OSError as error:
         raise CannotServeError(f"listen {listen}: {error.strerror}") from error
     return port

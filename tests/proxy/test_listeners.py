@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from proxy.acceptor import Acceptor
 from proxy.address import Address
 from proxy.client import listener
 from proxy.config import Config
@@ -75,6 +76,29 @@ def test_a_welcome_knows_by_which_port_the_client_came(
 
     asyncio.run(story())
     assert seen == [config.listen, *others, config.listen]
+
+
+def test_a_name_may_have_an_ipv6_address_where_ipv6_is_switched_off(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def take(taken: socket.socket) -> None:
+        taken.close()
+
+    async def story() -> None:
+        acceptor = Acceptor(Address("both", 0), take)
+        port = await acceptor.start(reuse_port=False)
+        with socket.socket() as client:
+            client.connect(("127.0.0.1", port))
+        acceptor.stop()
+
+    ipv4 = (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 0))
+    ipv6 = (socket.AF_INET6, socket.SOCK_STREAM, 6, "", ("2001:db8::1", 0, 0, 0))
+    for found in ([ipv6, ipv4], [ipv4, ipv6]):
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, found=found, **__: found)
+        asyncio.run(story())
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [ipv6])
+    with pytest.raises(OSError, match="2001:db8::1"):
+        asyncio.run(story())
 
 
 class Running:

@@ -30,7 +30,18 @@ ROOT = Path(__file__).parents[2]
 
 # Answers one line of JSON about its worker; its proxy_name says how else it behaves.
 STAND_IN = """
-import asyncio, hashlib, json, os, sys
+import asyncio, hashlib, json, os, socket, sys
+
+plain = socket.getaddrinfo
+
+def getaddrinfo(host, port, **hints):
+    if host != "many":
+        return plain(host, port, **hints)
+    ipv4 = (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))
+    ipv6 = (socket.AF_INET6, socket.SOCK_STREAM, 6, "", ("2001:db8::1", port, 0, 0))
+    return [ipv6, ipv4, ipv4]
+
+socket.getaddrinfo = getaddrinfo
 
 async def serve(config, materials, metrics, routing_log, worker, stop, ready):
     if config.proxy_name == f"fails-{worker}":
@@ -46,8 +57,9 @@ async def serve(config, materials, metrics, routing_log, worker, stop, ready):
         await writer.drain()
         writer.close()
 
+    host = config.listen.host.replace("many", "127.0.0.1")
     server = await asyncio.start_server(
-        answer, config.listen.host, config.listen.port, reuse_port=config.workers > 1
+        answer, host, config.listen.port, reuse_port=config.workers > 1
     )
     ready(server.sockets[0].getsockname()[1])
     await stop.wait()
@@ -317,6 +329,12 @@ def test_several_workers_start_where_one_has_just_stopped(start: Start) -> None:
             assert client.recv(1) == b""
     running = start(workers="2", listen=f"127.0.0.1:{address[1]}")
     assert running.port() == address[1]
+    assert running.end() == 0
+
+
+def test_a_name_may_have_an_address_twice_or_of_a_kind_that_is_switched_off(start: Start) -> None:
+    running = start(workers="2", listen="many:0")
+    assert int(running.find(r"listening on many:(\d+) "))
     assert running.end() == 0
 
 
