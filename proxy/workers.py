@@ -69,8 +69,8 @@ def _state_dir(config: Config) -> Iterator[Path | None]:
     """
     folder = config.state_dir
     if folder is not None:
-        _prepare(folder, config)
-        yield folder
+        with _prepared(folder, config):
+            yield folder
     elif config.workers == 1:
         yield None
     else:
@@ -81,21 +81,25 @@ def _state_dir(config: Config) -> Iterator[Path | None]:
                 f"no temporary directory can be made for what workers share: {error.strerror}; name"
                 " a directory in state-dir or TMPDIR that Tidegate may write"
             ) from error
-        with temporary as name:
-            _prepare(Path(name), config)
+        with temporary as name, _prepared(Path(name), config):
             yield Path(name)
 
 
-def _prepare(folder: Path, config: Config) -> None:
+@contextmanager
+def _prepared(folder: Path, config: Config) -> Iterator[None]:
     """Make the files that all workers use before any worker starts, so that an error shows once."""
     if config.failover != "off":
         StateFile(folder).close()
-    if config.workers > 1:
+    if config.workers == 1:
+        yield
+        return
+    with scope_memory.own(folder):
         # A single worker's scope file does not get what several workers write from now on. If that
         # cannot be marked there, a later start cannot open the file, either.
         with suppress(OSError):
             disown(folder)
         scope_memory.make(folder, config.workers)
+        yield
 
 
 def _run_here(config: Config, materials: Materials, serve: Serve) -> int:

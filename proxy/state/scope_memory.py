@@ -7,10 +7,11 @@ without a GTID. That is written to the disk at once.
 
 from __future__ import annotations
 
+import fcntl
 import logging
 import mmap
 import os
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from proxy.state.scope_file import read_unlogged
@@ -18,7 +19,7 @@ from proxy.state.sqlite_file import StateError, make_folder
 from routing.consistency.scope_board import ScopeBoard, prepare, size, unlogged_flags
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from routing.consistency.scope import ScopeKey
@@ -59,6 +60,37 @@ class ScopeMemory(ScopeBoard):
                 " may lose it: %s; see that the disk of state-dir works",
                 error,
             )
+
+
+@contextmanager
+def own(folder: Path) -> Iterator[None]:
+    """Keep other proxies with several workers out of the directory meanwhile.
+
+    Else a worker that is started again would use another proxy's file, and miss what its own
+    proxy's workers write.
+
+    Raises:
+        StateError: another proxy has it, or it cannot be used.
+    """
+    make_folder(folder)
+    try:
+        directory = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise StateError(f"state-dir {folder}: {error.strerror}; let Tidegate read it") from error
+    try:
+        fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(directory)
+        raise StateError(
+            f"state-dir {folder}: another proxy with several workers uses it; each proxy needs one"
+            " of its own"
+        ) from error
+    except OSError as error:
+        _log.warning("whether another proxy uses state-dir %s is not known: %s", folder, error)
+    try:
+        yield
+    finally:
+        os.close(directory)
 
 
 def make(folder: Path, workers: int) -> None:

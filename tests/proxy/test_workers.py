@@ -287,6 +287,19 @@ def test_a_worker_that_does_not_answer_is_missing_from_a_scrape(start: Start) ->
     assert set(running.metric("tidegate_gtids_tracked_total")) == {"0", "1"}
 
 
+def test_workers_of_two_proxies_share_no_directory(start: Start, tmp_path: Path) -> None:
+    folder = str(tmp_path / "state")
+    first = start(workers="2", state_dir=folder)
+    first.port()
+    second = start(workers="2", state_dir=folder)
+    assert second.end(None) == 1
+    assert re.search("state-dir .*state: another proxy .* of its own", second.stderr)
+    assert first.end(signal.SIGKILL) == -signal.SIGKILL
+    third = start(workers="2", state_dir=folder)
+    third.port()
+    assert third.end() == 0
+
+
 def test_workers_do_not_outlive_the_supervisor(start: Start) -> None:
     running = start(workers="2")
     pids = [int(about["pid"]) for about in running.ask_all(2).values()]
