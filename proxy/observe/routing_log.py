@@ -215,6 +215,12 @@ class RoutingLog:
             os.fsync(segment.fd)
             # Renamed while it is locked: no other process may take it for a dead run's.
             segment.path.rename(segment.path.with_suffix(""))
+        except FileNotFoundError:
+            self._metrics.routing_log_failed()
+            _log.error(
+                "routing log: %s was removed or renamed by another program before it was complete",
+                segment.path,
+            )
         finally:
             os.close(segment.fd)
 

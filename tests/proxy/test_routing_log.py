@@ -311,10 +311,28 @@ def test_a_directory_that_vanishes_does_not_stop_the_log(tmp_path: Path, metrics
     clock.now += 1000
     add(log)
     log.flush()
-    assert count(metrics, "errors") == 1
+    assert count(metrics, "errors") == 2  # one file is not completed, the next not opened
     directory.mkdir()
     log.flush()
     assert [record["seq"] for record in read(directory)] == [2]
+
+
+def test_a_file_that_another_program_removes_is_told_and_stops_nothing(
+    tmp_path: Path, metrics: Metrics, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = Clock()
+    log = RoutingLog(tmp_path, "edge", 0, metrics, clock=clock)
+    for _ in range(2):
+        add(log)
+        log.flush()
+        removed = tmp_path / files(tmp_path)[0]
+        removed.unlink()
+        clock.now += 1000
+        add(log)
+        log.flush()
+        assert f"{removed} was removed or renamed by another program" in caplog.text
+    assert count(metrics, "errors") == 2
+    assert [record["seq"] for record in read(tmp_path)] == [4]
 
 
 def test_a_start_that_cannot_succeed_says_so(tmp_path: Path, metrics: Metrics) -> None:
