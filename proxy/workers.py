@@ -2,6 +2,7 @@
 
 import dataclasses
 import logging
+import os
 import platform
 import resource
 import socket
@@ -10,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Final
 
 from protocol import compiled
 from proxy import log
@@ -31,6 +33,8 @@ from proxy.worker import CANNOT_SERVE, Serve, run_worker
 
 _log = logging.getLogger(__name__)
 
+_STDERR: Final = 2
+
 
 class CannotServeError(Exception):
     """An address cannot be listened on."""
@@ -43,6 +47,7 @@ def run(config: Config, serve: Serve = serve_clients) -> int:
         ConfigError: a key or a certificate is unusable.
 
     """
+    _open_standard_streams()
     log.configure(config.log_level)
     for warning in config.warnings():
         _log.warning("%s", warning)
@@ -200,6 +205,13 @@ def _tell_ready(config: Config, port: int) -> None:
         config.primary,
         ", ".join(str(replica) for replica in config.replicas) or "none",
     )
+
+
+def _open_standard_streams() -> None:
+    """Let no other file have their numbers: libuv ends a process where it closes such a file."""
+    while (opened := os.open(os.devnull, os.O_RDWR)) <= _STDERR:
+        os.set_inheritable(opened, True)  # by the workers
+    os.close(opened)
 
 
 def _raise_file_limit(config: Config) -> None:

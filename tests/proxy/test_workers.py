@@ -84,7 +84,7 @@ if __name__ == "__main__":
 class Running:
     """`workers.run` in a process of its own."""
 
-    def __init__(self, folder: Path, **options: str) -> None:
+    def __init__(self, folder: Path, redirections: str = "", **options: str) -> None:
         (folder / "stand_in.py").write_text(STAND_IN)
         arguments = {
             "primary": ["127.0.0.1:1"],
@@ -95,9 +95,13 @@ class Running:
         script = folder / "start.py"
         script.write_text(START.format(path=[str(ROOT), str(folder)], arguments=arguments))
         self._stderr = folder / "stderr"
+        command = ["sh", "-c", f'exec "$0" "$1" {redirections}', sys.executable, str(script)]
         with self._stderr.open("wb") as stderr:
             self.process = subprocess.Popen(
-                [sys.executable, script], stdin=subprocess.DEVNULL, stdout=stderr, stderr=stderr
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=stderr,
+                stderr=stderr,
             )
 
     @property
@@ -211,6 +215,14 @@ def test_a_second_signal_stops_it_at_once(start: Start, workers: str) -> None:
     assert running.end() == (0 if workers == "1" else 1)
     assert not is_running(int(about["pid"]))
     assert "Traceback" not in running.stderr
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_it_needs_no_standard_streams(start: Start, workers: str) -> None:
+    running = start(redirections="<&- >&-", workers=workers)
+    running.ask_all(int(workers))
+    assert running.end() == 0
+    assert "ssertion" not in running.stderr
 
 
 def test_one_process_serves_alone(start: Start) -> None:
