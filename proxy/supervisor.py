@@ -13,6 +13,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from types import FrameType
@@ -64,7 +65,14 @@ class ChildWorker:
             name=f"worker {self.number}",
             daemon=True,
         )
-        self.process.start()
+        # The process inherits that SIGINT is blocked: a terminal's Ctrl-C must not end it before
+        # the supervisor decides what to do.
+        resource_tracker.ensure_running()  # its start, which would be part of it, unblocks signals
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            self.process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         far_end.close()
         with self._sending:
             self._pipe, self._asked = pipe, False

@@ -129,8 +129,6 @@ def run_worker(
 def child(serve: Serve, config: Config, ring: KeyRing, worker: int, pipe: Connection) -> None:
     """Run a worker in a process of its own; `pipe` leads to the supervisor."""
     log.configure(config.log_level, worker)
-    # A terminal's Ctrl-C reaches every process; the supervisor decides what to do.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     sending = threading.Lock()
 
     def report(what: Report) -> None:

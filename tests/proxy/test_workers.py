@@ -76,6 +76,10 @@ sys.path[:0] = {path!r}
 import stand_in
 from proxy import workers
 from proxy.config import load
+if __name__ != "__main__" and {slowly}:
+    import time
+    print("a worker is born", flush=True)
+    time.sleep(5)
 if __name__ == "__main__":
     sys.exit(workers.run(load(None, {arguments!r}), stand_in.serve))
 """
@@ -84,7 +88,9 @@ if __name__ == "__main__":
 class Running:
     """`workers.run` in a process of its own."""
 
-    def __init__(self, folder: Path, redirections: str = "", **options: str) -> None:
+    def __init__(
+        self, folder: Path, redirections: str = "", slowly: bool = False, **options: str
+    ) -> None:
         (folder / "stand_in.py").write_text(STAND_IN)
         arguments = {
             "primary": ["127.0.0.1:1"],
@@ -93,7 +99,9 @@ class Running:
             **{name.replace("_", "-"): [text] for name, text in options.items()},
         }
         script = folder / "start.py"
-        script.write_text(START.format(path=[str(ROOT), str(folder)], arguments=arguments))
+        script.write_text(
+            START.format(path=[str(ROOT), str(folder)], slowly=slowly, arguments=arguments)
+        )
         self._stderr = folder / "stderr"
         command = ["sh", "-c", f'exec "$0" "$1" {redirections}', sys.executable, str(script)]
         with self._stderr.open("wb") as stderr:
@@ -102,6 +110,7 @@ class Running:
                 stdin=subprocess.DEVNULL,
                 stdout=stderr,
                 stderr=stderr,
+                start_new_session=True,
             )
 
     @property
@@ -170,10 +179,10 @@ Start = Callable[..., Running]
 def start(tmp_path: Path) -> Iterator[Start]:
     running: list[Running] = []
 
-    def start(**options: str) -> Running:
+    def start(*, slowly: bool = False, **options: str) -> Running:
         folder = tmp_path / str(len(running))
         folder.mkdir()
-        running.append(Running(folder, **options))
+        running.append(Running(folder, slowly=slowly, **options))
         return running[-1]
 
     yield start
@@ -285,6 +294,14 @@ def test_no_directory_for_what_workers_share_is_said(
     config = Config(Address("127.0.0.1", 1), workers=2, client_tls="disabled")
     assert run(config) == CANNOT_SERVE
     assert re.search(r"No such file .* state-dir or TMPDIR", caplog.text)
+
+
+def test_ctrl_c_while_workers_start_stops_them_quietly(start: Start) -> None:
+    running = start(workers="2", slowly=True)
+    running.find("(born)")
+    os.killpg(running.process.pid, signal.SIGINT)  # as a terminal does
+    assert running.end(None) == 0
+    assert "Traceback" not in running.stderr
 
 
 def test_a_worker_that_does_not_answer_is_missing_from_a_scrape(start: Start) -> None:
