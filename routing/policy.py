@@ -73,8 +73,8 @@ def choose(
         topology: who could answer.
         now: monotonic time, seconds.
         rules: what it asks for, if that is not what the session does.
-        probed: what the primary had, asked after the statement had arrived; at a level that
-            remembers what was seen, with what it was committing.
+        probed: what the primary had, asked after the statement had arrived; at STRONG,
+            and at a level that remembers what was seen, with what it was committing.
         crowded: the primary has enough to do: wait, although it will probably take too long.
         scope: the one that it reads in, if that was looked up already.
         required: in that case, what `required_by` said.

@@ -92,6 +92,9 @@ _IN_TRANSACTION: Final = Reason.TRANSACTION
 _PROBED: Final = Proof.PROBED
 _WAITED: Final = Proof.WAITED
 
+_OF_ALL_SEEN: Final = (Level.STRONG, *REMEMBERING)
+"""Levels whose reads must see what the primary is committing, too: it may show that already."""
+
 _BEGINS: Final = frozenset(stage for stage, event in TABLE if event == "begin")
 _ENDS: Final = frozenset(stage for stage, event in TABLE if event == "ended")
 
@@ -335,7 +338,7 @@ class Read:
                 note = self._noted()
                 note.scope = scope
                 note.lost = lost
-        self.probed = executed | owned if rules.level in REMEMBERING else executed
+        self.probed = executed | owned if rules.level in _OF_ALL_SEEN else executed
         if self._statement is None:
             self.stage = DONE
             return Known()

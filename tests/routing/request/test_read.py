@@ -220,6 +220,17 @@ def test_strong_reads_ask_the_primary() -> None:
     assert play.read.required == gtids("1-6")
 
 
+def test_a_strong_read_sees_what_the_primary_shows_before_it_has_the_gtid() -> None:
+    """Rows are visible there a moment before their transaction joins gtid_executed."""
+    play = STRONG.play("""
+        >> begin()
+        << Ask
+        >> probe_answered(1-5, 6)
+        << Send(r1, read, waited)
+    """)
+    assert play.read.required == gtids("1-6")
+
+
 def test_what_was_seen_elsewhere_bounds_what_a_read_must_see() -> None:
     """The replica that showed something is gone, so what the primary is committing counts, too."""
     MONOTONIC.play("""
