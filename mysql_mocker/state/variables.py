@@ -118,6 +118,7 @@ def _definitions() -> dict[str, Definition]:
         "log_bin_trust_function_creators": True, "max_connections": 151, "read_only": False,
         "super_read_only": False, "offline_mode": False, "gtid_purged": "",
         "init_connect": "", "replica_preserve_commit_order": True,
+        "binlog_order_commits": True,  # has no effect here
     }  # fmt: skip
     fixed: dict[str, bool | int | float | str] = {
         "character_set_system": "utf8mb3", "enforce_gtid_consistency": "ON", "error_count": 0,

@@ -11,15 +11,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from protocol.constants import TEXT_ONE, TEXT_ZERO
+from proxy.server.commit_order import KEEPS_ORDER
 
 if TYPE_CHECKING:
     from protocol.gtid import GtidSet
     from routing.request.read import Read
 
-_IN_ORDER: Final = (
-    "(@@GLOBAL.replica_preserve_commit_order OR @@GLOBAL.replica_parallel_workers<2) d"
-)
-"""Whether a replica commits in its source's order: one worker has no choice (WL#6813)."""
+_IN_ORDER: Final = f"{KEEPS_ORDER} d"
 
 _VALUE: Final = len(TEXT_ONE)
 

@@ -15,6 +15,7 @@ from protocol.response import ErrPacket
 from protocol.response_stream import RESULTS
 from protocol.resultset import ColumnDefinition41, parse_text_row
 from proxy.channel import ChannelClosedError
+from proxy.server.commit_order import KEEPS_ORDER
 from proxy.server.errors import ServerRefusedError
 from proxy.server.identity import Identity
 from proxy.wall_clock import utc_us
@@ -31,15 +32,14 @@ _UPTIME: Final = (
 _IDENTITY: Final = (
     b"SELECT @@server_uuid,@@GLOBAL.gtid_mode,@@SESSION.sql_mode,@@SESSION.autocommit,"
     b"@@SESSION.character_set_client,@@SESSION.transaction_isolation,@@GLOBAL.read_only,"
-    b"@@GLOBAL.replica_preserve_commit_order,@@GLOBAL.replica_parallel_workers,"
-    b"@@SESSION.max_allowed_packet,@@SESSION.max_user_connections,@@GLOBAL.init_connect='',"
+    b"%b,@@SESSION.max_allowed_packet,@@SESSION.max_user_connections,@@GLOBAL.init_connect='',"
     b"CURRENT_ROLE(),%b,@@GLOBAL.gtid_owned,@@GLOBAL.gtid_executed"
 )
 """A transaction leaves gtid_owned for gtid_executed: in this order it is missed in neither."""
-_WHOLE: Final = _IDENTITY % _UPTIME
-_PRESENT: Final = _IDENTITY % b"0"
+_WHOLE: Final = _IDENTITY % (KEEPS_ORDER.encode(), _UPTIME)
+_PRESENT: Final = _IDENTITY % (KEEPS_ORDER.encode(), b"0")
 """Where the process is known: to look its Uptime up takes it as long as all the rest."""
-_IDENTITY_COLUMNS: Final = 16
+_IDENTITY_COLUMNS: Final = 15
 _NUMBER: Final = re.compile(rb"[0-9]{1,10}")
 
 
@@ -163,7 +163,7 @@ async def identify(
     if len(row) != _IDENTITY_COLUMNS:
         raise MalformedPacketError("the server did not say who it is")
     uuid, gtid_mode, sql_mode, autocommit, character_set, isolation = row[:6]
-    read_only, order, workers, largest, counted, plain, roles, uptime, owned, text = row[6:]
+    read_only, ordered, largest, counted, plain, roles, uptime, owned, text = row[6:]
     if uuid is None or largest is None or uptime is None or owned is None or text is None:
         raise MalformedPacketError("the server did not say who it is")
     if not _NUMBER.fullmatch(uptime):
@@ -176,8 +176,7 @@ async def identify(
         raise ChannelClosedError("the server has begun anew meanwhile")
     executed = GtidSet.parse(text, before)
     server.gtids = gtid_mode == b"ON"
-    # One worker has no choice but to keep the order (WL#6813).
-    server.keeps_order(order == b"1" or workers in (b"0", b"1"), asked_at, time.monotonic())
+    server.keeps_order(ordered == b"1", asked_at, time.monotonic())
     # Of a replica that has begun anew meanwhile this may be the word of what it was before.
     late = server.role is Role.REPLICA and server.epoch != epoch
     grew = not executed <= server.applied

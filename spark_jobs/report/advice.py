@@ -38,8 +38,8 @@ def _about_servers(growth: Iterable[Row]) -> Iterable[str]:
                 yield (
                     f"{server} went {grown}, and its primary has no more than {whole:,}: it skips "
                     "transactions (filters, or errors that were passed over), or it commits out of "
-                    "order. Set replica_preserve_commit_order=ON; gaps that stay even so are "
-                    "transactions that it lacks."
+                    "order. Set replica_preserve_commit_order=ON and binlog_order_commits=ON; gaps "
+                    "that stay even so are transactions that it lacks."
                 )
             else:
                 yield (

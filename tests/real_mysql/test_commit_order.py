@@ -2,9 +2,11 @@
 
 import contextlib
 from collections.abc import Callable, Iterator
+from threading import Event, Thread
 
 import pytest
 
+from protocol.gtid import GtidSet
 from tests.mysql_mocker.commit_order_matrix import CHECKS, Pair, lay_out, wait_caught_up, write
 from tests.mysql_mocker.raw_client import RawClient
 from tests.real_mysql.cluster import Cluster
@@ -87,3 +89,37 @@ def test_a_gap_is_shown_until_it_is_filled(pair: RealPair, proxy: StartProxy) ->
         until(lambda: gap() == 1, "the gap is shown")
     wait_caught_up(pair)
     until(lambda: gap() == 0, "it is shown no longer")
+
+
+def test_a_group_in_the_binary_log_is_committed_in_any_order(cluster: Cluster) -> None:
+    """With binlog_order_commits off, replica_preserve_commit_order changes nothing about that."""
+    primary, replica = cluster.primary, cluster.replicas[0]
+    primary.query("CREATE TABLE app.grouped (id INT PRIMARY KEY, v INT)")
+    primary.query("INSERT INTO app.grouped VALUES (0, 0), (1, 0), (2, 0), (3, 0), (4, 0), (5, 0)")
+    cluster.wait_caught_up()
+    assert replica.value("SELECT @@GLOBAL.replica_preserve_commit_order") == "1"
+    ended = Event()
+
+    def intervals() -> int:
+        return GtidSet.parse(replica.gtid_executed).interval_count
+
+    whole = intervals()
+
+    def update(number: int) -> None:
+        with primary.connect() as client, client.cursor() as cursor:
+            while not ended.is_set():
+                cursor.execute("UPDATE app.grouped SET v = v + 1 WHERE id = %s", (number,))
+
+    writers = [Thread(target=update, args=(number,)) for number in range(6)]
+    replica.query("SET GLOBAL binlog_order_commits = OFF")
+    try:
+        for writer in writers:
+            writer.start()
+        until(lambda: intervals() > whole, "a gap is shown")
+    finally:
+        ended.set()
+        for writer in writers:
+            writer.join()
+        replica.query("SET GLOBAL binlog_order_commits = ON")
+    cluster.wait_caught_up()
+    assert intervals() == whole

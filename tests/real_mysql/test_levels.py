@@ -185,19 +185,22 @@ def test_monotonic_reads_never_go_back(
         newer.query("SET GLOBAL offline_mode = OFF")
 
 
-def test_read_all_writes_wants_the_primarys_order(cluster: Cluster, proxy: StartProxy) -> None:
+@pytest.mark.parametrize("variable", ["replica_preserve_commit_order", "binlog_order_commits"])
+def test_read_all_writes_wants_the_primarys_order(
+    cluster: Cluster, proxy: StartProxy, variable: str
+) -> None:
     for replica in cluster.replicas:
         with replica.applier_stopped():
-            replica.query("SET GLOBAL replica_preserve_commit_order = OFF")
+            replica.query(f"SET GLOBAL {variable} = OFF")
     try:
-        _read_all_writes(cluster, proxy())
+        _read_all_writes(cluster, proxy(), variable)
     finally:
         for replica in cluster.replicas:
             with replica.applier_stopped():
-                replica.query("SET GLOBAL replica_preserve_commit_order = ON")
+                replica.query(f"SET GLOBAL {variable} = ON")
 
 
-def _read_all_writes(cluster: Cluster, unordered: RunningProxy) -> None:
+def _read_all_writes(cluster: Cluster, unordered: RunningProxy, variable: str) -> None:
     with unordered.connect() as session:
         run(session, "SET tidegate_consistency = 'READ_ALL_WRITES'")
         for _ in range(2):
@@ -209,7 +212,7 @@ def _read_all_writes(cluster: Cluster, unordered: RunningProxy) -> None:
         assert last(session)["role"] == "replica"
     ordered = cluster.replicas[1]
     with ordered.applier_stopped():
-        ordered.query("SET GLOBAL replica_preserve_commit_order = ON")
+        ordered.query(f"SET GLOBAL {variable} = ON")
     with unordered.connect() as session:
         run(session, "SET tidegate_consistency = 'READ_ALL_WRITES', tidegate_wait_budget = '5s'")
         eventually(lambda: number(session) == 0 and last(session)["role"] == "replica")
