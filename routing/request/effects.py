@@ -3,6 +3,7 @@
 from typing import Final
 
 from protocol.constants import TEXT_ONE
+from protocol.errors import ServerErrorCode
 from routing.request import variables
 from routing.request.command import Command
 from routing.request.trail import Trail
@@ -20,6 +21,9 @@ _NO_DATA: Final = (
     *(Touch.TABLE_LOCK, Touch.SETTING, Touch.SEVERAL),
 )
 """Statements that may end a transaction, and write nothing that a later read shows."""
+
+_REFUSED: Final = ServerErrorCode.ER_ACCESS_DENIED_ERROR.code
+"""IMPORT TABLE asks for the right to read files before it does anything."""
 
 _TAKEN_ON_THE_WAY: Final = (PinReason.NAMED_LOCK, PinReason.UNKNOWN)
 """What a statement may have taken before it failed."""
@@ -66,7 +70,7 @@ def wrote_unlogged(command: Command, trail: Trail, server: Server, logged: bool)
         return False
     return (
         not (logged and server.gtids)
-        or statement.reason is Touch.UNLOGGED
+        or (statement.reason is Touch.UNLOGGED and trail.error != _REFUSED)
         or "sql_log_bin" in trail.told
         or (
             bool(statement.assignments)

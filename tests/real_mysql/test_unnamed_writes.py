@@ -318,6 +318,14 @@ def test_temporary_tables_raise_one_doubt_when_they_are_gone(
         assert shown(session, "unlogged_writes") == "no"
 
 
+def test_an_import_that_is_refused_has_written_nothing(running: RunningProxy) -> None:
+    with closing(connect(running.port)) as session:
+        with pytest.raises(pymysql.err.OperationalError, match="1045"):
+            run(session, "IMPORT TABLE FROM '/x.sdi'")
+        assert [role(session), role(session)] == ["primary", "replica"]
+        assert shown(session, "unlogged_writes") == "no"
+
+
 UNLOGGED = {
     "apart": ["SET sql_log_bin = 0", "UPDATE hidden SET n = n + 1", "SET sql_log_bin = 1"],
     "together": ["SET sql_log_bin = 0; UPDATE hidden SET n = n + 1; SET sql_log_bin = 1"],

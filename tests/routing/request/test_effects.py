@@ -3,7 +3,7 @@
 import pytest
 
 from protocol.constants import Command as Code
-from protocol.errors import MalformedPacketError
+from protocol.errors import MalformedPacketError, ServerErrorCode
 from protocol.gtid import EMPTY, GtidSet
 from protocol.packet import frame
 from protocol.session_track import (
@@ -861,3 +861,11 @@ def test_what_failed_may_have_written_without_logging(on: On) -> None:
 
 def test_a_table_that_is_imported_is_not_logged(on: On) -> None:
     assert unlogged(on, "IMPORT TABLE FROM 'x.sdi'")
+
+
+def test_an_import_that_is_refused_has_written_nothing(on: On) -> None:
+    """Or any account could keep everybody's reads on the primary."""
+    on.fail("IMPORT TABLE FROM 'x.sdi'")
+    assert effects.wrote_unlogged(on.command, on.trail, on.server, logged=True)
+    on.trail.error = ServerErrorCode.ER_ACCESS_DENIED_ERROR.code
+    assert not effects.wrote_unlogged(on.command, on.trail, on.server, logged=True)
