@@ -128,10 +128,8 @@ def counts_rows(command: Command, trail: Trail) -> bool:
     statement = command.statement
     if command.shape != RESULTS or statement is None:
         return False
-    if statement.reason is Touch.DIAGNOSTICS:
-        # All but SHOW WARNINGS and SHOW ERRORS: ROW_COUNT(), @@warning_count, SHOW COUNT(*) …
-        return trail.rows > 0 and b"COUNT" in command.text.upper()
-    return trail.rows > 0 or statement.kind is StatementClass.READ
+    told = statement.sets_found_rows
+    return trail.rows > 0 if told is None else told
 
 
 def only_writes(command: Command) -> bool:

@@ -81,7 +81,7 @@ class Session:
         avoided: replicas that do not let this user in.
         objections: replicas that did not take what it carries.
         last: the server that ran the previous statement.
-        found_on: the one that ran the last statement with rows, of which FOUND_ROWS() tells.
+        found_on: the one that ran the last statement of which FOUND_ROWS() tells.
         preferred: index of the replica that the session asks first.
         plain: it is so (`routing.session.plain`); False also where that is not known.
     """

@@ -12,6 +12,7 @@ from typing import Final
 from routing.consistency.adjustment import Adjustment
 from routing.sql import grammar
 from routing.sql.directive import directive
+from routing.sql.found_rows import sets_found_rows
 from routing.sql.holds import UNKNOWN_HOLD, Act, Hold
 from routing.sql.identifiers import identifiers
 from routing.sql.lexer import (
@@ -88,6 +89,7 @@ class Statement:
         changes_views: it may make, rename or uncover a view.
         is_current: what it reads of tables it locks, so that it reads the newest state, whatever
             its transaction's snapshot shows.
+        sets_found_rows: FOUND_ROWS() tells of it, if it ends well; None if its text does not show.
         text_prepared: what it does with statements that are prepared by text.
         own: what it asks Tidegate itself, if it does; its class is then PROXY.
         directive: the settings in a comment to Tidegate at the beginning of the text.
@@ -110,6 +112,7 @@ class Statement:
     identifiers: frozenset[bytes] = frozenset()
     changes_views: bool = False
     is_current: bool = False
+    sets_found_rows: bool | None = None
     text_prepared: TextPrepared | None = None
     own: OwnStatement | None = None
     directive: Adjustment | WrongOwn | None = None
@@ -296,6 +299,7 @@ def _statement(tokens: Tokens, mode_flags: int, ours: bool) -> Statement:
             names=identifiers(parts[0]) if _may_name_views(verdict, prepared) else _NO_NAMES,
             changes_views=_changes_views(parts[0], verdict),
             is_current=_is_current(parts[0], verdict),
+            found_rows=sets_found_rows(parts[0]),
         )
     verdicts = [grammar.verdict(part) for part in parts]
     writes = any(
@@ -343,6 +347,7 @@ def _made(
     names: frozenset[bytes] = _NO_NAMES,
     changes_views: bool = False,
     is_current: bool = False,
+    found_rows: bool | None = None,
 ) -> Statement:
     assignments = verdict.assignments
     return Statement(
@@ -362,6 +367,7 @@ def _made(
         identifiers=names,
         changes_views=changes_views,
         is_current=is_current,
+        sets_found_rows=found_rows,
         text_prepared=prepared,
     )
 
@@ -409,6 +415,9 @@ def _worse(one: Statement, other: Statement) -> Statement:
         identifiers=one.identifiers | other.identifiers,
         changes_views=one.changes_views or other.changes_views,
         is_current=one.is_current and other.is_current,
+        sets_found_rows=(
+            one.sets_found_rows if one.sets_found_rows is other.sets_found_rows else None
+        ),
         shows_tracking=chosen.shows_tracking,
         text_prepared=one.text_prepared if one.text_prepared == other.text_prepared else SEVERAL,
     )

@@ -35,6 +35,57 @@ def test_found_rows_behind_another_statement(
     assert running.metric("tidegate_statements_total", role="replica") >= 2
 
 
+SETTING = [
+    "UPDATE found SET n = n WHERE n > 1",
+    "WITH two AS (SELECT 2 AS n) UPDATE found, two SET found.n = 2 WHERE found.n = two.n",
+    "DELETE f FROM found f WHERE n = 8",
+    "DELETE FROM found WHERE n = (SELECT MAX(n) + 1 FROM other)",
+    "INSERT INTO other SELECT n FROM found",
+    "REPLACE INTO other TABLE found",
+    "DO 1",
+    "SELECT n FROM found WHERE n = 2 INTO @n",
+    "SELECT n FROM found WHERE n = 8 FOR UPDATE",
+    "SELECT CONNECTION_ID() FROM found WHERE n = 8",
+    "SHOW VARIABLES LIKE 'none'",
+    "SELECT ROW_COUNT() FROM found WHERE n = 8",
+    "DESCRIBE found",
+    "EXPLAIN ANALYZE SELECT n FROM found",
+]
+KEEPING = [
+    "DELETE FROM found WHERE n = 8",
+    "SET @n = (SELECT MAX(n) FROM found)",
+    "SHOW CREATE TABLE found",
+    "SHOW FULL PROCESSLIST",
+    "CHECK TABLE found",
+    "CHECKSUM TABLE found",
+    "EXPLAIN UPDATE found SET n = 4",
+    "HELP 'select'",
+]
+
+
+@pytest.mark.parametrize("between", SETTING + KEEPING)
+def test_what_found_rows_tells_of(cluster: Cluster, proxy: StartProxy, between: str) -> None:
+    for table in ("found", "other"):
+        cluster.primary.query(f"CREATE TABLE IF NOT EXISTS app.{table} (n INT)")
+    running = proxy()
+    answers = []
+    for server in (cluster.primary, running):
+        cluster.primary.query("TRUNCATE app.found")
+        cluster.primary.query("TRUNCATE app.other")
+        cluster.primary.query("INSERT INTO app.found VALUES (1),(2),(3)")
+        cluster.primary.query("INSERT INTO app.other TABLE app.found")
+        cluster.wait_caught_up()
+        with server.connect() as client, client.cursor() as cursor:
+            client.select_db("app")
+            cursor.execute("SELECT LAST_INSERT_ID() FROM found, found f")  # 9, on the primary
+            cursor.execute("SELECT n FROM found UNION ALL SELECT n FROM other")  # 6
+            cursor.execute(between)
+            cursor.execute("SELECT FOUND_ROWS()")
+            answers.append(cursor.fetchone())
+    assert answers[0] == answers[1]
+    assert (answers[0] == (6,)) == (between in KEEPING)
+
+
 @pytest.mark.parametrize(
     "counting",
     ["SELECT FOUND_ROWS(), COUNT(*) FROM (found)", "SELECT FOUND_ROWS(), (TABLE found LIMIT 1)"],

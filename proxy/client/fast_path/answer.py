@@ -201,6 +201,8 @@ class FastAnswers(Taker):
         if commits.sure or commits.open:
             commits.ended(statement, True, stream.unnamed, False, False)
         state.last = server
+        if statement.sets_found_rows:
+            state.found_on = server
         self._previous.zeroed = False
         return True
 

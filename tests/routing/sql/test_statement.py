@@ -596,3 +596,29 @@ def test_digests() -> None:
     assert digest("SELECT a FROM u WHERE b IN (1, 2) AND c = 'x'") != same
     assert digest("INSERT INTO t VALUES (1, 2)") == digest("INSERT INTO t VALUES (3, 4), (5, 6)")
     assert digest("SELECT a") == "33a07c1c78b98c50"  # stable over versions: logs are compared by it
+
+
+@pytest.mark.parametrize(
+    ("text", "sets"),
+    [
+        ("(SELECT 1)", True),
+        ("/*!50000 UPDATE */ t SET a = 1", True),
+        ("DELETE QUICK FROM t WHERE a = 1", False),
+        ("DELETE QUICK t FROM t", True),
+        ("DELETE FROM t USING t JOIN u", True),
+        ("INSERT INTO t VALUES (1)", False),
+        ("INSERT INTO t WITH c AS (SELECT 1) TABLE c", True),
+        ("SHOW FULL TABLES", True),
+        ("SHOW COUNT(*) WARNINGS", True),
+        ("SHOW WARNINGS", False),
+        ("EXPLAIN t", True),
+        ("EXPLAIN FORMAT = TREE TABLE t", False),
+        ("DO", True),
+        ("CALL p()", None),
+        ("SELECT 1; SET @a = 1", None),
+        ("SELECT 1 /*!80100 INTO @a */", True),
+        ("SHOW /*!80100 CREATE */ TABLE STATUS", None),
+    ],
+)
+def test_what_sets_found_rows(text: str, sets: bool | None) -> None:
+    assert of(text).sets_found_rows is sets
