@@ -42,11 +42,15 @@ _UNSTEADY: Final = frozenset(
 _GLOBAL: Final = frozenset(
     {
         *("collation_database", "explain_format", "max_allowed_packet", "max_sp_recursion_depth"),
-        *("restrict_fk_on_non_standard_key", "show_create_table_verbosity"),
+        *("restrict_fk_on_non_standard_key", "show_create_table_verbosity", SWITCH),
+        *("max_seeks_for_key", "parser_max_mem_size", "connection_memory_limit"),
+        *("innodb_ft_enable_stopword", "innodb_ft_user_stopword_table", "innodb_table_locks"),
+        *("old_alter_table", "print_identified_with_as_hex", "generated_random_password_length"),
     }
 )
 """Variables that no session carries, and whose default values show in answers."""
 _LATER: Final = {
+    "connection_memory_limit": 80028,
     "explain_format": 80032,
     "restrict_fk_on_non_standard_key": 80400,
     "show_gipk_in_create_table_and_information_schema": 80030,
