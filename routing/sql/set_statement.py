@@ -18,6 +18,10 @@ _SCOPES: Final = {
 _ONE_SHOT: Final = frozenset({"transaction_isolation", "transaction_read_only"})
 """`SET @@name`, without a scope, sets these for the next transaction only."""
 
+_NAMING: Final = ("names", "character set")
+_NAMED_BY: Final = "default_collation_for_utf8mb4"
+"""A NAMES behind it takes the value that it had before the statement."""
+
 _LEVELS: Final = {
     b"ISOLATION LEVEL READ UNCOMMITTED": "'READ-UNCOMMITTED'",
     b"ISOLATION LEVEL READ COMMITTED": "'READ-COMMITTED'",
@@ -126,7 +130,18 @@ def _assignments(tokens: Tokens) -> Verdict:
     if touched & query.ASSIGNS:
         for name in mentioned(tokens):
             assignments.append(Assignment("user", name, None))
-    return _verdict(tuple(assignments), touched)
+    return _verdict(tuple(_without_contradicting_names(assignments)), touched)
+
+
+def _without_contradicting_names(assignments: list[Assignment]) -> list[Assignment]:
+    """The same, with no value for a NAMES that would mean something else in a SET of its own."""
+    names = [one.name for one in assignments]
+    named = [index for index, name in enumerate(names) if name in _NAMING]
+    if len(named) < 2 and not (named and _NAMED_BY in names[: named[0]]):
+        return assignments
+    return [
+        Assignment(one.scope, one.name, None) if one.name in _NAMING else one for one in assignments
+    ]
 
 
 def _verdict(assignments: tuple[Assignment, ...], touched: int) -> Verdict:
