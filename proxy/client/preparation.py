@@ -287,7 +287,7 @@ def choose_schema(mirror: Mirror, schema: str) -> Batch:
 
 
 def assignments(variables: dict[str, str]) -> list[bytes]:
-    """A SET for each run of ordinary variables and for each NAMES, in the order they were set."""
+    """A SET for each run of ordinary variables and for each NAMES and CHARACTER SET, in order."""
     statements: list[bytes] = []
     run: list[bytes] = []
     for name, literal in variables.items():
@@ -296,8 +296,10 @@ def assignments(variables: dict[str, str]) -> list[bytes]:
             run = []
             if name == FLAGS:
                 statements += _sets([_encoded(f"@@SESSION.{SWITCH}={exact(literal)}")])
+            elif name == "names":
+                statements.append(_encoded(f"SET NAMES {literal}"))
             else:
-                statements.append(_encoded(f"SET {name.upper()} {literal}"))
+                statements.append(_encoded(f"SET {literal}"))
         else:
             run.append(_encoded(f"@@SESSION.{name}={exact(literal)}"))
     return statements + _sets(run)

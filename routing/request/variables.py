@@ -17,6 +17,8 @@ from routing.session.variables import (
     PINNING,
     SWITCH,
     TRACKING,
+    character_set,
+    collation_of,
     literal_of,
     pins,
     switched,
@@ -28,6 +30,8 @@ _CHARACTER_SETS: Final = frozenset({"names", "character set", "character_set_cli
 _NAMING: Final = ("names", "character set")
 _BY_NAMES: Final = ("character_set_client", "character_set_connection", "character_set_results")
 _BEHIND_NAMES: Final = (*_BY_NAMES, "collation_connection", "default_collation_for_utf8mb4")
+_OF_SCHEMA: Final = ("collation_database", "character_set_database")
+"""These are the default schema's, until a client sets them."""
 READ_STRINGS: Final = _CHARACTER_SETS | {
     *("character_set_connection", "collation_connection", "sql_mode"),
     *("default_collation_for_utf8mb4",),
@@ -108,6 +112,8 @@ def assigned(assignment: Assignment, trail: Trail, state: Session) -> bool:
         else:
             state.pins.give(PinReason.VARIABLE, name)
     elif name in NOT_CARRIED or _has_been_told(name, value, trail):
+        if name == "character set" and "collation_connection" not in trail.told:
+            _carry("collation_connection", collation_of(state.schema), state)
         literal = state.variables.get(name) if name in _BEHIND_NAMES else None
         if literal is not None and not state.pins.holds(PinReason.VARIABLE, name):
             # A NAMES in front of it would undo it, or mean something else: it is told behind that.
@@ -117,7 +123,7 @@ def assigned(assignment: Assignment, trail: Trail, state: Session) -> bool:
         state.took_role(value)
     elif name in PINNING:
         _pin(name, value, state)
-    elif value is None:
+    elif value is None or name in _OF_SCHEMA:
         if name == "sql_mode":
             state.lexer_modes.set_sql_mode(None)
         if name in _CHARACTER_SETS:
@@ -152,6 +158,8 @@ def _carry(name: str, literal: str, state: Session) -> None:
     if name in _CHARACTER_SETS:
         state.pins.give(PinReason.VARIABLE, "names")
     state.pins.give(PinReason.VARIABLE, name)
+    if name == "character set":
+        literal = character_set(literal, state.schema)
     state.set_variable(name, literal)
 
 

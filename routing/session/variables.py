@@ -87,6 +87,9 @@ _FOLLOWED: Final = sorted(
     | TRACKING
     | {"autocommit", "profiling", "sql_auto_is_null", "sql_log_bin", "transaction_read_only"}
 )
+_COLLATION_SQL: Final = (
+    "SELECT DEFAULT_COLLATION_NAME FROM information_schema.SCHEMATA WHERE SCHEMA_NAME"
+)
 _FLAG: Final = re.compile(r"([A-Za-z0-9_]+ *)(=[A-Za-z]+)?")
 _NAME: Final = re.compile("[A-Za-z0-9_]+")
 _NUMBER: Final = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
@@ -129,6 +132,22 @@ def exact(literal: str) -> str:
     quoted = len(literal) > 1 and literal[0] in "'\"" and literal[-1] == literal[0]
     plain = quoted and literal[0] not in text and _PLAIN.fullmatch(text) is not None
     return f"_latin1'{text}'" if plain else literal
+
+
+def character_set(literal: str, schema: str) -> str:
+    """The assignments that make up a SET CHARACTER SET, with this default schema at that time."""
+    return (
+        f"character_set_client={exact(literal)},character_set_results={exact(literal)},"
+        f"collation_connection={collation_of(schema)}"
+    )
+
+
+def collation_of(schema: str) -> str:
+    """An expression for the collation of a default schema; "" is none."""
+    if not schema:
+        return "@@SESSION.collation_server"
+    name = schema.encode("utf-8", "surrogateescape").hex()
+    return f"({_COLLATION_SQL}=_utf8mb4 x'{name}')"
 
 
 def is_wide(literal: str) -> bool:

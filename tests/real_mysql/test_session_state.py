@@ -344,6 +344,14 @@ ANSWERS = [
         ["SET NAMES latin1, character_set_connection = greek, collation_connection = greek_bin"],
         ["SET CHARACTER SET latin1, collation_connection = utf8mb4_bin"],
         ["SET NAMES latin1, character_set_client = utf8mb4, collation_connection = DEFAULT"],
+        ["SET CHARACTER SET utf8mb4"],
+        ["SET CHARSET latin1", "SET CHARACTER SET DEFAULT"],
+        ["SET CHARACTER SET latin1", "SET NAMES latin2"],
+        ["USE greek", "SET CHARACTER SET 'utf8mb4'"],
+        ["USE greek", "SET CHARACTER SET latin1", "USE app"],
+        ["USE greek", "SET CHARACTER SET DEFAULT", "USE app"],
+        ["USE greek", "SET CHARACTER SET DEFAULT, collation_connection = latin1_bin"],
+        ["SET CHARACTER SET latin1", "USE greek"],
         ["SET optimizer_switch = 'mrr=off', transaction_isolation = 'READ-COMMITTED'"],
         ["SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE, READ ONLY"],
     ],
@@ -351,6 +359,9 @@ ANSWERS = [
 def test_system_variables_however_they_are_set(
     session: Connection[Cursor], cluster: Cluster, sets: list[str]
 ) -> None:
+    cluster.primary.query("CREATE DATABASE IF NOT EXISTS greek COLLATE greek_bin")
+    cluster.primary.query("GRANT SELECT ON greek.* TO %s", APP_USER)
+    cluster.wait_caught_up()
     with pymysql.connect(
         host="127.0.0.1",
         port=cluster.primary.port,
@@ -369,6 +380,23 @@ def test_system_variables_however_they_are_set(
             assert role(session, sql) == "replica"
         names = ", ".join(f"@@{name.strip()}" for name in SHOWN.split(","))
         assert run(session, f"SELECT {names}") == run(direct, f"SELECT {names}")
+
+
+@pytest.mark.parametrize(
+    "sets",
+    [
+        "SET default_collation_for_utf8mb4 = utf8mb4_general_ci, NAMES utf8mb4",
+        "SET NAMES latin1, CHARACTER SET DEFAULT",
+        "SET CHARACTER SET latin1, NAMES DEFAULT",
+        "SET collation_database = latin1_bin, CHARACTER SET latin1",
+        "SET collation_database = latin1_bin",
+    ],
+)
+def test_character_sets_that_replicas_are_not_told(session: Connection[Cursor], sets: str) -> None:
+    run(session, sets)
+    for sql in ANSWERS:
+        run(session, sql)
+        assert role(session, sql) == "primary"
 
 
 def test_a_role_is_active_on_replicas(session: Connection[Cursor], cluster: Cluster) -> None:
