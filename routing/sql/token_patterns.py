@@ -21,9 +21,10 @@ _BACKTICKS = rb"`(?:[^`]++|``)*+`"
 _ANY_COMMENT = rb"/\*[^*]*+(?:\*(?!/)[^*]*+)*+\*/"
 _COMMENT = rb"(?!/\*[!+])" + _ANY_COMMENT
 # An unbalanced quote can hide an optimizer hint's end from the server: such a hint is unreadable.
-# So is one that may set sql_auto_is_null: then `a IS NULL` asks for LAST_INSERT_ID().
+# So is one that may set sql_auto_is_null: then `a IS NULL` asks for LAST_INSERT_ID(). A server
+# compares that name without accents.
 _HINT = (
-    rb"/\*\+(?![^*]*?(?i:auto_is_null))"
+    rb"/\*\+(?![^*]*?(?i:auto_is_null|set_var[\s(`\"]*+[\w$]{0,15}+[\x80-\xff]))"
     rb"""(?:[^*'"`]++|'[^'*]*+'|"[^"*]*+"|`[^`*]*+`|\*(?!/))*+\*/"""
 )
 _LINE_COMMENT = rb"(?:#|--(?=[\x00- \x7f]|\Z))[^\n]*+"

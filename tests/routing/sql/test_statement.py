@@ -335,6 +335,9 @@ def test_updates_of_tables_in_parentheses(text: str) -> None:
     ("hint", "kind"),
     [
         ("SET_VAR(sql_auto_is_null = 1)", "write!"),
+        ("SET_VAR(sql_áuto_is_null = 1)", "write!"),
+        ("MAX_EXECUTION_TIME(5) set_var ( `SQL_AUTO_IS_NULĹ` = 1)", "write!"),
+        ("INDEX(übung) SET_VAR(sort_buffer_size = 40000)", "read"),
         ("MAX_EXECUTION_TIME(5) set_var(`SQL_Auto_Is_Null`=ON)", "write!"),
         ("SET_VAR(sql_safe_updates = 1)", "read"),
     ],
