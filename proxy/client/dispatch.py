@@ -18,6 +18,7 @@ from proxy.server.gtid_question import PROBE_SQL
 from proxy.wall_clock import utc_us
 from routing.consistency.decision import Decision, Level, Proof, Reason
 from routing.policy import on_primary
+from routing.request.traits import KEEPING_DIAGNOSTICS
 from routing.session.split import Split
 from routing.session.split_snapshot import Moment, SplitSnapshot
 from routing.session.transactions import begin_implied
@@ -119,6 +120,12 @@ class Dispatch:
         """Write the command to the server that was decided on; the next step if it cannot go."""
         trail = self._turn.trail
         trail.decided(decision)
+        if (
+            self._servers.lingers
+            and decision.reason is not Reason.DIAGNOSTIC
+            and self._turn.command.code not in KEEPING_DIAGNOSTICS
+        ):
+            self._servers.end_transactions()
         if decision.server is not self._topology.primary:
             return self._to_one_replica(decision)
         primary = self._servers.primary

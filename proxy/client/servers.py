@@ -47,6 +47,7 @@ class Servers:
         active: the one that answers the command, or is being sent it; None if there is none.
         status: the primary's last server status.
         was_reset: the primary's session no longer has what the login asked for.
+        lingers: a transaction that a read did not begin is still to be ended on its replica.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class Servers:
         self.active: ServerConnection | None = None
         self.status = 0
         self.was_reset = False
+        self.lingers = False
 
     # All of them
 
@@ -379,6 +381,7 @@ class Servers:
 
     def end_transactions(self) -> None:
         """The client's READ ONLY transaction has ended."""
+        self.lingers = False
         for connection in self._replicas.values():
             self.end_transaction(connection)
 

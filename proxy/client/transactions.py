@@ -115,7 +115,7 @@ class Transactions:
             self._servers.status |= IN_TRANS if writes else _READ_ONLY_OPEN
         else:
             state.snapshot = state.split = None
-            self._servers.end_transactions()
+            self._servers.lingers = True  # its end would take the warnings away
 
     # Transactions that read from replicas until they write
 
