@@ -25,6 +25,8 @@ def status(state: Session, of_primary: int) -> int:
     `of_primary` is the primary's last one.
     """
     flags = IN_TRANS if state.in_transaction else 0
+    if state.unsure and state.autocommit:
+        flags = of_primary & IN_TRANS  # few errors begin or end one
     if state.autocommit:
         flags |= AUTOCOMMIT
     return flags | of_primary & _LASTING

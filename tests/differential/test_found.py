@@ -169,6 +169,18 @@ FOUND: dict[str, tuple[Capability, tuple[Step, ...]]] = {
             Query("COMMIT"),
         ),
     ),
+    "COM_STMT_RESET told of a transaction behind an error": (
+        MODERN,
+        (
+            Prepare(0, "SELECT id FROM items WHERE id = 1"),
+            Execute(0),
+            Query("INSERT INTO items (id) VALUES (1)"),
+            ResetStatement(0),
+            Query("BEGIN"),
+            Query("INSERT INTO items (id) VALUES (1)"),
+            ResetStatement(0),
+        ),
+    ),
 }
 
 
