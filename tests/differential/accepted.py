@@ -26,7 +26,7 @@ class Accepted:
 ACCEPTED = (
     Accepted(
         r"SELECT FOUND_ROWS\(\)'",
-        "behind a read on a replica and what followed it on the primary, or one that failed there",
+        "behind a read that failed, or a change of user",
     ),
     Accepted(
         r"ROW_COUNT\(\), FOUND_ROWS\(\)'.*\npacket \d+:"
