@@ -247,3 +247,21 @@ def test_what_is_written_while_gtid_mode_is_turned_off_is_seen(
         for session in (alone, one, other):
             assert value(session, SUM) == value(direct, SUM)
             assert role(session, SUM) == "primary"
+
+
+def test_a_restarted_replica_has_its_memory_tables_empty(cluster: Cluster) -> None:
+    """Under the same GTIDs: nothing that Tidegate asks for shows it."""
+    primary, replica = cluster.primary, cluster.replicas[0]
+    primary.query("CREATE TABLE app.fleeting (a INT) ENGINE=MEMORY")
+    primary.query("INSERT INTO app.fleeting VALUES (1), (2)")
+    cluster.wait_caught_up()
+    replica.restart()
+    try:
+        assert replica.value("SELECT COUNT(*) FROM app.fleeting") == "0"
+        assert replica.value("SELECT @@GLOBAL.super_read_only") == "1"
+        has_all = "SELECT GTID_SUBSET(%s, @@GLOBAL.gtid_executed)"
+        assert replica.value(has_all, primary.gtid_executed) == "1"
+        assert replica.server_uuid in replica.gtid_executed  # it has logged a TRUNCATE of its own
+        assert primary.value("SELECT COUNT(*) FROM app.fleeting") == "2"
+    finally:
+        cluster.create()
