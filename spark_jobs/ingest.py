@@ -57,16 +57,20 @@ def parse(lines: DataFrame, *others: str) -> DataFrame:
     """
     loose = StructType([StructField(field.name, field.dataType) for field in RECORD])
     loose.add(StructField("_unread", StringType()))
-    text = fn.regexp_replace("line", _NO_TEXT, r"$1\\udbff$2")
+    line = fn.col("line")
+    no_text = line.contains(r"\udc") | line.contains(r"\uDC")
+    text = fn.when(no_text, fn.regexp_replace(line, _NO_TEXT, r"$1\\udbff$2")).otherwise(line)
     read = fn.from_json(text, loose, {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": "_unread"})
-    # Spark reads one object, and passes over what comes behind it in the line.
-    items = fn.from_json(fn.concat(fn.lit("["), "line", fn.lit(f',"{_END}"]')), "array<string>")
-    behind = fn.slice(items, 2, 2)
+    # Spark reads one object, and passes over what comes behind it in the line. Mostly the first
+    # brace that closes is the last letter; only other lines are worth a second look.
+    items = fn.from_json(fn.concat(fn.lit("["), line, fn.lit(f',"{_END}"]')), "array<string>")
+    alone = fn.slice(items, 2, 2).eqNullSafe(fn.array(fn.lit(_END)))
+    several = fn.when(fn.locate("}", line) < fn.length(line), ~alone).otherwise(fn.lit(False))
     incomplete = reduce(
         or_, (fn.col(field.name).isNull() for field in RECORD if not field.nullable)
     )
     impossible = reduce(or_, (~fn.col(name).between(*its) for name, its in LIMITS.items()))
-    unread = fn.col("_unread").isNotNull() | ~behind.eqNullSafe(fn.array(fn.lit(_END)))
+    unread = fn.col("_unread").isNotNull() | several
     fault = (
         fn.when(unread & ~fn.col("line").endswith("}"), "torn")
         # Another version may have other types.
