@@ -34,6 +34,15 @@ class Rules(NamedTuple):
     ahead: tuple[tuple[tuple[str, int, str], int], ...] = ()
     error_us: int = 0
 
+    def since_us(self, from_us: int) -> int:
+        """A time, µs, that is no later than any other after correction.
+
+        Args:
+            from_us: the earliest time before correction.
+        """
+        ahead = (0, *(its for _, its in self.ahead))  # all other clocks are right
+        return from_us - max(ahead) - self.error_us
+
 
 _MANY: Final = 1024
 """If a column has more texts than this, only those that occur in the chunk are kept."""

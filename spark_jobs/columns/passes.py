@@ -108,9 +108,8 @@ class Passes:
 
     @property
     def _since_us(self) -> int:
-        """A time that is no later than any other, after correction."""
-        ahead = (its for _, its in self.rules.ahead)
-        return self.found.from_us - max(ahead, default=0) - self.rules.error_us
+        """Times in series are counted from then."""
+        return self.rules.since_us(self.found.from_us)
 
     def _begin_with(self, before: Path) -> None:
         """Add what is known of the time before."""

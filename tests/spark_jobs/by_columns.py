@@ -124,7 +124,7 @@ def settled(
     if before is not None:
         more = (it | _facts(it) for it in before.records)
         numbered += [it | {"cluster": known[str(it["proxy"])]} for it in more]
-    since_us = found.from_us - max((its for _, its in ahead), default=0) - error_us
+    since_us = rules.since_us(found.from_us)
     past = list(_past(numbered, known, unplaced, error_us))
     history = _history(past, known)
     learned = Learned(

@@ -17,11 +17,12 @@ from spark_jobs.verdict import Finding, Lapse, Verdict
 from tests.spark_jobs.by_columns import Settled, settled
 from tests.spark_jobs.lapses import plant
 from tests.spark_jobs.oracle import Record
-from tests.spark_jobs.routing_log import Run
+from tests.spark_jobs.routing_log import UUID, Run
 from tests.spark_jobs.simulation import Simulation
 from tests.spark_jobs.small_histories import ROUGH, Step, play, steps
 from tests.spark_jobs.without_spark import Audited, Key, audit
 
+P = UUID["primary"]
 FEW = range(12)
 MANY = range(1000)
 PLAIN = {Finding.NOTHING_WRITTEN, Finding.PRIMARY, Finding.WAITED, Finding.KNOWN}
@@ -145,6 +146,25 @@ def test_where_clocks_differ(seeds: range, tmp_path: Path) -> None:
     assert found["corrected"] > len(seeds) / 5
     assert found["unsteady"]
     assert set(found) >= PLAIN
+
+
+def test_a_read_before_the_first_record_of_a_clock_that_is_behind(tmp_path: Path) -> None:
+    right, behind = Run("a1"), Run("b1", proxy="behind")
+    right.write(1, f"{P}:11")
+    miss = right.read(2, "r1", "none", level="STRONG", scope="proxy")
+    right.write(1, f"{P}:12")
+    right.write(1, f"{P}:13")
+    behind.clock.now = right.clock.now - 7_000
+    behind.probe("primary", f"{P}:1-13")
+    behind.clock.now = right.clock.now
+    behind.probe("primary", f"{P}:1-13")
+    both = agree([*right.records, *behind.records], tmp_path)
+    assert both is not None
+    by_columns, by_judge = both
+    assert by_judge.clocks == {"behind"}
+    key = ("gate", 0, "a1", miss["seq"])
+    assert by_judge.reads[key].verdict == Verdict.VIOLATION
+    assert key in by_columns.left
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
