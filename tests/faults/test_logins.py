@@ -70,10 +70,9 @@ async def test_nobody_listens_at_the_primarys_address() -> None:
         await expect_2003(on, address)
 
 
-@pytest.mark.parametrize("host", ["no-such-host.invalid", "a..b", "x" * 64 + ".invalid"])
-async def test_the_primarys_name_is_unknown_or_none(host: str) -> None:
-    async with before(f"{host}:3306") as on:
-        await expect_2003(on, host)
+async def test_the_primarys_name_is_unknown() -> None:
+    async with before("no-such-host.invalid:3306") as on:
+        await expect_2003(on, "no-such-host.invalid")
 
 
 async def test_the_primary_accepts_and_never_answers() -> None:
