@@ -52,20 +52,18 @@ def _suite(name: str) -> Suite:
 
     return Suite(
         name=name,
-        what=f"the tests of PHP's `{_TESTS[name].split('/')[1]}`, on mysqlnd",
+        what=f"the tests of PHP's `{_TESTS[name].split('/')[1]}`, on mysqlnd, with `scope = user`,"
+        " since they write on one connection and read on another",
         versions="Debian's php-mysql",
         statements=("CREATE DATABASE test",),
         prepare=_prepare,
         invocation=invocation,
+        options={"scope": "user"},
     )
 
 
-# Its tests write on one connection and read on another.
 MYSQLI = replace(
     _suite("php-mysqli"),
-    what="the tests of PHP's `mysqli`, on mysqlnd, with `scope = user`, since they write on one"
-    " connection and read on another",
-    options={"scope": "user"},
     known={
         "mysqli_pam_sha256_public_key_option": "tests that encrypt the password for the key that"
         " SHOW STATUS names, which is the primary's. Tidegate has one of its own, which clients"
