@@ -74,7 +74,8 @@ def _dispatch(argv: Sequence[str] | None) -> int:
         case "binlog":
             return _binlog(namespace.files, namespace.format, namespace.output)
         case "demo":
-            return _demo(namespace.once, audit=not namespace.no_audit)
+            setup = None if namespace.no_audit else namespace.audit_setup
+            return _demo(namespace.once, setup)
         case "mock":
             return _mock(namespace)
         case _:
@@ -118,10 +119,10 @@ def _binlog(files: Sequence[Path], form: str, output: Path | None) -> int:
     return command.run(files, form, output, write_parquet)
 
 
-def _demo(once: bool, audit: bool) -> int:
+def _demo(once: bool, audit_setup: Sequence[str] | None) -> int:
     from proxy import demo
 
-    return demo.run_demo(once, audit)
+    return demo.run_demo(once, audit_setup)
 
 
 def _mock(namespace: argparse.Namespace) -> int:
@@ -197,6 +198,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     demo.add_argument("--once", action="store_true", help="exit after the demo")
     demo.add_argument("--no-audit", action="store_true", help="skip the audit, which needs Spark")
+    demo.add_argument(
+        "--audit-setup",
+        nargs="+",
+        default=(),
+        metavar=("PROGRAM", "ARGUMENT"),
+        help="run this once the table is shown; it installs what the audit needs",
+    )
     mock = _command(
         commands, "mock", "run a mock MySQL cluster in this process, for tests", _MOCK_EXAMPLES
     )

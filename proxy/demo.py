@@ -93,27 +93,29 @@ class RunningProxy:
     process: asyncio.subprocess.Process
 
 
-def run_demo(once: bool, audit: bool = True) -> int:
+def run_demo(once: bool, audit_setup: Sequence[str] | None = ()) -> int:
     """Run the demo; return the exit status.
 
     Args:
         once: end after the audit; else a proxy goes on to serve until Ctrl-C.
-        audit: let the audit judge the routing log.
+        audit_setup: a program and its arguments, run when the table is shown, that installs what
+            the audit needs; empty if that is installed; None to go without the audit.
     """
     try:
-        asyncio.run(_demo(once, audit))
+        asyncio.run(_demo(once, audit_setup))
     except KeyboardInterrupt:
-        print()
+        print("\nThe demo has ended: its servers are stopped, and its routing log is deleted.")
     except (DemoError, demo_audit.AuditError) as error:
         print(f"tidegate demo: {error}", file=sys.stderr)
         return 1
     return 0
 
 
-async def _demo(once: bool, audit: bool) -> None:
+async def _demo(once: bool, audit_setup: Sequence[str] | None) -> None:
     print(
         f"A primary and two replicas that lag {LAG_S * 1000:.0f} ms. {CONNECTIONS} connections"
-        f" write {ROUNDS} times each\nand read back {READS_PER_ROUND} times after each write.\n"
+        f" write {ROUNDS} times each\nand read back {READS_PER_ROUND} times after each write.\n",
+        flush=True,
     )
     with tempfile.TemporaryDirectory(prefix="tidegate-demo-") as folder:
         log = Path(folder) / "routing-log"
@@ -126,8 +128,10 @@ async def _demo(once: bool, audit: bool) -> None:
                 async with _proxy(cluster, setting, name, log) as proxy:
                     stale = await asyncio.to_thread(_workload, proxy.port)
                 print(_line(setting, Outcome(stale, _reads(log, name))), flush=True)
-            print(_LEGEND)
-            if audit:
+            print(_LEGEND, flush=True)
+            if audit_setup is None:
+                print("No audit of the routing log, as asked for.")
+            elif await demo_audit.prepare(audit_setup):
                 await demo_audit.show(log, name)
             if not once:
                 async with _proxy(cluster, SETTINGS[-1], "demo", log) as proxy:

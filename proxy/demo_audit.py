@@ -46,6 +46,33 @@ class Verdict:
     text: str
 
 
+async def prepare(setup: Sequence[str]) -> bool:
+    """Run the program, if there is one, that installs what the audit needs.
+
+    Its messages appear among the demo's own.
+
+    Returns:
+        Whether the audit can run; if not, a message was printed.
+    """
+    if not setup:
+        return True
+    try:
+        process = await asyncio.create_subprocess_exec(*setup)
+    except OSError as error:
+        print(f"No audit of the routing log: {setup[0]} cannot be run: {error.strerror}.")
+        return False
+    try:
+        status = await process.wait()
+    except asyncio.CancelledError:
+        if process.returncode is None:
+            process.terminate()
+        await process.wait()
+        raise
+    if status:
+        print("No audit of the routing log: what it needs is not installed.")
+    return status == 0
+
+
 async def show(log: Path, proxy_name: str) -> None:
     """Print the audit's verdict on a log, and on a copy in which one read of this proxy is stale.
 

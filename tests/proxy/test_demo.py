@@ -1,12 +1,13 @@
 """The demo runs, and its figures are those of its clients and of the routing log."""
 
+import asyncio
 import importlib
 import sys
 from pathlib import Path
 
 import pytest
 
-from proxy import demo, demo_audit
+from proxy import cli, demo, demo_audit
 from proxy.config import ConfigError
 
 LAG_S = 3.0
@@ -20,7 +21,7 @@ def figures(output: str, title: str) -> dict[str, str]:
     return dict(zip(heads, line.removeprefix(title).split(), strict=False))
 
 
-def test_figures(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_figures(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
     audited: list[int] = []
 
     async def show(log: Path, name: str) -> None:
@@ -31,8 +32,12 @@ def test_figures(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[
     monkeypatch.setattr(demo, "LAG_S", LAG_S)
     monkeypatch.setattr(demo, "CONNECTIONS", 2)
     monkeypatch.setattr(demo, "ROUNDS", 1)
-    assert demo.run_demo(once=True) == 0
-    output = capsys.readouterr().out
+    setup = (sys.executable, "-c", "print('What the audit needs is being installed.')")
+    assert demo.run_demo(once=True, audit_setup=setup) == 0
+    output = capfd.readouterr().out
+    table, installed, _ = output.partition("What the audit needs is being installed.")
+    assert installed
+    assert demo.SETTINGS[-1].title in table
     reads = 2 * demo.READS_PER_ROUND
     best_effort = figures(output, "BEST_EFFORT")
     assert (best_effort["replicas"], best_effort["primary"]) == (str(reads), "0")
@@ -42,6 +47,39 @@ def test_figures(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[
         assert (own_writes["reads"], own_writes["stale"]) == (str(reads), "0")
         assert int(own_writes["replicas"]) + int(own_writes["primary"]) == reads
     assert audited == [reads * len(demo.SETTINGS)]
+
+
+def test_what_the_audit_needs_is_installed_or_its_lack_is_told(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def prepared(*setup: str) -> bool:
+        return asyncio.run(demo_audit.prepare(setup))
+
+    assert prepared()
+    assert prepared(sys.executable, "-c", "")
+    assert not capsys.readouterr().out
+    assert not prepared(sys.executable, "-c", "raise SystemExit(1)")
+    assert "what it needs is not installed" in capsys.readouterr().out
+    assert not prepared("/no/such/program")
+    assert "/no/such/program cannot be run: No such file" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "setup"),
+    [
+        ([], ()),
+        (["--audit-setup", "pip", "install"], ["pip", "install"]),
+        (["--no-audit"], None),
+        (["--no-audit", "--audit-setup", "pip", "install"], None),
+    ],
+)
+def test_options(
+    monkeypatch: pytest.MonkeyPatch, options: list[str], setup: list[str] | None
+) -> None:
+    given: list[object] = []
+    monkeypatch.setattr(demo, "run_demo", lambda *arguments: given.extend(arguments) or 0)
+    assert cli.main(["demo", "--once", *options]) == 0
+    assert given == [True, setup]
 
 
 def test_a_failed_workload_is_told_and_not_thrown(
