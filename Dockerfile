@@ -11,7 +11,7 @@ RUN python -m venv /tools \
     && /tools/bin/pip install --no-cache-dir --require-hashes -r requirements.lock -r requirements-dev.lock \
     && python -m venv --without-pip /opt/tidegate \
     && pip --python /opt/tidegate install --no-cache-dir --require-hashes -r requirements.lock
-COPY pyproject.toml setup.py README.md ./
+COPY pyproject.toml setup.py README.md LICENSE ./
 COPY protocol protocol
 COPY routing routing
 COPY proxy proxy

@@ -13,9 +13,11 @@ import pytest
 import setup as build
 
 ROOT = Path(__file__).resolve().parent.parent
+PAGES = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
 SOURCES = (
     *("tidegate", *build.PACKAGES),
-    *("setup.py", "pyproject.toml", "MANIFEST.in", "README.md"),
+    *("setup.py", "pyproject.toml", "MANIFEST.in", "README.md", "LICENSE"),
+    *PAGES,
 )
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -80,6 +82,25 @@ def test_nothing_is_installed_beside_tidegate(installed: Path) -> None:
     assert sorted(names) == ["tidegate", *(name for name in names if name.endswith(".dist-info"))]
     (top_level,) = installed.glob("*.dist-info/top_level.txt")
     assert top_level.read_text().split() == ["tidegate"]
+
+
+def test_the_licence_is_installed(installed: Path) -> None:
+    (metadata,) = installed.glob("*.dist-info/METADATA")
+    fields = metadata.read_text().partition("\n\n")[0].splitlines()
+    assert "License-Expression: Apache-2.0" in fields
+    assert "License-File: LICENSE" in fields
+    (licence,) = installed.glob("*.dist-info/licenses/LICENSE")
+    assert licence.read_bytes() == (ROOT / "LICENSE").read_bytes()
+
+
+def test_the_sdist_has_the_pages_beside_the_sources(copy: Path, tmp_path: Path) -> None:
+    command(
+        sys.executable, "setup.py", "-q", "sdist", "--formats", "zip", "-d", tmp_path, folder=copy
+    )
+    (archive,) = tmp_path.glob("*.zip")
+    with zipfile.ZipFile(archive) as sdist:
+        names = {name.partition("/")[2] for name in sdist.namelist()}
+    assert {"README.md", "LICENSE", *PAGES} <= names
 
 
 def test_every_module_loads_beside_others_of_the_old_names(installed: Path) -> None:
