@@ -24,6 +24,7 @@ UUID_LENGTH: Final = 36
 LONGEST_GTID: Final = UUID_LENGTH + 1 + 18
 """The longest GTID that the fast paths read: no tag, and 18 digits, which are always in range."""
 
+_NOTHING: Final[dict[str, Boundaries]] = {}  # never changed
 _NUMBERS: Final = b"0123456789:-"
 _WHITE_SPACE: Final = " \t\n\v\f\r"
 _DIGITS_OF_LAST_NUMBER: Final = 19
@@ -87,10 +88,11 @@ def one_gtid(data: bytes) -> tuple[str, int]:
 def parse_changed(
     text: str, near: dict[str, Boundaries], near_text: str
 ) -> dict[str, Boundaries] | None:
-    """Reads a canonical text that differs from a known one in the intervals of one untagged TSID.
+    """Reads a canonical text by comparing it with that of a known set.
 
-    The cost depends on the number of intervals from the first difference to the end of its UUID,
-    not on the length of the set: a `gtid_executed` with thousands of gaps grows at one end.
+    What both have in the same words is taken over from the known set, as the same objects: whole
+    UUIDs, and the first and the last intervals of a TSID. So both the time and the memory that a
+    state of a server takes beside the state before depend on what has changed.
 
     Args:
         text: on one line.
@@ -98,25 +100,34 @@ def parse_changed(
         near_text: its canonical text on one line.
 
     Returns:
-        The set, or None: the texts differ otherwise, or `text` is not canonical.
+        The set, or None: `text` is not canonical.
     """
-    same = _shared_head(text, near_text)
-    begin = text.rfind(":", 0, same) + 1
-    item = text.rfind(",", 0, begin) + 1
-    uuid = text[item : item + UUID_LENGTH]
-    end, near_end = _find_or_end(text, ",", begin), _find_or_end(near_text, ",", begin)
-    if text[end:] != near_text[near_end:] or begin <= item + UUID_LENGTH or uuid not in near:
-        return None
-    kept_text = text[item + UUID_LENGTH : begin]
-    if not _only_numbers(kept_text) or not _only_numbers(near_text[begin:near_end]):
-        return None  # there are tags
-    kept = near[uuid][: 2 * (kept_text.count(":") - 1)]
-    grown = _read_intervals(text[begin:end], kept[-1] if kept else 0)
-    if grown is None:
-        return None
-    changed = dict(near)
-    changed[uuid] = (*kept, *grown)
-    return changed
+    known_items = {item[:UUID_LENGTH]: item for item in near_text.split(",")}
+    known_tsids: dict[str, list[str]] = {}
+    for tsid in near:
+        known_tsids.setdefault(tsid[:UUID_LENGTH], []).append(tsid)
+    boundaries: dict[str, Boundaries] = {}
+    last_uuid = ""
+    for item in text.split(","):
+        uuid = item[:UUID_LENGTH]
+        known_item = known_items.get(uuid, "")
+        if uuid <= last_uuid or (not known_item and _match_uuid(uuid) is None):
+            return None
+        last_uuid = uuid
+        if item == known_item:
+            for tsid in known_tsids[uuid]:
+                boundaries[tsid] = near[tsid]
+            continue
+        begin = UUID_LENGTH + 1
+        if known_tsids.get(uuid) == [uuid] and item[:begin] == known_item[:begin]:
+            # It had no tags: what changed is all that needs to be looked at.
+            numbers = _read_near(item[begin:], near[uuid], known_item[begin:])
+            if numbers is not None:
+                boundaries[uuid] = numbers
+                continue
+        if not _read_changed_item(item, near, known_item, boundaries):
+            return None
+    return boundaries
 
 
 def one_line(text: str) -> str:
@@ -189,32 +200,93 @@ def _shared_head(a: str, b: str) -> int:
     return low
 
 
+def _shared_tail(a: str, b: str, most: int) -> int:
+    """The length of the common suffix, of at most so many characters."""
+    low, high = 0, most
+    a_end, b_end = len(a), len(b)
+    while low < high:
+        half = (high - low + 1) // 2
+        if a[a_end - low - half : a_end - low] == b[b_end - low - half : b_end - low]:
+            low += half
+        else:
+            high = low + half - 1
+    return low
+
+
 def _read_canonical(text: str) -> dict[str, Boundaries] | None:
     boundaries: dict[str, Boundaries] = {}
     if not text:
         return boundaries
     last_uuid = ""
     for item in text.split(","):
-        uuid, body = item[:UUID_LENGTH], item[UUID_LENGTH:]
-        if uuid <= last_uuid or _match_uuid(uuid) is None or body[:1] != ":":
+        uuid = item[:UUID_LENGTH]
+        if uuid <= last_uuid or _match_uuid(uuid) is None:
             return None
         last_uuid = uuid
-        # Intervals at even indexes, the tags between them at odd ones.
-        pieces = [body] if _only_numbers(body) else _split_at_tags(body)
-        if pieces[0]:
-            numbers = _read_intervals(pieces[0][1:], 0)
-            if numbers is None:
-                return None
-            boundaries[uuid] = tuple(numbers)
-        last_tag = ""
-        for k in range(1, len(pieces), 2):
-            tag = pieces[k]
-            numbers = _read_intervals(pieces[k + 1], 0)
-            if numbers is None or tag <= last_tag:
-                return None
-            boundaries[f"{uuid}:{tag}"] = tuple(numbers)
-            last_tag = tag
+        if not _read_changed_item(item, _NOTHING, "", boundaries):
+            return None
     return boundaries
+
+
+def _read_changed_item(
+    item: str, near: dict[str, Boundaries], near_item: str, boundaries: dict[str, Boundaries]
+) -> bool:
+    """Reads what stands under one UUID; returns whether it is canonical.
+
+    Args:
+        item: its text, which begins with a UUID.
+        near: a set.
+        near_item: the canonical text of what that has under this UUID; "" if it has nothing.
+        boundaries: where it is entered.
+    """
+    uuid, body = item[:UUID_LENGTH], item[UUID_LENGTH:]
+    if body[:1] != ":":
+        return False
+    near_texts: dict[str, str] = {}
+    if near_item:
+        near_pieces = _pieces(near_item[UUID_LENGTH:])
+        near_texts[""] = near_pieces[0]
+        for k in range(1, len(near_pieces), 2):
+            near_texts[near_pieces[k]] = near_pieces[k + 1]
+    # Intervals at even indexes, the tags between them at odd ones.
+    pieces = _pieces(body)
+    if pieces[0]:
+        numbers = _read_near(pieces[0][1:], near.get(uuid, ()), near_texts.get("", "")[1:])
+        if numbers is None:
+            return False
+        boundaries[uuid] = numbers
+    last_tag = ""
+    for k in range(1, len(pieces), 2):
+        tag = pieces[k]
+        tsid = f"{uuid}:{tag}"
+        numbers = _read_near(pieces[k + 1], near.get(tsid, ()), near_texts.get(tag, ""))
+        if numbers is None or tag <= last_tag:
+            return False
+        boundaries[tsid] = numbers
+        last_tag = tag
+    return True
+
+
+def _pieces(body: str) -> list[str]:
+    return [body] if _only_numbers(body) else _split_at_tags(body)
+
+
+def _read_near(text: str, near: Boundaries, near_text: str) -> Boundaries | None:
+    """Reads ``1-5:7``, with the first and the last intervals of `near` where the texts agree."""
+    if not near:
+        numbers = _read_intervals(text, 0)
+        return None if numbers is None else tuple(numbers)
+    if text == near_text:
+        return near
+    begin = text.rfind(":", 0, _shared_head(text, near_text)) + 1
+    head = near[: 2 * text.count(":", 0, begin)]
+    alike = _shared_tail(text, near_text, min(len(text), len(near_text)) - begin)
+    end = _find_or_end(text, ":", len(text) - alike)
+    tail = near[len(near) - 2 * text.count(":", end) :]
+    numbers = _read_intervals(text[begin:end], head[-1] if head else 0)
+    if numbers is None or (tail and tail[0] <= numbers[-1]):
+        return None
+    return (*head, *numbers, *tail)
 
 
 def _read_intervals(text: str, floor: int) -> list[int] | None:

@@ -206,7 +206,7 @@ class ReadEvents:
 
     def primary_told(self, primary: ServerConnection) -> None:
         """Its `gtid_executed`, asked in front of a read; without it what is required is unknown."""
-        answer = parsed_probe(primary.stream)
+        answer = parsed_probe(primary.stream, primary.server.applied)
         if answer is None:
             return
         executed, server, shared = answer.executed, primary.server, self._shared

@@ -89,7 +89,7 @@ class SplitSnapshots:
             if connection.stream.error is not None:
                 moment.failed()
             return False
-        answer = parsed(connection.stream)
+        answer = parsed(connection.stream, connection.server.applied)
         executed = None if answer is None else answer.executed
         if purpose is Purpose.BEFORE:
             moment.before(executed)

@@ -37,8 +37,12 @@ class Answer(NamedTuple):
     names: bool = True
 
 
-def parsed(stream: ResponseStream) -> Answer | None:
+def parsed(stream: ResponseStream, near: GtidSet) -> Answer | None:
     """What the answer to `PROBE_SQL` says; None, and a line in the log, if nothing.
+
+    Args:
+        stream: the answer.
+        near: a set that the server's is probably almost the same as, as in `GtidSet.parse`.
 
     Raises:
         MalformedPacketError: the row is none.
@@ -50,7 +54,7 @@ def parsed(stream: ResponseStream) -> Answer | None:
         return None
     try:
         return Answer(
-            GtidSet.parse(executed),
+            GtidSet.parse(executed, near),
             parse_owned(owned.decode("ascii", "replace")),
             mode == b"ON",
         )

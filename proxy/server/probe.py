@@ -10,6 +10,7 @@ import logging
 import time
 from typing import TYPE_CHECKING, Protocol
 
+from protocol.gtid import EMPTY
 from proxy.client.preparation import statement_packet
 from proxy.server.exchange import GATHER
 from proxy.server.gtid_question import PROBE_SQL, parsed
@@ -67,6 +68,7 @@ class Probes:
         self._gathering: Gathering[Asker] = Gathering()
         self._asked_at = 0.0
         self._asked_us = 0
+        self._last = EMPTY  # what the last answer said
         self._deadline: asyncio.TimerHandle | None = None
 
     def ask(self, session: Asker) -> None:
@@ -107,12 +109,12 @@ class Probes:
         asked = self._gathering.asked
         if not asked or asked[0].primary_for_probe() is not connection:
             return
-        answer = parsed(stream)
+        answer = parsed(stream, self._last)
         self._in_time()
         if answer is None:
             self._fail(asked[0])
         else:
-            executed = answer.executed
+            executed = self._last = answer.executed
             server = connection.server
             server.proved(executed, connection.epoch)
             if not answer.names:

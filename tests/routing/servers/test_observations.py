@@ -1,5 +1,6 @@
 """What the primary had at past moments: the oldest state within a bound, and how old a state is."""
 
+import tracemalloc
 from bisect import bisect_right
 
 import pytest
@@ -143,3 +144,92 @@ def test_nothing_is_logged_of_an_earlier_primary() -> None:
     found.clear()
     found.take(Observation(11.0, first(5), logged=False))
     assert found.to_log(10.0, first(5)) is not None
+
+
+def gaps(count: int, until: int) -> str:
+    """Text of so many intervals; the last ends at `until`."""
+    return f"{U}:{':'.join(f'{3 * k}-{3 * k + 1}' for k in range(1, count))}:{3 * count}-{until}"
+
+
+@pytest.mark.parametrize(("count", "times"), [(10_000, 300), (100_000, 30)])
+def test_an_observation_takes_the_memory_of_what_is_new(count: int, times: int) -> None:
+    texts = [gaps(count, 3 * count + k).encode() for k in range(1, 4)]
+    observations = Observations()
+    state = GtidSet.parse(texts[0])
+    tracemalloc.start()
+    try:
+        for k in range(times):
+            if k % (times // 3) == 0:
+                state = GtidSet.parse(texts[k * 3 // times], state)  # others are as before
+            observations.add(float(k), state)
+            state |= GtidSet({U: [(10**12 + k, 10**12 + k + 1)]})
+            observations.add(float(k), state)
+        found = observations.since(times / 2)
+        took = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert found is not None
+    assert observations.since(0.0) is not None
+    whole = 8 * 2 * count + len(texts[0])  # of which there may be the newest, and the one asked for
+    assert took < 3 * whole + 1000 * 2 * times
+
+
+def test_states_that_have_nothing_in_common_are_bounded_by_bytes() -> None:
+    observations = Observations()
+    tracemalloc.start()
+    try:
+        for moment in range(200):
+            offset = moment % 3
+            state = GtidSet({U: [(3 * k + offset, 3 * k + offset + 1) for k in range(1, 5001)]})
+            observations.add(float(moment), state)
+        took = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert took < 10 << 20
+    assert observations.memory <= 4 << 20
+    assert observations.since(199.0) == state
+    assert observations.since(0.0) is not None
+
+
+STATES = st.lists(
+    st.tuples(st.sets(st.integers(1, 12), max_size=12), st.booleans(), st.integers(0, 2)),
+    min_size=1,
+    max_size=12,
+)
+
+
+@given(STATES, st.lists(st.tuples(st.integers(0, 12), st.booleans()), max_size=8))
+def test_states_are_found_again(
+    states: list[tuple[set[int], bool, int]], questions: list[tuple[int, bool]]
+) -> None:
+    """Whatever was asked for before, and whether states grow or lose something."""
+    observations = Observations()
+    kept: list[tuple[float, GtidSet]] = []
+    at = 0.0
+    for numbers, grows, step in states:
+        at += step
+        state = GtidSet({U: [(n, n + 1) for n in numbers]})
+        if grows and kept:
+            state |= kept[-1][1]
+        observations.add(at, state)
+        kept.append((at, state))
+        for moment, lags in questions:
+            within = [executed for asked_at, executed in kept if asked_at >= moment]
+            assert observations.since(float(moment)) == (within[0] if within else None)
+            applied = GtidSet({U: [(1, moment + 1)]}) if lags and moment else EMPTY
+            lacked: tuple[GtidSet, float] = EMPTY, 0.0
+            for asked_at, executed in reversed(kept):
+                if executed <= applied:
+                    break
+                lacked = executed - applied, 20.0 - asked_at
+            assert observations.lacking(applied, 20.0) == lacked
+
+
+def test_what_was_found_is_not_carried_past_what_was_given_up() -> None:
+    observations = Observations()
+    for moment in range(10):
+        observations.add(float(moment), first(moment + 1))
+    assert observations.since(1.0) == first(2)
+    for moment in range(10, 3620):
+        observations.add(float(moment), first(moment + 1))
+    assert observations.since(25.0) == first(26)
