@@ -141,8 +141,6 @@ class Classifier:
         return named.add(_key(form, sql, places), statement)
 
     def _by_skeleton(self, sql: bytes, mode_flags: int) -> Statement:
-        if len(sql) > MAX_TEXT:
-            return classify_text(sql, mode_flags)
         if self._last is not None and mode_flags == self._last_flags and sql == self._last_sql:
             return self._last
         self._last = statement = self._search(sql, mode_flags)
@@ -150,6 +148,8 @@ class Classifier:
         return statement
 
     def _search(self, sql: bytes, mode_flags: int) -> Statement:
+        if len(sql) > MAX_TEXT:
+            return classify_text(sql, mode_flags)
         cache = self._skeletons[mode_flags]
         key = _shared_key(sql, mode_flags)
         if key is None or len(key) > MAX_KEY:

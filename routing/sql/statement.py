@@ -218,11 +218,13 @@ _BEFORE_STATEMENT: Final = frozenset(
 
 _DML: Final = frozenset(b"INSERT UPDATE DELETE REPLACE LOAD".split())
 _QUERIES: Final = frozenset(b"SELECT TABLE VALUES".split())
-_FIRST_WORD: Final = re.compile(rb"%b[(\s]*+([a-z]*+)" % BLANK)
+_FIRST_WORD: Final = re.compile(rb"%b[(\s]*+([a-z]*+)" % BLANK, re.IGNORECASE)
 _PINNING_FIRST: Final = frozenset(b"execute flush handler lock set xa".split())
 _NO_NAMES: Final[frozenset[bytes]] = frozenset()
 _VIEWS: Final = (b"view", b"rename", b"grant", b"revoke", b"role", b"user")
-_PINNING_TEXTS: Final = (b"get_lock", b"service_get_", b"temporary")
+_LOCK_FUNCTIONS: Final = (b"get_lock", b"service_get_")
+_SINGLE: Final = frozenset(b"insert replace update delete select with values table".split())
+"""First words of statements that read and change data, and whatever functions do."""
 
 
 def classify(
@@ -247,7 +249,8 @@ def classify_text(sql: bytes, mode_flags: int) -> Statement:
         sql: what a client sends as COM_QUERY or COM_STMT_PREPARE.
         mode_flags: a sum of `routing.sql.lexer.MODE_…`.
     """
-    ours = mentions_tidegate(sql)
+    # A longer text is none to Tidegate; it may begin with a comment that is.
+    ours = mentions_tidegate(sql[:MAX_TEXT])
     statement = _classified(sql, mode_flags, ours)
     asked = directive(sql) if ours else None
     return statement if asked is None else replace(statement, directive=asked)
@@ -448,20 +451,35 @@ def _split(tokens: Tokens) -> list[Tokens]:
 
 
 def _unseen(sql: bytes, reason: Touch) -> Statement:
-    """The statement for a text not classified in full: it may do what words in it suggest."""
+    """The statement for a text not classified in full: it may do what words in it suggest.
+
+    To look for a word takes a search of the whole text. So those that only begin a statement, or
+    stand in one that is about the session, are not looked for in a single statement of `_SINGLE`.
+    """
+    found = _FIRST_WORD.match(sql)
+    word = found[1].lower() if found else b""
+    multi = sql.find(b";") >= 0
     text = sql.lower()
-    first = _FIRST_WORD.match(text)
-    pins = any(word in text for word in _PINNING_TEXTS)
-    tracking = b"session_track_gtids" in text
+
+    def has(*words: bytes) -> bool:
+        return any(text.find(word) >= 0 for word in words)  # `in` costs many times that
+
+    pins = has(*_LOCK_FUNCTIONS)
+    tracking = views = prepares = False
+    if multi or reason is not Touch.TOO_LONG or word not in _SINGLE:
+        pins = pins or word in _PINNING_FIRST or has(b"temporary")
+        tracking = has(b"session_track_gtids")
+        views = has(*_VIEWS)
+        prepares = has(b"prepare", b"execute")
     return Statement(
         kind=StatementClass.WRITE,
         reason=reason,
         may_write=True,
-        digest=blake2b(first[0] if first else b"", digest_size=8).hexdigest(),
+        digest=blake2b(found[0].lower() if found else b"", digest_size=8).hexdigest(),
         assignments=(Assignment("session", "session_track_gtids", None),) if tracking else (),
-        holds=(UNKNOWN_HOLD,) if pins or (first and first[1] in _PINNING_FIRST) else (),
-        multi=b";" in text,
+        holds=(UNKNOWN_HOLD,) if pins else (),
+        multi=multi,
         touches_tracking=tracking,
-        changes_views=any(word in text for word in _VIEWS),
-        text_prepared=SEVERAL if b"prepare" in text or b"execute" in text else None,
+        changes_views=views,
+        text_prepared=SEVERAL if prepares else None,
     )

@@ -184,7 +184,7 @@ def test_long_texts_are_not_kept(count: Count) -> None:
         assert classifier.classify(literals, 0).kind is StatementClass.READ
         assert classifier.classify(names, 0).kind is StatementClass.READ
         assert classifier.classify(longest, 0).reason == "too long"
-    # The first text is cached by its skeleton only, the others not at all.
+    # The first text is cached by its skeleton only, the others not at all (but for the last one).
     assert count.calls == 5
     assert not classifier._texts[0].young
     assert len(classifier._skeletons[0].young) == 1

@@ -3,6 +3,7 @@
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -629,3 +630,60 @@ def test_digests() -> None:
 )
 def test_what_sets_found_rows(text: str, sets: bool | None) -> None:
     assert of(text).sets_found_rows is sets
+
+
+class Searched(bytes):
+    """A text that counts the bytes that are looked at."""
+
+    looked_at = 0
+
+    def lower(self) -> "Searched":
+        Searched.looked_at += len(self)
+        return Searched(super().lower())
+
+    def find(self, *args: Any) -> int:
+        at = super().find(*args)
+        Searched.looked_at += len(self) if at < 0 else at
+        return at
+
+    def __contains__(self, key: Any) -> bool:
+        found = super().__contains__(key)
+        Searched.looked_at += len(self)
+        return found
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"INSERT INTO t VALUES ('%b')" % (b"x" * (1 << 20)),
+        b"INSERT INTO t VALUES %b(1)" % (b"(1,'some text',NULL)," * 50_000),
+        b"SELECT a FROM t WHERE b IN (%b1)" % (b"1234567," * 100_000),
+        b"SELECT %b1%b" % (b"(" * 500_000, b")" * 500_000),
+        b"SELECT %b" % (b"1" * (1 << 20)),
+        b"  /* a */ SELECT 1 %b" % (b"/* some comment */" * 50_000),
+        b"(SELECT a+%b1)" % (b"b+c*d," * 100_000),
+        b"UPDATE t SET the_view = 'user', role = 'temporary %b'" % (b"x" * (1 << 20)),
+    ],
+    ids=lambda text: text[:30].decode(),
+)
+def test_a_long_text_is_not_searched_for_many_words(text: bytes) -> None:
+    """Whatever the event loop does with a text, nobody else is served meanwhile."""
+    Searched.looked_at = 0
+    classifier = Classifier()
+    for _ in range(3):  # the fast path asks, and the session
+        assert classifier.classify(Searched(text), 0).reason is Touch.TOO_LONG
+    assert Searched.looked_at < 5 * len(text)
+
+
+def test_words_in_the_text_of_a_single_statement_do_nothing() -> None:
+    long = "x" * MAX_TEXT
+    for start in ("INSERT INTO t VALUES ('", "select 'a", "(SELECT 'a", "WITH c AS (SELECT 'a"):
+        statement = of(f"{start}{long} create temporary view, session_track_gtids, execute')")
+        assert short(statement) == "write!"
+        assert not statement.touches_tracking
+        assert not statement.changes_views
+        assert statement.text_prepared is None
+    for start in ("CREATE TEMPORARY TABLE t AS SELECT '", "/*!80000 SELECT '", "SELECT 1;SELECT '"):
+        assert of(f"{start}{long} temporary view, session_track_gtids, execute'").pins
+        assert of(f"{start}{long} temporary view, session_track_gtids, execute'").changes_views
