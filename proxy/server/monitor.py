@@ -45,6 +45,15 @@ _ACCOUNT_ERRORS: Final = frozenset(
     )
 )
 """Errors that concern only the monitor's account; clients may still be served there."""
+_STATEMENT_ERRORS: Final = frozenset(
+    error.code
+    for error in (
+        ServerErrorCode.ER_QUERY_INTERRUPTED,
+        ServerErrorCode.ER_QUERY_TIMEOUT,
+        ServerErrorCode.ER_CLIENT_INTERACTION_TIMEOUT,
+    )
+)
+"""Errors that say that the server has ended a statement of the monitor's, or its connection."""
 
 
 class Monitor:
@@ -113,13 +122,13 @@ class Monitor:
         usable = True
         try:
             async with asyncio.timeout(shared.config.connect_timeout):
-                await self._ask(server)
+                await self._ask_again(server)
             sight = Sight.ANSWERED
         except ServerRefusedError as error:
             cause = str(error)
             leaving = error.error.code == ServerErrorCode.ER_SERVER_SHUTDOWN.code
             sight = Sight.GONE if leaving else Sight.REFUSED
-            usable = error.error.code in _ACCOUNT_ERRORS
+            usable = error.error.code in _ACCOUNT_ERRORS | _STATEMENT_ERRORS
         except (ServerUnreachableError, TimeoutError, ChannelClosedError, ProtocolError) as error:
             cause = str(error) or "no answer in time"
             sight = Sight.GONE
@@ -148,9 +157,30 @@ class Monitor:
         else:
             _log.error(
                 "server %s is not watched, since it does not let the monitor look: %s; mend the"
-                " account %s there",
+                " account %s there, or what ends its statements",
                 *(server.name, cause, self._login.username),
             )
+
+    async def _ask_again(self, server: Server) -> None:
+        """Ask a server, over a new connection if the kept one turns out to have ended.
+
+        A connection can be killed, or ended for being idle, and its statement interrupted, while
+        the server serves everybody else: only a new connection tells that it does not. (1053 is
+        what a connection says that is killed within a statement, and one to a server that stops.)
+        """
+        kept = self._opened.get(server)
+        if kept is not None:
+            try:
+                await self._ask(server)
+            except (ServerRefusedError, ServerUnreachableError) as error:
+                cause = str(error)
+            except (ChannelClosedError, ProtocolError) as error:
+                cause = str(error) or "it was closed"
+            else:
+                return
+            self._drop(server)
+            _log.info("the monitor's connection to %s has ended: %s", server.name, cause)
+        await self._ask(server)
 
     async def _ask(self, server: Server) -> None:
         shared = self._shared

@@ -82,6 +82,7 @@ class Terms:
         self._now = now
         self._begun: int | None = None  # the term in which all was compared
         self._comparing = asyncio.Lock()
+        self._diverged: set[Server] = set()  # as the log says
 
     async def begin(self, opened: Opened, login: Login) -> None:
         """Return when the present term has begun; the first caller does the comparison.
@@ -182,11 +183,11 @@ class Terms:
 
     def judge(self, held: list[Held], identity: Identity) -> None:
         """Compare what replicas had before the primary was asked with what it said."""
-        known = {one.replica: (one.replica.errant, one.replica.diverged) for one in held}
+        known = {one.replica: one.replica.errant for one in held}
         self._topology.compare(held, identity.executed | identity.owned)
         if self._kept_scopes is not None:
             self._kept_scopes.judged()
-        for replica, (errant, diverged) in known.items():
+        for replica, errant in known.items():
             self._metrics.errant_gtids(replica.name, replica.errant.count())
             if replica.errant and replica.errant != errant:
                 _log.error(
@@ -194,10 +195,18 @@ class Terms:
                     replica.name,
                     replica.errant.text,
                 )
-            if replica.diverged and not diverged:
+            if replica.diverged and replica not in self._diverged:
+                self._diverged.add(replica)
                 _log.error(
                     "replica %s has other transactions than the primary under names that the"
                     " primary gives (it lost its own); no guarded read goes there until it is made"
                     " anew",
+                    replica.name,
+                )
+            elif not replica.diverged and replica in self._diverged:
+                self._diverged.remove(replica)
+                _log.warning(
+                    "replica %s has none of its own transactions any more under names that the"
+                    " primary gives; it is read again",
                     replica.name,
                 )

@@ -96,6 +96,8 @@ class Server:
         strayed: those of them with names that the primary itself gives: it lost them, and may give,
             or have given, the names again. What this server has under them is not what the primary
             has. It is so for as long as the server has any of them.
+        resets: how often its GTIDs were seen to be gone while it ran (RESET BINARY LOGS AND GTIDS,
+            which takes all of them): what it has under any name it got since.
         strayed_before: what had `strayed` before the start, by `server_uuid`: of servers that were
             not met since.
         filters: what replication leaves out there.
@@ -128,6 +130,7 @@ class Server:
         self.clock: Clock | None = None
         self.errant: GtidSet = EMPTY
         self.strayed: GtidSet = EMPTY
+        self.resets = 0
         self.strayed_before: dict[str, GtidSet] = {}
         self.filters = Filters()
         self.witness: Witness | None = None
@@ -287,8 +290,13 @@ class Server:
         had = applied_before | self._mistaken
         self._mistaken = EMPTY
         if not executed.covers(had):
-            # A crash takes its last transactions, and leaves what it has under other names.
-            self.strayed &= executed
+            if restarted:
+                # A crash takes its last transactions, and leaves what it has under other names.
+                self.strayed &= executed
+            else:
+                # Nothing but RESET BINARY LOGS AND GTIDS does that to a server that runs.
+                self.strayed = EMPTY
+                self.resets += 1
             if not had & executed:
                 self.filters.made_anew()
         if restarted or bereft:
@@ -377,11 +385,15 @@ class Held(NamedTuple):
         replica: the server.
         uuid: its `server_uuid` then.
         gtids: what it had, or was about to have.
+        epoch: its `Server.epoch` then.
+        resets: its `Server.resets` then.
     """
 
     replica: Server
     uuid: str
     gtids: GtidSet
+    epoch: int
+    resets: int
 
 
 class Topology:
@@ -474,7 +486,10 @@ class Topology:
 
     def held_by_replicas(self) -> list[Held]:
         """What each replica has proved so far; for `compare`, before the primary is asked."""
-        return [Held(replica, replica.uuid, replica.applied) for replica in self.replicas]
+        return [
+            Held(replica, replica.uuid, replica.applied, replica.epoch, replica.resets)
+            for replica in self.replicas
+        ]
 
     def compare(self, held: Iterable[Held], has: GtidSet) -> None:
         """Judge replicas by the primary, but for those that have become others meanwhile.
@@ -485,10 +500,12 @@ class Topology:
         """
         # What the primary had of that as a replica: whoever followed the one before has others.
         strayed, self.primary.strayed = self.primary.strayed, EMPTY
-        for replica, uuid, gtids in held:
-            if uuid != replica.uuid:
-                continue  # a crash may have left some of it; another server has none of it
+        for replica, uuid, gtids, epoch, resets in held:
+            if uuid != replica.uuid or resets != replica.resets:
+                continue  # it has none of it any more
             replica.strayed |= strayed
+            if epoch != replica.epoch:
+                gtids &= replica.applied  # a crash left some of it
             replica.errant = gtids - has
             for tsid in replica.errant.tsids:
                 if tsid.startswith(self.primary.uuid):

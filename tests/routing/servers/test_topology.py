@@ -12,6 +12,7 @@ U = "11111111-1111-1111-1111-111111111111"
 V = "22222222-2222-2222-2222-222222222222"
 W = "33333333-3333-3333-3333-333333333333"
 STARTED = (100.0, 101.0)
+STARTED_AGAIN = (200.0, 201.0)
 
 
 @pytest.fixture
@@ -442,6 +443,10 @@ def topology() -> Topology:
     return found
 
 
+def held(replica: Server, had: str) -> Held:
+    return Held(replica, replica.uuid, gtids(had), replica.epoch, replica.resets)
+
+
 @pytest.mark.parametrize(
     ("had", "has", "errant", "diverged"),
     [
@@ -457,7 +462,7 @@ def test_what_the_primary_has_not(
     topology: Topology, had: str, has: str, errant: str, diverged: bool
 ) -> None:
     first, second = topology.replicas
-    topology.compare([Held(first, "", gtids(had)), Held(second, "", EMPTY)], gtids(has))
+    topology.compare([held(first, had), held(second, "")], gtids(has))
     assert first.errant == gtids(errant)
     assert first.diverged is diverged
     assert not second.diverged
@@ -466,8 +471,8 @@ def test_what_the_primary_has_not(
 
 def test_a_name_that_is_given_again_acquits_nobody(topology: Topology) -> None:
     first, _ = topology.replicas
-    topology.compare([Held(first, "", gtids(f"{U}:1-6"))], gtids(f"{U}:1-5"))
-    topology.compare([Held(first, "", gtids(f"{U}:1-6"))], gtids(f"{U}:1-6"))
+    topology.compare([held(first, f"{U}:1-6")], gtids(f"{U}:1-5"))
+    topology.compare([held(first, f"{U}:1-6")], gtids(f"{U}:1-6"))
     assert not first.errant
     assert first.diverged
 
@@ -513,7 +518,7 @@ def test_what_a_replica_still_has_under_other_names_counts(
     if distrusted:
         first.distrust(first.epoch)
         assert first.diverged, "nobody knows what is left"
-    first.observed(V, STARTED, gtids(left), first.applied)
+    first.observed(V, STARTED_AGAIN if left else STARTED, gtids(left), first.applied)
     first.filters.judge(topology.primary.filters)
     assert first.strayed == gtids(strayed)
     assert first.filters.lacking is lacking
@@ -524,6 +529,37 @@ def test_what_a_replica_still_has_under_other_names_counts(
     first.filters.judge(topology.primary.filters)
     topology.compare(held, EMPTY)
     assert first.vouches, "another server"
+
+
+@pytest.mark.parametrize("distrusted", [False, True])
+def test_who_was_reset_got_all_that_it_has_since(topology: Topology, distrusted: bool) -> None:
+    """RESET BINARY LOGS AND GTIDS, and new transactions before anybody has looked."""
+    first, _ = topology.replicas
+    first.observed(V, STARTED, gtids(f"{U}:1-9"), EMPTY)
+    topology.compare(topology.held_by_replicas(), gtids(f"{U}:1-2"))
+    assert first.diverged
+    if distrusted:
+        first.distrust(first.epoch)
+    first.observed(V, STARTED, gtids(f"{U}:1-5"), first.applied)
+    assert first.vouches
+    topology.compare(topology.held_by_replicas(), gtids(f"{U}:1-5"))
+    assert first.vouches
+    topology.compare(topology.held_by_replicas(), gtids(f"{U}:1-4"))
+    assert first.strayed == gtids(f"{U}:5"), "the primary has lost that since"
+
+
+def test_what_a_reset_took_while_the_primary_was_asked_is_not_held_against_it(
+    topology: Topology,
+) -> None:
+    first, second = topology.replicas
+    first.observed(V, STARTED, gtids(f"{U}:1-9"), EMPTY)
+    second.observed(W, STARTED, gtids(f"{U}:1-9"), EMPTY)
+    before = topology.held_by_replicas()
+    first.observed(V, STARTED, gtids(f"{U}:1-3"), first.applied)
+    second.observed(W, STARTED_AGAIN, gtids(f"{U}:1-7"), second.applied)
+    topology.compare(before, gtids(f"{U}:1-2"))
+    assert first.vouches
+    assert second.strayed == gtids(f"{U}:3-7"), "a crash leaves what it has"
 
 
 @pytest.mark.parametrize("rebuilt", [False, True])

@@ -1,0 +1,73 @@
+"""All servers begin anew in place: RESET BINARY LOGS AND GTIDS on the primary and its replicas."""
+
+from contextlib import closing
+
+import pytest
+
+from tests.real_mysql.cluster import Cluster
+from tests.real_mysql.conftest import StartProxy
+from tests.real_mysql.running_proxy import RunningProxy
+from tests.real_mysql.server import RealServer
+from tests.support.waiting import eventually
+
+DIVERGED = "until it is made anew"
+AGAIN = "it is read again"
+NEW = 5
+
+
+def write(server: RealServer, times: int) -> None:
+    for _ in range(times):
+        server.query("INSERT INTO app.rewound VALUES ()")
+
+
+def readers(running: RunningProxy, reads: int) -> set[str]:
+    """Who answers reads that must see what their sessions wrote."""
+    found = set()
+    for _ in range(reads):
+        with closing(running.connect()) as client, client.cursor() as cursor:
+            cursor.execute("INSERT INTO rewound VALUES ()")
+            cursor.execute("SELECT COUNT(*) FROM rewound")
+            cursor.execute("SHOW TIDEGATE LAST")
+            found |= {str(value) for row in cursor.fetchall() for value in row}
+    return found
+
+
+def rewind(cluster: Cluster, running: RunningProxy, order: str) -> None:
+    """Take the GTIDs of all servers, and write some of their names again."""
+    primary, replicas = cluster.primary, cluster.replicas
+    for replica in replicas:
+        replica.query("STOP REPLICA")
+    if order == "replicas first":
+        for replica in replicas:
+            replica.query("RESET BINARY LOGS AND GTIDS")
+    primary.query("RESET BINARY LOGS AND GTIDS")
+    write(primary, NEW)
+    if order == "after the proxy has noticed":
+        eventually(lambda: running.stderr.count(DIVERGED) == len(replicas))
+    for replica in replicas:
+        if order != "replicas first":
+            # The names come back at once: nobody need have seen the replica without any.
+            replica.query("RESET BINARY LOGS AND GTIDS")
+        replica.query("RESET REPLICA")
+        replica.query("START REPLICA")
+    write(primary, NEW)
+    cluster.wait_caught_up()
+
+
+@pytest.mark.parametrize(
+    "order", ["replicas first", "primary first", "after the proxy has noticed"]
+)
+@pytest.mark.parametrize("interval", ["50ms", "1500ms"])
+def test_a_cluster_that_was_rewound_is_used_again(
+    cluster: Cluster, proxy: StartProxy, order: str, interval: str
+) -> None:
+    cluster.primary.query("DROP TABLE IF EXISTS app.rewound")
+    cluster.primary.query("CREATE TABLE app.rewound (id INT AUTO_INCREMENT PRIMARY KEY)")
+    cluster.wait_caught_up()
+    write(cluster.primary, 3 * NEW)
+    cluster.wait_caught_up()
+    running = proxy(monitor_interval=interval)
+    assert not {one.address for one in cluster.replicas}.isdisjoint(readers(running, 4))
+    rewind(cluster, running, order)
+    eventually(lambda: {one.address for one in cluster.replicas} <= readers(running, 4))
+    assert running.stderr.count(AGAIN) == running.stderr.count(DIVERGED)
