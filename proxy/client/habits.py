@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 ALIKE: Final = 4
 """After so many like clients in a row the next one is expected to be like them."""
 _MOST: Final = 1024
+_LONGEST_USER: Final = 96
+"""Of a name, characters; a longer one, which no server lets in, is not remembered."""
 
 
 class Habits:
@@ -39,7 +41,7 @@ class Habits:
         """A client of that host has negotiated these, and logs in by this name."""
         found = self._hosts.get(where)
         alike = found[1] + 1 if found is not None and found[0] == capabilities else 1
-        self._hosts[where] = capabilities, alike, username
+        self._hosts[where] = capabilities, alike, username[:_LONGEST_USER]
         self._hosts.move_to_end(where)
         if len(self._hosts) > self._most:
             self._hosts.popitem(last=False)

@@ -41,12 +41,17 @@ _COM_STMT_CLOSE: Final = b"\x05\x00\x00\x00\x19"
 
 
 class PreparedStatements:
-    """Those of one session, by their ids."""
+    """Those of one session, by their ids.
+
+    Attributes:
+        text_size: bytes of the texts that are kept.
+    """
 
     def __init__(self) -> None:
         self._statements: dict[int, PreparedStatement] = {}
         self._cursors: dict[int, ServerConnection] = {}
         self._last = 0
+        self.text_size = 0
 
     def __len__(self) -> int:
         return len(self._statements)
@@ -69,6 +74,7 @@ class PreparedStatements:
     def add(self, prepared: PreparedStatement) -> None:
         """Its PREPARE succeeded."""
         self._statements[prepared.number] = prepared
+        self.text_size += len(prepared.text)
 
     def of(self, packet: bytes) -> PreparedStatement | None:
         """The one that a framed command is about, or None."""
@@ -81,11 +87,13 @@ class PreparedStatements:
     def close(self, prepared: PreparedStatement) -> None:
         """Forget it."""
         del self._statements[prepared.number]
+        self.text_size -= len(prepared.text)
         self._cursors.pop(prepared.number, None)
 
     def clear(self) -> None:
         """The session was reset; ids go on."""
         self._statements.clear()
+        self.text_size = 0
         self._cursors.clear()
 
     def cursor(self, prepared: PreparedStatement) -> ServerConnection | None:

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from proxy.server.judged import Judged
 
 _MOST: Final = 1024
+_LONGEST_USER: Final = 96
+"""Of a name, characters: a server's names have up to 32. What is remembered of a longer one, which
+no server lets in, counts for all that begin alike."""
 
 OF_ACCOUNT: Final = frozenset(
     error.code
@@ -46,15 +49,16 @@ class Lending:
         return (
             self._now() - since < self.age
             and since > self._changed_at
-            and since > self._refused.get(judged.login.username, self._changed_at)
+            and since > self._refused.get(judged.login.username[:_LONGEST_USER], self._changed_at)
         )
 
     def refused(self, username: str, code: int) -> None:
         """A server has refused a login: this user's next logins must be judged anew."""
         if not self.age or code not in OF_ACCOUNT:
             return
-        self._refused[username] = self._now()
-        self._refused.move_to_end(username)
+        name = username[:_LONGEST_USER]
+        self._refused[name] = self._now()
+        self._refused.move_to_end(name)
         if len(self._refused) > _MOST:
             _, self._changed_at = self._refused.popitem(last=False)
 

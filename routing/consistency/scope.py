@@ -33,6 +33,9 @@ _DOUBTS: Final = 1 << 32
 """More doubts than one scope ever counts."""
 
 
+_MOST_BYTES: Final = 256 << 20
+"""What the sets of a worker's scopes may take, as if they shared nothing."""
+
 _NO_TERM: Final = -1
 
 
@@ -130,6 +133,7 @@ class ScopeState:
         lost_untold: no read was told of them yet.
         doubted: counts the calls of `doubt`.
         keeper: keeps it for the next start; None if nobody does.
+        memory: the bytes that its sets took at the last `grown`, about.
     """
 
     def __init__(self, kind: Scope, key: str, term: int, *, unknown: bool, doubts: int = 0) -> None:
@@ -155,9 +159,22 @@ class ScopeState:
         self._measured = EMPTY  # of `own`, and how long it was
         self._length = 0
         self.keeper: Keeper | None = None
+        self.memory = 0
+        self._sized_own = self._sized_observed = EMPTY
         self._growth = 0
         self._is_ahead = False  # the keeper knows that what is kept may be too small
         self._is_changed = False  # the keeper knows that there is something to keep
+
+    def grown(self) -> int:
+        """By how many bytes its sets have grown since this was asked last."""
+        if self.own is self._sized_own and self.observed is self._sized_observed:
+            return 0
+        self._sized_own, self._sized_observed = self.own, self.observed
+        before = self.memory
+        self.memory = self.own.memory
+        if self.observed is not self.own:
+            self.memory += self.observed.memory
+        return self.memory - before
 
     def required(self, level: Level) -> GtidSet:
         """What a read at this level must see, as far as it is known."""
@@ -398,6 +415,8 @@ ScopeKey = tuple[Scope, str]
 class Scopes:
     """The wider scopes that are alive: least recently used first.
 
+    They are bounded by number, age and bytes: a scope of a primary with many gaps takes a megabyte.
+
     Attributes:
         in_use: some are alive in this worker, or may be in another.
         evicted: how many were dropped, for their age or for want of room.
@@ -408,6 +427,7 @@ class Scopes:
         self._limit = limit
         self._age = age
         self._states: OrderedDict[ScopeKey, ScopeState] = OrderedDict()
+        self._memory = 0
         self._begun = 0
         self._unlogged: set[ScopeKey] = set()
         self._unlogged_unknown = False  # there may be some in any scope
@@ -455,6 +475,11 @@ class Scopes:
         self._states.move_to_end((kind, key))
         if self._sharer is not None:
             self._sharer.refresh(state, remembers, now)
+        grown = state.grown()
+        if grown:
+            self._memory += grown
+            if self._memory > _MOST_BYTES:
+                self._make_room(now)
         return state
 
     def alive(self, user: str, application: str) -> list[ScopeState]:
@@ -531,6 +556,7 @@ class Scopes:
             state = ScopeState.found(one, keeper, self._begun * _DOUBTS)
             state.unlogged = self._is_unlogged((one.kind, one.key))
             self._states[one.kind, one.key] = state
+            self._memory += state.grown()
         self.in_use = self.in_use or bool(self._states)
         self._make_room(now)
 
@@ -555,6 +581,7 @@ class Scopes:
         del self._states[state.kind, state.key]
         self.in_use = bool(self._states) or self._sharer is not None
         self.evicted += 1
+        self._memory -= state.memory
         state.keeper = None
         if self._keeper is not None:
             self._keeper.dropped(state)
@@ -565,7 +592,8 @@ class Scopes:
         states = self._states
         while states:
             oldest = next(iter(states.values()))
-            if len(states) <= self._limit and now - oldest.used_at <= self._age:
+            few = len(states) <= self._limit and now - oldest.used_at <= self._age
+            if few and (self._memory <= _MOST_BYTES or len(states) == 1):
                 return
             self._drop(oldest)
 

@@ -11,6 +11,7 @@ from protocol.packet import frame
 from protocol.parameter import QueryAttribute
 from protocol.response import StmtPrepareOk
 from protocol.response_stream import FETCHED, PREPARED, RESULTS, SIMPLE
+from proxy.client.commands import prepared as prepared_commands
 from tests.faults.client import MODERN, Answer, Client
 from tests.faults.peers import err
 from tests.faults.stage import Stage, asked, eventually, stage
@@ -205,6 +206,24 @@ async def test_there_is_a_limit() -> None:
         assert (answer.error.code, answer.error.sqlstate) == (1461, "42000")
         client.send(bytes((Command.COM_STMT_CLOSE,)) + first.to_bytes(4, "little"))
         assert await prepare(client, "SELECT 4") == 4
+
+
+async def test_texts_are_kept_up_to_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Statements beyond it are prepared and run on the primary, which alone needs their texts."""
+    monkeypatch.setattr(prepared_commands, "_MOST_TEXT", 3000)
+    async with stage() as on:
+        client = await on.session()
+        session = next(iter(on.proxy.sessions))
+        value = "x" * 1000
+        numbers = [await prepare(client, f"SELECT '{value}'") for _ in range(5)]
+        moving = [session._prepared.get(number).moves for number in numbers]
+        assert moving == [True, True, False, False, False]
+        for number in numbers:
+            assert value.encode() in (await execute(client, number)).packets[2]
+        for number in numbers:
+            client.send(bytes((Command.COM_STMT_CLOSE,)) + number.to_bytes(4, "little"))
+        assert (await client.ping()).ok
+        assert session._prepared.text_size == 0
 
 
 @pytest.mark.parametrize("command", [Command.COM_STMT_EXECUTE, Command.COM_STMT_RESET])

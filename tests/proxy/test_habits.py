@@ -47,3 +47,13 @@ def test_the_least_recent_hosts_go_first() -> None:
         for _ in range(ALIKE):
             habits.saw(where, ONE, "app")
     assert [where for where in "abc" if habits.expected(where)] == ["a", "c"]
+
+
+def test_a_name_that_no_server_has_takes_no_room() -> None:
+    """A client that has not logged in yet may send one as long as a login may be."""
+    habits = Habits()
+    for _ in range(ALIKE):
+        habits.saw("host", Capability(0), "x" * 200_000)
+    expected = habits.expected("host")
+    assert expected is not None
+    assert len(expected[1]) < 100

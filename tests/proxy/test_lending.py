@@ -103,6 +103,13 @@ def test_many_refusals_are_not_forgotten() -> None:
     assert not lending.trusts(known())
 
 
+def test_a_refused_name_that_no_server_has_takes_no_room() -> None:
+    """What it begins with is distrusted, which costs a login a question."""
+    lending = Lending(5.0, Clock())
+    lending.refused("x" * 200_000, 1045)
+    assert max(map(len, lending._refused)) < 100
+
+
 def test_a_change_is_of_all() -> None:
     clock = Clock()
     lending = Lending(5.0, clock)

@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from routing.request.command import Command
     from routing.sql.statement import Statement
 
+_MOST_TEXT: Final = 16 << 20
+"""Bytes of prepared texts that a session keeps; further statements run on the primary alone."""
+
 _ID_END: Final = 9
 _FLAGS: Final = 9
 """Offsets in a framed command about a statement."""
@@ -68,7 +71,10 @@ def long_prepare(desk: Desk, prefix: bytes) -> Command | Order:
 
 
 def _prepare(desk: Desk, packet: bytes, statement: Statement | None) -> Command | Order:
-    prepared = PreparedStatement(desk.prepared.number(), statement, packet[5:], desk.state)
+    text = packet[5:]
+    if statement is not None and desk.prepared.text_size + len(text) > _MOST_TEXT:
+        statement, text = statement.kept_prepared(), b""
+    prepared = PreparedStatement(desk.prepared.number(), statement, text, desk.state)
     moves = desk.views.seen(statement) if prepared.moves and statement is not None else None
     most = desk.config.max_prepared_statements
     if len(desk.prepared) >= most:

@@ -722,3 +722,22 @@ def test_an_answer_does_not_settle_what_was_taken_on_trust_after_the_question(
     again = Asked(scope, 2)
     assert again.answered(scope, gtids(f"{U}:1-6"), EMPTY) == gtids(f"{U}:7")
     assert scope.term == 2
+
+
+@pytest.mark.parametrize("count", [10_000, 100_000])
+def test_scopes_are_bounded_by_bytes(count: int) -> None:
+    """However few they are: what each must see may take megabytes."""
+    scopes = Scopes()
+    executed = GtidSet({U: [(3 * n, 3 * n + 1) for n in range(1, count + 1)]})
+    first = scopes.get(Scope.USER, "first", 1, 0.0)
+    for number in range(1000):
+        state = scopes.get(Scope.USER, f"u{number}", 1, 0.0)
+        state.covered(executed)
+        state.saw(executed)
+        assert scopes.get(Scope.USER, f"u{number}", 1, 0.0) is state, "the one that is used stays"
+    assert 0 < len(scopes) <= (256 << 20) // (80 * count)
+    assert scopes.evicted == 1001 - len(scopes)
+    assert scopes.get(Scope.USER, "first", 1, 0.0) is not first
+    for number in range(20_000):
+        scopes.get(Scope.USER, f"small{number}", 1, 0.0)
+    assert len(scopes) == 10_000, "those that are gone count no more"
