@@ -165,8 +165,7 @@ class Monitor:
         """Ask a server, over a new connection if the kept one turns out to have ended.
 
         A connection can be killed, or ended for being idle, and its statement interrupted, while
-        the server serves everybody else: only a new connection tells that it does not. (1053 is
-        what a connection says that is killed within a statement, and one to a server that stops.)
+        the server serves everybody else: only a new connection tells that it does not.
         """
         kept = self._opened.get(server)
         if kept is not None:
