@@ -15,6 +15,9 @@ The state says what the next packet may be::
     FIRST ── FF ─► end (ERR)           ROWS ── FE/FF ─► end
     FIRST ── FB ─► INFILE ─► FIRST     end ── status & SERVER_MORE_RESULTS_EXISTS ─► FIRST
 
+With `resultset_metadata = NONE` the definitions are missing, but not the EOF behind each group of
+them: behind the parameters and behind the columns of a COM_STMT_PREPARE, too (measured on 9.7.4).
+
 Without CLIENT_DEPRECATE_EOF the OUT parameters of a prepared CALL are an exception: an OK follows
 them, and only the EOF before their row announces it.
 
@@ -100,6 +103,7 @@ class ResponseStream:
         "_held",
         "_held_size",
         "_keep_row",
+        "_metadata",
         "_owed",
         "_second_count",
         "_shape",
@@ -151,6 +155,7 @@ class ResponseStream:
         self._state = _ROWS if shape == FETCHED else _DEFINITIONS if shape == FIELDS else _FIRST
         self._count = 0
         self._second_count = 0
+        self._metadata = True  # definitions follow the count of columns
         self._skip = 0
         self._continued = False
         self._owed = False  # an OK must follow the OUT parameters
@@ -317,10 +322,18 @@ class ResponseStream:
         if self._shape != PREPARED:
             self._state = _ROWS
         elif self._second_count:
-            self._count, self._second_count = self._second_count, 0
-            self._state = _DEFINITIONS
+            count, self._second_count = self._second_count, 0
+            self._expect_definitions(count)
         else:
             self._finish()
+
+    def _expect_definitions(self, count: int) -> None:
+        """So many definitions come next; without metadata, only the EOF behind them, if any."""
+        if self._metadata:
+            self._count = count
+            self._state = _DEFINITIONS
+        else:
+            self._definitions_end()
 
     def _control(self, payload: bytes) -> None:
         first = payload[0]
@@ -417,14 +430,10 @@ class ResponseStream:
             return
         reader = Reader(payload)
         count = reader.lenenc_int()
-        follows = not self.optional_metadata or reader.u8() == 1
+        self._metadata = not self.optional_metadata or reader.u8() == 1
         if reader.remaining or not 0 < count <= 0xFFFF:
             raise MalformedPacketError("the column count is malformed")
-        if follows:
-            self._count = count
-            self._state = _DEFINITIONS
-        else:
-            self._definitions_end()
+        self._expect_definitions(count)
 
     def _prepared(self, payload: bytes) -> None:
         if payload[0] != 0x00 or len(payload) < 12:
@@ -432,12 +441,10 @@ class ResponseStream:
         self.head = payload
         columns = payload[5] | payload[6] << 8
         parameters = payload[7] | payload[8] << 8
-        if self.optional_metadata and len(payload) > 12 and payload[12] == 0:
-            columns = parameters = 0
-        self._count = parameters or columns
+        self._metadata = not (self.optional_metadata and len(payload) > 12 and payload[12] == 0)
         self._second_count = columns if parameters else 0
-        if self._count:
-            self._state = _DEFINITIONS
+        if parameters or columns:
+            self._expect_definitions(parameters or columns)
         else:
             self._finish()
 

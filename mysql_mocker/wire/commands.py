@@ -194,7 +194,8 @@ class Commands:
         schema = self._session.schema or ""
         for column in columns:
             definition = declared(column, schema, table, table)
-            self._channel.add(definition.serialise() + _default(column, definition))
+            if self._reply.metadata:
+                self._channel.add(definition.serialise() + _default(column, definition))
         self._reply.end_of_rows()
 
     async def _statistics(self, _payload: bytes) -> None:
@@ -255,7 +256,12 @@ class Commands:
         self._server.note(self._session.id, text)
         self._session.diagnostics, self._session.warning_count = [], 0
         number, prepared = self._prepared.prepare(text)
-        head = StmtPrepareOk(number, len(prepared.columns), len(prepared.parameters))
+        head = StmtPrepareOk(
+            number,
+            len(prepared.columns),
+            len(prepared.parameters),
+            metadata=self._reply.metadata,
+        )
         self._channel.add(head.serialise(self._capabilities))
         self._reply.definitions(prepared.parameters)
         self._reply.definitions(prepared.columns)

@@ -95,10 +95,18 @@ class Reply:
         packet = ErrPacket(error.code, error.sqlstate, error.message)
         self._channel.add(packet.serialise(self._capabilities))
 
+    @property
+    def metadata(self) -> bool:
+        """Whether the client gets column definitions (fact 7.6)."""
+        return self.session.variables["resultset_metadata"] != "NONE" or not (
+            self._capabilities & Capability.CLIENT_OPTIONAL_RESULTSET_METADATA
+        )
+
     def definitions(self, columns: Sequence[ColumnDefinition41], *, more: bool = False) -> None:
-        """Adds column definitions, and after them the EOF that older clients expect."""
-        for column in columns:
-            self._channel.add(column.serialise())
+        """Adds column definitions, and the EOF that older clients expect, also without them."""
+        if self.metadata:
+            for column in columns:
+                self._channel.add(column.serialise())
         if columns and not self.deprecates_eof:
             self._eof(more=more)
 
@@ -115,13 +123,9 @@ class Reply:
         await self._channel.flush()
 
     async def _rows(self, rows: Rows, encode: EncodeRow, *, more: bool) -> None:
-        metadata = self.session.variables["resultset_metadata"] != "NONE" or not (
-            self._capabilities & Capability.CLIENT_OPTIONAL_RESULTSET_METADATA
-        )
-        count = ColumnCount(len(rows.columns), metadata)
+        count = ColumnCount(len(rows.columns), self.metadata)
         self._channel.add(count.serialise(self._capabilities))
-        if metadata:
-            self.definitions(rows.columns, more=more)
+        self.definitions(rows.columns, more=more)
         for number, row in enumerate(rows.rows, 1):
             self._channel.add(encode(rows.columns, row))
             if number % _ROWS_PER_FLUSH == 0:

@@ -1,6 +1,7 @@
 """ResponseStream finds every response's end, however the bytes are cut."""
 
 from collections.abc import Callable
+from itertools import product
 
 import pytest
 from hypothesis import given
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from protocol.constants import Capability, FieldType
 from protocol.errors import MalformedPacketError
 from protocol.packet import frame
-from protocol.response import EofPacket, ErrPacket, OkPacket
+from protocol.response import EofPacket, ErrPacket, OkPacket, StmtPrepareOk
 from protocol.response_stream import (
     FETCHED,
     FIELDS,
@@ -385,6 +386,28 @@ def test_optional_metadata_left_out(feed: Feed) -> None:
     feed(stream, packets(b"\x01\x00", text_row([b"1"]), end))
     assert stream.done
     assert stream.rows == 1
+
+
+@pytest.mark.parametrize("metadata", [True, False])
+@pytest.mark.parametrize("capabilities", [MODERN, OLD], ids=["modern", "old"])
+@pytest.mark.parametrize(("columns", "parameters"), list(product((0, 1, 2), repeat=2)))
+def test_prepared_statements_with_and_without_metadata(
+    feed: Feed, capabilities: Capability, metadata: bool, columns: int, parameters: int
+) -> None:
+    capabilities |= Capability.CLIENT_OPTIONAL_RESULTSET_METADATA
+    parts = [StmtPrepareOk(7, columns, parameters, metadata=metadata).serialise(capabilities)]
+    for group in filter(None, (parameters, columns)):
+        parts += [column().serialise()] * (group if metadata else 0)
+        if not capabilities & Capability.CLIENT_DEPRECATE_EOF:
+            parts.append(EofPacket(0, 2).serialise())
+    stream = stream_for(capabilities)
+    stream.begin(PREPARED)
+    feed(stream, packets(*parts))
+    assert stream.done
+    assert stream.head == parts[0]
+    stream.begin(SIMPLE)
+    feed(stream, packets(ok().serialise(capabilities)))
+    assert stream.done
 
 
 def test_the_first_row_is_kept_when_asked_for(feed: Feed) -> None:

@@ -75,6 +75,18 @@ WRITTEN: dict[str, tuple[Capability, tuple[Step, ...]]] = {
         NO_METADATA,
         queries("SET resultset_metadata = NONE", "SELECT id FROM items", "SET @a = 1"),
     ),
+    "a client that wants no metadata, but EOFs": (
+        OLD | Capability.CLIENT_OPTIONAL_RESULTSET_METADATA,
+        (
+            *queries("SET resultset_metadata = NONE", "SELECT id FROM items"),
+            Send(Command.COM_FIELD_LIST, b"items\x00", FIELDS),
+            Prepare(0, "SELECT id FROM items WHERE id = ?"),
+            Execute(0, (ONE,)),
+            Prepare(1, "SELECT id FROM items"),
+            Prepare(2, "DO ?"),
+            Prepare(3, "DO 1"),
+        ),
+    ),
     "EOFs": (
         OLD,
         queries("SELECT id FROM items", "SELECT 1; SELECT 2", "CALL results()", "SELECT missing"),
