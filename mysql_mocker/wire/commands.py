@@ -90,6 +90,7 @@ class Commands:
             Command.COM_STMT_FETCH: self._stmt_fetch,
             Command.COM_RESET_CONNECTION: self._reset_connection,
             Command.COM_REGISTER_SLAVE: self._ok,
+            Command.COM_BINLOG_DUMP: self._binlog_dump,
             Command.COM_BINLOG_DUMP_GTID: self._binlog_dump,
         }
 

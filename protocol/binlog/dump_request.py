@@ -1,4 +1,4 @@
-"""COM_BINLOG_DUMP_GTID and COM_REGISTER_SLAVE: what a reader of a server's log sends."""
+"""COM_BINLOG_DUMP, COM_BINLOG_DUMP_GTID, COM_REGISTER_SLAVE: what a reader of a log sends."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -16,18 +16,18 @@ HEARTBEATS_V2: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class DumpRequest:
-    """COM_BINLOG_DUMP_GTID.
+    """COM_BINLOG_DUMP_GTID, or COM_BINLOG_DUMP, which names no transactions.
 
     Attributes:
         server_id: of the reader.
-        executed: the transactions that the reader has.
+        executed: the transactions that the reader has; None makes it a COM_BINLOG_DUMP.
         flags: `NON_BLOCKING` and others.
         file: the file to begin with; "" lets the server find it.
         position: where to begin in that file, in bytes.
     """
 
     server_id: int
-    executed: GtidSet = EMPTY
+    executed: GtidSet | None = EMPTY
     flags: int = 0
     file: str = ""
     position: int = 4
@@ -41,8 +41,12 @@ class DumpRequest:
             MalformedGtidSetError: the set is malformed.
         """
         reader = wire.Reader(payload)
-        if reader.u8() != Command.COM_BINLOG_DUMP_GTID:
-            raise MalformedPacketError("not a COM_BINLOG_DUMP_GTID")
+        command = reader.u8()
+        if command == Command.COM_BINLOG_DUMP:
+            position, flags, server_id = reader.u32(), reader.u16(), reader.u32()
+            return cls(server_id, None, flags, wire.decode_text(reader.rest()), position)
+        if command != Command.COM_BINLOG_DUMP_GTID:
+            raise MalformedPacketError("not a request for a binary log")
         flags, server_id = reader.u16(), reader.u32()
         file = wire.decode_text(reader.take(reader.u32()))
         position = reader.u64()
@@ -52,7 +56,13 @@ class DumpRequest:
 
     def serialise(self) -> bytes:
         """The whole payload."""
-        file, executed = wire.encode_text(self.file), self.executed.to_binary()
+        file = wire.encode_text(self.file)
+        if self.executed is None:
+            return b"".join((
+                bytes((Command.COM_BINLOG_DUMP,)), self.position.to_bytes(4, "little"),
+                self.flags.to_bytes(2, "little"), self.server_id.to_bytes(4, "little"), file,
+            ))  # fmt: skip
+        executed = self.executed.to_binary()
         return b"".join((
             bytes((Command.COM_BINLOG_DUMP_GTID,)), self.flags.to_bytes(2, "little"),
             self.server_id.to_bytes(4, "little"), len(file).to_bytes(4, "little"), file,

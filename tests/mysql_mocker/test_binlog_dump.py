@@ -76,16 +76,57 @@ def test_what_the_reader_has_is_left_out_and_whole_files_of_it(
     assert gtids(events(reader, GtidSet.parse(f"{uuid}:1-3"))) == []
 
 
-def test_a_reader_without_checksums_gets_none(reader: RawClient) -> None:
-    with_them = events(reader)
+def test_what_a_reader_says_of_checksums_counts_for_the_first_event_alone(
+    reader: RawClient,
+) -> None:
+    with_them = packets(reader, DumpRequest(77, EMPTY, NON_BLOCKING))
     reader.query("SET @source_binlog_checksum = 'NONE'")
-    found = packets(reader, DumpRequest(77, EMPTY, NON_BLOCKING))[:-1]
-    first = found[0][1:]
-    assert int.from_bytes(first[9:13], "little") == len(first)
-    assert first[19:] == with_them[0].body
-    bodies = [packet[20:] for packet in found if packet[5] != EventType.FORMAT_DESCRIPTION]
-    kept = [event.body for event in with_them if event.type != EventType.FORMAT_DESCRIPTION]
-    assert bodies == kept
+    found = packets(reader, DumpRequest(77, EMPTY, NON_BLOCKING))
+    assert int.from_bytes(found[0][10:14], "little") == len(found[0]) - 1
+    assert found[0][20:] == with_them[0][20:-4]
+    assert found[1:] == with_them[1:]
+
+
+def by_position(reader: RawClient, file: str, position: int = 4) -> list[bytes]:
+    return packets(reader, DumpRequest(77, None, NON_BLOCKING, file, position))
+
+
+def test_a_log_is_sent_from_a_position_on(
+    mocker: BackgroundCluster, primary: Server, reader: RawClient
+) -> None:
+    whole = packets(reader, DumpRequest(77, EMPTY, NON_BLOCKING))
+    for file in ("", "binlog.000001", "./binlog.000001"):
+        assert by_position(reader, file) == whole
+    first, _ = mocker.call(lambda: list(primary.logs.files))
+    begin = first.parts[1][0]
+    found = by_position(reader, first.name, begin)
+    parser = EventParser()
+    rotate, described, following = (parser.parse(packet[1:], 0) for packet in found[:3])
+    assert decode(rotate) == RotateEvent(first.name, begin)
+    assert (described.type, described.header.next_position) == (EventType.FORMAT_DESCRIPTION, 0)
+    assert following.type == EventType.GTID
+    assert found[2:] == whole[3:]
+    ended = by_position(reader, first.name, len(first.data))
+    assert decode(parser.parse(ended[2][1:], 0)) == RotateEvent("binlog.000002")
+
+
+@pytest.mark.parametrize(
+    ("file", "position", "message"),
+    [
+        ("binlog.000009", 4, "Could not find first log file name in binary log index file"),
+        ("", 3, "Client requested source to start replication from position < 4"),
+        ("", 1 << 20, "Client requested source to start replication from position > file size"),
+        ("", 5, "binlog truncated in the middle of event"),
+    ],
+)
+@pytest.mark.parametrize("executed", [None, EMPTY])
+def test_who_asks_for_what_is_not_there_is_told(
+    reader: RawClient, executed: GtidSet | None, file: str, position: int, message: str
+) -> None:
+    request = DumpRequest(77, executed, NON_BLOCKING, file, position)
+    error = ErrPacket.parse(packets(reader, request)[-1])
+    assert error.code == 1236
+    assert message in error.message
 
 
 @pytest.mark.parametrize(

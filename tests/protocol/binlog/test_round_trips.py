@@ -143,6 +143,12 @@ def test_dump_requests(
     assert DumpRequest.parse(request.serialise()) == request
 
 
+@given(U32, st.integers(0, 65535), TEXTS, U32)
+def test_dump_requests_by_position(server_id: int, flags: int, file: str, position: int) -> None:
+    request = DumpRequest(server_id, None, flags, file, position)
+    assert DumpRequest.parse(request.serialise()) == request
+
+
 @given(st.binary(max_size=50))
 def test_payloads(data: bytes) -> None:
     payload = TransactionPayload(data, NONE, len(data))
