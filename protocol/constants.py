@@ -43,6 +43,7 @@ class Command(IntEnum):
     COM_BINLOG_DUMP_GTID = 0x1E
     COM_RESET_CONNECTION = 0x1F
     COM_CLONE = 0x20
+    COM_SUBSCRIBE_GROUP_REPLICATION_STREAM = 0x21
 
 
 class Capability(IntFlag):

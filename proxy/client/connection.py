@@ -20,6 +20,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
+from protocol.constants import Command
 from protocol.errors import ServerErrorCode
 from protocol.frame_numbers import FrameNumbers
 from protocol.packet import frame
@@ -312,9 +313,9 @@ class ClientConnection:
                 "Got packets out of order: a command's first packet has sequence id 0",
             )
             return False
-        if length == 0:
-            self.fail(ServerErrorCode.ER_UNKNOWN_COM_ERROR, "Unknown command: an empty packet")
-            return False
+        if length == 0:  # a server takes it for COM_SLEEP
+            buffer[:4] = frame(bytes((Command.COM_SLEEP,)), 0)
+            length = 1
         if length > self._max_allowed_packet:
             self._streaming = self._overlong = True
             self._begin_command()

@@ -9,9 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from protocol.constants import Command as Code
-from protocol.errors import ServerErrorCode
 from proxy.client.commands import connection_state, prepared, query, refused, utility
-from proxy.client.commands.order import Order, Refused, TooLong
+from proxy.client.commands.order import Order, TooLong
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,6 +33,7 @@ _FAMILIES: Final[dict[int, Family]] = {
     Code.COM_BINLOG_DUMP_GTID: refused.replication,
     Code.COM_REGISTER_SLAVE: refused.replication,
     Code.COM_CLONE: refused.replication,
+    Code.COM_SUBSCRIBE_GROUP_REPLICATION_STREAM: refused.replication,
     Code.COM_STMT_PREPARE: prepared.prepare,
     Code.COM_STMT_EXECUTE: prepared.execute,
     Code.COM_STMT_SEND_LONG_DATA: prepared.long_data,
@@ -58,11 +58,7 @@ def understood(desk: Desk, packet: bytes) -> Command | Order:
     """What a command asks for; `packet` is one frame, header and payload."""
     if packet[4] == _QUERY:
         return query.query(desk, packet)
-    family = _FAMILIES.get(packet[4])
-    if family is None:
-        command = desk.command(Code.COM_SLEEP, 0)
-        return Refused(command, ServerErrorCode.ER_UNKNOWN_COM_ERROR, "Unknown command")
-    return family(desk, packet)
+    return _FAMILIES.get(packet[4], refused.unknown)(desk, packet)
 
 
 def understood_long(desk: Desk, prefix: bytes) -> Command | Order:

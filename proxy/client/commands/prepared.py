@@ -11,6 +11,7 @@ from protocol.packet import frame
 from protocol.prepared_statement import CURSOR_TYPE_READ_ONLY, PARAMETER_COUNT_AVAILABLE
 from protocol.response_stream import FETCHED, PREPARED, RESULTS, SIMPLE
 from protocol.statement_execution import statement_id, with_statement_id
+from proxy.client.commands import refused
 from proxy.client.commands.order import (
     Done,
     NoAnswer,
@@ -240,6 +241,8 @@ def _refused(command: Command, code: ServerErrorCode, message: str) -> Order:
 
 def close(desk: Desk, packet: bytes) -> Order:
     """Forget the statement; there is no answer."""
+    if len(packet) < _ID_END:
+        return refused.cut_off(desk, packet)
     prepared = desk.prepared.of(packet)
     if prepared is not None:
         desk.prepared.close(prepared)
@@ -250,9 +253,11 @@ def close(desk: Desk, packet: bytes) -> Order:
 
 def long_data(desk: Desk, packet: bytes) -> Order:
     """COM_STMT_SEND_LONG_DATA, whole or the beginning of it; there is no answer."""
+    if len(packet) < _ID_END + 2:
+        return refused.cut_off(desk, packet)
     prepared = desk.prepared.of(packet)
     take: Callable[[bytes], None] = _drop  # as a server does
-    if prepared is not None and len(packet) >= _ID_END + 2:
+    if prepared is not None:
         take = _kept(desk, prepared) if prepared.moves else _passed_on(desk, prepared)
     return Take(take, packet)
 

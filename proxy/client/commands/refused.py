@@ -1,15 +1,34 @@
-"""Commands that a proxy with several servers behind it cannot pass on."""
+"""Commands that a proxy with several servers behind it cannot pass on, and such as are none."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from protocol.constants import Command as Code
 from protocol.errors import ServerErrorCode
-from proxy.client.commands.order import Order, Refused
+from protocol.packet import frame
+from protocol.response_stream import SIMPLE
+from proxy.client.commands.order import Order, Refused, ToPrimary
+from routing.consistency.decision import Reason
 
 if TYPE_CHECKING:
     from proxy.client.commands.desk import Desk
+
+_SLEEP: Final = frame(bytes((Code.COM_SLEEP,)), 0)
+
+
+def unknown(desk: Desk, packet: bytes) -> Order:
+    """What is no command is refused by the primary, which also notes the error (1047).
+
+    The primary gets COM_SLEEP, which every server refuses: another version may know a command by
+    the client's number, whose answer could not be read.
+    """
+    return ToPrimary(desk.command(Code.COM_SLEEP, SIMPLE, _SLEEP), Reason.COMMAND)
+
+
+def cut_off(desk: Desk, packet: bytes) -> Order:
+    """A command that has no answer, but is too short: the primary says so (1835)."""
+    return ToPrimary(desk.command(Code.COM_SLEEP, SIMPLE, packet), Reason.COMMAND)
 
 
 def replication(desk: Desk, packet: bytes) -> Order:
