@@ -77,7 +77,7 @@ class OwnAnswers:
         self._servers.active = None
         self._read.ended()
         if command.prepared is not None:
-            command.prepared.forget_long_data()  # as an execution that fails
+            command.prepared.use_long_data()  # as an execution that fails
         self._client.send_error(ErrPacket(code.code, code.sqlstate, message))
         self._client.ready()
 

@@ -120,7 +120,7 @@ class PreparedStatements:
         """A server answered a command about it."""
         stream = connection.stream
         if code is Code.COM_STMT_EXECUTE:
-            prepared.forget_long_data()
+            prepared.use_long_data()
             before = self._cursors.pop(prepared.number, None)
             if before is not None and before is not connection:
                 close_on(before, prepared)

@@ -67,7 +67,7 @@ class PreparedStatement:
         types: those of the last execution that brought them, as they came.
         types_count: how many these are.
         long_data: COM_STMT_SEND_LONG_DATA packets for the next execution, each in parts.
-        spoilt: its long data was more than may be kept.
+        spoilt: its long data was more than may be kept; no execution succeeds before a reset.
         asks_cursor: whether its newest execution asked for a cursor.
     """
 
@@ -159,12 +159,20 @@ class PreparedStatement:
         return parts
 
     def spoil_long_data(self) -> None:
-        """There is too much long data: keep none, and remember that for the next execution."""
-        self.forget_long_data()
+        """There is too much long data: keep none, and remember that until a reset."""
+        self.use_long_data()
         self.spoilt = True
 
+    def use_long_data(self) -> None:
+        """It was executed, with or without success.
+
+        A server remembers that there was too much: every execution fails until COM_STMT_RESET,
+        whatever long data comes in between (measured on 9.7.4).
+        """
+        self.long_data = []
+
     def forget_long_data(self) -> None:
-        """It was executed, or reset."""
+        """COM_STMT_RESET: as if none had come."""
         self.long_data = []
         self.spoilt = False
 

@@ -184,16 +184,21 @@ async def test_reset_forgets_long_data() -> None:
         assert ran_on_replicas(on) == 2
 
 
-async def test_long_data_beyond_the_limit_fails_the_execution_and_nothing_more() -> None:
+async def test_long_data_beyond_the_limit_fails_all_executions_before_a_reset() -> None:
     async with table(max_allowed_packet=4096) as on:
         client = await on.session()
         statement = await prepare(client, "SELECT COUNT(*) FROM t WHERE ? = 'x'")
         for _ in range(3):
             client.send(ComStmtSendLongData(statement, 0, bytes(3000)).serialise())
         value = QueryAttribute("", FieldType.MYSQL_TYPE_STRING, b"x")
-        error = (await execute(client, statement, value)).error
-        assert error.code == 1105
-        assert "max_allowed_packet" in error.message
+        for _ in range(3):
+            error = (await execute(client, statement, value)).error
+            assert error.code == 1105
+            assert "max_allowed_packet" in error.message
+            client.send(ComStmtSendLongData(statement, 0, b"x").serialise())
+        other = await prepare(client, "SELECT COUNT(*) FROM t WHERE ? = 'x'")
+        assert counted(await execute(client, other, value)) == 0
+        assert (await client.command(reset_of(statement), SIMPLE)).ok
         assert counted(await execute(client, statement, value)) == 0
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from protocol.constants import Capability, Command
 from protocol.packet import frame
-from protocol.response_stream import PREPARED
+from protocol.response_stream import PREPARED, SIMPLE
 from tests.real_mysql.cluster import Cluster
 from tests.real_mysql.conftest import StartProxy
 from tests.real_mysql.raw_client import RawClient
@@ -80,3 +80,50 @@ def test_as_much_as_a_server_allows(proxy: StartProxy, cluster: Cluster, command
             with connect(address) as client:
                 told.append(command(client, size))
         assert told[0] == told[1], size
+
+
+LONG_DATA = ["LEEE", "LEV", "LRE", "LRV", "LRsE", "LVV", "LsEE", "LEsE", "LPE", "LEREV"]
+"""L: too much long data; s: a little; E: an execution that relies on it; V: one with a value; R:
+COM_STMT_RESET; P: COM_PING."""
+
+
+def long_data(client: RawClient, sql: bytes, script: str) -> list[tuple[int, int]]:
+    """Of each answer its first byte, and an error's code."""
+    head = client.command(Command.COM_STMT_PREPARE, sql, PREPARED)[0][1]
+    statement = head[1:5]
+    found = []
+    for step in script:
+        if step in "Ls":
+            for _ in range(3 if step == "L" else 1):
+                piece = b"y" * (600_000 if step == "L" else 10)
+                client.send(frame(b"\x18" + statement + b"\0\0" + piece, 0))
+            continue
+        if step == "R":
+            payload = client.command(Command.COM_STMT_RESET, statement, SIMPLE)[-1][1]
+        elif step == "P":
+            payload = client.command(Command.COM_PING, shape=SIMPLE)[-1][1]
+        else:
+            types, value = (b"\xfd\0", b"\x03abc") if step == "V" else (b"\xfc\0", b"")
+            body = statement + b"\0\1\0\0\0" + b"\0\1" + types + value
+            payload = client.command(Command.COM_STMT_EXECUTE, body)[-1][1]
+        found.append(
+            (payload[0], int.from_bytes(payload[1:3], "little") if payload[0] > 0xFE else 0)
+        )
+    return found
+
+
+@pytest.mark.parametrize("own", ["64M", "1M"])
+def test_too_much_long_data(proxy: StartProxy, cluster: Cluster, own: str) -> None:
+    """As at a server whose limit it is: nothing can be executed before a reset."""
+    cluster.primary.query("CREATE TABLE IF NOT EXISTS app.long_data (v LONGTEXT)")
+    cluster.wait_caught_up()
+    for server in cluster.servers:
+        server.query(f"SET GLOBAL max_allowed_packet = {MIB}")
+    running = proxy(max_allowed_packet=own)
+    for sql in (b"SELECT LENGTH(?)", b"INSERT INTO app.long_data VALUES (?)"):
+        for script in LONG_DATA:
+            found = []
+            for address in (cluster.primary.address, running.address):
+                with connect(address) as client:
+                    found.append(long_data(client, sql, script))
+            assert found[0] == found[1], (sql, script)

@@ -119,7 +119,8 @@ def execute(desk: Desk, packet: bytes) -> Command | Order:
             command,
             ServerErrorCode.ER_UNKNOWN_ERROR,
             "Parameter of prepared statement which is set through mysql_send_long_data() is longer"
-            f" than 'max_allowed_packet' bytes ({desk.config.max_allowed_packet})",
+            f" than 'max_allowed_packet' bytes ({desk.config.max_allowed_packet});"
+            " COM_STMT_RESET makes the statement usable again",
         )
     if wrong:
         return wrong_setting(command, wrong)
@@ -257,7 +258,7 @@ def long_data(desk: Desk, packet: bytes) -> Order:
         return refused.cut_off(desk, packet)
     prepared = desk.prepared.of(packet)
     take: Callable[[bytes], None] = _drop  # as a server does
-    if prepared is not None:
+    if prepared is not None and not prepared.spoilt:
         take = _kept(desk, prepared) if prepared.moves else _passed_on(desk, prepared)
     return Take(take, packet)
 
