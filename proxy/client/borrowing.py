@@ -257,8 +257,10 @@ class Borrowing:
         carried = carrying.carried
         if carried is None:
             return
+        tracking = self._state.trackers.gtids  # the level may become another one meanwhile
         opened, named = await reopen(
-            *(self._shared, servers.login, self._state, carried, self._connection_id)
+            *(self._shared, servers.login, self._state, carried),
+            *(self._connection_id, tracking),
         )
         if carrying.carried is not carried:
             opened.abort()  # another user has logged in meanwhile
@@ -267,7 +269,7 @@ class Borrowing:
         self._rests_no_more()
         carrying.carried = None
         carrying.unnamed = not named
-        self._settings.made()
+        self._settings.made(tracking)
         self._shared.metrics.borrowed(opened.connection.server.name)
 
 

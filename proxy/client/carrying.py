@@ -59,8 +59,11 @@ _LATER: Final = {
 }
 """Variables that not all supported servers have, by the version that brought them."""
 _ABSENT: Final = frozenset({"resource_group", "tx_read_only"})
+_OF_LEVEL: Final = "session_track_gtids"
+"""What Tidegate sets as the session's level needs it, which may change while it has no connection.
+"""
 _DIGESTED: Final = sorted(
-    (CARRIED | NOT_CARRIED | TRACKING | _GLOBAL | set(PINNING)) - _UNSTEADY - _ABSENT
+    (CARRIED | NOT_CARRIED | TRACKING | _GLOBAL | set(PINNING)) - _UNSTEADY - _ABSENT - {_OF_LEVEL}
 )
 
 
@@ -72,7 +75,11 @@ def _value(name: str) -> str:
 _VALUES: Final = f"CURRENT_ROLE(){''.join(map(_value, _DIGESTED))}"
 DIGEST: Final = f"SHA2(CONCAT_WS(0x1F,{_VALUES}),256)".encode("ascii")
 """A session's roles, and the values of its variables, as one."""
-FAREWELL: Final = b"SELECT LAST_INSERT_ID(),ROW_COUNT(),FOUND_ROWS(),DATABASE()," + DIGEST
+FAREWELL: Final = (
+    b"SELECT LAST_INSERT_ID(),ROW_COUNT(),FOUND_ROWS(),DATABASE(),@@SESSION.%b,"
+    % _OF_LEVEL.encode("ascii")
+    + DIGEST
+)
 """What is asked before a connection is given back."""
 
 _SETTABLE: Final = (CARRIED | {"names", "character set", "autocommit"}) - {
@@ -217,7 +224,7 @@ class Carrying:
     def said_farewell(self, primary: ServerConnection, stream: ResponseStream) -> None:
         """Take the answer to `FAREWELL`: now the connection may be given back, or is kept."""
         row = [] if stream.row is None or stream.error is not None else parse_text_row(stream.row)
-        if len(row) != 5 or row[4] is None:
+        if len(row) != 6 or row[4] != self._state.trackers.gtids.encode("ascii") or row[5] is None:
             self.keep("unknown")
             return
         try:
@@ -230,7 +237,7 @@ class Carrying:
             count = -1
         if count not in (-1, 0) or found > _MOST_ROWS or schema != self._state.schema:
             self.keep("previous")
-        self.carried = Carried(primary.server, primary.epoch, inserted, count, found, row[4])
+        self.carried = Carried(primary.server, primary.epoch, inserted, count, found, row[5])
 
 
 def _has_few(command: Command, rows: int) -> bool:

@@ -191,12 +191,12 @@ class UserChange:
         """
         state, servers = self._state, self._servers
         servers.was_reset = False
-        self._settings.made()
         servers.login = login
         self._rules.become(rules)
         state.logged_in(login.username)
         state.initial_rules = rules.initial(login.database or "")
         state.reset()
+        self._settings.made(state.initial_rules.tracking)
         self._aftermath.count_pins()
         self._prepared.clear()
         servers.drop_replicas()

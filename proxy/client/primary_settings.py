@@ -56,15 +56,14 @@ class PrimarySettings:
         primary = self._servers.primary
         self.undone = self.undone or trackers
         self.untracked = True
-        if primary is None:
-            return
-        if primary.view is not None:
+        if primary is not None and primary.view is not None:
             primary.view.show(state.trackers.shown, state.trackers.shown_variables)
         self._servers.track()
 
-    def made(self) -> None:
-        """The connection is a new one, with the proxy's settings."""
-        self.undone = self.untracked = False
+    def made(self, tracking: str) -> None:
+        """The connection is a new one, with the proxy's settings and this session_track_gtids."""
+        self.undone = False
+        self.untracked = tracking != self._state.trackers.gtids
 
     def in_front(self, primary: ServerConnection, command: Command, trail: Trail) -> Batch:
         """What must be set in front of a command."""

@@ -41,7 +41,12 @@ class ChangedError(Exception):
 
 
 async def reopen(
-    shared: Shared, login: Login, state: Session, carried: Carried, connection_id: int
+    shared: Shared,
+    login: Login,
+    state: Session,
+    carried: Carried,
+    connection_id: int,
+    tracking: str,
 ) -> tuple[Opened, bool]:
     """Log in at the primary again, and make the session what it was.
 
@@ -51,6 +56,7 @@ async def reopen(
         state: what routing knows of the session.
         carried: what it took along.
         connection_id: what its client was given for one.
+        tracking: the session_track_gtids that its level needs.
 
     Returns:
         The connection, and whether CONNECTION_ID() tells that id on it.
@@ -64,7 +70,7 @@ async def reopen(
     if primary is not carried.server:
         raise ChangedError("another server has become the primary")
     again = replace(login, database=state.schema or None)
-    opened = await _log_in(shared, primary, again, state)
+    opened = await _log_in(shared, primary, again, state.schema, tracking)
     try:
         named = await _restore(opened, state, carried, connection_id)
         if opened.connection.epoch != carried.epoch:
@@ -80,15 +86,17 @@ async def reopen(
     return opened, named
 
 
-async def _log_in(shared: Shared, primary: Server, login: Login, state: Session) -> Opened:
+async def _log_in(
+    shared: Shared, primary: Server, login: Login, schema: str, tracking: str
+) -> Opened:
     """Take a connection on which the server accepted the login a moment ago, or log in."""
     logins = shared.logins
     slot = await logins.enter(primary)
     if shared.terms.has_begun():
-        lent = logins.lend(primary, login, state.trackers.gtids, state.schema, slot)
+        lent = logins.lend(primary, login, tracking, schema, slot)
         if lent is not None:
             return lent.opened()
-    opened = await logins.log_in(primary, login, state.trackers.gtids, slot)
+    opened = await logins.log_in(primary, login, tracking, slot)
     if not isinstance(opened, Opened):
         opened.channel.abort()
         raise ServerRefusedError(opened.refusal)
