@@ -224,6 +224,7 @@ class Dispatch:
         if (
             command.is_read
             and state.wants_probe
+            and not state.is_recorded
             and not servers.status & IN_TRANS
             and command.rules.level is not Level.BEST_EFFORT
         ):

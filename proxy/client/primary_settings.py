@@ -3,7 +3,9 @@
 They are not restored at once. A SET clears the warnings, errors and ROW_COUNT() of the statement
 before it, which the client may still ask for. So it is sent in front of the first command after
 which they can no longer be asked for. Until then, a command that may write counts as having written
-without a known GTID, and one that may run programs as having changed anything.
+without a known GTID, and one that may run programs as having changed anything. While the server
+records statements (optimizer_trace, profiling) they are restored only in front of one that may set
+something: the session stays on the primary anyway.
 """
 
 from __future__ import annotations
@@ -74,6 +76,8 @@ class PrimarySettings:
         lacking = self.undone or ((self.untracked or doubtful) and not state.in_transaction)
         if not (shows or lacking) or traits.may_ask_previous(command):
             return ()
+        if state.is_recorded and not shows and not (self.undone and traits.may_set(command)):
+            return ()  # the client would find it among its own statements
         if state.suspect:
             # Trackers of an earlier failure would come with the answer to this SET.
             effects.mistrust(command, state)

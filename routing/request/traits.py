@@ -123,6 +123,16 @@ def may_ask_previous(command: Command) -> bool:
     return command.code in _NEEDING_NO_SETTINGS
 
 
+def may_set(command: Command) -> bool:
+    """Whether a command, by its text, may set system variables or the default schema."""
+    statement = command.statement
+    if statement is None or statement.multi or statement.text_prepared is not None:
+        return True
+    if statement.reason is Touch.DEFAULT_SCHEMA:
+        return True
+    return any(assignment.scope != "user" for assignment in statement.assignments)
+
+
 def counts_rows(command: Command, trail: Trail) -> bool:
     """Whether FOUND_ROWS() tells of this statement, which ended well."""
     statement = command.statement

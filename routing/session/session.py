@@ -20,6 +20,7 @@ from routing.session.variables import (
     DEFAULT_ISOLATION,
     ISOLATION,
     LOGGING,
+    RECORDING,
     SWITCH,
     literal_of,
 )
@@ -232,6 +233,12 @@ class Session:
     def wants_probe(self) -> bool:
         """Whether the next statement on the primary should bring its `gtid_executed` along."""
         return self.own_scope.unknown or self.own_scope.is_long
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether the server records each statement that it runs, in a list that a client reads."""
+        holds = self.pins.holds
+        return any(holds(PinReason.VARIABLE, name) for name in RECORDING)
 
     def adjust(self, rules: Rules) -> bool:
         """Read under other rules from now on; whether connections must track other GTIDs.

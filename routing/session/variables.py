@@ -51,6 +51,9 @@ PINNING: Final[dict[str, tuple[str, ...]]] = {
 LOGGING: Final = ("sql_log_bin", "gtid_next", "pseudo_replica_mode", "pseudo_slave_mode")
 """While the session is pinned by one of these, its writes may have no GTIDs."""
 
+RECORDING: Final = ("optimizer_trace", "profiling")
+"""While the session is pinned by one of these, its client can read which statements were run."""
+
 NOT_CARRIED: Final = _words(
     """auto_increment_increment auto_increment_offset autocommit binlog_format binlog_row_image
     binlog_row_value_options binlog_rows_query_log_events bulk_insert_buffer_size
