@@ -88,6 +88,7 @@ def _definitions() -> dict[str, Definition]:
         "cte_max_recursion_depth": 1000, "default_collation_for_utf8mb4": "utf8mb4_0900_ai_ci",
         "default_table_encryption": False, "default_tmp_storage_engine": "InnoDB",
         "default_week_format": 0, "div_precision_increment": 4, "end_markers_in_json": False,
+        "enable_cascade_triggers": False,
         "eq_range_index_dive_limit": 200, "explain_format": "TREE",
         "explicit_defaults_for_timestamp": True, "generated_random_password_length": 20,
         "information_schema_stats_expiry": 86400, "innodb_ft_enable_stopword": True,

@@ -191,6 +191,14 @@ class Servers:
             metrics.server_opened(connection.server.name)
         metrics.server_connected(connection.server.name)
 
+    def may_cascade(self) -> bool:
+        """Whether the primary's connection is one on which enable_cascade_triggers has an effect.
+
+        As far as that depends on the proxy; the user's next sessions get such connections.
+        """
+        self._shared.pool.cascades(self.login.username)
+        return self.primary is None or not self.primary.renewed
+
     def borrowed(self, opened: Opened) -> None:
         """Use this connection to the primary, on which all is as it was on the one before.
 

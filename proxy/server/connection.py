@@ -109,6 +109,8 @@ class ServerConnection:
         thread_id: the server's id of it.
         opened_at: when, monotonic s.
         kept: it was opened for an earlier login (`proxy.server.pool`).
+        renewed: the proxy has begun its session by COM_RESET_CONNECTION or COM_CHANGE_USER, where
+            its client began a new connection (`Identity.renewable`).
         keepable: after a COM_CHANGE_USER it is like a new connection.
         slot: the session's right to it, if a session has it; ends with the connection.
         judged: the login that the server let in, if it may be lent to another such; else None.
@@ -131,6 +133,7 @@ class ServerConnection:
         self.epoch = 0
         self.opened_at = 0.0
         self.kept = False
+        self.renewed = False
         self.keepable = False
         self.judged: Judged | None = None
         self.slot: Slot | None = None
@@ -343,6 +346,7 @@ class ServerConnection:
         other.keepable = self.keepable
         other.judged = self.judged
         other.kept = True
+        other.renewed = self.renewed
         other.settings = self.settings
         other.mirror.schema = self.mirror.schema
         other.max_packet = self.max_packet

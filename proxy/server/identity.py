@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from protocol.gtid import GtidSet
+
+CASCADES: Final = b"/*!90700 @@SESSION.enable_cascade_triggers OR */ FALSE"
+"""Whether triggers run where foreign keys cascade."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,7 @@ class Identity:
         read_only: `@@GLOBAL.read_only`.
         counted: the account may have so many connections at a time; 0 is any number.
         init_connect: statements run at the begin of each connection.
+        cascade_triggers: foreign keys that cascade run triggers (enable_cascade_triggers).
         asked_us: UTC µs when the question was sent.
         answered_us: UTC µs when the answer was there.
         grew: its answer made the server's applied set larger, or began it anew.
@@ -41,15 +45,21 @@ class Identity:
     read_only: bool
     counted: int
     init_connect: bool
+    cascade_triggers: bool
     asked_us: int
     answered_us: int
     grew: bool
 
     @property
-    def keepable(self) -> bool:
-        """Whether the connection is like a new one after COM_CHANGE_USER.
+    def renewable(self) -> bool:
+        """Whether COM_RESET_CONNECTION and COM_CHANGE_USER give what a new connection gives.
 
-        That runs no init_connect; and while no session has the connection it counts for the
-        account.
+        They run no init_connect, and enable_cascade_triggers has no effect after them (MySQL 9.7.4,
+        docs/mysql-behaviour.md, *COM_CHANGE_USER*).
         """
-        return not self.counted and not self.init_connect
+        return not (self.init_connect or self.cascade_triggers)
+
+    @property
+    def keepable(self) -> bool:
+        """Whether it may be kept: while no session has it, it counts for the account."""
+        return not self.counted and self.renewable

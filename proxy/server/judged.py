@@ -28,6 +28,7 @@ from protocol.packet import frame
 from protocol.resultset import parse_text_row
 from proxy.server import attributes
 from proxy.server.account import is_limited
+from proxy.server.identity import CASCADES
 from routing.servers.topology import Role
 
 if TYPE_CHECKING:
@@ -41,13 +42,14 @@ if TYPE_CHECKING:
 _SHOWN: Final = (
     b"@@character_set_client,@@character_set_results,@@collation_connection,IFNULL(@@proxy_user,''),"
     b"CURRENT_ROLE(),@@SESSION.sql_mode,@@SESSION.autocommit,@@SESSION.max_allowed_packet,"
-    b"@@SESSION.max_user_connections,@@SESSION.transaction_isolation,@@GLOBAL.init_connect"
+    b"@@SESSION.max_user_connections,@@SESSION.transaction_isolation,@@GLOBAL.init_connect,"
+    + CASCADES
 )
 _QUESTION: Final = b"SELECT " + _SHOWN
 """What a session gets from its login, and neither COM_RESET_CONNECTION nor a setting restores; and
 what the proxy relies on, in case the server's default has changed."""
 _QUESTION_WITH_SCHEMA: Final = _QUESTION + b",DATABASE()"
-_COLUMNS: Final = 11
+_COLUMNS: Final = 12
 _NAME: Final = re.compile(rb"[a-z0-9_]{1,64}")
 
 RESET: Final = frame(bytes((Command.COM_RESET_CONNECTION,)), 0)

@@ -118,6 +118,7 @@ class Kept:
             self.free()
             return
         connection = self.connection
+        connection.renewed = True
         judged = connection.judged
         for _ in range(3 if judged is None else judged.answers):
             connection.expect(PREPARE)

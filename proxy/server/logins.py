@@ -15,8 +15,8 @@ with `enter`, and hands it to `lend` or `log_in`.
 
 Nothing depends on kept connections. Any failure that is not the server's verdict on the account,
 such as a broken connection, leads to a new connection at once; so does a server that now has an
-init_connect, which it runs for new connections alone. On a full server the unused connections are
-closed.
+init_connect, or triggers that cascade, which it runs on new connections alone; and a user whose
+sessions turn these on. On a full server the unused connections are closed.
 """
 
 from __future__ import annotations
@@ -121,6 +121,8 @@ class Logins:
         """
         pool = self._pool
         if not self._lending.age or server.down_until > self._now():
+            return None
+        if self._needs_new(server, login):
             return None
         kind = _kind(server, login.capabilities, tracking)
         for kept in pool.fitting(server, kind) if met is None else (met,):
@@ -276,7 +278,11 @@ class Logins:
     ) -> Kept | None:
         pool = self._pool
         kind = _kind(server, login.capabilities, tracking)
-        if reserved is None:
+        if self._needs_new(server, login):
+            kept = None
+            if reserved is not None:
+                pool.drop(reserved, "unfit")  # only this client was told its id
+        elif reserved is None:
             kept = next((one for one in pool.fitting(server, kind) if one.clean), None)
         elif reserved.clean and pool.fits(reserved, server, kind):
             kept = reserved
@@ -286,6 +292,9 @@ class Logins:
         if kept is not None:
             pool.remove(kept)
         return kept
+
+    def _needs_new(self, server: Server, login: Login) -> bool:
+        return server.role is Role.PRIMARY and self._pool.needs_new(login.username)
 
     async def _log_in_on(self, kept: Kept, login: Login, tracking: str) -> Opened | Sandbox | None:
         """None if a new connection has to be opened."""
@@ -303,11 +312,12 @@ class Logins:
         except ServerUnreachableError:
             self._metrics.kept_dropped(server.name, "lost")
             return None
-        if isinstance(opened, Opened) and opened.identity.init_connect:
+        if isinstance(opened, Opened) and not opened.identity.renewable:
             opened.channel.close()
             self._pool.drop_all(server, "changed")
             self._metrics.kept_dropped(server.name, "changed")
             return None
+        opened.connection.renewed = True
         self._metrics.kept_taken(server.name)
         return opened
 

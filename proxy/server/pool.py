@@ -7,6 +7,7 @@ When a client leaves, its connections to servers are not closed: `give` has them
 from __future__ import annotations
 
 import time
+from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
 from protocol.constants import Capability
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 MAX_AGE_S: Final = 300.0
 """How long after it was opened a connection may be kept: what a handshake decides, such as a
 certificate or the server's offers, is decided anew at least this often."""
+
+_MOST_USERS: Final = 1024
 
 OF_LINK: Final = int(
     Capability.CLIENT_SSL
@@ -54,6 +57,7 @@ class Pool:
         self.lending = Lending(config.login_age if self._most else 0.0, time.monotonic)
         self._kept: dict[Server, list[Kept]] = {}
         self._sweep: asyncio.TimerHandle | None = None
+        self._cascading: OrderedDict[str, None] = OrderedDict()  # users
 
     def __len__(self) -> int:
         return sum(len(kept) for kept in self._kept.values())
@@ -77,6 +81,20 @@ class Pool:
         for kept in reversed(self._kept.get(server, ())):
             if not kept.reserved and kept.since > oldest and self.fits(kept, server, kind):
                 yield kept
+
+    def needs_new(self, username: str) -> bool:
+        """Whether a user's sessions set enable_cascade_triggers (`cascades`)."""
+        return username in self._cascading
+
+    def cascades(self, username: str) -> None:
+        """A session of this user sets enable_cascade_triggers, without effect on renewed ones.
+
+        The user's next sessions on the primary get new connections.
+        """
+        self._cascading[username] = None
+        self._cascading.move_to_end(username)
+        if len(self._cascading) > _MOST_USERS:
+            self._cascading.popitem(last=False)
 
     def fits(self, kept: Kept, server: Server, kind: int) -> bool:
         """Whether a connection can serve a login there."""

@@ -17,7 +17,7 @@ from protocol.resultset import ColumnDefinition41, parse_text_row
 from proxy.channel import ChannelClosedError
 from proxy.server.commit_order import KEEPS_ORDER
 from proxy.server.errors import ServerRefusedError
-from proxy.server.identity import Identity
+from proxy.server.identity import CASCADES, Identity
 from proxy.wall_clock import utc_us
 from routing.servers.topology import Role
 
@@ -33,13 +33,13 @@ _IDENTITY: Final = (
     b"SELECT @@server_uuid,@@GLOBAL.gtid_mode,@@SESSION.sql_mode,@@SESSION.autocommit,"
     b"@@SESSION.character_set_client,@@SESSION.transaction_isolation,@@GLOBAL.read_only,"
     b"%b,@@SESSION.max_allowed_packet,@@SESSION.max_user_connections,@@GLOBAL.init_connect='',"
-    b"CURRENT_ROLE(),%b,@@GLOBAL.gtid_owned,@@GLOBAL.gtid_executed"
+    b"%b,CURRENT_ROLE(),%b,@@GLOBAL.gtid_owned,@@GLOBAL.gtid_executed"
 )
 """A transaction leaves gtid_owned for gtid_executed: in this order it is missed in neither."""
-_WHOLE: Final = _IDENTITY % (KEEPS_ORDER.encode(), _UPTIME)
-_PRESENT: Final = _IDENTITY % (KEEPS_ORDER.encode(), b"0")
+_WHOLE: Final = _IDENTITY % (KEEPS_ORDER.encode(), CASCADES, _UPTIME)
+_PRESENT: Final = _IDENTITY % (KEEPS_ORDER.encode(), CASCADES, b"0")
 """Where the process is known: to look its Uptime up takes it as long as all the rest."""
-_IDENTITY_COLUMNS: Final = 15
+_IDENTITY_COLUMNS: Final = 16
 _NUMBER: Final = re.compile(rb"[0-9]{1,10}")
 
 
@@ -163,7 +163,7 @@ async def identify(
     if len(row) != _IDENTITY_COLUMNS:
         raise MalformedPacketError("the server did not say who it is")
     uuid, gtid_mode, sql_mode, autocommit, character_set, isolation = row[:6]
-    read_only, ordered, largest, counted, plain, roles, uptime, owned, text = row[6:]
+    read_only, ordered, largest, counted, plain, cascades, roles, uptime, owned, text = row[6:]
     if uuid is None or largest is None or uptime is None or owned is None or text is None:
         raise MalformedPacketError("the server did not say who it is")
     if not _NUMBER.fullmatch(uptime):
@@ -204,6 +204,8 @@ async def identify(
         read_only=read_only != b"0",
         counted=int(counted),
         init_connect=plain != b"1",
+        # A replica's connections only read.
+        cascade_triggers=cascades == b"1" and server.role is Role.PRIMARY,
         asked_us=asked_us,
         answered_us=answered_us,
         grew=grew,

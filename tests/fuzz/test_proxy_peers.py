@@ -323,6 +323,7 @@ IDENTITY = Identity(
     read_only=False,
     counted=0,
     init_connect=False,
+    cascade_triggers=False,
     asked_us=0,
     answered_us=0,
     grew=False,

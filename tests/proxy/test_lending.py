@@ -26,6 +26,7 @@ IDENTITY = Identity(
     read_only=False,
     counted=0,
     init_connect=False,
+    cascade_triggers=False,
     asked_us=0,
     answered_us=0,
     grew=False,
@@ -41,7 +42,7 @@ def row(*values: bytes) -> bytes:
 
 
 NAMES = (b"utf8mb4", b"utf8mb4", b"utf8mb4_0900_ai_ci")
-REST = (b"NONE", b"", b"1", b"67108864", b"0", b"", b"test")
+REST = (b"NONE", b"", b"1", b"67108864", b"0", b"REPEATABLE-READ", b"", b"0", b"test")
 ROW = row(*NAMES, b"", *REST)
 
 
@@ -153,6 +154,7 @@ def test_the_same_login(change: dict[str, object], same: bool) -> None:
         {"shown": row(*NAMES)},
         {"identity": replace(IDENTITY, counted=5)},
         {"identity": replace(IDENTITY, init_connect=True)},
+        {"identity": replace(IDENTITY, cascade_triggers=True)},
     ],
 )
 def test_what_is_never_lent(change: dict[str, object]) -> None:

@@ -22,7 +22,7 @@ from proxy.client.commands.order import (
     ToPrimary,
     Unknown,
 )
-from proxy.client.commands.query import wrong_setting
+from proxy.client.commands.query import refused_setting, wrong_setting
 from proxy.client.prepared import close_on
 from proxy.client.statement_rules import own_rules
 from routing.consistency.adjustment import SettingError
@@ -124,7 +124,9 @@ def execute(desk: Desk, packet: bytes) -> Command | Order:
         )
     if wrong:
         return wrong_setting(command, wrong)
-    return ToPrimary(command, Reason.PREPARED) if statement is None else command
+    if statement is None:
+        return ToPrimary(command, Reason.PREPARED)
+    return refused_setting(desk, command, statement) or command
 
 
 def _own_rules(

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from proxy.client.commands.desk import Desk
     from routing.consistency.rules import Rules
     from routing.sql.statement import Statement
+    from routing.sql.verdict import Assignment
 
 _NO_ATTRIBUTES: Final = 7
 """Where the text begins in a framed COM_QUERY without attributes, under CLIENT_QUERY_ATTRIBUTES."""
@@ -109,12 +110,40 @@ def _classified(desk: Desk, packet: bytes, offset: int, statement: Statement) ->
         names=names,
         arrived_us=utc_us(),
     )
-    return wrong_setting(command, wrong) if wrong else command
+    if wrong:
+        return wrong_setting(command, wrong)
+    return refused_setting(desk, command, statement) or command
 
 
 def long_query(desk: Desk, prefix: bytes) -> Order:
     """A statement too long to be classified: it may do anything; trackers tell what it changed."""
     return ToPrimary(desk.command(Code.COM_QUERY, RESULTS, may_write=True), Reason.WRITE)
+
+
+def refused_setting(desk: Desk, command: Command, statement: Statement | None) -> Refused | None:
+    """The refusal of what would have no effect, without a word of the server's, on its connection.
+
+    Triggers do not cascade on a connection that was kept (`proxy.server.identity`).
+    """
+    if statement is None or not any(map(_cascades, statement.assignments)):
+        return None
+    if desk.servers.may_cascade():
+        return None
+    return Refused(
+        command,
+        ServerErrorCode.ER_NOT_SUPPORTED_YET,
+        "Tidegate: enable_cascade_triggers would have no effect, since the session has a connection"
+        " that was kept; connect again: this user's next sessions get new ones",
+    )
+
+
+def _cascades(assignment: Assignment) -> bool:
+    """Whether it may turn enable_cascade_triggers on."""
+    return (
+        assignment.name == "enable_cascade_triggers"
+        and assignment.scope == "session"
+        and (assignment.value or "").strip("'\"").upper() not in ("OFF", "0", "FALSE")
+    )
 
 
 def wrong_setting(command: Command, why: str) -> Order:
