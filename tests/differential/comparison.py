@@ -15,7 +15,6 @@ _INDEX_FLAGS = int(
     ServerStatus.SERVER_QUERY_NO_GOOD_INDEX_USED | ServerStatus.SERVER_QUERY_NO_INDEX_USED
 )
 _STATE_CHANGED = int(ServerStatus.SERVER_SESSION_STATE_CHANGED)
-_WITHOUT_WARNINGS = frozenset({Command.COM_PING, Command.COM_INIT_DB, Command.COM_SET_OPTION})
 _STATEMENT_ID = b"\x0cstatement_id"
 _OF_STATEMENTS = frozenset({1243, 1421})
 """ER_UNKNOWN_STMT_HANDLER, ER_STMT_HAS_NO_OPEN_CURSOR."""
@@ -63,7 +62,6 @@ def comparable(answer: Answer, capabilities: Capability) -> list[Packet]:
     packets = [_without_empty_block(packet, capabilities) for packet in answer]
     packets = [_without_numbers(packet, capabilities) for packet in packets]
     packets = [_without_index_flags(packet, capabilities) for packet in packets]
-    packets = [_without_old_warnings(packet, capabilities) for packet in packets]
     return [without_statement_id(packet) for packet in packets]
 
 
@@ -115,22 +113,6 @@ def _without_index_flags(packet: Packet, capabilities: Capability) -> Packet:
         return replace(
             packet, payload=payload[:3] + bytes((payload[3] & ~_INDEX_FLAGS,)) + payload[4:]
         )
-    return packet
-
-
-def _without_old_warnings(packet: Packet, capabilities: Capability) -> Packet:
-    """The packet without the number of warnings, where the command gives none of its own.
-
-    It is that of the statement before, which may have run on a replica.
-    """
-    if packet.command not in _WITHOUT_WARNINGS:
-        return packet
-    payload = packet.payload
-    ok = ok_packet(packet, capabilities)
-    if ok is not None:
-        return replace(packet, payload=replace(ok, warnings=0).serialise(capabilities))
-    if payload[0] == 0xFE:
-        return replace(packet, payload=payload[:1] + b"\0\0" + payload[3:])
     return packet
 
 

@@ -250,6 +250,28 @@ PREPARED = (
     "SELEC",
     "SELECT 1; SELECT 2",
     "SELECT * FROM missing WHERE a = ?",
+    "SELECT SQL_CALC_FOUND_ROWS id FROM items ORDER BY id LIMIT 1",
+    "SELECT id, FOUND_ROWS() FROM items ORDER BY id LIMIT 2",
+    "SELECT ROW_COUNT(), FOUND_ROWS()",
+    "SET @n = FOUND_ROWS()",
+    "SELECT @@warning_count, 1/0",
+    "SHOW COUNT(*) WARNINGS",
     "",
 )
 """What is prepared in the binary protocol, and for which only a server knows if it can be."""
+
+COLLATED = (
+    "SELECT 'é', LENGTH('é'), CHARSET('é'), COLLATION('é')",
+    "SELECT id, name FROM items WHERE name = 'vier ä'",
+    "SELECT id, note FROM items WHERE note = 'ÜNÏCÖDÉ' ORDER BY id",
+    "SELECT id, label FROM parts WHERE label = 'ä' ORDER BY id",
+    "SELECT id, word, HEX(word) FROM side.words ORDER BY id",
+    "SELECT 'a' = 'A', 'a' = 'ä', 'ß' = 'ss', _utf8mb4'a' = 'A'",
+    "SELECT * FROM items ORDER BY id",
+    "SELECT @@character_set_client, @@character_set_results, @@collation_connection",
+    "INSERT INTO items (name) VALUES ('ö')",
+    "SELECT missing_é FROM items",
+    "SET NAMES DEFAULT",
+    "SHOW VARIABLES LIKE 'coll%'",
+)
+"""What the collation of a session decides."""

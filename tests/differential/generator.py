@@ -4,7 +4,10 @@ import random
 import re
 
 from protocol.constants import Capability, FieldType
-from tests.differential import data_texts, groups, parameters, session_texts
+from tests.differential import data_texts, groups, parameters, questions, session_texts
+from tests.differential.collations import COLLATIONS, UNKNOWN
+from tests.differential.server_defaults import SERVERS, ServerDefault
+from tests.differential.server_defaults import VALUES as DEFAULTS
 from tests.differential.session import Session
 from tests.differential.step import (
     Close,
@@ -14,6 +17,7 @@ from tests.differential.step import (
     Prepare,
     Query,
     ResetStatement,
+    Rest,
     Step,
 )
 from tests.differential.values import VALUES
@@ -27,6 +31,8 @@ _OPTIONAL = (
 )
 _MODERN = Capability.CLIENT_DEPRECATE_EOF | Capability.CLIENT_SESSION_TRACK
 _PLACE = re.compile(r"<([a-z]+)>")
+_NARROW = tuple(collation for collation in (*COLLATIONS, *UNKNOWN) if collation <= 0xFF)
+"""What a login can name."""
 
 
 class Generator:
@@ -45,6 +51,35 @@ class Generator:
     def session(self, length: int = 30) -> Session:
         """A session of about so many steps."""
         draw = self._random
+        capabilities, without = self._capabilities()
+        # A session that does a bit of everything soon pins itself to the primary, so each has a
+        # few groups that it draws from.
+        others = draw.sample(groups.OTHERS, draw.randint(1, 5))
+        chosen = [groups.READS, groups.WRITES, *others]
+        steps: list[Step] = []
+        if any(group is session_texts.WITHOUT_AUTOCOMMIT for _, group in chosen):
+            steps += [Query(text) for text in session_texts.BEGINS_WITHOUT_AUTOCOMMIT]
+        if capabilities & Capability.CLIENT_OPTIONAL_RESULTSET_METADATA and draw.random() < 0.3:
+            steps.append(Query("SET resultset_metadata = NONE"))
+        # Pauses matter only where connections are shared.
+        pauses = draw.choice((0.0, 0.2, 0.5))
+        while len(steps) < length:
+            ((_, group),) = draw.choices(chosen, [weight for weight, _ in chosen])
+            steps += self._steps(group)
+            if draw.random() < pauses:
+                steps.append(Rest())
+        return Session(
+            capabilities,
+            "app" if draw.random() < 0.9 else None,
+            tuple(steps),
+            without,
+            255 if draw.random() < 0.8 else draw.choice(_NARROW),
+            self._defaults(),
+        )
+
+    def _capabilities(self) -> tuple[Capability, Capability]:
+        """What a client negotiates beyond the usual, and what it leaves out."""
+        draw = self._random
         capabilities, without = _MODERN, Capability(0)
         if draw.random() < 0.6:
             capabilities = Capability(0)
@@ -53,28 +88,49 @@ class Generator:
                     capabilities |= flag
         if draw.random() < 0.1:
             without = Capability.CLIENT_MULTI_STATEMENTS
-        # A session that does a bit of everything soon pins itself to the primary, so each has a
-        # few groups that it draws from.
-        others = draw.sample(groups.OTHERS, draw.randint(1, 5))
-        chosen = [groups.READS, groups.WRITES, *others]
-        steps: list[Step] = []
-        if any(group is session_texts.WITHOUT_AUTOCOMMIT for _, group in chosen):
-            steps += [Query(text) for text in session_texts.BEGINS_WITHOUT_AUTOCOMMIT]
-        while len(steps) < length:
-            ((_, group),) = draw.choices(chosen, [weight for weight, _ in chosen])
-            steps += self._steps(group)
-        database = "app" if draw.random() < 0.9 else None
-        return Session(capabilities, database, tuple(steps), without)
+        return capabilities, without
+
+    def _defaults(self) -> tuple[ServerDefault, ...]:
+        """In what the servers differ: in most sessions, nothing."""
+        draw = self._random
+        if draw.random() < 0.7:
+            return ()
+        variables = draw.sample(sorted(DEFAULTS), draw.randint(1, 2))
+        return tuple(
+            ServerDefault(draw.choice(SERVERS), variable, draw.choice(DEFAULTS[variable]))
+            for variable in variables
+        )
 
     def _steps(self, group: groups.Group) -> list[Step]:
         draw = self._random
         if group is data_texts.PREPARED:
             return self._prepared()
-        step = draw.choice(group)
-        steps: list[Step] = [Query(self._filled(step)) if isinstance(step, str) else step]
+        if group is questions.QUESTIONS:
+            return self._questioned()
+        if group is groups.COLLATIONS:
+            return [draw.choice(groups.COLLATIONS), *self._some(data_texts.COLLATED, 3)]
+        steps = [self._step(draw.choice(group))]
         while draw.random() < 0.25:
-            steps.append(Query(self._filled(draw.choice(session_texts.DIAGNOSTICS))))
+            steps.append(self._step(draw.choice(session_texts.DIAGNOSTICS)))
         return steps
+
+    def _step(self, step: Step | str) -> Step:
+        return Query(self._filled(step)) if isinstance(step, str) else step
+
+    def _some(self, texts: tuple[str, ...], most: int) -> list[Step]:
+        count = self._random.randint(0, most)
+        return [self._step(self._random.choice(texts)) for _ in range(count)]
+
+    def _questioned(self) -> list[Step]:
+        """Statements, commands behind them, and questions about the statements."""
+        draw = self._random
+        steps = self._some(questions.COUNTED, 2)
+        steps += draw.sample(questions.BETWEEN, draw.choice((0, 0, 1, 1, 2)))
+        return steps + self._questions()
+
+    def _questions(self) -> list[Step]:
+        draw = self._random
+        return [self._step(draw.choice(questions.QUESTIONS)) for _ in range(draw.randint(1, 3))]
 
     def _filled(self, text: str) -> str:
         return _PLACE.sub(lambda place: self._random.choice(VALUES[place[1]]), text)
@@ -92,6 +148,8 @@ class Generator:
             self._ranges[slot] = "id > ?" in text
             self._bare[slot] = text.startswith("SELECT ?")
             self._cursors.discard(slot)
+            if draw.random() < 0.25:
+                return [Prepare(slot, text), *self._questions()]
             return [Prepare(slot, text), *self._execution(slot)]
         if chance < 0.85:
             return self._execution(slot)

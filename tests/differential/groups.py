@@ -2,7 +2,8 @@
 
 from protocol.constants import Command
 from protocol.response_stream import FIELDS, SIMPLE, STRING
-from tests.differential import data_texts, session_texts
+from tests.differential import collations, data_texts, questions, session_texts
+from tests.differential.levels import LEVELS
 from tests.differential.schema import OTHER_PASSWORD, OTHER_USER, PASSWORD, USER
 from tests.differential.step import Beside, ChangeUser, Query, Send, Step
 
@@ -66,8 +67,14 @@ ATTRIBUTED: tuple[Step, ...] = (
     Query("SELECT mysql_query_attribute_string('trace')", (("trace", "abc"),)),
 )
 
-Group = tuple[str, ...] | tuple[Step, ...]
-"""Texts of COM_QUERY, or steps."""
+COLLATIONS: tuple[Step, ...] = tuple(
+    ChangeUser(USER, PASSWORD, "app", collation)
+    for collation in (*collations.COLLATIONS, *collations.WIDE, *collations.UNKNOWN * 4)
+)
+"""COM_CHANGE_USER with every collation, and oftener with those that a login cannot name."""
+
+Group = tuple[str | Step, ...]
+"""Texts of COM_QUERY, and steps."""
 
 READS: tuple[int, Group] = (24, data_texts.SELECTS)
 WRITES: tuple[int, Group] = (14, data_texts.WRITES)
@@ -92,6 +99,10 @@ OTHERS: tuple[tuple[int, Group], ...] = (
     (4, COMMANDS),
     (8, CONTENTION),
     (2, ATTRIBUTED),
+    (10, questions.QUESTIONS),
+    (10, questions.QUESTIONS),
+    (5, LEVELS),
+    (6, COLLATIONS),
     PREPARED,
     PREPARED,
 )

@@ -33,6 +33,8 @@ Answer = tuple[Packet, ...]
 """Empty: the command has no answer."""
 
 CLOSED = (Packet(0, b"the connection was closed", control=False),)
+SILENT = (Packet(0, b"no packet came", control=False),)
+"""The rest of the answer did not come before the client gave up waiting."""
 
 
 class Player:
@@ -45,10 +47,15 @@ class Player:
     """
 
     def __init__(
-        self, client: RawClient, connect_other: Callable[[], RawClient] | None = None
+        self,
+        client: RawClient,
+        connect_other: Callable[[], RawClient] | None = None,
+        rest: Callable[[], None] | None = None,
     ) -> None:
+        """`rest` pauses behind Tidegate; it is None where the client talks to a server itself."""
         self._client = client
         self._connect_other = connect_other
+        self._rest = rest
         self._other: Player | None = None
         self.capabilities = client.capabilities
         self.login: Answer = (Packet(0, client.login, control=True),)
@@ -58,6 +65,16 @@ class Player:
     def attributes(self) -> bool:
         """Whether commands carry query attributes."""
         return bool(self.capabilities & Capability.CLIENT_QUERY_ATTRIBUTES)
+
+    @property
+    def through_tidegate(self) -> bool:
+        """Whether Tidegate answers, not the server itself."""
+        return self._rest is not None
+
+    def rest(self) -> None:
+        """Pause, where that can make a difference."""
+        if self._rest is not None:
+            self._rest()
 
     def send(self, command: int, body: bytes) -> None:
         """Send a command that has no answer."""
@@ -89,7 +106,7 @@ class Player:
         if self._other is not None:
             self._other.close()
 
-    def change_user(self, user: str, password: str, database: str) -> Answer:
+    def change_user(self, user: str, password: str, database: str, collation: int) -> Answer:
         """COM_CHANGE_USER; the verdict alone, since what leads to it holds nonces.
 
         Tidegate always asks for the scramble anew, so the verdict's sequence id is not kept.
@@ -103,7 +120,7 @@ class Player:
             username=user,
             auth_response=authentication.initial_response(),
             database=database,
-            character_set=255,
+            character_set=collation,
             auth_plugin=authentication.plugin,
             attributes={},
         )
@@ -118,6 +135,8 @@ class Player:
                     client.send(frame(reply, sequence_id + 1))
         except ConnectionError:
             return CLOSED
+        except TimeoutError:
+            return SILENT
 
     def _answer(self, command: int, shape: int, asks_cursor: bool) -> Answer:
         capabilities = self.capabilities
@@ -137,4 +156,6 @@ class Player:
                 packets.append(Packet(sequence_id, payload, control, command))
         except ConnectionError:
             return (*packets, *CLOSED)
+        except TimeoutError:
+            return (*packets, *SILENT)
         return tuple(packets)

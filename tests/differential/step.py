@@ -164,11 +164,45 @@ class Send:
 
 @dataclass(frozen=True)
 class ChangeUser:
-    """COM_CHANGE_USER."""
+    """COM_CHANGE_USER.
+
+    Attributes:
+        collation: its id.
+    """
 
     user: str
     password: str
     database: str
+    collation: int = 255
 
     def play(self, player: Player) -> Answer:
-        return player.change_user(self.user, self.password, self.database)
+        return player.change_user(self.user, self.password, self.database, self.collation)
+
+
+@dataclass(frozen=True)
+class Untold:
+    """A step whose answer's content is the server's own affair; its packets are counted."""
+
+    step: Step
+
+    def play(self, player: Player) -> Answer:
+        return tuple(replace(packet, payload=b"untold") for packet in self.step.play(player))
+
+
+@dataclass(frozen=True)
+class OwnStatement:
+    """A SET of Tidegate's variables; a server by itself gets a SET of a user variable instead."""
+
+    sql: str
+
+    def play(self, player: Player) -> Answer:
+        return player.query(self.sql.encode() if player.through_tidegate else b"SET @tidegate = 1")
+
+
+@dataclass(frozen=True)
+class Rest:
+    """The client pauses until Tidegate has given its connections back, or must keep them."""
+
+    def play(self, player: Player) -> Answer:
+        player.rest()
+        return ()

@@ -66,7 +66,7 @@ def test_sessions_that_rest_between_commands(cluster: Cluster) -> None:
     running = RunningProxy(cluster, "resting", {**sharing, "kept_connection_age": "10s"})
     chosen = deep_seeds(300)
     try:
-        arena = Arena(cluster, running, pause=0.01)
+        arena = Arena(cluster, running, shares=True)
         judge_seeds(chosen, lambda seed: Generator(seed).session(), arena.judge, or_refused)
         # Else they would prove little: most sessions soon do what nobody else may see.
         given_back = running.metric("tidegate_connections_given_back_total")

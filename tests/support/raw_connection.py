@@ -22,12 +22,14 @@ class RawConnection:
         greeting: the server's.
         capabilities: those of the login.
         character_set: what it logs in with, a collation's id.
+        timeout: the longest that it waits for bytes, seconds.
     """
 
     character_set = 255
+    timeout = 30.0
 
     def __init__(self, host: str, port: int) -> None:
-        self._socket = socket.create_connection((host, port), timeout=30)
+        self._socket = socket.create_connection((host, port), timeout=self.timeout)
         self._buffer = b""
         self.sequence_id = 0
         self.greeting = HandshakeV10.parse(self.read()[1])
