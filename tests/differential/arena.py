@@ -1,17 +1,22 @@
 """Where sessions are run twice: on the primary itself, and through the proxy."""
 
+import time
 from collections.abc import Callable
 
 from protocol.constants import Capability
 from tests.differential.comparison import Difference, first_difference
 from tests.differential.idle_release import IdleRelease
-from tests.differential.player import Answer
 from tests.differential.schema import end_sessions, prepare_schema
 from tests.differential.server_defaults import differing
 from tests.differential.session import Session
+from tests.differential.step import Query
 from tests.real_mysql.cluster import Cluster
 from tests.real_mysql.raw_client import BASE
 from tests.real_mysql.running_proxy import RunningProxy
+
+KEPT = "tidegate_kept_connections"
+PRECEDING = (Query("SELECT 1/0, id FROM items"), Query("SELECT LAST_INSERT_ID(7)"))
+"""What another client does whose connections are kept: it reads on a replica and on the primary."""
 
 
 class Arena:
@@ -26,8 +31,12 @@ class Arena:
     def judge(self, session: Session) -> Difference | None:
         """Run a session on both; what differs first."""
         with differing(self._cluster, session.defaults):
-            direct = self._run(session, self._cluster.primary.address)
-            through = self._run(session, self._proxy.address, self._rest())
+            self._prepare()
+            direct = session.run(self._cluster.primary.address, self._cluster.primary.address)
+            self._prepare()
+            if session.follows:
+                self._precede(session)
+            through = session.run(self._proxy.address, self._cluster.primary.address, self._rest())
         capabilities = BASE & ~session.without | session.capabilities
         return first_difference(direct, through, Capability(capabilities))
 
@@ -37,9 +46,14 @@ class Arena:
         self._idle_release.begin()
         return self._idle_release.wait
 
-    def _run(
-        self, session: Session, address: str, rest: Callable[[], None] | None = None
-    ) -> list[Answer]:
+    def _prepare(self) -> None:
         end_sessions(self._cluster)
         prepare_schema(self._cluster)
-        return session.run(address, self._cluster.primary.address, rest)
+
+    def _precede(self, session: Session) -> None:
+        """Let another client come and go, and its connections be kept."""
+        before = session.with_steps(PRECEDING)
+        before.run(self._proxy.address, self._cluster.primary.address, lambda: None)
+        deadline = time.monotonic() + 1  # where they are not kept, there is nothing to wait for
+        while not self._proxy.metric(KEPT) and time.monotonic() < deadline:
+            time.sleep(0.002)

@@ -19,6 +19,11 @@ _STATEMENT_ID = b"\x0cstatement_id"
 _OF_STATEMENTS = frozenset({1243, 1421})
 """ER_UNKNOWN_STMT_HANDLER, ER_STMT_HAS_NO_OPEN_CURSOR."""
 
+_NAMED_STATEMENT = re.compile(
+    rb"[\s\S](The statement|Unknown prepared statement handler) \([0-9]+\)"
+)
+"""The same in a row of SHOW WARNINGS, behind the text's length."""
+
 
 @dataclass(frozen=True)
 class Difference:
@@ -126,7 +131,9 @@ def without_statement_id(packet: Packet) -> Packet:
     error = packet.control and payload[0] == 0xFF
     if error and int.from_bytes(payload[1:3], "little") in _OF_STATEMENTS:
         return replace(packet, payload=re.sub(rb"\([0-9]+\)", b"(id)", payload))
-    if packet.command != Command.COM_STMT_PREPARE or not packet.control or payload[0] != 0x00:
+    if not packet.control:
+        return replace(packet, payload=_NAMED_STATEMENT.sub(rb"\1 (id)", payload))
+    if packet.command != Command.COM_STMT_PREPARE or payload[0] != 0x00:
         return packet
     return replace(packet, payload=b"\0id" + payload[5:])
 

@@ -4,10 +4,16 @@ import random
 import re
 
 from protocol.constants import Capability, FieldType
-from tests.differential import data_texts, groups, parameters, questions, session_texts
+from tests.differential import (
+    data_texts,
+    groups,
+    parameters,
+    questions,
+    server_defaults,
+    session_texts,
+)
 from tests.differential.collations import COLLATIONS, UNKNOWN
 from tests.differential.server_defaults import SERVERS, ServerDefault
-from tests.differential.server_defaults import VALUES as DEFAULTS
 from tests.differential.session import Session
 from tests.differential.step import (
     Close,
@@ -75,6 +81,7 @@ class Generator:
             without,
             255 if draw.random() < 0.8 else draw.choice(_NARROW),
             self._defaults(),
+            follows=draw.random() < 0.3,
         )
 
     def _capabilities(self) -> tuple[Capability, Capability]:
@@ -95,10 +102,14 @@ class Generator:
         draw = self._random
         if draw.random() < 0.7:
             return ()
-        variables = draw.sample(sorted(DEFAULTS), draw.randint(1, 2))
+        if draw.random() < 0.1:
+            variable = draw.choice(sorted(server_defaults.TRACKERS))
+            value = draw.choice(server_defaults.TRACKERS[variable])
+            return (ServerDefault(draw.choice(SERVERS[1:]), variable, value),)
+        values = server_defaults.VALUES
         return tuple(
-            ServerDefault(draw.choice(SERVERS), variable, draw.choice(DEFAULTS[variable]))
-            for variable in variables
+            ServerDefault(draw.choice(SERVERS), variable, draw.choice(values[variable]))
+            for variable in draw.sample(sorted(values), draw.randint(1, 2))
         )
 
     def _steps(self, group: groups.Group) -> list[Step]:

@@ -90,6 +90,7 @@ OTHERS: tuple[tuple[int, Group], ...] = (
     (1, session_texts.MIXED_DIAGNOSTICS),
     (12, session_texts.SETTINGS),
     (3, session_texts.TRACKING),
+    (3, session_texts.TRACING),
     (6, session_texts.USER_VARIABLES),
     (8, session_texts.TRANSACTIONS),
     (8, session_texts.WITHOUT_AUTOCOMMIT),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from protocol.authentication import ClientAuthentication
 from protocol.command import ComChangeUser, ComQuery
 from protocol.constants import Capability, Command
+from protocol.errors import MalformedPacketError
 from protocol.packet import frame
 from protocol.parameter import QueryAttribute
 from protocol.prepared_statement import CURSOR_TYPE_READ_ONLY
@@ -32,9 +33,9 @@ class Packet:
 Answer = tuple[Packet, ...]
 """Empty: the command has no answer."""
 
-CLOSED = (Packet(0, b"the connection was closed", control=False),)
-SILENT = (Packet(0, b"no packet came", control=False),)
-"""The rest of the answer did not come before the client gave up waiting."""
+CLOSED = Packet(0, b"the connection was closed", control=False)
+SILENT = Packet(0, b"no packet came before the client gave up waiting", control=False)
+MALFORMED = Packet(0, b"the answer has another form than its beginning said", control=False)
 
 
 class Player:
@@ -133,10 +134,15 @@ class Player:
                 reply = authentication.receive(payload)
                 if reply is not None:
                     client.send(frame(reply, sequence_id + 1))
-        except ConnectionError:
-            return CLOSED
-        except TimeoutError:
+        except OSError as error:
+            return (self._lost(error),)
+
+    def _lost(self, error: Exception) -> Packet:
+        """Hang up, since no more of an answer can be read; stands in for what did not come."""
+        self._client.close()
+        if isinstance(error, TimeoutError):
             return SILENT
+        return MALFORMED if isinstance(error, MalformedPacketError) else CLOSED
 
     def _answer(self, command: int, shape: int, asks_cursor: bool) -> Answer:
         capabilities = self.capabilities
@@ -154,8 +160,6 @@ class Player:
                 stream.feed(frame(payload, sequence_id))
                 control = stream.sequence_id == sequence_id  # it was read
                 packets.append(Packet(sequence_id, payload, control, command))
-        except ConnectionError:
-            return (*packets, *CLOSED)
-        except TimeoutError:
-            return (*packets, *SILENT)
+        except (OSError, MalformedPacketError) as error:
+            return (*packets, self._lost(error))
         return tuple(packets)

@@ -112,13 +112,13 @@ def prepare_schema(cluster: Cluster) -> None:
 
 
 def end_sessions(cluster: Cluster) -> None:
-    """End what earlier runs left: connections that are still closing, and prepared XA branches."""
-    primary = cluster.primary
-    sessions = "SELECT ID FROM performance_schema.processlist WHERE USER IN (%s, %s)"
-    for (connection,) in primary.query(sessions, USER, OTHER_USER):
-        with contextlib.suppress(pymysql.err.OperationalError):  # gone by itself
-            primary.query(f"KILL {connection}")
-    while primary.query(sessions, USER, OTHER_USER):
-        time.sleep(0.001)
-    for _, _, _, xid in primary.query("XA RECOVER"):
-        primary.query("XA ROLLBACK %s", xid)
+    """End what earlier runs left: their connections, kept ones, too, and prepared XA branches."""
+    for server in cluster.servers:
+        sessions = "SELECT ID FROM performance_schema.processlist WHERE USER IN (%s, %s)"
+        for (connection,) in server.query(sessions, USER, OTHER_USER):
+            with contextlib.suppress(pymysql.err.OperationalError):  # gone by itself
+                server.query(f"KILL {connection}")
+        while server.query(sessions, USER, OTHER_USER):
+            time.sleep(0.001)
+    for _, _, _, xid in cluster.primary.query("XA RECOVER"):
+        cluster.primary.query("XA ROLLBACK %s", xid)

@@ -63,17 +63,14 @@ VALUES: dict[str, tuple[str | int, ...]] = {
     ),
     "lc_messages": ("de_DE",),
     "lc_time_names": ("de_DE", "fr_FR"),
+    "mandatory_roles": ("reader",),
+    "max_allowed_packet": (16_384,),
     "max_error_count": (0, 1),
     "max_execution_time": (86_400_000,),
     "max_join_size": (3,),
     "max_points_in_geometry": (3,),
     "max_sort_length": (8,),
     "optimizer_switch": ("derived_merge=off", "index_condition_pushdown=off,mrr=off"),
-    "session_track_gtids": ("OWN_GTID", "ALL_GTIDS"),
-    "session_track_schema": ("OFF",),
-    "session_track_state_change": ("ON",),
-    "session_track_system_variables": ("*", "", "sql_mode"),
-    "session_track_transaction_info": ("STATE", "CHARACTERISTICS"),
     "sql_auto_is_null": ("ON",),
     "sql_big_selects": ("OFF",),
     "sql_mode": (
@@ -92,6 +89,16 @@ VALUES: dict[str, tuple[str | int, ...]] = {
     "windowing_use_high_precision": ("OFF",),
 }
 """Variables that decide what answers say, with values that are not the default."""
+
+TRACKERS: dict[str, tuple[str, ...]] = {
+    "session_track_gtids": ("OWN_GTID", "ALL_GTIDS"),
+    "session_track_schema": ("OFF",),
+    "session_track_state_change": ("ON",),
+    "session_track_system_variables": ("*", "", "sql_mode"),
+    "session_track_transaction_info": ("STATE", "CHARACTERISTICS"),
+}
+"""Variables that differ only on replicas: a client of Tidegate has the trackers of its own choice,
+not those that the primary gives to new sessions."""
 
 
 @contextlib.contextmanager

@@ -23,6 +23,7 @@ class Session:
         without: what it leaves out of `BASE`.
         collation: the id that it logs in with, of one byte.
         defaults: in what the servers differ that it finds.
+        follows: another client of its kind was there before, whose connections Tidegate keeps.
     """
 
     capabilities: Capability
@@ -31,11 +32,12 @@ class Session:
     without: Capability = NOTHING
     collation: int = 255
     defaults: tuple[ServerDefault, ...] = ()
+    follows: bool = False
 
     def __str__(self) -> str:
         lines = [
             f"Session({self.capabilities!r}, {self.database!r}, without={self.without!r},"
-            f" collation={self.collation}, defaults={self.defaults}):"
+            f" collation={self.collation}, defaults={self.defaults}, follows={self.follows}):"
         ]
         return "\n".join([*lines, *(f"  {k}: {step}" for k, step in enumerate(self.steps))])
 
@@ -72,7 +74,7 @@ class Session:
             client = _Client(address, user, password, self)
         except ConnectionError as error:
             refused = Packet(0, str(error).encode(), control=False)
-            return [(refused,), *(CLOSED for _ in self.steps)]
+            return [(refused,), *((CLOSED,) for _ in self.steps)]
         player = Player(client, connect_other, rest)
         with contextlib.closing(player):
             return [player.login, *(step.play(player) for step in self.steps)]

@@ -302,3 +302,14 @@ USES = (
     "SELECT DATABASE()",
     "SELECT * FROM words ORDER BY id",
 )
+
+TRACING = (
+    "SET optimizer_trace = 'enabled=on'",
+    "SET optimizer_trace_offset = -5, optimizer_trace_limit = 5",
+    "SET optimizer_trace = 'enabled=off'",
+    "SELECT QUERY FROM information_schema.OPTIMIZER_TRACE",
+    "SELECT QUERY FROM information_schema.OPTIMIZER_TRACE",
+    "SELECT QUERY, INSUFFICIENT_PRIVILEGES FROM information_schema.OPTIMIZER_TRACE",
+    "CREATE VIEW v AS SELECT id FROM items",
+    "DROP VIEW IF EXISTS v",
+)

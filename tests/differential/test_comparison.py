@@ -75,7 +75,7 @@ def test_errors_count_whole() -> None:
     assert not same(error(1064, "42000", "a"), error(1065, "42000", "a"))
     assert same(error(1243, "HY000", "handler (2)"), error(1243, "HY000", "handler (1)"))
     assert not same(error(1243, "HY000", "handler (2)"), ok(OK))
-    assert not same(error(1243, "HY000", "handler (2)"), CLOSED)
+    assert not same(error(1243, "HY000", "handler (2)"), (CLOSED,))
 
 
 def test_rows_their_order_and_sequence_ids_count() -> None:
