@@ -68,7 +68,7 @@ class Generator:
         if capabilities & Capability.CLIENT_OPTIONAL_RESULTSET_METADATA and draw.random() < 0.3:
             steps.append(Query("SET resultset_metadata = NONE"))
         # Pauses matter only where connections are shared.
-        pauses = draw.choice((0.0, 0.2, 0.5))
+        pauses = draw.choice((0.1, 0.3, 0.6))
         while len(steps) < length:
             ((_, group),) = draw.choices(chosen, [weight for weight, _ in chosen])
             steps += self._steps(group)

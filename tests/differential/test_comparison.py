@@ -8,7 +8,7 @@ from protocol.constants import Capability, Command
 from protocol.response import EofPacket, ErrPacket, OkPacket
 from protocol.session_track import entry, schema_entry, system_variable_entry
 from tests.differential.comparison import first_difference
-from tests.differential.player import CLOSED, Answer, Packet
+from tests.differential.player import CLOSED, MALFORMED, Answer, Packet
 from tests.real_mysql.raw_client import BASE
 
 OLD = BASE
@@ -104,6 +104,19 @@ def test_ids_of_statements_may_differ_and_nothing_else_of_their_head() -> None:
 
     assert same(head(1, 0), head(2, 0))
     assert not same(head(1, 0), head(1, 1))
+
+
+def test_an_id_of_a_statement_may_differ_in_a_warning() -> None:
+    def row(text: bytes) -> Answer:
+        return (Packet(1, b"\x05Error\x041421" + bytes((len(text),)) + text, control=False),)
+
+    assert same(row(b"The statement (9) has no cursor"), row(b"The statement (10) has no cursor"))
+    assert not same(row(b"The statement (9) has no cursor"), row(b"The statement (9) has one"))
+    assert not same(row(b"The count (9)"), row(b"The count (8)"))
+
+
+def test_an_answer_that_cannot_be_read_is_a_difference() -> None:
+    assert not same((MALFORMED,), (MALFORMED,))
 
 
 def test_warnings_of_a_ping_count() -> None:

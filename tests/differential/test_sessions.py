@@ -6,6 +6,7 @@ A failure names the seed. `TIDEGATE_SEEDS=1234` (or `1000-4000`) runs just these
 
 import pytest
 
+from tests.differential import collations
 from tests.differential.accepted import accepted
 from tests.differential.arena import Arena
 from tests.differential.comparison import Difference
@@ -35,6 +36,13 @@ def test_sessions(arena: Arena, proxy: RunningProxy, chosen: range) -> None:
         # Else the sessions would prove little: what the primary answers is mostly its own.
         statements = proxy.metric("tidegate_statements_total")
         assert proxy.metric("tidegate_statements_total", role="replica") > statements / 10
+
+
+@pytest.mark.real_mysql
+def test_every_collation_of_the_server_is_drawn(cluster: Cluster) -> None:
+    rows = cluster.primary.query("SELECT ID FROM information_schema.COLLATIONS ORDER BY ID")
+    assert tuple(collation for (collation,) in rows) == collations.COLLATIONS
+    assert not set(collations.UNKNOWN) & set(collations.COLLATIONS)
 
 
 @pytest.mark.deep

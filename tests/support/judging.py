@@ -7,7 +7,7 @@ from tests.differential.comparison import Difference
 from tests.differential.session import Session
 from tests.differential.shrinking import Judge, shrink
 
-REPORTED = 10
+REPORTED = int(os.environ.get("TIDEGATE_REPORTED", "10"))
 """So many kinds of differences are shrunk and shown; one kind of last step counts once."""
 
 
