@@ -1,5 +1,6 @@
 """Makes sessions from seeds: the same seed, the same session."""
 
+import itertools
 import random
 import re
 
@@ -67,22 +68,25 @@ class Generator:
             steps += [Query(text) for text in session_texts.BEGINS_WITHOUT_AUTOCOMMIT]
         if capabilities & Capability.CLIENT_OPTIONAL_RESULTSET_METADATA and draw.random() < 0.3:
             steps.append(Query("SET resultset_metadata = NONE"))
-        # Pauses matter only where connections are shared.
-        pauses = draw.choice((0.1, 0.3, 0.6))
         while len(steps) < length:
             ((_, group),) = draw.choices(chosen, [weight for weight, _ in chosen])
             steps += self._steps(group)
-            if draw.random() < pauses:
-                steps.append(Rest())
         return Session(
             capabilities,
             "app" if draw.random() < 0.9 else None,
-            tuple(steps),
+            self._with_pauses(steps),
             without,
             255 if draw.random() < 0.8 else draw.choice(_NARROW),
             self._defaults(),
             follows=draw.random() < 0.3,
         )
+
+    def _with_pauses(self, steps: list[Step]) -> tuple[Step, ...]:
+        """The steps, and pauses between some of them, which matter where connections are shared."""
+        draw = self._random
+        often = draw.choice((0.1, 0.3, 0.7))
+        paused = [(step, Rest()) if draw.random() < often else (step,) for step in steps]
+        return tuple(itertools.chain.from_iterable(paused))
 
     def _capabilities(self) -> tuple[Capability, Capability]:
         """What a client negotiates beyond the usual, and what it leaves out."""

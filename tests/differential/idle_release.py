@@ -6,6 +6,10 @@ from tests.real_mysql.running_proxy import RunningProxy
 
 RESTING = "tidegate_clients_resting"
 KEPT = "tidegate_connections_not_given_back_total"
+PAUSE = 0.01
+"""Seconds in which a session usually gives its connections back, at a delay of 2 ms."""
+PATIENCE = 0.3
+"""Seconds after which a session that did not is taken to keep them."""
 
 
 class IdleRelease:
@@ -26,13 +30,17 @@ class IdleRelease:
         Nothing tells of a session that keeps its connection for the same reason as before, so this
         does not wait for ever: whether a session rested makes no difference to its answers.
         """
-        deadline = time.monotonic() + (0.03 if self._keeps else 0.5)
+        if self._keeps:
+            time.sleep(PAUSE)
+            self._keeps = not self._proxy.metric(RESTING)
+            return
+        deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
+            time.sleep(PAUSE)
             if self._proxy.metric(RESTING):
-                self._keeps = False
                 return
             kept = self._proxy.metric(KEPT)
             if kept > self._kept:
                 self._kept, self._keeps = kept, True
                 return
-            time.sleep(0.002)
+        self._keeps = True
