@@ -1,6 +1,7 @@
 """Finds the few steps of a session that a difference needs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from tests.differential.comparison import Difference
 from tests.differential.session import Session
@@ -29,4 +30,18 @@ def shrink(session: Session, found: Difference, judge: Judge) -> tuple[Session, 
             else:
                 start = end
         size //= 2
+    for plainer in _plainer(session):
+        difference = judge(plainer)
+        if difference is not None and difference.step == len(plainer.steps):
+            return plainer, difference
     return session, found
+
+
+def _plainer(session: Session) -> Iterator[Session]:
+    """The session where servers differ in nothing, in one variable; all else is usual."""
+    usual = replace(session, follows=False, collation=255)
+    if usual != session or session.defaults:
+        yield replace(usual, defaults=())
+    for default in session.defaults:
+        yield replace(usual, defaults=(default,))
+        yield replace(session, defaults=(default,))

@@ -5,6 +5,7 @@ import random
 from protocol.constants import Capability
 from tests.differential.comparison import Difference
 from tests.differential.generator import Generator
+from tests.differential.server_defaults import ServerDefault
 from tests.differential.session import Session
 from tests.differential.shrinking import shrink
 from tests.differential.step import Query, Step
@@ -42,6 +43,18 @@ def test_a_difference_at_the_login_needs_no_step() -> None:
     session = Session(Capability(0), "app", (EFFECT,))
     shrunk, _ = shrink(session, Difference(0, (), (), Capability(0)), judge)
     assert shrunk.steps == ()
+
+
+def test_only_the_default_that_the_difference_needs_is_left() -> None:
+    needed, other = ServerDefault("primary", "a", 1), ServerDefault("replicas", "b", 2)
+
+    def judge_defaults(session: Session) -> Difference | None:
+        differs = needed in session.defaults and EFFECT in session.steps
+        return Difference(len(session.steps), (), (), Capability(0)) if differs else None
+
+    session = Session(Capability(0), "app", (EFFECT,), collation=8, defaults=(other, needed))
+    shrunk, _ = shrink(session, Difference(1, (), (), Capability(0)), judge_defaults)
+    assert shrunk == Session(Capability(0), "app", (EFFECT,), defaults=(needed,))
 
 
 def test_a_seed_is_a_session() -> None:
