@@ -60,9 +60,14 @@ class Surroundings:
         return f"{text}.{moment.microsecond:06d}"[: 20 + digits] if digits else text
 
 
+_LARGEST: Final = float(2**64 - 1)
+
+
 def _text(value: Value) -> str:
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
+    if value == _LARGEST:
+        return str(2**64 - 1)  # of a variable: SQLite has no integer of 64 bits without a sign
     return str(value)
 
 

@@ -90,6 +90,7 @@ def _definitions() -> dict[str, Definition]:
         "default_week_format": 0, "div_precision_increment": 4, "end_markers_in_json": False,
         "enable_cascade_triggers": False,
         "eq_range_index_dive_limit": 200, "explain_format": "TREE",
+        "explain_json_format_version": 2, "terminology_use_previous": "NONE",
         "explicit_defaults_for_timestamp": True, "generated_random_password_length": 20,
         "information_schema_stats_expiry": 86400, "innodb_ft_enable_stopword": True,
         "innodb_ft_user_stopword_table": "", "innodb_strict_mode": True,

@@ -13,15 +13,18 @@ from typing import TYPE_CHECKING, Final
 from protocol.command import query_text_offset
 from protocol.constants import AUTOCOMMIT, IN_TRANS, IN_TRANS_READONLY
 from protocol.constants import Command as Code
+from protocol.resultset import parse_text_row
 from proxy.client.transactions import Transactions
 from routing.consistency.adjustment import NO_ADJUSTMENT
 from routing.consistency.decision import Proof, Reason
 from routing.request import effects, traits
 from routing.request.trackers import take_trackers
+from routing.session.defaults import defaults_of
 from routing.session.prepared import PreparedHandle
 from routing.session.split_snapshot import SplitSnapshot
 from routing.session.transactions import follow_savepoints, may_set_savepoint
 from routing.sql.early_errors import did_nothing
+from routing.sql.holds import PinReason
 
 if TYPE_CHECKING:
     from protocol.response_stream import ResponseStream
@@ -164,8 +167,22 @@ class Aftermath:
         self._state.reset()
         self.count_pins()
         self._prepared.clear()
-        self._servers.reset_replicas()
         self._settings.restore()
+
+    def begun_anew(self, stream: ResponseStream) -> None:
+        """The session was reset, and the primary has told (`ask_defaults`) what it begins with."""
+        state = self._state
+        row = [] if stream.error is not None or stream.row is None else parse_text_row(stream.row)
+        if len(row) == 3:
+            isolation, autocommit, values = ((value or b"").decode() for value in row)
+            defaults = defaults_of(values.encode())
+            state.connected(
+                *(defaults.sql_mode, autocommit != "0", defaults.character_set),
+                *(isolation, defaults),
+            )
+        else:
+            state.pins.take(PinReason.VARIABLE, "session defaults")
+        self._servers.reset_replicas()
 
     def count_pins(self) -> None:
         """Let the metrics know why the session is pinned, if that has changed."""

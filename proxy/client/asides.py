@@ -11,6 +11,7 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from protocol.response import ErrPacket
+from protocol.wire import lenenc_bytes
 from proxy.client.answer import DONE, may_pass
 from proxy.server.exchange import Purpose
 from routing.consistency.decision import Reason
@@ -135,6 +136,8 @@ class Asides:
         elif purpose is Purpose.FAREWELL:
             if self._borrowing is not None:
                 self._borrowing.said(connection, connection.stream)
+        elif purpose is Purpose.DEFAULTS:
+            return self._defaults(connection, active=active)
         elif purpose is Purpose.VIEWS:
             self._views.answered(connection, connection.stream)
         elif connection.stream.error is not None:
@@ -142,6 +145,18 @@ class Asides:
         elif purpose is Purpose.RESTORE:
             self._settings.restored(connection, connection.stream)
         return None
+
+    def _defaults(self, connection: ServerConnection, *, active: bool) -> Step | None:
+        """A server's session was reset, and tells what it begins with now."""
+        if connection is self._servers.primary:
+            self._answers.begun_anew(connection)
+            return None
+        if connection.stream.row == lenenc_bytes(connection.mirror.defaults.row):
+            return None
+        # Its defaults have changed, so what it was told is not enough: a new one will tell them.
+        step = self._events.refused(connection, Reason.REPLICA_REFUSED) if active else None
+        self._servers.give_up(connection)
+        return step
 
     def _take_trackers(self, connection: ServerConnection) -> None:
         self._aftermath.take_trackers(connection, self._turn.command, self._turn.trail)

@@ -20,7 +20,15 @@ from typing import TYPE_CHECKING, Final
 from protocol.constants import Command as Code
 from protocol.resultset import parse_text_row
 from routing.request.traits import KEEPING_DIAGNOSTICS, ZEROING_ROW_COUNT, counts_rows
-from routing.session.variables import CARRIED, FLAGS, NOT_CARRIED, PINNING, SWITCH, TRACKING
+from routing.session.variables import (
+    CARRIED,
+    FLAGS,
+    LATER,
+    NOT_CARRIED,
+    PINNING,
+    SWITCH,
+    TRACKING,
+)
 from routing.sql.statement import StatementClass, Touch
 
 if TYPE_CHECKING:
@@ -49,15 +57,6 @@ _GLOBAL: Final = frozenset(
     }
 )
 """Variables that no session carries, and whose default values show in answers."""
-_LATER: Final = {
-    "connection_memory_limit": 80028,
-    "explain_format": 80032,
-    "restrict_fk_on_non_standard_key": 80400,
-    "show_gipk_in_create_table_and_information_schema": 80030,
-    "sql_generate_invisible_primary_key": 80030,
-    "xa_detach_on_prepare": 80029,
-}
-"""Variables that not all supported servers have, by the version that brought them."""
 _ABSENT: Final = frozenset({"resource_group", "tx_read_only"})
 _OF_LEVEL: Final = "session_track_gtids"
 """What Tidegate sets as the session's level needs it, which may change while it has no connection.
@@ -69,7 +68,7 @@ _DIGESTED: Final = sorted(
 
 def _value(name: str) -> str:
     value = f",IFNULL(@@SESSION.{name},0x00)"
-    return f"/*!{_LATER[name]} {value} */" if name in _LATER else value
+    return f"/*!{LATER[name]} {value} */" if name in LATER else value
 
 
 _VALUES: Final = f"CURRENT_ROLE(){''.join(map(_value, _DIGESTED))}"

@@ -140,7 +140,7 @@ class UserChange:
             username=command.username,
             password=password,
             capabilities=before.capabilities,
-            character_set=command.character_set or before.character_set,
+            character_set=command.character_set,
             database=command.database or None,
             attributes=command.attributes or before.attributes,
             own_attributes=before.own_attributes,

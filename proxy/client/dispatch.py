@@ -229,7 +229,10 @@ class Dispatch:
             and command.rules.level is not Level.BEST_EFFORT
         ):
             batch += ((PROBE, preparation.statement_packet(PROBE_SQL, attributes)),)
-        self.send(primary, batch, self._untold.along(command, trail) if primary.silent else ())
+        behind = self._untold.along(command, trail) if primary.silent else ()
+        if command.code is Code.COM_RESET_CONNECTION:
+            behind += preparation.ask_defaults(attributes)
+        self.send(primary, batch, behind)
         if not command.packet and prelude.knows(mirror, command):
             self.pass_parts(primary)
 

@@ -15,6 +15,7 @@ from proxy.server.exchange import (
     BEFORE,
     BEHIND,
     CONFIRM,
+    DEFAULTS,
     IMITATE,
     PREPARE,
     ROLLBACK,
@@ -23,11 +24,14 @@ from proxy.server.exchange import (
     WAIT,
 )
 from proxy.server.gtid_question import PROBE_SQL
+from routing.session.defaults import COLUMN, SETS, differences, in_one_set
 from routing.session.split import Split
 from routing.session.split_snapshot import SplitSnapshot
 from routing.session.variables import FLAGS, SWITCH, exact
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from protocol.gtid import GtidSet
     from proxy.server.exchange import Batch, Exchange
     from proxy.server.mirror import Mirror
@@ -38,6 +42,12 @@ _SETTLE_SQL: Final = (
     b"SELECT /*+ MAX_EXECUTION_TIME(%d) */ WAIT_FOR_EXECUTED_GTID_SET("
     b"REGEXP_REPLACE(REGEXP_REPLACE(@@GLOBAL.gtid_owned,"
     b"_latin1'#[0-9]+?(?=[0-9a-f]{8}-)',_latin1','),_latin1'#[0-9]+',_latin1''),%b) LIMIT 1"
+)
+_LIMITS: Final = b"/*+ MAX_EXECUTION_TIME(60000) */ "
+_DEFAULTS_SQL: Final = b"SELECT " + _LIMITS + COLUMN + b" LIMIT 1"
+_BEGUN_SQL: Final = (
+    b"SELECT " + _LIMITS + b"CONVERT(@@SESSION.transaction_isolation USING binary)"
+    b",CONVERT(@@SESSION.autocommit USING binary)," + COLUMN + b" LIMIT 1"
 )
 _PLAIN: Final = com_query(b"", False)
 _ATTRIBUTES: Final = com_query(b"", True)
@@ -78,13 +88,37 @@ def prepare(mirror: Mirror, state: Session, settings: bytes, query_attributes: b
     """
     batch: Batch = ()
     if mirror.needs_reset:
-        again = statement_packet(settings, query_attributes)
-        batch = ((PREPARE, RESET_CONNECTION), (PREPARE, again))
-        mirror.reset()
+        batch = _reset(mirror, state, settings, query_attributes)
     if mirror.variables_version != state.variables_version:
+        begun = mirror.variables_version >= 0
+        base = () if begun else assignments(differences(state.defaults, mirror.defaults))
         mirror.variables_version = state.variables_version
-        batch += _prepared_by(assignments(state.variables), query_attributes)
+        told = [*base, *assignments(state.variables)]
+        mirror.untouched = mirror.untouched and not told
+        batch += _prepared_by(told, query_attributes)
     return batch
+
+
+def _reset(mirror: Mirror, state: Session, settings: bytes, query_attributes: bool) -> Batch:
+    """A reset, and the question whether the session begins there as it did before.
+
+    It has the server's own character sets then, which may be others than those of the login.
+    """
+    question: Batch = ()
+    mirror.reset()
+    if mirror.defaults.values and state.defaults.values:
+        sets = [state.defaults.values[name] for name in SETS]
+        settings += b"," + in_one_set(*sets)
+        mirror.defaults = mirror.defaults.in_sets_of(state.defaults)
+        question = ((DEFAULTS, statement_packet(_DEFAULTS_SQL, query_attributes)),)
+    mirror.begin(state)
+    again = statement_packet(settings, query_attributes)
+    return ((PREPARE, RESET_CONNECTION), (PREPARE, again), *question)
+
+
+def ask_defaults(query_attributes: bool) -> Batch:
+    """What the primary's session begins with, behind a COM_RESET_CONNECTION."""
+    return ((DEFAULTS, statement_packet(_BEGUN_SQL, query_attributes)),)
 
 
 def assign_user_variables(
@@ -96,6 +130,7 @@ def assign_user_variables(
         literal = state.user_variables.value(name)
         if literal and given.get(name) != literal:
             given[name] = literal
+            mirror.untouched = False
             assignments.append(_encoded(f"@`{name}`={literal}"))
     return _prepared_by(_sets(assignments), query_attributes)
 
@@ -164,7 +199,7 @@ def audit(state: Session, gtids: GtidSet, query_attributes: bool) -> Batch:
 
 def _hint(state: Session, seconds: float) -> str:
     """What keeps the client's own max_execution_time from ending a statement of the proxy's."""
-    if "max_execution_time" not in state.variables:
+    if not state.limits_time:
         return ""  # it costs the server a timer
     return f"/*+ MAX_EXECUTION_TIME({_hint_ms(seconds)}) */ "
 
@@ -186,6 +221,7 @@ def settle(budget: float, query_attributes: bool) -> Batch:
 def begin_transaction(mirror: Mirror, snapshot: Snapshot | Split, query_attributes: bool) -> Batch:
     """What begins a READ ONLY transaction on a replica as the client did."""
     mirror.snapshot = snapshot
+    mirror.untouched = False
     batch: Batch = ()
     if not snapshot.autocommit:
         batch = ((PREPARE, statement_packet(b"SET autocommit=0", query_attributes)),)
@@ -286,7 +322,7 @@ def choose_schema(mirror: Mirror, schema: str) -> Batch:
     return ((PREPARE, frame(b"\x02" + schema.encode("utf-8", "surrogateescape"), 0)),)
 
 
-def assignments(variables: dict[str, str]) -> list[bytes]:
+def assignments(variables: Mapping[str, str]) -> list[bytes]:
     """A SET for each run of ordinary variables and for each NAMES and CHARACTER SET, in order."""
     statements: list[bytes] = []
     run: list[bytes] = []

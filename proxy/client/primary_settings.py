@@ -13,12 +13,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from protocol.constants import IN_TRANS
-from protocol.session_track import SystemVariable, decode, entries
 from proxy.client.preparation import statement_packet
 from proxy.server.exchange import IMITATE, RESTORE
 from proxy.server.settings import primary_settings
 from routing.request import effects, traits
-from routing.session.variables import ISOLATION, is_wide, literal_of
+from routing.session.variables import is_wide
 
 if TYPE_CHECKING:
     from protocol.response_stream import ResponseStream
@@ -46,7 +45,6 @@ class PrimarySettings:
         self.undone = False
         self.untracked = False
         self._restoring = ""  # the session_track_gtids that is being set
-        self._isolates = False  # a tracker is to tell of transaction_isolation
 
     def restore(self, trackers: bool = True) -> None:
         """Restore the proxy's settings, as soon as the client loses nothing by that.
@@ -99,26 +97,11 @@ class PrimarySettings:
             state.trackers.shown_variables,
             wide=is_wide(state.variables.get("character_set_filesystem", "")),
         )
-        # What a SET TRANSACTION has set for the next transaction would be lost.
-        self._isolates = changes and state.lacks_isolation and not state.modes.waiting
-        if self._isolates:
-            sql += b",transaction_isolation=@@SESSION.transaction_isolation"
         return ((RESTORE, statement_packet(sql, primary.query_attributes)),)
 
     def restored(self, primary: ServerConnection, stream: ResponseStream) -> None:
         """The settings were made; after an error only this shows if a transaction is open."""
         self._state.in_transaction = stream.status & IN_TRANS != 0
         self._state.unsure = False
-        if self._isolates:
-            for block in stream.session_states:
-                self._learn_isolation(block)
         if self._restoring:
             primary.mirror.tracks_all = self._restoring == "ALL_GTIDS"
-
-    def _learn_isolation(self, block: bytes) -> None:
-        for kind, entity in entries(block):
-            change = decode(kind, entity)
-            if isinstance(change, SystemVariable) and change.name.lower() == ISOLATION:
-                literal = literal_of(ISOLATION, change.value)
-                if literal is not None:
-                    self._state.set_variable(ISOLATION, literal)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from protocol.constants import Capability
+from protocol.constants import Command as Code
 from protocol.errors import MalformedPacketError
 from protocol.frame_numbers import FrameNumbers
 from protocol.packet import frame
@@ -150,6 +151,10 @@ class ServerAnswers:
                 "it asked for a local file of a client that has offered none"
             )
         if stream.done:
+            if command.code is Code.COM_RESET_CONNECTION:
+                answer.ending = data  # until the session is known
+                self._aftermath.take_over(connection, stream, command, trail, told_later=False)
+                return None
             if connection.silent and self._untold.behind(
                 connection, command, trail, going=self._long.going
             ):
@@ -219,6 +224,15 @@ class ServerAnswers:
                 *(self._turn.command, self._turn.trail, self._state),
                 *(connection.server, connection.epoch),
             )
+            self._end(connection)
+            self._client.write(ending)
+
+    def begun_anew(self, connection: ServerConnection) -> None:
+        """What the session has after its reset is known: the answer to that may end."""
+        answer = self._turn.answer
+        ending, answer.ending = answer.ending, None
+        if ending is not None:
+            self._aftermath.begun_anew(connection.stream)
             self._end(connection)
             self._client.write(ending)
 

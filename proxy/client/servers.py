@@ -20,6 +20,8 @@ from proxy.server.kill import kill
 from proxy.server.login import Login
 from proxy.server.slots import Holder
 from routing.consistency.decision import Reason
+from routing.sql.holds import PinReason
+from routing.sql.init_connect import leaves_nothing
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -46,7 +48,6 @@ class Servers:
         primary: the connection to the primary; None when that is lost.
         active: the one that answers the command, or is being sent it; None if there is none.
         status: the primary's last server status.
-        was_reset: the primary's session no longer has what the login asked for.
         lingers: a transaction that a read did not begin is still to be ended on its replica.
     """
 
@@ -64,13 +65,11 @@ class Servers:
         self._state = state
         self._owner: Conductor | None = owner
         self._replicas: dict[Server, ServerConnection] = {}
-        self._sql_mode = ""  # the primary's, as the session began
         self._paused = False
         self.login = login
         self.primary: ServerConnection | None = None
         self.active: ServerConnection | None = None
         self.status = 0
-        self.was_reset = False
         self.lingers = False
 
     # All of them
@@ -168,11 +167,13 @@ class Servers:
             raise ChannelClosedError("another server has become the primary")
         self._use_primary(opened, owner)
         identity = opened.identity
-        self._sql_mode = identity.sql_mode
         self._client.server_allows(identity.max_allowed_packet)
         state.connected(
-            identity.sql_mode, identity.autocommit, identity.character_set, identity.isolation
+            *(identity.sql_mode, identity.autocommit, identity.character_set),
+            *(identity.isolation, identity.defaults),
         )
+        if identity.init_connect and not leaves_nothing(identity.init_connect):
+            state.pins.take(PinReason.VARIABLE, "init_connect")
         state.chose_schema(connection.mirror.schema)
         if old is not None:
             self.drop(old)
@@ -347,7 +348,8 @@ class Servers:
         if connection.slot is not None:
             connection.slot.use(owner)
         mirror = connection.mirror
-        mirror.needs_reset = self.was_reset
+        mirror.defaults = opened.identity.defaults
+        mirror.begin(self._state)
         mirror.has_roles = opened.identity.has_roles
         mirror.look_up_again()  # the login may have found less than a read must see
         self.put(connection)
@@ -368,7 +370,6 @@ class Servers:
             database=None,
             attributes=login.attributes,
             own_attributes=login.own_attributes,
-            sql_mode=self._sql_mode,
         )
 
     def give_up(self, connection: ServerConnection) -> None:
@@ -402,10 +403,8 @@ class Servers:
 
     def reset_replicas(self) -> None:
         """The session was reset; each connection follows before its next statement."""
-        self.was_reset = True
         for connection in self._replicas.values():
-            connection.mirror.needs_reset = True
-            connection.mirror.variables_version = self._state.variables_version
+            connection.mirror.session_reset(self._state)
 
     def drop_replicas(self) -> None:
         """Close all to replicas; they are opened again, as another user's."""

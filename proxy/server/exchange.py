@@ -36,7 +36,7 @@ class Purpose(Enum):
     RESTORE = "restore"
     """Restores the proxy's settings, which a client's command undid; must succeed."""
     DEFAULTS = "defaults"
-    """Asks what its session begins with (`proxy.server.judged`)."""
+    """Asks what a session begins with (`proxy.server.judged`, `routing.session.defaults`)."""
     FAREWELL = "farewell"
     """Asks for what a session that gives its connection back carries (`proxy.client.borrowing`)."""
     BEFORE = "before"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from protocol.gtid import GtidSet
+    from routing.session.defaults import Defaults
 
 CASCADES: Final = b"/*!90700 @@SESSION.enable_cascade_triggers OR */ FALSE"
 """Whether triggers run where foreign keys cascade."""
@@ -27,8 +28,9 @@ class Identity:
         has_roles: roles are active in it.
         read_only: `@@GLOBAL.read_only`.
         counted: the account may have so many connections at a time; 0 is any number.
-        init_connect: statements run at the begin of each connection.
+        init_connect: statements that run at the begin of each connection.
         cascade_triggers: foreign keys that cascade run triggers (enable_cascade_triggers).
+        defaults: what the session begins with.
         asked_us: UTC µs when the question was sent.
         answered_us: UTC µs when the answer was there.
         grew: its answer made the server's applied set larger, or began it anew.
@@ -44,8 +46,9 @@ class Identity:
     has_roles: bool
     read_only: bool
     counted: int
-    init_connect: bool
+    init_connect: str
     cascade_triggers: bool
+    defaults: Defaults
     asked_us: int
     answered_us: int
     grew: bool

@@ -26,10 +26,12 @@ from protocol.command import com_query
 from protocol.constants import Command
 from protocol.packet import frame
 from protocol.resultset import parse_text_row
+from protocol.wire import lenenc_bytes
 from proxy.server import attributes
 from proxy.server.account import is_limited
 from proxy.server.identity import CASCADES
 from routing.servers.topology import Role
+from routing.session.defaults import COLUMN, in_one_set
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,12 +47,12 @@ _SHOWN: Final = (
     b"@@SESSION.max_user_connections,@@SESSION.transaction_isolation,@@GLOBAL.init_connect,"
     + CASCADES
 )
-_QUESTION: Final = b"SELECT " + _SHOWN
 """What a session gets from its login, and neither COM_RESET_CONNECTION nor a setting restores; and
 what the proxy relies on, in case the server's default has changed."""
-_QUESTION_WITH_SCHEMA: Final = _QUESTION + b",DATABASE()"
+_LIMIT: Final = b" LIMIT 1"
+"""For servers whose sessions begin with a sql_select_limit."""
 _COLUMNS: Final = 12
-_NAME: Final = re.compile(rb"[a-z0-9_]{1,64}")
+_NAME: Final = re.compile("[a-z0-9_]{1,64}")
 
 RESET: Final = frame(bytes((Command.COM_RESET_CONNECTION,)), 0)
 ROLLBACK: Final = b"ROLLBACK AND NO CHAIN NO RELEASE"
@@ -58,9 +60,6 @@ ROLLBACK: Final = b"ROLLBACK AND NO CHAIN NO RELEASE"
 
 FORGET_TRACES: Final = b"optimizer_trace_offset=DEFAULT"
 """An assignment that empties information_schema.OPTIMIZER_TRACE."""
-
-_SET: Final = b",character_set_client=%b,character_set_results=%b,collation_connection=%b"
-_SET_AS_ONE: Final = b",NAMES %b COLLATE %b"
 
 _OF_NO_CONSEQUENCE: Final = frozenset({"_pid"})
 """Attributes that differ between processes which are otherwise alike."""
@@ -76,8 +75,8 @@ class Judged:
         at: when it was sent, monotonic s.
         identity: what the server said of itself to it.
         requirement: what its client's connection must be.
-        row: the answer to `question`.
-        clean_up: packets that give the next session what the login gave, and ask `question` last.
+        row: the answer to `question` and to what it asks beside it when a session has ended.
+        clean_up: packets that give the next session what the login gave, and ask that last.
         answers: how many answers come before that to `question`.
     """
 
@@ -98,18 +97,19 @@ class Judged:
             and self.tracking == tracking
             and own.character_set == login.character_set
             and own.database == login.database
-            and own.sql_mode == login.sql_mode
             and compare_digest(own.password, login.password)
             and _of_consequence(own.attributes) == _of_consequence(login.attributes)
         )
 
 
-def question(role: Role) -> bytes:
+def question(role: Role, beside: bytes = b"") -> bytes:
     """What to ask a session that has just begun, and later the one that is to be lent.
 
-    On a replica the schema is what the proxy has chosen for each read.
+    On a replica the schema is what the proxy has chosen for each read. A new session has said what
+    it begins with; so only the later one is asked for that `beside`.
     """
-    return _QUESTION_WITH_SCHEMA if role is Role.PRIMARY else _QUESTION
+    schema = b",DATABASE()" if role is Role.PRIMARY else b""
+    return b"SELECT " + _SHOWN + schema + beside + _LIMIT
 
 
 def preface(
@@ -130,17 +130,6 @@ def preface(
     if role is Role.PRIMARY and not judged.identity.has_roles:
         statements.append(b"SET ROLE NONE")
     return [frame(com_query(sql, has_attributes), 0) for sql in statements]
-
-
-def _character_sets(client: bytes, results: bytes, collation: bytes) -> bytes:
-    """The assignments that bring a login's character sets back.
-
-    A login gives all three its one collation, which columns of results are said to have. NAMES
-    does, too; by its name alone, a set comes with its default collation.
-    """
-    if client == results and (collation == client or collation.startswith(client + b"_")):
-        return _SET_AS_ONE % (client, collation)
-    return _SET % (client, results, collation)
 
 
 def judged(
@@ -169,24 +158,25 @@ def judged(
     values = parse_text_row(row)
     if len(values) < _COLUMNS or values[3] != b"":
         return None  # a proxy user's own account is not shown
-    names = [value or b"" for value in values[:3]]
+    names = [(value or b"").decode("ascii", "replace") for value in values[:3]]
     if not all(_NAME.fullmatch(name) for name in names):
         return None
-    restoring = made + b"," + FORGET_TRACES + _character_sets(*names)
+    restoring = made + b"," + FORGET_TRACES + b"," + in_one_set(*names)
     packets = [RESET, frame(com_query(ROLLBACK, has_attributes), 0)]
     if login.database is not None:
         schema = login.database.encode("utf-8", "surrogateescape")
         packets.append(frame(bytes((Command.COM_INIT_DB,)) + schema, 0))
     packets.append(frame(com_query(restoring, has_attributes), 0))
     answers = len(packets)
-    packets.append(frame(com_query(question(settings.role), has_attributes), 0))
+    later = question(settings.role, b"," + COLUMN)
+    packets.append(frame(com_query(later, has_attributes), 0))
     return Judged(
         login,
         settings.tracking,
         settings.at,
         identity,
         requirement,
-        row,
+        row + lenenc_bytes(identity.defaults.row),
         b"".join(packets),
         answers,
     )

@@ -25,8 +25,6 @@ class Login:
         database: default schema, or None.
         attributes: the client's connection attributes.
         own_attributes: Tidegate's own of the session, which every connection adds.
-        sql_mode: the mode that a session on a replica begins with; None is the replica's own
-            default.
     """
 
     username: str
@@ -36,4 +34,3 @@ class Login:
     database: str | None = None
     attributes: Mapping[str, str] = field(default_factory=dict)
     own_attributes: Mapping[str, str] = field(default_factory=dict)
-    sql_mode: str | None = None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from routing.session.defaults import UNKNOWN, differences
+
 if TYPE_CHECKING:
     from routing.session.prepared import PreparedHandle
     from routing.session.session import Session
@@ -22,8 +24,11 @@ class Mirror:
         has_roles: roles are active from its login on. A server then looks up global rights for each
         statement; otherwise it keeps those of the login, or of the last SET ROLE.
         user_variables: those that it was given, as literals.
-        variables_version: the version of the session's variables that it has.
+        variables_version: the version of the session's variables that it has; -1 if it is to be
+            told what the session began with, too.
         needs_reset: the session was reset, and this connection was not yet.
+        untouched: it was told nothing that a reset of the session undoes, but statements.
+        defaults: what the server's session began with, whatever it was told since.
         statements: the prepared statements that the server knows, by the client's ids.
         preparing: the client's ids of those that it was asked to prepare, in order.
         snapshot: that of the client's transaction, if a READ ONLY one is open there for it.
@@ -39,6 +44,8 @@ class Mirror:
         self.user_variables: dict[str, str] = {}
         self.variables_version = 0
         self.needs_reset = False
+        self.untouched = True
+        self.defaults = UNKNOWN
         self.statements: dict[int, PreparedHandle] = {}
         self.preparing: list[int] = []  # hardly ever two; an empty deque takes 600 bytes
         self.snapshot: Snapshot | Split | None = None
@@ -54,9 +61,22 @@ class Mirror:
             and self.snapshot is None
         )
 
+    def session_reset(self, state: Session) -> None:
+        """The session was reset; the connection is to follow before its next statement."""
+        self.needs_reset = self.needs_reset or not self.untouched or bool(self.statements)
+        self.begin(state)
+
+    def begin(self, state: Session) -> None:
+        """The server's session is as it began, or will be: it is to become this one."""
+        if self.defaults != state.defaults and differences(state.defaults, self.defaults):
+            self.variables_version = -1
+        else:
+            self.variables_version = 0 if state.variables else state.variables_version
+
     def reset(self) -> None:
         """The server forgets what COM_RESET_CONNECTION makes it forget."""
         self.needs_reset = False
+        self.untouched = True
         self.statements.clear()
         self.snapshot = None
         self.user_variables.clear()

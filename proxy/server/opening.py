@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import time
 from ssl import SSLError
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from protocol.authentication import ClientAuthentication
+from protocol.authentication import CACHING_SHA2, ClientAuthentication
+from protocol.command import ComChangeUser
 from protocol.compression import CAPABILITY, ZLIB_LEVEL, ZSTD_LEVEL, Algorithm, Compression
 from protocol.constants import Capability
 from protocol.errors import ProtocolError
@@ -35,6 +36,12 @@ if TYPE_CHECKING:
     from proxy.server.tls import ServerContext
     from proxy.tls import Materials
     from routing.servers.topology import Server
+
+_WIDEST: Final = 255
+_UTF8MB4: Final = 255
+"""utf8mb4_0900_ai_ci, which every server knows."""
+_NO_NONCE: Final = bytes(20)
+"""The nonce that counts comes with the server's AuthSwitchRequest."""
 
 
 async def open_connection(
@@ -111,7 +118,7 @@ async def _open(
         if materials.server_tls is not None and _offers_tls(greeting, config):
             context = materials.server_tls.to(server.name)
             capabilities |= Capability.CLIENT_SSL
-            request = SSLRequest(capabilities, config.max_allowed_packet, login.character_set)
+            request = SSLRequest(capabilities, config.max_allowed_packet, _one_byte(login))
             channel.write_packet(request.serialise())
             try:
                 await channel.start_tls(
@@ -136,7 +143,14 @@ async def _open(
         connection = ServerConnection(server, capabilities, greeting.thread_id)
         connection.opened_at = time.monotonic()
         if role is Role.REPLICA:
-            connection.settings = replica_settings(tracking, login.sql_mode)
+            connection.settings = replica_settings(tracking)
+        if login.character_set > _WIDEST:
+            await log_in_again(channel, login, capabilities)
+        opened = await settle(connection, channel, settings, server.max_packet)
+        if role is Role.PRIMARY or isinstance(opened, Sandbox) or not opened.identity.init_connect:
+            return opened
+        # What a replica's own init_connect did is not the session's; this login runs none.
+        await log_in_again(channel, login, capabilities)
         return await settle(connection, channel, settings, server.max_packet)
     except BaseException:
         channel.abort()
@@ -192,7 +206,7 @@ async def _authenticate(
     response = HandshakeResponse41(
         capabilities=capabilities,
         max_packet_size=config.max_allowed_packet,
-        character_set=login.character_set,
+        character_set=_one_byte(login),
         username=login.username,
         auth_response=authentication.initial_response(),
         database=login.database,
@@ -202,6 +216,37 @@ async def _authenticate(
     )
     channel.write_packet(response.serialise())
     await converse(channel, authentication)
+
+
+async def log_in_again(channel: PacketChannel, login: Login, capabilities: Capability) -> None:
+    """A COM_CHANGE_USER over a connection that awaits nothing: nothing of the last login stays.
+
+    Raises:
+        ServerRefusedError, ChannelClosedError, ProtocolError: as `converse`.
+    """
+    authentication = ClientAuthentication(
+        login.password, CACHING_SHA2, _NO_NONCE, secure=channel.secure
+    )
+    command = ComChangeUser(
+        username=login.username,
+        auth_response=b"",
+        database=login.database or "",
+        character_set=login.character_set,
+        auth_plugin=CACHING_SHA2,
+        attributes=attributes.joined(login.attributes, login.own_attributes),
+    )
+    channel.sequence_id = 0
+    channel.write_packet(command.serialise(capabilities))
+    await converse(channel, authentication)
+
+
+def _one_byte(login: Login) -> int:
+    """The character set for a handshake, which has one byte for it.
+
+    Wider ids, of collations and of none, come with COM_CHANGE_USER, and are told so again
+    (`log_in_again`): the server knows what an id stands for.
+    """
+    return login.character_set if login.character_set <= _WIDEST else _UTF8MB4
 
 
 async def converse(channel: PacketChannel, authentication: ClientAuthentication) -> None:

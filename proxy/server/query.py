@@ -20,6 +20,7 @@ from proxy.server.errors import ServerRefusedError
 from proxy.server.identity import CASCADES, Identity
 from proxy.wall_clock import utc_us
 from routing.servers.topology import Role
+from routing.session.defaults import COLUMN, defaults_of
 
 if TYPE_CHECKING:
     from proxy.channel import PacketChannel
@@ -30,16 +31,19 @@ _UPTIME: Final = (
     b"(SELECT VARIABLE_VALUE FROM performance_schema.global_status WHERE VARIABLE_NAME='Uptime')"
 )
 _IDENTITY: Final = (
-    b"SELECT @@server_uuid,@@GLOBAL.gtid_mode,@@SESSION.sql_mode,@@SESSION.autocommit,"
+    b"SELECT /*+ MAX_EXECUTION_TIME(60000) */ @@server_uuid,@@GLOBAL.gtid_mode,"
+    b"@@SESSION.sql_mode,@@SESSION.autocommit,"
     b"@@SESSION.character_set_client,@@SESSION.transaction_isolation,@@GLOBAL.read_only,"
-    b"%b,@@SESSION.max_allowed_packet,@@SESSION.max_user_connections,@@GLOBAL.init_connect='',"
-    b"%b,CURRENT_ROLE(),%b,@@GLOBAL.gtid_owned,@@GLOBAL.gtid_executed"
+    b"%b,@@SESSION.max_allowed_packet,@@SESSION.max_user_connections,@@GLOBAL.init_connect,"
+    b"%b,CURRENT_ROLE(),%b,%b,@@GLOBAL.gtid_owned,@@GLOBAL.gtid_executed LIMIT 1"
 )
-"""A transaction leaves gtid_owned for gtid_executed: in this order it is missed in neither."""
-_WHOLE: Final = _IDENTITY % (KEEPS_ORDER.encode(), CASCADES, _UPTIME)
-_PRESENT: Final = _IDENTITY % (KEEPS_ORDER.encode(), CASCADES, b"0")
+"""A transaction leaves gtid_owned for gtid_executed: in this order it is missed in neither. The
+hint and the LIMIT are for servers whose sessions begin with a max_execution_time or a
+sql_select_limit."""
+_WHOLE: Final = _IDENTITY % (KEEPS_ORDER.encode(), CASCADES, _UPTIME, COLUMN)
+_PRESENT: Final = _IDENTITY % (KEEPS_ORDER.encode(), CASCADES, b"0", COLUMN)
 """Where the process is known: to look its Uptime up takes it as long as all the rest."""
-_IDENTITY_COLUMNS: Final = 16
+_IDENTITY_COLUMNS: Final = 17
 _NUMBER: Final = re.compile(rb"[0-9]{1,10}")
 
 
@@ -163,7 +167,8 @@ async def identify(
     if len(row) != _IDENTITY_COLUMNS:
         raise MalformedPacketError("the server did not say who it is")
     uuid, gtid_mode, sql_mode, autocommit, character_set, isolation = row[:6]
-    read_only, ordered, largest, counted, plain, cascades, roles, uptime, owned, text = row[6:]
+    read_only, ordered, largest, counted, init, cascades, roles, uptime = row[6:14]
+    defaults, owned, text = row[14:]
     if uuid is None or largest is None or uptime is None or owned is None or text is None:
         raise MalformedPacketError("the server did not say who it is")
     if not _NUMBER.fullmatch(uptime):
@@ -203,9 +208,10 @@ async def identify(
         has_roles=roles != b"NONE",
         read_only=read_only != b"0",
         counted=int(counted),
-        init_connect=plain != b"1",
+        init_connect=(init or b"").decode("utf-8", "surrogateescape"),
         # A replica's connections only read.
         cascade_triggers=cascades == b"1" and server.role is Role.PRIMARY,
+        defaults=defaults_of(defaults or b""),
         asked_us=asked_us,
         answered_us=answered_us,
         grew=grew,

@@ -11,16 +11,13 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from protocol.authentication import CACHING_SHA2, ClientAuthentication
-from protocol.command import ComChangeUser
 from protocol.errors import ProtocolError
 from proxy.channel import ChannelClosedError, PacketChannel
-from proxy.server import attributes
 from proxy.server.connection import ServerConnection
 from proxy.server.errors import ServerUnreachableError
 from proxy.server.greeting import LOGIN_PACKET_LIMIT
 from proxy.server.opened import settle
-from proxy.server.opening import converse
+from proxy.server.opening import log_in_again
 from proxy.server.settings import replica_settings
 from routing.servers.topology import Role
 
@@ -28,9 +25,6 @@ if TYPE_CHECKING:
     from proxy.server.login import Login
     from proxy.server.opened import Opened, Sandbox
     from proxy.server.settings import Settings
-
-_NO_NONCE = bytes(20)
-"""The nonce that counts comes with the server's AuthSwitchRequest."""
 
 
 async def change_user(
@@ -80,25 +74,13 @@ async def _change(
     settings: Settings,
     longest: int,
 ) -> Opened | Sandbox:
-    authentication = ClientAuthentication(
-        login.password, CACHING_SHA2, _NO_NONCE, secure=channel.secure
-    )
-    command = ComChangeUser(
-        username=login.username,
-        auth_response=b"",
-        database=login.database or "",
-        character_set=login.character_set,
-        auth_plugin=CACHING_SHA2,
-        attributes=attributes.joined(login.attributes, login.own_attributes),
-    )
-    channel.write_packet(command.serialise(old.capabilities))
-    await converse(channel, authentication)
+    await log_in_again(channel, login, old.capabilities)
     server = old.server
     connection = ServerConnection(server, old.capabilities, old.thread_id)
     connection.opened_at = old.opened_at
     connection.kept = True
     if settings.role is Role.REPLICA:
-        connection.settings = replica_settings(settings.tracking, login.sql_mode)
+        connection.settings = replica_settings(settings.tracking)
     present = old.epoch == server.epoch
     outcome = await settle(connection, channel, settings, longest, present)
     if not old.keepable:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
@@ -34,7 +33,6 @@ _REPLICA_SETTINGS: Final = (
 statement that writes after all is refused (1792), even for accounts that may write there. If
 sessions on the primary begin with another isolation level, it is set as if the session had set
 it."""
-_SQL_MODE: Final = re.compile("[A-Z0-9_,]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +80,11 @@ def primary_settings(
     return settings + b",session_track_gtids=" + tracking.encode("ascii") if tracking else settings
 
 
-def replica_settings(tracking: str, sql_mode: str | None) -> bytes:
+def replica_settings(tracking: str) -> bytes:
     """The settings of a connection to a replica.
 
-    Args:
-        tracking: a value of session_track_gtids; ALL_GTIDS is the only one of use there.
-        sql_mode: the primary's, since clients escape by it; None leaves the replica's own.
+    `tracking` is a value of session_track_gtids; ALL_GTIDS is the only one of use there.
     """
-    settings = _REPLICA_SETTINGS
-    if sql_mode is not None and _SQL_MODE.fullmatch(sql_mode):
-        settings += b",sql_mode=_latin1'" + sql_mode.encode("ascii") + b"'"
-    return settings + b",session_track_gtids=ALL_GTIDS" if tracking == "ALL_GTIDS" else settings
+    if tracking == "ALL_GTIDS":
+        return _REPLICA_SETTINGS + b",session_track_gtids=ALL_GTIDS"
+    return _REPLICA_SETTINGS

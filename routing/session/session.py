@@ -8,6 +8,7 @@ from routing.consistency.rules import REMEMBERING, Rules
 from routing.consistency.scope import COMPACT_ABOVE, Scopes, ScopeState
 from routing.servers.topology import Role, Server
 from routing.session.commits import Commits
+from routing.session.defaults import UNKNOWN, Defaults
 from routing.session.lexer_modes import LexerModes
 from routing.session.objections import Objections, Told
 from routing.session.pins import Pins
@@ -65,6 +66,7 @@ class Session:
         role_version: changes with each SET ROLE, which renews all that the session may do.
         schema_role, schema_role_version: those under which the schema was chosen.
         user_variables: what is known of them.
+        defaults: what it began with, or has again after a reset.
         variables: session variables that the client set, name to SQL literal; NAMES is one of them.
         variables_version: changes whenever `variables` does.
         results: its character_set_results, if a tracker has told of it; else empty.
@@ -116,11 +118,11 @@ class Session:
         self.schema_role: str | None = None
         self.schema_role_version = 0
         self.user_variables = UserVariables()
+        self.defaults = UNKNOWN
         self.variables: dict[str, str] = {}
         self.variables_version = 0
         self.results = ""
         self.lexer_modes = LexerModes()
-        self._begins_isolated = False
         self.suspect = False
         self.noted = False
         self.modes = TransactionModes()
@@ -300,26 +302,22 @@ class Session:
         autocommit: bool = True,
         character_set: str = "utf8mb4",
         isolation: str = DEFAULT_ISOLATION,
+        defaults: Defaults = UNKNOWN,
     ) -> None:
-        """The primary connection is open; a reset returns to what it has now."""
-        self.has_isolation(isolation)
+        """The primary's session begins, or begins again, with these."""
+        self.defaults = defaults
+        literal = literal_of(ISOLATION, isolation)
+        if isolation != DEFAULT_ISOLATION and literal is not None:
+            self.set_variable(ISOLATION, literal)
         self.autocommit = self.status_tells = self._initial_autocommit = autocommit
         self.lexer_modes.begin(sql_mode, character_set)
-
-    def has_isolation(self, isolation: str) -> None:
-        """The session begins with this transaction_isolation."""
-        literal = literal_of(ISOLATION, isolation)
-        self._begins_isolated = isolation != DEFAULT_ISOLATION and literal is not None
-        if self._begins_isolated and literal is not None:
-            self.set_variable(ISOLATION, literal)
+        for name in defaults.pinning:
+            self.pins.take(PinReason.VARIABLE, name)
 
     @property
-    def lacks_isolation(self) -> bool:
-        """Whether it was reset, and the server's default was not MySQL's when it began.
-
-        A reset takes what the default is by then.
-        """
-        return self._begins_isolated and ISOLATION not in self.variables
+    def limits_time(self) -> bool:
+        """Whether its reads may only take so long, and so may the proxy's own questions."""
+        return self.defaults.limits_time or "max_execution_time" in self.variables
 
     def rolled_back(self) -> None:
         """The proxy ended the open transaction, which its client is told to begin again."""

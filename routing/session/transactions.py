@@ -67,7 +67,7 @@ def splits_snapshots(session: Session, rules: Rules) -> bool:
         return False
     if session.unsure or session.suspect or session.trackers.of_transactions:
         return False
-    if session.lacks_isolation or session.modes.isolates:
+    if session.modes.isolates:
         return False
     return _isolation(session) == DEFAULT_ISOLATION
 

@@ -10,28 +10,49 @@ def _words(text: str) -> frozenset[str]:
 
 _NUMBERS: Final = _words(
     """cte_max_recursion_depth default_week_format div_precision_increment
-    eq_range_index_dive_limit group_concat_max_len information_schema_stats_expiry
-    interactive_timeout join_buffer_size lock_wait_timeout long_query_time max_error_count
-    max_execution_time max_heap_table_size max_join_size max_points_in_geometry max_sort_length
-    net_read_timeout net_write_timeout optimizer_prune_level optimizer_search_depth
-    range_optimizer_max_mem_size read_buffer_size read_rnd_buffer_size sort_buffer_size
-    sql_select_limit tmp_table_size wait_timeout"""
+    eq_range_index_dive_limit explain_json_format_version group_concat_max_len
+    information_schema_stats_expiry interactive_timeout join_buffer_size lock_wait_timeout
+    long_query_time max_error_count max_execution_time max_heap_table_size max_join_size
+    max_points_in_geometry max_seeks_for_key max_sort_length net_read_timeout net_write_timeout
+    optimizer_prune_level optimizer_search_depth range_optimizer_max_mem_size read_buffer_size
+    read_rnd_buffer_size sort_buffer_size sql_select_limit tmp_table_size wait_timeout"""
 )
 """Variables that take no strings."""
 
 _WORDS: Final = _words(
     """big_tables block_encryption_mode character_set_client character_set_connection
     character_set_filesystem character_set_results character_set_server collation_connection
-    collation_server default_collation_for_utf8mb4 end_markers_in_json
-    internal_tmp_mem_storage_engine lc_messages lc_time_names
+    collation_server default_collation_for_utf8mb4 end_markers_in_json explain_format
+    innodb_ft_enable_stopword internal_tmp_mem_storage_engine lc_messages lc_time_names
+    optimizer_switch print_identified_with_as_hex show_create_table_verbosity
     show_gipk_in_create_table_and_information_schema sql_big_selects sql_buffer_result sql_mode
-    sql_notes sql_quote_show_create sql_safe_updates time_zone transaction_isolation
-    windowing_use_high_precision"""
+    sql_notes sql_quote_show_create sql_safe_updates terminology_use_previous time_zone
+    transaction_isolation windowing_use_high_precision"""
 )
 
 CARRIED: Final = _NUMBERS | _WORDS
 """Variables that change the answers to reads. A tracker reports their new value, whatever sets
 them."""
+
+OF_SERVERS: Final = _words(
+    """big_tables interactive_timeout internal_tmp_mem_storage_engine join_buffer_size
+    long_query_time max_heap_table_size net_read_timeout net_write_timeout read_buffer_size
+    read_rnd_buffer_size sort_buffer_size tmp_table_size wait_timeout"""
+)
+"""Of these, those that a server gives its sessions for its own sake: memory, time limits of
+connections, its log of slow statements. Where servers' defaults differ, each keeps its own."""
+
+LATER: Final = {
+    "connection_memory_limit": 80028,
+    "explain_format": 80032,
+    "explain_json_format_version": 80300,
+    "restrict_fk_on_non_standard_key": 80400,
+    "show_gipk_in_create_table_and_information_schema": 80030,
+    "sql_generate_invisible_primary_key": 80030,
+    "terminology_use_previous": 80026,
+    "xa_detach_on_prepare": 80029,
+}
+"""Variables that not all supported servers have, by the version that brought them."""
 
 PINNING: Final[dict[str, tuple[str, ...]]] = {
     # While these are set, writes may have no GTIDs.

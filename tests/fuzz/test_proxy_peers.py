@@ -40,6 +40,7 @@ from proxy.tls import Materials, build, make_key_ring
 from routing.consistency.decision import Reason
 from routing.request.stage import JOINED
 from routing.servers.topology import Server
+from routing.session.defaults import UNKNOWN
 from routing.session.session import Session
 from tests.faults.peers import GREETING, OK, err, identity, rows
 from tests.support.packet_reader import PacketReader
@@ -322,8 +323,9 @@ IDENTITY = Identity(
     has_roles=False,
     read_only=False,
     counted=0,
-    init_connect=False,
+    init_connect="",
     cascade_triggers=False,
+    defaults=UNKNOWN,
     asked_us=0,
     answered_us=0,
     grew=False,

@@ -13,6 +13,7 @@ from proxy.server.lending import Lending
 from proxy.server.login import Login
 from proxy.server.settings import Settings
 from routing.servers.topology import Role
+from routing.session.defaults import UNKNOWN
 
 IDENTITY = Identity(
     executed=EMPTY,
@@ -25,8 +26,9 @@ IDENTITY = Identity(
     has_roles=False,
     read_only=False,
     counted=0,
-    init_connect=False,
+    init_connect="",
     cascade_triggers=False,
+    defaults=UNKNOWN,
     asked_us=0,
     answered_us=0,
     grew=False,
@@ -133,7 +135,6 @@ def test_a_change_is_of_all() -> None:
         ({"password": b""}, False),
         ({"database": None}, False),
         ({"character_set": 8}, False),
-        ({"sql_mode": "ANSI"}, False),
     ],
 )
 def test_the_same_login(change: dict[str, object], same: bool) -> None:
@@ -153,7 +154,7 @@ def test_the_same_login(change: dict[str, object], same: bool) -> None:
         {"shown": row(b"x,sql_mode=''", *NAMES[1:], b"", *REST)},
         {"shown": row(*NAMES)},
         {"identity": replace(IDENTITY, counted=5)},
-        {"identity": replace(IDENTITY, init_connect=True)},
+        {"identity": replace(IDENTITY, init_connect="SET @a = 1")},
         {"identity": replace(IDENTITY, cascade_triggers=True)},
     ],
 )
@@ -179,7 +180,7 @@ def test_what_brings_a_login_back() -> None:
 def test_character_sets_that_are_not_of_one_login_come_back_by_their_names() -> None:
     found = judge(shown=row(b"latin1", *NAMES[1:], b"", *REST))
     assert found is not None
-    assert b",character_set_client=latin1,character_set_results=utf8mb4," in found.clean_up
+    assert b",character_set_client=_latin1'latin1',character_set_results=_latin1'utf8mb4'," in found.clean_up
 
 
 def test_a_password_is_not_shown() -> None:

@@ -1,0 +1,30 @@
+"""What a server's init_connect leaves in each session, besides the values of system variables."""
+
+from functools import lru_cache
+
+from routing.sql.statement import Statement, classify_text
+
+
+@lru_cache(maxsize=16)
+def leaves_nothing(text: str) -> bool:
+    """Whether all its statements only set session variables, read data, or change data.
+
+    Anything else, such as user variables, temporary tables and stored programs, is known to the
+    server alone.
+    """
+    parts = [text] if any(mark in text for mark in "'\"`#/-") else text.split(";")
+    statements = [
+        classify_text(part.encode("utf-8", "surrogateescape"), 0) for part in parts if part.strip()
+    ]
+    return all(_leaves_nothing(statement) for statement in statements)
+
+
+def _leaves_nothing(statement: Statement) -> bool:
+    if statement.plain:
+        return True
+    return (
+        bool(statement.assignments)
+        and not statement.multi
+        and not statement.holds
+        and all(one.scope == "session" for one in statement.assignments)
+    )

@@ -1,0 +1,308 @@
+"""Servers whose sessions begin with other values: a session reads everywhere as on the primary."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from protocol.authentication import CACHING_SHA2, ClientAuthentication
+from protocol.command import ComChangeUser
+from protocol.constants import Command
+from protocol.packet import frame
+from protocol.response_stream import SIMPLE
+from proxy.client.habits import ALIKE
+from routing.session.defaults import NAMES
+from routing.session.variables import (
+    CARRIED,
+    ISOLATION,
+    NOT_CARRIED,
+    OF_SERVERS,
+    PINNING,
+    TRACKING,
+)
+from tests.real_mysql.cluster import Cluster, RealServer
+from tests.real_mysql.conftest import StartProxy
+from tests.real_mysql.running_proxy import RunningProxy
+from tests.real_mysql.test_kept_connections import Client, kept
+from tests.support.waiting import eventually
+
+USER = "anybody"
+LONG = "1h"
+
+OTHER = {
+    "block_encryption_mode": "'aes-256-cbc'",
+    "character_set_client": "'latin1'",
+    "character_set_filesystem": "'latin1'",
+    "character_set_results": "'latin2'",
+    "collation_connection": "'utf8mb4_general_ci'",
+    "collation_server": "'latin1_german2_ci'",
+    "cte_max_recursion_depth": "5",
+    "default_collation_for_utf8mb4": "'utf8mb4_general_ci'",
+    "default_week_format": "3",
+    "div_precision_increment": "7",
+    "end_markers_in_json": "1",
+    "eq_range_index_dive_limit": "50",
+    "explain_format": "'TRADITIONAL'",
+    "explain_json_format_version": "1",
+    "group_concat_max_len": "17",
+    "information_schema_stats_expiry": "100",
+    "innodb_ft_enable_stopword": "0",
+    "lc_messages": "'de_DE'",
+    "lc_time_names": "'de_DE'",
+    "lock_wait_timeout": "1000",
+    "max_error_count": "10",
+    "max_execution_time": "20000",
+    "max_join_size": "1000000",
+    "max_points_in_geometry": "100",
+    "max_seeks_for_key": "100",
+    "max_sort_length": "100",
+    "optimizer_prune_level": "0",
+    "optimizer_search_depth": "3",
+    "optimizer_switch": "'mrr=off,hash_join=off'",
+    "print_identified_with_as_hex": "1",
+    "range_optimizer_max_mem_size": "1000000",
+    "show_create_table_verbosity": "1",
+    "show_gipk_in_create_table_and_information_schema": "0",
+    "sql_big_selects": "0",
+    "sql_buffer_result": "1",
+    "sql_mode": "'ANSI_QUOTES,NO_BACKSLASH_ESCAPES'",
+    "sql_notes": "0",
+    "sql_quote_show_create": "0",
+    "sql_safe_updates": "1",
+    "sql_select_limit": "3",
+    "terminology_use_previous": "'BEFORE_8_0_26'",
+    "time_zone": "'+02:00'",
+    "transaction_isolation": "'READ-COMMITTED'",
+    "windowing_use_high_precision": "0",
+}
+"""Another value of each that is carried."""
+
+KEEPING = {
+    "optimizer_trace": "'enabled=on'",
+    "profiling": "1",
+    "sql_auto_is_null": "1",
+}
+"""Such as keep a session on the primary."""
+
+OF_NO_CONSEQUENCE = {
+    *"binlog_direct_non_transactional_updates binlog_transaction_compression".split(),
+    *"binlog_transaction_compression_level_zstd character_set_connection character_set_database".split(),
+    *"character_set_server collation_database connection_memory_chunk_size".split(),
+    *"connection_memory_limit debug debug_sync enable_cascade_triggers".split(),
+    *"enable_secondary_engine_statistics error_count external_table_secondary_storage_engine".split(),
+    *"external_table_storage_engine external_user generated_random_password_length".split(),
+    *"global_connection_memory_tracking group_replication_consistency gtid_owned".split(),
+    *"histogram_generation_max_mem_size immediate_server_version innodb_ddl_buffer_size".split(),
+    *"innodb_ddl_threads innodb_ft_user_stopword_table innodb_parallel_read_threads".split(),
+    *"innodb_table_locks innodb_tmpdir keep_files_on_create max_allowed_packet".split(),
+    *"max_delayed_threads max_insert_delayed_threads max_length_for_sort_data".split(),
+    *"max_sp_recursion_depth max_user_connections min_examined_row_limit myisam_sort_buffer_size".split(),
+    *"myisam_stats_method net_buffer_length net_retry_count old_alter_table".split(),
+    *"optimizer_max_subgraph_pairs optimizer_trace_features optimizer_trace_limit".split(),
+    *"optimizer_trace_max_mem_size optimizer_trace_offset original_commit_timestamp".split(),
+    *"original_server_version parser_max_mem_size preload_buffer_size profiling_history_size".split(),
+    *"proxy_user pseudo_thread_id query_alloc_block_size query_prealloc_size rand_seed1".split(),
+    *"rand_seed2 range_alloc_block_size rbr_exec_mode require_row_format".split(),
+    *"restrict_fk_on_non_standard_key resultset_metadata secondary_engine_cost_threshold".split(),
+    *"select_into_buffer_size select_into_disk_sync select_into_disk_sync_delay".split(),
+    *"set_operations_buffer_size show_create_table_skip_secondary_engine sql_log_off".split(),
+    *"statement_id timestamp transaction_alloc_block_size transaction_allow_batching".split(),
+    *"transaction_prealloc_size use_secondary_engine warning_count".split(),
+}
+"""Session variables that change no answer of a read on a replica, or that no session can set, or
+whose values follow from others."""
+
+READ = "SELECT COUNT(*) FROM numbers"
+THREADS = (
+    "SELECT PROCESSLIST_ID FROM performance_schema.threads WHERE PROCESSLIST_USER = %s"
+    " AND NAME = 'thread/sql/one_connection' ORDER BY PROCESSLIST_ID"
+)
+VALUES = (
+    "SELECT LOWER(VARIABLE_NAME), VARIABLE_VALUE FROM performance_schema.variables_by_thread"
+    " JOIN performance_schema.threads USING (THREAD_ID) WHERE PROCESSLIST_ID = %s"
+)
+
+
+def test_every_session_variable_of_the_server_is_known(cluster: Cluster) -> None:
+    """A new one has to be looked at: it may decide what reads answer."""
+    found = cluster.primary.query(
+        "SELECT LOWER(VARIABLE_NAME) FROM performance_schema.variables_by_thread"
+        " JOIN performance_schema.threads USING (THREAD_ID) WHERE PROCESSLIST_ID = CONNECTION_ID()"
+    )
+    known = CARRIED | NOT_CARRIED | TRACKING | set(PINNING) | OF_NO_CONSEQUENCE
+    assert {name for (name,) in found} - known == set()
+    compared = set(NAMES) - set(KEEPING) - {"system_time_zone"}
+    assert set(OTHER) == compared | {ISOLATION}
+    assert compared.isdisjoint(OF_SERVERS)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _data(cluster: Cluster, _empty_schema: None) -> Iterator[None]:
+    primary = cluster.primary
+    primary.query("CREATE TABLE app.numbers (id INT PRIMARY KEY)")
+    primary.query("INSERT INTO app.numbers VALUES (1), (2), (3), (4), (5)")
+    primary.query(f"CREATE USER {USER}@'%' IDENTIFIED BY 'a'")
+    primary.query(f"GRANT ALL ON *.* TO {USER}@'%'")
+    primary.query("CREATE USER meek@'%' IDENTIFIED BY 'a'")
+    primary.query("GRANT SELECT, INSERT ON app.* TO meek@'%'")
+    cluster.wait_caught_up()
+    yield
+    primary.query(f"DROP USER {USER}@'%', meek@'%'")
+
+
+@pytest.fixture
+def begin_with(cluster: Cluster) -> Iterator[Callable[[RealServer, dict[str, str]], None]]:
+    """Changes what a server's sessions begin with; afterwards all begin with MySQL's defaults."""
+    changed: list[tuple[RealServer, str]] = []
+
+    def begin(server: RealServer, values: dict[str, str]) -> None:
+        for name, literal in values.items():
+            changed.append((server, name))
+            server.query(f"SET GLOBAL {name} = {literal}")
+
+    yield begin
+    for server, name in changed:
+        server.query(f"SET GLOBAL {name} = DEFAULT")
+
+
+def client_of(running: RunningProxy) -> Client:
+    return Client(running, USER, "a")
+
+
+def reset(client: Client) -> None:
+    client.command(Command.COM_RESET_CONNECTION, shape=SIMPLE)
+
+
+def change_user(client: Client, character_set: int = 255, user: str = USER) -> None:
+    """COM_CHANGE_USER; ConnectionRefusedError if the server refuses it."""
+    authentication = ClientAuthentication(b"a", CACHING_SHA2, bytes(20), secure=False)
+    command = ComChangeUser(user, b"", "app", character_set, CACHING_SHA2, {})
+    client.send_bytes(frame(command.serialise(client.capabilities), 0))
+    while True:
+        sequence_id, payload = client.read()
+        if payload[0] == 0xFF:
+            raise ConnectionRefusedError(payload[9:])
+        if payload[0] == 0:
+            return
+        reply = authentication.receive(payload)
+        if reply is not None:
+            client.send_bytes(frame(reply, sequence_id + 1))
+
+
+def on_replica(client: Client, sql: str = READ) -> list[list[bytes | None]]:
+    """The rows of a read that is known to have run on a replica."""
+    rows = client.rows(sql)
+    assert served(client) == "replica"
+    return rows
+
+
+def served(client: Client) -> str:
+    """The role of the server that ran the last statement."""
+    packets = [payload for _, payload in client.query("SHOW TIDEGATE LAST")]
+    text = b" ".join(packets)
+    return "primary" if b"\x07primary" in text else "replica"
+
+
+def values_on(server: RealServer, thread_id: int) -> dict[object, object]:
+    return dict(server.query(VALUES, thread_id))
+
+
+def of_replica(replica: RealServer) -> dict[object, object]:
+    """The variables of the newest connection of the client's to a replica."""
+    threads = replica.query(THREADS, USER)
+    assert threads
+    return values_on(replica, int(str(threads[-1][0])))
+
+
+def same(expected: dict[object, object], found: dict[object, object]) -> None:
+    names = set(OTHER) & expected.keys()
+    assert {name: found.get(name) for name in names} == {name: expected[name] for name in names}
+
+
+SIDES = ("primary", "replica")
+
+
+@pytest.fixture
+def replica(cluster: Cluster) -> RealServer:
+    return cluster.replicas[0]
+
+
+@pytest.fixture
+def side(request: pytest.FixtureRequest, cluster: Cluster) -> RealServer:
+    return cluster.primary if request.param == "primary" else cluster.replicas[0]
+
+
+def expected_of(cluster: Cluster, client: Client) -> dict[object, object]:
+    """What the client's own session has on the primary."""
+    return values_on(cluster.primary, int(client.value("SELECT CONNECTION_ID()") or 0))
+
+
+def fresh(running: RunningProxy) -> Client:
+    return client_of(running)
+
+
+def was_reset(running: RunningProxy) -> Client:
+    client = client_of(running)
+    on_replica(client)
+    reset(client)
+    return client
+
+
+def was_reset_after_settings(running: RunningProxy) -> Client:
+    client = client_of(running)
+    client.rows("SET time_zone = '+05:00', sql_mode = '', group_concat_max_len = 5")
+    client.rows("SET NAMES latin1, optimizer_switch = 'skip_scan=off'")
+    on_replica(client)
+    reset(client)
+    return client
+
+
+def was_changed(running: RunningProxy) -> Client:
+    client = client_of(running)
+    client.rows("SET time_zone = '+05:00'")
+    on_replica(client)
+    change_user(client)
+    return client
+
+
+def set_to_default(running: RunningProxy) -> Client:
+    client = client_of(running)
+    on_replica(client)
+    for name in OTHER:
+        client.rows(f"SET {name} = DEFAULT")
+    return client
+
+
+POSITIONS = (fresh, was_reset, was_reset_after_settings, was_changed, set_to_default)
+
+
+@pytest.mark.parametrize("side", SIDES, indirect=True)
+@pytest.mark.parametrize("position", POSITIONS)
+@pytest.mark.parametrize("lending", ["login", "kept", "lent"])
+def test_a_read_on_a_replica_has_what_a_session_on_the_primary_begins_with(
+    cluster: Cluster,
+    proxy: StartProxy,
+    begin_with: Callable[[RealServer, dict[str, str]], None],
+    replica: RealServer,
+    side: RealServer,
+    position: Callable[[RunningProxy], Client],
+    lending: str,
+) -> None:
+    begin_with(side, OTHER)
+    running = proxy(
+        replicas=replica.address,
+        kept_connections="0" if lending == "login" else None,
+        login_age=LONG if lending == "lent" else "0",
+        server_tls="disabled",
+    )
+    if lending != "login":
+        for _ in range(ALIKE):
+            with client_of(running) as client:
+                on_replica(client)
+                client.quit()
+            eventually(lambda: kept(running, replica) > 0)
+    client = position(running)
+    on_replica(client)
+    same(expected_of(cluster, client), of_replica(replica))
+    client.close()
