@@ -43,10 +43,9 @@ _SETTLE_SQL: Final = (
     b"REGEXP_REPLACE(REGEXP_REPLACE(@@GLOBAL.gtid_owned,"
     b"_latin1'#[0-9]+?(?=[0-9a-f]{8}-)',_latin1','),_latin1'#[0-9]+',_latin1''),%b) LIMIT 1"
 )
-_LIMITS: Final = b"/*+ MAX_EXECUTION_TIME(60000) */ "
-_DEFAULTS_SQL: Final = b"SELECT " + _LIMITS + COLUMN + b" LIMIT 1"
+_DEFAULTS_SQL: Final = b"SELECT " + COLUMN + b" LIMIT 1"
 _BEGUN_SQL: Final = (
-    b"SELECT " + _LIMITS + b"CONVERT(@@SESSION.transaction_isolation USING binary)"
+    b"SELECT CONVERT(@@SESSION.transaction_isolation USING binary)"
     b",CONVERT(@@SESSION.autocommit USING binary)," + COLUMN + b" LIMIT 1"
 )
 _PLAIN: Final = com_query(b"", False)

@@ -19,6 +19,8 @@ from proxy.server.account import Requirement
 from proxy.server.errors import ServerRefusedError
 from proxy.server.opened import Opened
 from proxy.server.query import answer, ask
+from routing.session.defaults import differences
+from routing.session.variables import DEFAULT_ISOLATION, ISOLATION
 
 if TYPE_CHECKING:
     from proxy.client.carrying import Carried
@@ -113,7 +115,10 @@ async def _restore(opened: Opened, state: Session, carried: Carried, connection_
     channel, connection = opened.channel, opened.connection
     named = connection.thread_id == connection_id
     naming = [] if named else [b"SET @@SESSION.pseudo_thread_id=%d" % connection_id]
-    setting = statements(state, carried, autocommit=opened.identity.autocommit)
+    setting = assignments(differences(state.defaults, opened.identity.defaults))
+    if opened.identity.isolation != DEFAULT_ISOLATION and ISOLATION not in state.variables:
+        setting += assignments({ISOLATION: f"'{DEFAULT_ISOLATION}'"})
+    setting += statements(state, carried, autocommit=opened.identity.autocommit)
     imitating = imitation(carried)
     try:
         sent = [*naming, *setting, b"SELECT " + DIGEST, *imitating]

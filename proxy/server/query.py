@@ -31,15 +31,13 @@ _UPTIME: Final = (
     b"(SELECT VARIABLE_VALUE FROM performance_schema.global_status WHERE VARIABLE_NAME='Uptime')"
 )
 _IDENTITY: Final = (
-    b"SELECT /*+ MAX_EXECUTION_TIME(60000) */ @@server_uuid,@@GLOBAL.gtid_mode,"
-    b"@@SESSION.sql_mode,@@SESSION.autocommit,"
+    b"SELECT @@server_uuid,@@GLOBAL.gtid_mode,@@SESSION.sql_mode,@@SESSION.autocommit,"
     b"@@SESSION.character_set_client,@@SESSION.transaction_isolation,@@GLOBAL.read_only,"
     b"%b,@@SESSION.max_allowed_packet,@@SESSION.max_user_connections,@@GLOBAL.init_connect,"
     b"%b,CURRENT_ROLE(),%b,%b,@@GLOBAL.gtid_owned,@@GLOBAL.gtid_executed LIMIT 1"
 )
 """A transaction leaves gtid_owned for gtid_executed: in this order it is missed in neither. The
-hint and the LIMIT are for servers whose sessions begin with a max_execution_time or a
-sql_select_limit."""
+LIMIT is for servers whose sessions begin with a sql_select_limit."""
 _WHOLE: Final = _IDENTITY % (KEEPS_ORDER.encode(), CASCADES, _UPTIME, COLUMN)
 _PRESENT: Final = _IDENTITY % (KEEPS_ORDER.encode(), CASCADES, b"0", COLUMN)
 """Where the process is known: to look its Uptime up takes it as long as all the rest."""

@@ -8,6 +8,7 @@ from typing import Final
 
 from routing.request.command import Command
 from routing.request.trail import Trail
+from routing.session.defaults import flags_between
 from routing.session.session import Session
 from routing.session.transaction_modes import is_on
 from routing.session.variables import (
@@ -41,6 +42,8 @@ READ_STRINGS: Final = _CHARACTER_SETS | {
 
 def told(name: str, value: str, command: Command, trail: Trail, state: Session) -> None:
     """Take over the value of a system variable that a tracker of the primary's tells."""
+    if name == SWITCH and SWITCH not in state.defaults.values:
+        return  # what has changed in it is not known: it is taken from the statement
     trail.told |= {name}
     if name == "character_set_results":
         state.results = value
@@ -57,6 +60,8 @@ def told(name: str, value: str, command: Command, trail: Trail, state: Session) 
         state.trackers.set(name, f"'{value}'")
     elif name in PINNING:
         _pin(name, value, state)
+    elif name == SWITCH:
+        _carry_flags(value, state)
     elif name in CARRIED and not _shows(command.statement, name):
         literal = literal_of(name, value)
         if literal is None:
@@ -173,6 +178,15 @@ def _carry_switch(literal: str, state: Session) -> None:
         state.variables.pop(FLAGS, None)
         state.set_variable(SWITCH, everything)
     if len(flags) > 2:
+        state.set_variable(FLAGS, flags)
+    state.pins.give(PinReason.VARIABLE, SWITCH)
+
+
+def _carry_flags(value: str, state: Session) -> None:
+    """The whole value is known: replicas are told the flags that are not as the session began."""
+    flags = flags_between(state.defaults.values[SWITCH], value, state.variables.get(FLAGS, ""))
+    state.variables.pop(SWITCH, None)
+    if flags:
         state.set_variable(FLAGS, flags)
     state.pins.give(PinReason.VARIABLE, SWITCH)
 

@@ -266,8 +266,8 @@ async def test_init_connect_needs_a_new_connection() -> None:
 def counted(limit: bytes) -> bytes:
     """What a server says of itself to an account that may have so many connections."""
     return identity().replace(
-        b"\x01" + b"0" + b"\x01" + b"1" + b"\x04NONE",
-        (b"\x01" + limit + b"\x01" + b"1" + b"\x04NONE"),
+        b"\x01" + b"0" + b"\x00" + b"\x04NONE",
+        b"\x01" + limit + b"\x00" + b"\x04NONE",
     )
 
 

@@ -180,7 +180,10 @@ def test_what_brings_a_login_back() -> None:
 def test_character_sets_that_are_not_of_one_login_come_back_by_their_names() -> None:
     found = judge(shown=row(b"latin1", *NAMES[1:], b"", *REST))
     assert found is not None
-    assert b",character_set_client=_latin1'latin1',character_set_results=_latin1'utf8mb4'," in found.clean_up
+    assert (
+        b",character_set_client=_latin1'latin1',character_set_results=_latin1'utf8mb4',"
+        in found.clean_up
+    )
 
 
 def test_a_password_is_not_shown() -> None:

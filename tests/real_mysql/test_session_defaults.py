@@ -10,7 +10,7 @@ from protocol.authentication import CACHING_SHA2, ClientAuthentication
 from protocol.command import ComChangeUser
 from protocol.constants import Command
 from protocol.packet import frame
-from protocol.response_stream import SIMPLE
+from protocol.response_stream import FETCHED, PREPARED, SIMPLE
 from proxy.client.habits import ALIKE
 from routing.session.defaults import NAMES
 from routing.session.variables import (
@@ -23,8 +23,9 @@ from routing.session.variables import (
 )
 from tests.real_mysql.cluster import Cluster, RealServer
 from tests.real_mysql.conftest import StartProxy
+from tests.real_mysql.raw_client import RawClient
 from tests.real_mysql.running_proxy import RunningProxy
-from tests.real_mysql.test_kept_connections import Client, kept
+from tests.real_mysql.test_kept_connections import CAPABILITIES, Client, kept
 from tests.support.waiting import eventually
 
 USER = "anybody"
@@ -164,6 +165,13 @@ def begin_with(cluster: Cluster) -> Iterator[Callable[[RealServer, dict[str, str
     yield begin
     for server, name in changed:
         server.query(f"SET GLOBAL {name} = DEFAULT")
+
+
+class Direct(Client):
+    """A connection to a server itself."""
+
+    def __init__(self, server: RealServer, user: str) -> None:
+        RawClient.__init__(self, server.address, user, "a", CAPABILITIES, "app", attributes={})
 
 
 def client_of(running: RunningProxy) -> Client:
@@ -306,3 +314,237 @@ def test_a_read_on_a_replica_has_what_a_session_on_the_primary_begins_with(
     on_replica(client)
     same(expected_of(cluster, client), of_replica(replica))
     client.close()
+
+
+@pytest.mark.parametrize("side", SIDES, indirect=True)
+def test_open_sessions_keep_what_they_began_with(
+    cluster: Cluster,
+    proxy: StartProxy,
+    begin_with: Callable[[RealServer, dict[str, str]], None],
+    replica: RealServer,
+    side: RealServer,
+) -> None:
+    """And begin anew, on each server, when they are reset."""
+    running = proxy(replicas=replica.address, kept_connections="0", server_tls="disabled")
+    client, untouched = client_of(running), client_of(running)
+    on_replica(untouched)
+    client.rows("SET time_zone = '+05:00'")
+    on_replica(client)
+    begin_with(side, OTHER)
+    on_replica(client)
+    same(expected_of(cluster, client), of_replica(replica))
+    reset(client)
+    client.rows(READ)  # where the replica begins otherwise than it was known to, elsewhere
+    on_replica(client)
+    same(expected_of(cluster, client), of_replica(replica))
+    client.quit()
+    eventually(lambda: len(replica.query(THREADS, USER)) == 1)
+    reset(untouched)
+    on_replica(untouched)
+    same(expected_of(cluster, untouched), of_replica(replica))
+    untouched.close()
+
+
+@pytest.mark.parametrize("side", SIDES, indirect=True)
+def test_a_session_that_had_no_connection_goes_on_as_it_began(
+    cluster: Cluster,
+    proxy: StartProxy,
+    begin_with: Callable[[RealServer, dict[str, str]], None],
+    replica: RealServer,
+    side: RealServer,
+) -> None:
+    running = proxy(
+        replicas=replica.address,
+        connection_sharing="on",
+        connection_sharing_delay="50ms",
+        login_age=LONG,
+        server_tls="disabled",
+    )
+    client = client_of(running)
+    began = values_on(cluster.primary, client.greeting.thread_id)  # a question would keep it
+    begin_with(side, OTHER)
+    away = running.metric("tidegate_connections_given_back_total")
+    client.rows("SELECT 1")
+    eventually(lambda: running.metric("tidegate_connections_given_back_total") > away)
+    on_replica(client)
+    same(began, of_replica(replica))
+    client.rows("INSERT INTO numbers VALUES (100)")
+    client.rows("DELETE FROM numbers WHERE id = 100")
+    client.close()
+
+
+def collations(server: RealServer) -> list[int]:
+    found = server.query("SELECT ID FROM information_schema.COLLATIONS ORDER BY ID")
+    return [int(str(identifier)) for (identifier,) in found]
+
+
+SETS = (
+    "SELECT 'e' = 'E', 'é' = 'e', COLLATION('a'), CHARSET('a'), HEX('é'), GROUP_CONCAT(id)"
+    " FROM app.numbers WHERE id < 3"
+)
+
+
+@pytest.mark.parametrize("keeping", ["new", "kept", "lent"])
+def test_every_character_set_is_the_same_on_a_replica(
+    cluster: Cluster, proxy: StartProxy, replica: RealServer, keeping: str
+) -> None:
+    """Also ids that no handshake can name, and such as stand for nothing."""
+    running = proxy(
+        replicas=replica.address,
+        kept_connections="0" if keeping == "new" else None,
+        login_age=LONG if keeping == "lent" else "0",
+        server_tls="disabled",
+    )
+    direct, client = Direct(cluster.primary, USER), client_of(running)
+    wide = [one for one in collations(cluster.primary) if one > 255]
+    narrow = [one for one in collations(cluster.primary) if one <= 255]
+    for number in (*narrow[::9], *wide, 0, 255, 256, 324, 400, 999, 65535):
+        refused = []
+        for one in (direct, client):
+            try:
+                change_user(one, number)
+            except ConnectionRefusedError as error:
+                refused.append(error.args)
+        if refused:
+            assert refused == [refused[0]] * 2, number
+            direct, client = Direct(cluster.primary, USER), client_of(running)
+            continue
+        for _ in range(2):
+            expected = [payload for _, payload in direct.query(SETS)]
+            assert [payload for _, payload in client.query(SETS)][:-1] == expected[:-1], number
+            assert served(client) == "replica"
+            for one in (direct, client):
+                reset(one)
+    direct.close()
+    client.close()
+
+
+def test_what_an_account_may_not_set_keeps_its_reads_on_the_primary(
+    proxy: StartProxy,
+    begin_with: Callable[[RealServer, dict[str, str]], None],
+    cluster: Cluster,
+    replica: RealServer,
+) -> None:
+    begin_with(cluster.primary, {"max_error_count": "10"})
+    running = proxy(replicas=replica.address, server_tls="disabled")
+    with Client(running, "meek", "a") as client:
+        client.rows(READ)
+        assert served(client) == "primary"
+    assert "max_error_count" in running.stderr or "Access denied" in running.stderr
+    with client_of(running) as client:
+        on_replica(client)
+
+
+@pytest.mark.parametrize("name", KEEPING)
+def test_what_only_the_primary_knows_keeps_reads_there(
+    proxy: StartProxy,
+    begin_with: Callable[[RealServer, dict[str, str]], None],
+    cluster: Cluster,
+    replica: RealServer,
+    name: str,
+) -> None:
+    begin_with(cluster.primary, {name: KEEPING[name]})
+    running = proxy(replicas=replica.address, server_tls="disabled")
+    with client_of(running) as client:
+        client.rows(READ)
+        assert served(client) == "primary"
+
+
+CONNECTS = {
+    "SET time_zone = '+03:00', NAMES latin1": "replica",
+    "SET sql_mode = 'ANSI_QUOTES'": "replica",
+    "INSERT INTO app.numbers VALUES (1000) ON DUPLICATE KEY UPDATE id = 1000": "replica",
+    "SET @begun = 1": "primary",
+    "CREATE TEMPORARY TABLE app.numbers (id INT)": "primary",
+    "SET time_zone = '+03:00'; SET @begun = 1": "primary",
+}
+
+
+@pytest.mark.parametrize("sql", CONNECTS)
+@pytest.mark.parametrize("side", SIDES, indirect=True)
+def test_init_connect(
+    proxy: StartProxy,
+    cluster: Cluster,
+    replica: RealServer,
+    side: RealServer,
+    sql: str,
+) -> None:
+    """It runs for accounts without CONNECTION_ADMIN, on each server its own."""
+    on_primary = side is cluster.primary
+    cluster.primary.query("GRANT ALL ON app.* TO meek@'%'")
+    cluster.wait_caught_up()
+    side.query("SET GLOBAL init_connect = %s", sql if on_primary or "INSERT" not in sql else "")
+    try:
+        running = proxy(replicas=replica.address, server_tls="disabled")
+        with Client(running, "meek", "a") as client, Direct(cluster.primary, "meek") as direct:
+            for read in (
+                READ,
+                "SELECT @begun, FROM_UNIXTIME(0), COLLATION('a'), COUNT(*) FROM numbers",
+            ):
+                assert client.rows(read) == direct.rows(read)
+                assert served(client) == (CONNECTS[sql] if on_primary else "replica")
+            for one in (client, direct):
+                reset(one)
+            assert client.rows(read) == direct.rows(read)
+            assert served(client) == "replica"
+    finally:
+        side.query("SET GLOBAL init_connect = ''")
+
+
+READS = (
+    "SELECT FROM_UNIXTIME(86400 * id), DAYNAME('2026-01-01'), WEEK('2026-01-01'), 1 / 3 FROM numbers",
+    "SELECT GROUP_CONCAT(REPEAT('x', 9) SEPARATOR '') FROM numbers",
+    "SELECT a.id FROM numbers a JOIN numbers b ORDER BY a.id, b.id",
+    "WITH RECURSIVE r AS (SELECT 1 n UNION ALL SELECT n + 1 FROM r WHERE n < 9) SELECT * FROM r",
+    "SELECT HEX(AES_ENCRYPT('a', 'k')), id FROM numbers ORDER BY id",
+)
+
+
+@pytest.mark.parametrize("side", SIDES, indirect=True)
+@pytest.mark.parametrize("inside", ["", "START TRANSACTION READ ONLY", "BEGIN"])
+def test_rows_are_those_of_the_primary(
+    cluster: Cluster,
+    proxy: StartProxy,
+    begin_with: Callable[[RealServer, dict[str, str]], None],
+    replica: RealServer,
+    side: RealServer,
+    inside: str,
+) -> None:
+    """As text, prepared, and through a cursor."""
+    begin_with(side, OTHER)
+    running = proxy(replicas=replica.address, server_tls="disabled")
+    with client_of(running) as client, Direct(cluster.primary, USER) as direct:
+        if inside:
+            for one in (client, direct):
+                one.rows(inside)
+        for sql in READS:
+            for how in (text, prepared, through_cursor):
+                assert how(client, sql) == how(direct, sql), (sql, how)
+        assert running.metric("tidegate_replica_reads_total") >= 0
+
+
+def text(client: Client, sql: str) -> list[bytes]:
+    return [payload for _, payload in client.query(sql)][1:-1]
+
+
+def execution(client: Client, sql: str, flags: bytes) -> list[bytes]:
+    head = client.command(Command.COM_STMT_PREPARE, sql.encode(), PREPARED)[0][1]
+    if head[0] == 0xFF:
+        return [head]
+    statement = head[1:5]
+    body = statement + flags + (1).to_bytes(4, "little")
+    found = [payload for _, payload in client.command(Command.COM_STMT_EXECUTE, body)]
+    if flags != b"\0" and found[0][0] != 0xFF:
+        more = client.command(
+            Command.COM_STMT_FETCH, statement + (99).to_bytes(4, "little"), FETCHED
+        )
+        found += [payload for _, payload in more]
+    return [payload for payload in found if payload[0] != 0xFE]
+
+
+def prepared(client: Client, sql: str) -> list[bytes]:
+    return execution(client, sql, b"\0")
+
+
+def through_cursor(client: Client, sql: str) -> list[bytes]:
+    return execution(client, sql, b"\1")
