@@ -190,7 +190,6 @@ class UserChange:
             ChannelClosedError: the new connection broke meanwhile.
         """
         state, servers = self._state, self._servers
-        servers.was_reset = False
         servers.login = login
         self._rules.become(rules)
         state.logged_in(login.username)
