@@ -31,6 +31,11 @@ from tests.support.waiting import eventually
 USER = "anybody"
 LONG = "1h"
 
+
+def words(text: str) -> set[str]:
+    return set(text.split())
+
+
 OTHER = {
     "block_encryption_mode": "'aes-256-cbc'",
     "character_set_client": "'latin1'",
@@ -86,31 +91,30 @@ KEEPING = {
 }
 """Such as keep a session on the primary."""
 
-OF_NO_CONSEQUENCE = {
-    *"binlog_direct_non_transactional_updates binlog_transaction_compression".split(),
-    *"binlog_transaction_compression_level_zstd character_set_connection character_set_database".split(),
-    *"character_set_server collation_database connection_memory_chunk_size".split(),
-    *"connection_memory_limit debug debug_sync enable_cascade_triggers".split(),
-    *"enable_secondary_engine_statistics error_count external_table_secondary_storage_engine".split(),
-    *"external_table_storage_engine external_user generated_random_password_length".split(),
-    *"global_connection_memory_tracking group_replication_consistency gtid_owned".split(),
-    *"histogram_generation_max_mem_size immediate_server_version innodb_ddl_buffer_size".split(),
-    *"innodb_ddl_threads innodb_ft_user_stopword_table innodb_parallel_read_threads".split(),
-    *"innodb_table_locks innodb_tmpdir keep_files_on_create max_allowed_packet".split(),
-    *"max_delayed_threads max_insert_delayed_threads max_length_for_sort_data".split(),
-    *"max_sp_recursion_depth max_user_connections min_examined_row_limit myisam_sort_buffer_size".split(),
-    *"myisam_stats_method net_buffer_length net_retry_count old_alter_table".split(),
-    *"optimizer_max_subgraph_pairs optimizer_trace_features optimizer_trace_limit".split(),
-    *"optimizer_trace_max_mem_size optimizer_trace_offset original_commit_timestamp".split(),
-    *"original_server_version parser_max_mem_size preload_buffer_size profiling_history_size".split(),
-    *"proxy_user pseudo_thread_id query_alloc_block_size query_prealloc_size rand_seed1".split(),
-    *"rand_seed2 range_alloc_block_size rbr_exec_mode require_row_format".split(),
-    *"restrict_fk_on_non_standard_key resultset_metadata secondary_engine_cost_threshold".split(),
-    *"select_into_buffer_size select_into_disk_sync select_into_disk_sync_delay".split(),
-    *"set_operations_buffer_size show_create_table_skip_secondary_engine sql_log_off".split(),
-    *"statement_id timestamp transaction_alloc_block_size transaction_allow_batching".split(),
-    *"transaction_prealloc_size use_secondary_engine warning_count".split(),
-}
+OF_NO_CONSEQUENCE = words(
+    """binlog_direct_non_transactional_updates binlog_transaction_compression
+    binlog_transaction_compression_level_zstd character_set_connection character_set_database
+    character_set_server collation_database connection_memory_chunk_size connection_memory_limit
+    debug debug_sync enable_cascade_triggers enable_secondary_engine_statistics error_count
+    external_table_secondary_storage_engine external_table_storage_engine external_user
+    generated_random_password_length global_connection_memory_tracking
+    group_replication_consistency gtid_owned histogram_generation_max_mem_size
+    immediate_server_version innodb_ddl_buffer_size innodb_ddl_threads
+    innodb_ft_user_stopword_table innodb_parallel_read_threads innodb_table_locks innodb_tmpdir
+    keep_files_on_create max_allowed_packet max_delayed_threads max_insert_delayed_threads
+    max_length_for_sort_data max_sp_recursion_depth max_user_connections min_examined_row_limit
+    myisam_sort_buffer_size myisam_stats_method net_buffer_length net_retry_count old_alter_table
+    optimizer_max_subgraph_pairs optimizer_trace_features optimizer_trace_limit
+    optimizer_trace_max_mem_size optimizer_trace_offset original_commit_timestamp
+    original_server_version parser_max_mem_size preload_buffer_size profiling_history_size
+    proxy_user pseudo_thread_id query_alloc_block_size query_prealloc_size rand_seed1 rand_seed2
+    range_alloc_block_size rbr_exec_mode require_row_format restrict_fk_on_non_standard_key
+    resultset_metadata secondary_engine_cost_threshold select_into_buffer_size
+    select_into_disk_sync select_into_disk_sync_delay set_operations_buffer_size
+    show_create_table_skip_secondary_engine sql_log_off statement_id timestamp
+    transaction_alloc_block_size transaction_allow_batching transaction_prealloc_size
+    use_secondary_engine warning_count"""
+)
 """Session variables that change no answer of a read on a replica, or that no session can set, or
 whose values follow from others."""
 
@@ -450,6 +454,7 @@ def test_what_only_the_primary_knows_keeps_reads_there(
         assert served(client) == "primary"
 
 
+BEGUN = "SELECT @begun, FROM_UNIXTIME(0), COLLATION('a'), COUNT(*) FROM numbers"
 CONNECTS = {
     "SET time_zone = '+03:00', NAMES latin1": "replica",
     "SET sql_mode = 'ANSI_QUOTES'": "replica",
@@ -473,26 +478,26 @@ def test_init_connect(
     on_primary = side is cluster.primary
     cluster.primary.query("GRANT ALL ON app.* TO meek@'%'")
     cluster.wait_caught_up()
-    side.query("SET GLOBAL init_connect = %s", sql if on_primary or "INSERT" not in sql else "")
+    if not on_primary and not sql.startswith("SET"):
+        pytest.skip("a replica refuses that, and so each login of the account")
+    side.query("SET GLOBAL init_connect = %s", sql)
     try:
         running = proxy(replicas=replica.address, server_tls="disabled")
         with Client(running, "meek", "a") as client, Direct(cluster.primary, "meek") as direct:
-            for read in (
-                READ,
-                "SELECT @begun, FROM_UNIXTIME(0), COLLATION('a'), COUNT(*) FROM numbers",
-            ):
+            for read in (READ, BEGUN):
                 assert client.rows(read) == direct.rows(read)
                 assert served(client) == (CONNECTS[sql] if on_primary else "replica")
             for one in (client, direct):
                 reset(one)
-            assert client.rows(read) == direct.rows(read)
+            assert client.rows(BEGUN) == direct.rows(BEGUN)
             assert served(client) == "replica"
     finally:
         side.query("SET GLOBAL init_connect = ''")
 
 
 READS = (
-    "SELECT FROM_UNIXTIME(86400 * id), DAYNAME('2026-01-01'), WEEK('2026-01-01'), 1 / 3 FROM numbers",
+    "SELECT FROM_UNIXTIME(86400 * id), DAYNAME('2026-01-01'), WEEK('2026-01-01'), id / 3"
+    " FROM numbers",
     "SELECT GROUP_CONCAT(REPEAT('x', 9) SEPARATOR '') FROM numbers",
     "SELECT a.id FROM numbers a JOIN numbers b ORDER BY a.id, b.id",
     "WITH RECURSIVE r AS (SELECT 1 n UNION ALL SELECT n + 1 FROM r WHERE n < 9) SELECT * FROM r",
@@ -520,7 +525,8 @@ def test_rows_are_those_of_the_primary(
         for sql in READS:
             for how in (text, prepared, through_cursor):
                 assert how(client, sql) == how(direct, sql), (sql, how)
-        assert running.metric("tidegate_replica_reads_total") >= 0
+                if inside != "BEGIN":
+                    assert served(client) == "replica"
 
 
 def text(client: Client, sql: str) -> list[bytes]:
