@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from protocol.constants import Capability
 from protocol.errors import ProtocolError, ServerErrorCode
+from protocol.gtid import GtidSet
 from proxy import tasks
 from proxy.channel import ChannelClosedError
 from proxy.server.binlog_lag import BinlogLag
@@ -16,7 +17,7 @@ from proxy.server.filters import RIGHTS, left_out_by_applier, left_out_of_binary
 from proxy.server.lag import LagWatch
 from proxy.server.login import Login
 from proxy.server.opening import open_connection
-from proxy.server.query import identify
+from proxy.server.query import identify, query
 from proxy.server.sources import sources
 from proxy.server.succession import Succession
 from routing.servers.gaps import gaps
@@ -45,6 +46,7 @@ _ACCOUNT_ERRORS: Final = frozenset(
     )
 )
 """Errors that concern only the monitor's account; clients may still be served there."""
+_PURGED: Final = b"SELECT @@GLOBAL.gtid_executed,@@GLOBAL.gtid_purged"
 _STATEMENT_ERRORS: Final = frozenset(
     error.code
     for error in (
@@ -222,12 +224,19 @@ class Monitor:
             shared.metrics.lag(server.name, server.lag)
             server.gap = gaps(identity.executed, shared.topology.primary.applied).count()
             shared.metrics.gap(server.name, server.gap)
+            if server.regained:
+                await self._ask_purged(server, opened)
         await self._ask_lag(server, opened)
         if server in self._veiled:
             self._drop(server)  # a right that is granted counts for new connections
         shared.metrics.scopes(len(shared.scopes), shared.scopes.evicted)
         if shared.sharing is not None:
             shared.metrics.scopes_shared(shared.sharing.overflowed, shared.sharing.torn)
+
+    async def _ask_purged(self, server: Server, opened: Opened) -> None:
+        row = await query(opened.channel, opened.connection, _PURGED)
+        if len(row) == 2 and row[0] is not None and row[1] is not None:
+            server.got_again(GtidSet.parse(row[0], server.applied), GtidSet.parse(row[1]))
 
     async def _ask_lag(self, server: Server, opened: Opened) -> None:
         try:

@@ -92,12 +92,13 @@ class Server:
         gap: transactions of the primary that it lacks although it has newer ones; likewise.
         replication: how far it is behind each source, by commit timestamps.
         clock: what its clock was ahead of the proxy's at the monitor's last look; None if unknown.
+        lost_running: it ran when it lost GTIDs last.
         errant: transactions that it has and the primary has not.
         strayed: those of them with names that the primary itself gives: it lost them, and may give,
             or have given, the names again. What this server has under them is not what the primary
             has. It is so for as long as the server has any of them.
-        resets: how often its GTIDs were seen to be gone while it ran (RESET BINARY LOGS AND GTIDS,
-            which takes all of them): what it has under any name it got since.
+        regained: those of `strayed` that it has although it lost GTIDs while it ran (RESET BINARY
+            LOGS AND GTIDS, which takes all of them): its `gtid_purged` says how (`got_again`).
         strayed_before: what had `strayed` before the start, by `server_uuid`: of servers that were
             not met since.
         filters: what replication leaves out there.
@@ -130,7 +131,8 @@ class Server:
         self.clock: Clock | None = None
         self.errant: GtidSet = EMPTY
         self.strayed: GtidSet = EMPTY
-        self.resets = 0
+        self.regained: GtidSet = EMPTY
+        self.lost_running = False
         self.strayed_before: dict[str, GtidSet] = {}
         self.filters = Filters()
         self.witness: Witness | None = None
@@ -290,13 +292,10 @@ class Server:
         had = applied_before | self._mistaken
         self._mistaken = EMPTY
         if not executed.covers(had):
-            if restarted:
-                # A crash takes its last transactions, and leaves what it has under other names.
-                self.strayed &= executed
-            else:
-                # Nothing but RESET BINARY LOGS AND GTIDS does that to a server that runs.
-                self.strayed = EMPTY
-                self.resets += 1
+            # A crash takes its last transactions, and leaves what it has under other names.
+            self.strayed &= executed
+            self.regained = EMPTY if restarted else self.strayed
+            self.lost_running = not restarted
             if not had & executed:
                 self.filters.made_anew()
         if restarted or bereft:
@@ -308,6 +307,7 @@ class Server:
                 self.started_epoch = self.epoch
             if uuid != self.uuid:
                 self.strayed = self.strayed_before.pop(uuid, EMPTY) & executed
+                self.regained = EMPTY
                 self.filters.made_anew()
             self.uuid = uuid
         elif not executed <= self.applied and sent_at >= self._question_at:
@@ -316,6 +316,16 @@ class Server:
         self._started = started
         self._asked_at = asked_at
         return self.epoch
+
+    def got_again(self, executed: GtidSet, purged: GtidSet) -> None:
+        """Judge what it has regained, by `gtid_executed` and `gtid_purged`, read in this order.
+
+        What is purged may have come with older data (SET GLOBAL gtid_purged). All else was written
+        to its binary log since it was reset, so it was replicated, from what the primary is now.
+        """
+        if self.regained <= executed:
+            self.strayed -= self.regained - purged
+        self.regained = EMPTY
 
     def predicted_wait(self, changed_at: float, now: float) -> float:
         """How long a WAIT for what was acknowledged at `changed_at` would probably take, s.
@@ -386,14 +396,12 @@ class Held(NamedTuple):
         uuid: its `server_uuid` then.
         gtids: what it had, or was about to have.
         epoch: its `Server.epoch` then.
-        resets: its `Server.resets` then.
     """
 
     replica: Server
     uuid: str
     gtids: GtidSet
     epoch: int
-    resets: int
 
 
 class Topology:
@@ -487,8 +495,7 @@ class Topology:
     def held_by_replicas(self) -> list[Held]:
         """What each replica has proved so far; for `compare`, before the primary is asked."""
         return [
-            Held(replica, replica.uuid, replica.applied, replica.epoch, replica.resets)
-            for replica in self.replicas
+            Held(replica, replica.uuid, replica.applied, replica.epoch) for replica in self.replicas
         ]
 
     def compare(self, held: Iterable[Held], has: GtidSet) -> None:
@@ -500,16 +507,20 @@ class Topology:
         """
         # What the primary had of that as a replica: whoever followed the one before has others.
         strayed, self.primary.strayed = self.primary.strayed, EMPTY
-        for replica, uuid, gtids, epoch, resets in held:
-            if uuid != replica.uuid or resets != replica.resets:
-                continue  # it has none of it any more
+        for replica, uuid, gtids, epoch in held:
+            if uuid != replica.uuid:
+                continue  # a crash may have left some of it; another server has none of it
             replica.strayed |= strayed
-            if epoch != replica.epoch:
-                gtids &= replica.applied  # a crash left some of it
-            replica.errant = gtids - has
+            since = epoch != replica.epoch
+            replica.errant = (gtids & replica.applied if since else gtids) - has
             for tsid in replica.errant.tsids:
                 if tsid.startswith(self.primary.uuid):
-                    replica.strayed |= GtidSet({tsid: replica.errant.intervals(tsid)})
+                    found = GtidSet({tsid: replica.errant.intervals(tsid)})
+                    replica.strayed |= found
+                    if not since:
+                        replica.regained -= found  # that is no older than what is known of it
+                    elif replica.lost_running:
+                        replica.regained |= found
 
     def promote(self, server: Server) -> None:
         """A replica has become the primary, and the primary a replica."""

@@ -444,7 +444,7 @@ def topology() -> Topology:
 
 
 def held(replica: Server, had: str) -> Held:
-    return Held(replica, replica.uuid, gtids(had), replica.epoch, replica.resets)
+    return Held(replica, replica.uuid, gtids(had), replica.epoch)
 
 
 @pytest.mark.parametrize(
@@ -518,7 +518,7 @@ def test_what_a_replica_still_has_under_other_names_counts(
     if distrusted:
         first.distrust(first.epoch)
         assert first.diverged, "nobody knows what is left"
-    first.observed(V, STARTED_AGAIN if left else STARTED, gtids(left), first.applied)
+    first.observed(V, STARTED, gtids(left), first.applied)
     first.filters.judge(topology.primary.filters)
     assert first.strayed == gtids(strayed)
     assert first.filters.lacking is lacking
@@ -532,7 +532,12 @@ def test_what_a_replica_still_has_under_other_names_counts(
 
 
 @pytest.mark.parametrize("distrusted", [False, True])
-def test_who_was_reset_got_all_that_it_has_since(topology: Topology, distrusted: bool) -> None:
+@pytest.mark.parametrize(
+    ("purged", "strayed"), [("", ""), (f"{U}:1-4", f"{U}:3-4"), (f"{U}:1-5", f"{U}:3-5")]
+)
+def test_who_was_reset_got_since_what_did_not_come_with_older_data(
+    topology: Topology, distrusted: bool, purged: str, strayed: str
+) -> None:
     """RESET BINARY LOGS AND GTIDS, and new transactions before anybody has looked."""
     first, _ = topology.replicas
     first.observed(V, STARTED, gtids(f"{U}:1-9"), EMPTY)
@@ -541,14 +546,28 @@ def test_who_was_reset_got_all_that_it_has_since(topology: Topology, distrusted:
     if distrusted:
         first.distrust(first.epoch)
     first.observed(V, STARTED, gtids(f"{U}:1-5"), first.applied)
-    assert first.vouches
+    assert first.regained == gtids(f"{U}:3-5")
+    assert not first.vouches, "nobody knows yet how it got them"
+    first.got_again(gtids(f"{U}:1-5"), gtids(purged))
+    assert first.strayed == gtids(strayed)
     topology.compare(topology.held_by_replicas(), gtids(f"{U}:1-5"))
-    assert first.vouches
+    assert first.strayed == gtids(strayed)
     topology.compare(topology.held_by_replicas(), gtids(f"{U}:1-4"))
-    assert first.strayed == gtids(f"{U}:5"), "the primary has lost that since"
+    assert gtids(f"{U}:5") <= first.strayed, "the primary has lost that since"
+    first.got_again(gtids(f"{U}:1-5"), EMPTY)
+    assert gtids(f"{U}:5") <= first.strayed, "and it did not get that again"
 
 
-def test_what_a_reset_took_while_the_primary_was_asked_is_not_held_against_it(
+def test_who_was_reset_once_more_is_asked_once_more(topology: Topology) -> None:
+    first, _ = topology.replicas
+    first.observed(V, STARTED, gtids(f"{U}:1-9"), EMPTY)
+    topology.compare(topology.held_by_replicas(), gtids(f"{U}:1-2"))
+    first.observed(V, STARTED, gtids(f"{U}:1-5"), first.applied)
+    first.got_again(gtids(f"{U}:1-3"), EMPTY)
+    assert first.strayed == gtids(f"{U}:3-5"), "it was reset between two answers"
+
+
+def test_a_comparison_with_what_was_there_before_is_judged_by_what_is_left(
     topology: Topology,
 ) -> None:
     first, second = topology.replicas
@@ -558,8 +577,11 @@ def test_what_a_reset_took_while_the_primary_was_asked_is_not_held_against_it(
     first.observed(V, STARTED, gtids(f"{U}:1-3"), first.applied)
     second.observed(W, STARTED_AGAIN, gtids(f"{U}:1-7"), second.applied)
     topology.compare(before, gtids(f"{U}:1-2"))
+    assert first.strayed == first.regained == gtids(f"{U}:3")
+    first.got_again(gtids(f"{U}:1-3"), EMPTY)
     assert first.vouches
     assert second.strayed == gtids(f"{U}:3-7"), "a crash leaves what it has"
+    assert not second.regained
 
 
 @pytest.mark.parametrize("rebuilt", [False, True])
