@@ -11,10 +11,12 @@ from protocol.constants import SESSION_STATE_CHANGED, Capability, SessionTrackTy
 from protocol.ok_packet import head, string
 from protocol.packet import frame
 from protocol.response_stream import ResponseStream
-from protocol.session_track import retain
-from protocol.wire import LONGER, lenenc_bytes
+from protocol.session_track import entries, retain
+from protocol.wire import LONGER, Reader, lenenc_bytes
 
 _GTIDS: Final = int(SessionTrackType.SESSION_TRACK_GTIDS)
+_VARIABLES: Final = int(SessionTrackType.SESSION_TRACK_SYSTEM_VARIABLES)
+_LIST: Final = b"session_track_system_variables"
 _LENGTHS: Final = [bytes((length, 0, 0)) for length in range(256)]
 _UNCHANGED: Final = [bytes((high & ~(SESSION_STATE_CHANGED >> 8),)) for high in range(256)]
 """Tables: each length below 256 in three bytes; for each higher byte of a status, that byte without
@@ -47,9 +49,12 @@ class TrackerView:
                 separated by commas; `*` for all.
         """
         self.trackers = trackers
-        names = frozenset([name.strip().encode() for name in variables.split(",")])
-        self._variables = None if b"*" in names else names
+        self._show_variables(variables.encode())
         self._shows_gtids = _GTIDS in trackers
+
+    def _show_variables(self, variables: bytes) -> None:
+        names = frozenset([name.strip() for name in variables.split(b",")])
+        self._variables = None if b"*" in names else names
 
     def seen(self, stream: ResponseStream) -> bytes:
         """The bytes that the client gets for those that the stream's last `feed` walked.
@@ -106,12 +111,26 @@ class TrackerView:
         if self._session_track:
             begin, end = string(payload, info_end)
             block = payload[begin:end]
+            if _LIST in block:
+                self._take_list(block)
             kept = retain(block, self.trackers, self._variables)
             if kept:
                 return payload if kept == block else payload[:info_end] + lenenc_bytes(kept)
         plain = (ok.status & ~SESSION_STATE_CHANGED).to_bytes(2, "little")
         info = payload[ok.end : info_end] if info_end > info_begin else b""
         return payload[: ok.place] + plain + payload[ok.place + 2 : ok.end] + info
+
+    def _take_list(self, block: bytes) -> None:
+        """A new list of variables counts from the answer that reports it on.
+
+        NULL, which is reported as an empty list, leaves what was tracked before.
+        """
+        for kind, entity in entries(block):
+            if kind == _VARIABLES:
+                reader = Reader(entity)
+                name, value = reader.lenenc_bytes(), reader.lenenc_bytes()
+                if name == _LIST and value:
+                    self._show_variables(value)
 
     def _hiding(self, payload: bytes) -> bytes:
         """The OK or EOF packet without the hidden status flags."""

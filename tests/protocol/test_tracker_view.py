@@ -11,6 +11,7 @@ from protocol.packet import frame
 from protocol.response import EofPacket, OkPacket
 from protocol.response_stream import PREPARED, RESULTS, ResponseStream
 from protocol.resultset import ColumnDefinition41, text_row
+from protocol.session_track import system_variable_entry
 from protocol.tracker_view import ALL_TRACKERS, TrackerView
 from protocol.whole_answer import take
 
@@ -199,6 +200,31 @@ def test_nothing_else_is_taken_for_a_status() -> None:
         stream.feed(answer)
         assert stream.done
         assert view.seen(stream) == answer
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("*", {"session_track_system_variables", "sql_mode", "time_zone"}),
+        (
+            "sql_mode, session_track_system_variables",
+            {"session_track_system_variables", "sql_mode"},
+        ),
+        ("", {"time_zone"}),  # NULL: what was tracked before goes on to be
+    ],
+)
+@pytest.mark.parametrize("first", [True, False])
+def test_a_new_list_of_variables_counts_from_its_own_report_on(
+    value: str, shown: set[str], first: bool
+) -> None:
+    reported = {"session_track_system_variables": value, "sql_mode": "", "time_zone": "+01:00"}
+    ordered = list(reported.items()) if first else list(reported.items())[::-1]
+    pairs = {name: system_variable_entry(name, text) for name, text in ordered}
+    stream = ResponseStream(deprecate_eof=True, session_track=True)
+    stream.feed(frame(ok(SERVER, 2, b"".join(pairs.values())), 1))
+    view = TrackerView(SERVER, frozenset({0}), "time_zone")
+    kept = b"".join(entry for name, entry in pairs.items() if name in shown)
+    assert view.seen(stream) == frame(ok(SERVER, 2, kept), 1)
 
 
 @given(

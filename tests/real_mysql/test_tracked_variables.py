@@ -1,0 +1,56 @@
+"""What a client tracks of system variables is reported as at a server, whatever it sets it to."""
+
+from itertools import product
+
+from protocol.constants import Capability
+from protocol.response import OkPacket
+from protocol.session_track import entries
+from tests.real_mysql.cluster import Cluster
+from tests.real_mysql.conftest import StartProxy
+from tests.real_mysql.raw_client import Packet, RawClient
+from tests.real_mysql.template import APP_PASSWORD, APP_USER
+
+CAPABILITIES = Capability.CLIENT_DEPRECATE_EOF | Capability.CLIENT_SESSION_TRACK
+LISTS = [
+    "'*'",
+    "'time_zone'",
+    "''",
+    "'session_track_system_variables'",
+    "'time_zone,session_track_system_variables'",
+    "'session_track_gtids,session_track_state_change'",
+    "DEFAULT",
+    "NULL",
+]
+BEHIND = [
+    *("SET time_zone = '+01:00'", "DO 1", "SET sql_mode = 'ANSI'", "SET NAMES latin1"),
+    *("SELECT @@session_track_system_variables", "SET session_track_gtids = OWN_GTID"),
+    *("SET session_track_state_change = ON", "SET sql_mode = ''"),
+]
+
+
+def sessions() -> list[list[str]]:
+    assigned = "session_track_system_variables = "
+    found = []
+    for first, second in product(LISTS, repeat=2):
+        for form in ("SET {}", "SET {}, sql_mode = ''", "SET sql_mode = '', {}"):
+            found.append([form.format(assigned + value) for value in (first, second)] + BEHIND)
+    return found
+
+
+def reported(packets: list[Packet]) -> list[tuple[int, bytes]]:
+    """The trackers of an answer but the statement's number, which each server counts itself.
+
+    An empty list of trackers and none are not told apart.
+    """
+    ok = OkPacket.parse(packets[-1][1], CAPABILITIES)
+    return [found for found in entries(ok.session_state or b"") if b"statement_id" not in found[1]]
+
+
+def test_what_is_tracked_is_reported(cluster: Cluster, proxy: StartProxy) -> None:
+    running = proxy()
+    for session in sessions():
+        found = []
+        for address in (cluster.primary.address, running.address):
+            with RawClient(address, APP_USER, APP_PASSWORD, CAPABILITIES, "app") as client:
+                found.append([(sql, reported(client.query(sql))) for sql in session])
+        assert found[0] == found[1]
