@@ -16,6 +16,9 @@ from protocol.wire import LONGER, Reader, lenenc_bytes
 
 _GTIDS: Final = int(SessionTrackType.SESSION_TRACK_GTIDS)
 _VARIABLES: Final = int(SessionTrackType.SESSION_TRACK_SYSTEM_VARIABLES)
+_STATE: Final = int(SessionTrackType.SESSION_TRACK_TRANSACTION_STATE)
+_STATE_BEGIN: Final = b"\x05\x09\x08"
+_NO_TRANSACTION: Final = b"\x08________"
 _LIST: Final = b"session_track_system_variables"
 _LENGTHS: Final = [bytes((length, 0, 0)) for length in range(256)]
 _UNCHANGED: Final = [bytes((high & ~(SESSION_STATE_CHANGED >> 8),)) for high in range(256)]
@@ -38,6 +41,7 @@ class TrackerView:
     def __init__(self, client: Capability, trackers: frozenset[int], variables: str = "*") -> None:
         self._session_track = bool(client & Capability.CLIENT_SESSION_TRACK)
         self.hidden = 0
+        self._in_transaction = False  # the newest transaction state that was reported to it
         self.show(trackers, variables)
 
     def show(self, trackers: frozenset[int], variables: str) -> None:
@@ -113,7 +117,10 @@ class TrackerView:
             block = payload[begin:end]
             if _LIST in block:
                 self._take_list(block)
-            kept = retain(block, self.trackers, self._variables)
+            types = self.trackers
+            if _STATE_BEGIN in block and self._ends_unknown(block):
+                types -= {_STATE}
+            kept = retain(block, types, self._variables)
             if kept:
                 return payload if kept == block else payload[:info_end] + lenenc_bytes(kept)
         plain = (ok.status & ~SESSION_STATE_CHANGED).to_bytes(2, "little")
@@ -131,6 +138,21 @@ class TrackerView:
                 name, value = reader.lenenc_bytes(), reader.lenenc_bytes()
                 if name == _LIST and value:
                     self._show_variables(value)
+
+    def _ends_unknown(self, block: bytes) -> bool:
+        """Whether it reports the end of a transaction whose begin the client was not told.
+
+        Such a transaction was begun by the proxy, for one that the client began by a read with
+        autocommit off. A server reports no transaction state then: that of a session without
+        session_track_transaction_info changes with START TRANSACTION alone (measured on 9.7.4).
+        """
+        unknown = False
+        for kind, entity in entries(block):
+            if kind == _STATE:
+                ends = entity == _NO_TRANSACTION
+                unknown = ends and not self._in_transaction
+                self._in_transaction = not ends
+        return unknown
 
     def _hiding(self, payload: bytes) -> bytes:
         """The OK or EOF packet without the hidden status flags."""

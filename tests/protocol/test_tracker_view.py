@@ -11,7 +11,7 @@ from protocol.packet import frame
 from protocol.response import EofPacket, OkPacket
 from protocol.response_stream import PREPARED, RESULTS, ResponseStream
 from protocol.resultset import ColumnDefinition41, text_row
-from protocol.session_track import system_variable_entry
+from protocol.session_track import system_variable_entry, transaction_state_entry
 from protocol.tracker_view import ALL_TRACKERS, TrackerView
 from protocol.whole_answer import take
 
@@ -200,6 +200,15 @@ def test_nothing_else_is_taken_for_a_status() -> None:
         stream.feed(answer)
         assert stream.done
         assert view.seen(stream) == answer
+
+
+def test_the_end_of_a_transaction_is_reported_if_its_begin_was() -> None:
+    view = TrackerView(SERVER, frozenset({5}))
+    for state, shown in (("_", False), ("T", True), ("_", True), ("_", False), ("T", True)):
+        stream = ResponseStream(deprecate_eof=True, session_track=True)
+        block = transaction_state_entry(state + "_______")
+        stream.feed(frame(ok(SERVER, 2, block), 1))
+        assert view.seen(stream) == frame(ok(SERVER, 2, block if shown else None), 1)
 
 
 @pytest.mark.parametrize(

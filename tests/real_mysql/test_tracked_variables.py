@@ -54,3 +54,37 @@ def test_what_is_tracked_is_reported(cluster: Cluster, proxy: StartProxy) -> Non
             with RawClient(address, APP_USER, APP_PASSWORD, CAPABILITIES, "app") as client:
                 found.append([(sql, reported(client.query(sql))) for sql in session])
         assert found[0] == found[1]
+
+
+ISOLATION = ["READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"]
+TRACKING = [
+    "DO 1",
+    *("SET session_track_gtids = OWN_GTID", "SET session_track_state_change = ON"),
+    *("SET session_track_schema = OFF", "SET session_track_system_variables = 'autocommit'"),
+]
+READ = "SELECT * FROM app.tracked"
+WRITE = "UPDATE app.tracked SET id = id"
+TRANSACTIONS = [
+    ["SET autocommit = 0", READ, "COMMIT", READ, "ROLLBACK", "DO 1"],
+    ["SET autocommit = 0", READ, "SET autocommit = 1", READ],
+    ["SET autocommit = 0", READ, WRITE, "COMMIT", "COMMIT", "BEGIN", READ, "COMMIT", READ],
+    ["SET autocommit = 0", WRITE, "COMMIT", READ, "ROLLBACK"],
+    ["BEGIN", READ, "COMMIT", "BEGIN", READ, WRITE, "ROLLBACK", "BEGIN", "BEGIN", "COMMIT"],
+    ["START TRANSACTION READ ONLY", READ, READ, "COMMIT"],
+    ["SET TRANSACTION READ ONLY", "BEGIN", READ, "COMMIT"],
+]
+
+
+def test_a_transaction_is_reported_as_a_server_reports_it(
+    cluster: Cluster, proxy: StartProxy
+) -> None:
+    cluster.primary.query("CREATE TABLE app.tracked (id INT PRIMARY KEY)")
+    cluster.wait_caught_up()
+    running = proxy()
+    for level, tracking, statements in product(ISOLATION, TRACKING, TRANSACTIONS):
+        session = [f"SET SESSION TRANSACTION ISOLATION LEVEL {level}", tracking, *statements]
+        found = []
+        for address in (cluster.primary.address, running.address):
+            with RawClient(address, APP_USER, APP_PASSWORD, CAPABILITIES, "app") as client:
+                found.append([(sql, reported(client.query(sql))) for sql in session])
+        assert found[0] == found[1], session
