@@ -20,8 +20,8 @@ from proxy.server.kill import kill
 from proxy.server.login import Login
 from proxy.server.slots import Holder
 from routing.consistency.decision import Reason
+from routing.session.init_connect import leaves_nothing
 from routing.sql.holds import PinReason
-from routing.sql.init_connect import leaves_nothing
 
 if TYPE_CHECKING:
     from collections.abc import Collection

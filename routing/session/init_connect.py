@@ -1,8 +1,13 @@
 """What a server's init_connect leaves in each session, besides the values of system variables."""
 
 from functools import lru_cache
+from typing import Final
 
+from routing.session.variables import CARRIED
 from routing.sql.statement import Statement, classify_text
+
+_ASKED_FOR: Final = CARRIED | {"autocommit", "character set", "names"}
+"""Variables whose values the login asks for, or that follow from them."""
 
 
 @lru_cache(maxsize=16)
@@ -26,5 +31,5 @@ def _leaves_nothing(statement: Statement) -> bool:
         bool(statement.assignments)
         and not statement.multi
         and not statement.holds
-        and all(one.scope == "session" for one in statement.assignments)
+        and all(one.scope == "session" and one.name in _ASKED_FOR for one in statement.assignments)
     )
