@@ -183,6 +183,7 @@ class Aftermath:
         else:
             state.pins.take(PinReason.VARIABLE, "session defaults")
         self._servers.reset_replicas()
+        self._previous.zeroed = True  # ROW_COUNT() is the reset's, not the question's
 
     def count_pins(self) -> None:
         """Let the metrics know why the session is pinned, if that has changed."""
