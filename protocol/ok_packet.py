@@ -44,6 +44,17 @@ def head(payload: bytes) -> OkHead:
     return OkHead(affected, status, payload[place + 2] | payload[place + 3] << 8, place, end)
 
 
+def with_warnings(data: bytes, warnings: int) -> bytes:
+    """A framed OK or EOF packet with another count of warnings.
+
+    Raises:
+        MalformedPacketError: it ends before its warnings do.
+    """
+    is_eof = data[4] == 0xFE and len(data) == 4 + 5
+    place = 4 + (1 if is_eof else head(data[4:]).place + 2)
+    return data[:place] + warnings.to_bytes(2, "little") + data[place + 2 :]
+
+
 def string(payload: bytes, at: int) -> tuple[int, int]:
     """Where a string begins and ends whose length-encoded length is at `at`.
 

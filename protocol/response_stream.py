@@ -77,7 +77,7 @@ class ResponseStream:
         infile: the server waits for the content of a LOCAL INFILE.
         error: payload of the ERR packet that ended the response, else None.
         status: server status of the newest OK or EOF packet.
-        warnings: that packet's count of warnings.
+        warnings: that packet's count of warnings, or that of a PREPARE's first packet.
         untold: the newest result ended with an EOF packet, which has no room for trackers.
         cursor: the response opened a cursor, so that its rows are still to be fetched.
         session_states: `session_state_info` of every OK packet of the response, in order.
@@ -449,5 +449,7 @@ class ResponseStream:
             self._finish()
 
     def _finish(self) -> None:
+        if self.head is not None and self.error is None:
+            self.warnings = self.head[10] | self.head[11] << 8
         self._state = _END
         self.done = True

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocol.errors import MalformedPacketError
-from protocol.ok_packet import head, integer, string
+from protocol.ok_packet import head, integer, string, with_warnings
+from protocol.packet import frame
 from protocol.wire import Reader, lenenc_bytes, lenenc_int
 
 NUMBERS = st.one_of(
@@ -29,6 +30,15 @@ def test_all_fields_are_found(
     first, last = string(payload, ok.end)
     assert payload[first:last] == info
     assert payload[last:] == b"behind"
+    other = with_warnings(frame(payload, 1), 7)
+    assert other == frame(payload[: ok.end - 2] + b"\x07\x00" + payload[ok.end :], 1)
+
+
+def test_an_eof_packet_with_other_warnings() -> None:
+    eof = frame(b"\xfe\x01\x00\x22\x00", 1)
+    assert with_warnings(eof, 0x203) == frame(b"\xfe\x03\x02\x22\x00", 1)
+    with pytest.raises(MalformedPacketError):
+        with_warnings(frame(b"\x00\x00\x00\x02", 1), 1)
 
 
 @given(st.binary(max_size=24), st.integers(0, 24))
