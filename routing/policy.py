@@ -25,7 +25,7 @@ from routing.session.transactions import (
     splits,
 )
 from routing.sql.holds import PinReason
-from routing.sql.statement import Statement, StatementClass, Touch
+from routing.sql.statement import Statement, StatementClass
 
 # Members of enums, looked up once.
 _READ: Final = StatementClass.READ
@@ -94,11 +94,11 @@ def choose(
             session, rules or session.rules, topology, now, probed, crowded, scope, required
         )
     if kind is StatementClass.DIAGNOSTIC:
-        last = session.found_on if statement.reason is Touch.FOUND_ROWS else session.last
-        if last is None or last is topology.primary or session.pins.reasons:
+        area = session.diagnostics.target(statement.asks)
+        if area is None or area.server is topology.primary or session.pins.reasons:
             return on_primary(topology, Reason.DIAGNOSTIC)
-        # What the previous statement left there needs no newer data.
-        return Decision(last, Reason.DIAGNOSTIC, Proof.NONE)
+        # What the statement before left there needs no newer data.
+        return Decision(area.server, Reason.DIAGNOSTIC, Proof.NONE)
     return on_primary(topology, _REASONS[kind])
 
 

@@ -16,8 +16,8 @@ from protocol.constants import Command as Code
 from protocol.resultset import parse_text_row
 from proxy.client.transactions import Transactions
 from routing.consistency.adjustment import NO_ADJUSTMENT
-from routing.consistency.decision import Proof, Reason
-from routing.request import effects, traits
+from routing.consistency.decision import Proof
+from routing.request import diagnostics, effects, traits
 from routing.request.trackers import take_trackers
 from routing.session.defaults import defaults_of
 from routing.session.prepared import PreparedHandle
@@ -29,7 +29,6 @@ from routing.sql.holds import PinReason
 if TYPE_CHECKING:
     from protocol.response_stream import ResponseStream
     from proxy.client.prepared import PreparedStatements
-    from proxy.client.previous import Previous
     from proxy.client.primary_settings import PrimarySettings
     from proxy.client.servers import Servers
     from proxy.client.session_rules import SessionRules
@@ -42,7 +41,6 @@ if TYPE_CHECKING:
     from routing.servers.topology import Server
     from routing.session.session import Session
 
-_DIAGNOSTIC: Final = Reason.DIAGNOSTIC
 _READ_ONLY_OPEN: Final = IN_TRANS | IN_TRANS_READONLY
 """Status flags of an open READ ONLY transaction."""
 
@@ -58,7 +56,6 @@ class Aftermath:
         servers: Servers,
         settings: PrimarySettings,
         prepared: PreparedStatements,
-        previous: Previous,
         query_attributes: bool,
     ) -> None:
         """The parts of the session that a command may change.
@@ -70,7 +67,6 @@ class Aftermath:
             servers: its connections.
             settings: those of the primary's.
             prepared: its prepared statements.
-            previous: how its last statement ended.
             query_attributes: its statements begin with attributes.
         """
         self._shared = shared
@@ -82,7 +78,6 @@ class Aftermath:
         self._settings = settings
         self._transactions = Transactions(state, servers, shared.metrics)
         self._prepared = prepared
-        self._previous = previous
         self._query_attributes = query_attributes
         self._pins = state.pins.reasons  # as the metrics have them
         self._new_rules = False  # there is another schema, so perhaps other rules
@@ -183,7 +178,6 @@ class Aftermath:
         else:
             state.pins.take(PinReason.VARIABLE, "session defaults")
         self._servers.reset_replicas()
-        self._previous.zeroed = True  # ROW_COUNT() is the reset's, not the question's
 
     def count_pins(self) -> None:
         """Let the metrics know why the session is pinned, if that has changed."""
@@ -252,7 +246,7 @@ class Aftermath:
             self._metrics.stale_given()
         if self._new_rules:
             self.follow_rules()
-        self._remember(connection, stream, command, trail)
+        diagnostics.ended(state.diagnostics, connection.area, command, trail)
 
     def _succeeded(
         self,
@@ -333,27 +327,6 @@ class Aftermath:
             prepared.parameters = head[7] | head[8] << 8
             self._prepared.add(prepared)
             connection.mirror.statements[prepared.number] = PreparedHandle.of(head)
-
-    def _remember(
-        self, connection: ServerConnection, stream: ResponseStream, command: Command, trail: Trail
-    ) -> None:
-        """Keep what the next statement may ask about this one."""
-        state, previous, code = self._state, self._previous, command.code
-        ended_well = stream.error is None
-        if ended_well and traits.counts_rows(command, trail):
-            state.found_on = connection.server
-        if command.is_query:
-            previous.zeroed = False
-        elif code in traits.ZEROING_ROW_COUNT and ended_well:
-            previous.zeroed = True
-        elif code not in traits.KEEPING_ROW_COUNT:
-            previous.zeroed = False
-        if trail.reason is not _DIAGNOSTIC and (
-            command.is_query or not ended_well or code not in traits.KEEPING_DIAGNOSTICS
-        ):
-            state.last = connection.server
-            if connection is not self._servers.primary:
-                previous.command, previous.trail = command, trail
 
     def _did_nothing(self, command: Command, trail: Trail) -> bool:
         """Whether the primary's error says that the statement has changed nothing."""

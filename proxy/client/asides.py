@@ -11,8 +11,10 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from protocol.response import ErrPacket
+from protocol.resultset import parse_text_row
 from protocol.wire import lenenc_bytes
 from proxy.client.answer import DONE, may_pass
+from proxy.client.prepared import close_packet
 from proxy.server.exchange import Purpose
 from routing.consistency.decision import Reason
 from routing.request import effects, refusal
@@ -116,6 +118,9 @@ class Asides:
             return self._events.audited(connection) if read else None
         if purpose is Purpose.IMITATE or purpose is Purpose.SETTLE:
             self._told_of_failure(connection)
+            head = connection.stream.head
+            if head is not None:  # of a statement that nobody is to execute
+                connection.write(close_packet(PreparedHandle.of(head)))
             if purpose is Purpose.SETTLE and active:
                 return self._events.settled(connection)
         elif purpose is Purpose.PROBE:
@@ -138,6 +143,8 @@ class Asides:
                 self._borrowing.said(connection, connection.stream)
         elif purpose is Purpose.DEFAULTS:
             return self._defaults(connection, active=active)
+        elif purpose is Purpose.FOUND_ROWS:
+            self._found_rows(connection)
         elif purpose is Purpose.VIEWS:
             self._views.answered(connection, connection.stream)
         elif connection.stream.error is not None:
@@ -157,6 +164,16 @@ class Asides:
         step = self._events.refused(connection, Reason.REPLICA_REFUSED) if active else None
         self._servers.give_up(connection)
         return step
+
+    def _found_rows(self, connection: ServerConnection) -> None:
+        """A server was asked for FOUND_ROWS()."""
+        if connection is self._servers.primary:
+            self._told_of_failure(connection)
+        row = connection.stream.row
+        values = [] if row is None else parse_text_row(row)
+        if len(values) == 1 and values[0] is not None and values[0].isdigit():
+            self._state.diagnostics.learned(connection.area, int(values[0]))
+        self._dispatch.told_found_rows(connection)
 
     def _take_trackers(self, connection: ServerConnection) -> None:
         self._aftermath.take_trackers(connection, self._turn.command, self._turn.trail)

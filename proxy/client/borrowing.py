@@ -15,17 +15,16 @@ from proxy.channel import ChannelClosedError
 from proxy.client.carrying import FAREWELL as FAREWELL_SQL
 from proxy.client.carrying import Carrying
 from proxy.client.preparation import statement_packet
-from proxy.client.reopening import ChangedError, imitation, reopen
+from proxy.client.reopening import ChangedError, reopen
 from proxy.client.servers import left_behind
 from proxy.server.errors import ServerFullError, ServerRefusedError, ServerUnreachableError
-from proxy.server.exchange import FAREWELL, IMITATE
+from proxy.server.exchange import FAREWELL
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from protocol.response_stream import ResponseStream
     from proxy.client.prepared import PreparedStatements
-    from proxy.client.previous import Previous
     from proxy.client.primary_settings import PrimarySettings
     from proxy.client.servers import Servers
     from proxy.server.connection import ServerConnection
@@ -50,7 +49,6 @@ class Borrowing:
         servers: Servers,
         prepared: PreparedStatements,
         settings: PrimarySettings,
-        previous: Previous,
         connection_id: int,
     ) -> None:
         """The session has a connection to the primary; `connection_id` is its client's."""
@@ -58,7 +56,6 @@ class Borrowing:
         self._state = state
         self._servers = servers
         self._settings = settings
-        self._previous = previous
         self._connection_id = connection_id
         self._carrying = Carrying(state, servers, prepared, settings)
         self._seen: Command | None = None  # the last command when the session was looked at
@@ -173,11 +170,6 @@ class Borrowing:
                 follow()
             return True
         carrying.carried = None
-        if carried is not None:
-            # What the command asks about the one before would be answered about the question.
-            for sql in imitation(carried):
-                again = statement_packet(sql, connection.query_attributes)
-                connection.send(((IMITATE, again),))
         if follow is not None:
             follow()
         return True
@@ -185,10 +177,7 @@ class Borrowing:
     @property
     def _asked_about(self) -> tuple[Server | None, ...]:
         """The servers whose connections the next statement may ask about the one before."""
-        state = self._state
-        if self._previous.is_plain and state.found_on is state.last:
-            return ()  # the primary can be made to answer the same
-        return state.last, state.found_on
+        return self._state.diagnostics.bound  # elsewhere the same can be made
 
     def left(self) -> None:
         """The client, or the primary, is gone: nothing is to follow any more."""

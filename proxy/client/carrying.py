@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Final
 
 from protocol.constants import Command as Code
 from protocol.resultset import parse_text_row
-from routing.request.traits import KEEPING_DIAGNOSTICS, ZEROING_ROW_COUNT, counts_rows
 from routing.session.variables import (
     CARRIED,
     FLAGS,
@@ -75,9 +74,7 @@ _VALUES: Final = f"CURRENT_ROLE(){''.join(map(_value, _DIGESTED))}"
 DIGEST: Final = f"SHA2(CONCAT_WS(0x1F,{_VALUES}),256)".encode("ascii")
 """A session's roles, and the values of its variables, as one."""
 FAREWELL: Final = (
-    b"SELECT LAST_INSERT_ID(),ROW_COUNT(),FOUND_ROWS(),DATABASE(),@@SESSION.%b,"
-    % _OF_LEVEL.encode("ascii")
-    + DIGEST
+    b"SELECT LAST_INSERT_ID(),DATABASE(),@@SESSION.%b," % _OF_LEVEL.encode("ascii") + DIGEST
 )
 """What is asked before a connection is given back."""
 
@@ -86,9 +83,6 @@ _SETTABLE: Final = (CARRIED | {"names", "character set", "autocommit"}) - {
     *("sql_select_limit", "max_execution_time"),  # they affect the proxy's own questions
     *("wait_timeout", "interactive_timeout"),  # nobody would end a session without a connection
 }
-_MOST_ROWS: Final = 1000
-"""A FOUND_ROWS() above this is not imitated."""
-
 _LEAVING_NOTHING: Final = (
     *(Touch.NOTHING, Touch.DATA, Touch.DEFINITION, Touch.LOCKING_READ),
     *(Touch.SYSTEM_VARIABLE, Touch.SESSION_FUNCTION, Touch.SERVER_STATE),
@@ -100,8 +94,6 @@ _CODES: Final = (
     *(Code.COM_PING, Code.COM_INIT_DB, Code.COM_STATISTICS, Code.COM_FIELD_LIST),
     *(Code.COM_STMT_PREPARE, Code.COM_STMT_EXECUTE, Code.COM_STMT_RESET, Code.COM_STMT_FETCH),
 )
-_COUNTING: Final = (StatementClass.READ, StatementClass.TRANSACTION, StatementClass.SESSION)
-"""Statements after which ROW_COUNT() is -1 or 0, which can be imitated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,16 +103,12 @@ class Carried:
     Attributes:
         server, epoch: the incarnation of the primary that the connection was to.
         last_insert_id: LAST_INSERT_ID().
-        row_count: ROW_COUNT(), -1 or 0.
-        found_rows: FOUND_ROWS().
         digest: of its variables.
     """
 
     server: Server
     epoch: int
     last_insert_id: int
-    row_count: int
-    found_rows: int
     digest: bytes
 
 
@@ -145,16 +133,12 @@ class Carrying:
         self._prepared = prepared
         self._settings = settings
         self._kept_for = ""
-        self._counts = True  # ROW_COUNT() after its last statement can be imitated
-        self._quiet = True  # and that statement had no error and no warning
-        self._found = True  # FOUND_ROWS() can be imitated
         self.carried: Carried | None = None
         self.unnamed = False
 
     def began(self) -> None:
         """Somebody logged in."""
         self._kept_for = ""
-        self._counts = self._quiet = self._found = True
         self.carried = None
         self.unnamed = False
 
@@ -171,14 +155,6 @@ class Carrying:
         """A command has ended on a server: see whether it leaves state that cannot be carried."""
         if connection is not self._servers.primary or self._kept_for:
             return
-        statement = command.statement
-        if statement is not None or command.code not in KEEPING_DIAGNOSTICS:
-            self._counts = statement is None or statement.kind in _COUNTING
-            self._quiet = not trail.error and not connection.stream.warnings
-        elif command.code in ZEROING_ROW_COUNT and not trail.error:
-            self._counts = True
-        if not trail.error and counts_rows(command, trail):
-            self._found = _has_few(command, connection.stream.rows)
         if command.code is Code.COM_SET_OPTION:
             connection.keepable = False  # neither a reset nor a change of user undoes it
         reason = unshared(command, trail, self._state)
@@ -211,39 +187,23 @@ class Carrying:
             return "tracking"
         if len(self._prepared) or state.text_prepared or primary.mirror.statements:
             return "prepared"
-        if not self._found and state.found_on in (None, primary.server):
-            return "previous"
-        can_tell = self._counts and self._quiet
-        return "" if can_tell or self._others_ran_last(primary) else "previous"
-
-    def _others_ran_last(self, primary: ServerConnection) -> bool:
-        """Whether another server than the primary has to answer for ROW_COUNT() and warnings."""
-        return self._state.last not in (None, primary.server)
+        return "" if state.diagnostics.can_leave(primary.area) else "previous"
 
     def said_farewell(self, primary: ServerConnection, stream: ResponseStream) -> None:
         """Take the answer to `FAREWELL`: now the connection may be given back, or is kept."""
         row = [] if stream.row is None or stream.error is not None else parse_text_row(stream.row)
-        if len(row) != 6 or row[4] != self._state.trackers.gtids.encode("ascii") or row[5] is None:
+        if len(row) != 4 or row[2] != self._state.trackers.gtids.encode("ascii") or row[3] is None:
             self.keep("unknown")
             return
         try:
-            inserted, count, found = (int(value or b"0") for value in row[:3])
+            inserted = int(row[0] or b"0")
         except ValueError:  # in character sets that are not ASCII's
             self.keep("unknown")
             return
-        schema = (row[3] or b"").decode("utf-8", "surrogateescape")
-        if self._others_ran_last(primary):
-            count = -1
-        if count not in (-1, 0) or found > _MOST_ROWS or schema != self._state.schema:
-            self.keep("previous")
-        self.carried = Carried(primary.server, primary.epoch, inserted, count, found, row[5])
-
-
-def _has_few(command: Command, rows: int) -> bool:
-    """Whether a query with as many rows gives the same FOUND_ROWS(), and cheaply."""
-    text = command.text.upper()
-    counted = b"LIMIT" in text or b"SQL_CALC_FOUND_ROWS" in text
-    return rows <= _MOST_ROWS and not counted and command.prepared is None
+        schema = (row[1] or b"").decode("utf-8", "surrogateescape")
+        if schema != self._state.schema:
+            self.keep("unknown")
+        self.carried = Carried(primary.server, primary.epoch, inserted, row[3])
 
 
 def names_id(command: Command) -> bool:

@@ -18,19 +18,27 @@ from proxy.server.gtid_question import PROBE_SQL
 from proxy.wall_clock import utc_us
 from routing.consistency.decision import Decision, Level, Proof, Reason
 from routing.policy import on_primary
-from routing.request.traits import KEEPING_DIAGNOSTICS
+from routing.request import diagnostics
+from routing.session.diagnostics_area import (
+    KEEPING_CONDITIONS,
+    NOT_KNOWN,
+    NOTHING_TO_IMITATE,
+    Imitation,
+)
 from routing.session.split import Split
 from routing.session.split_snapshot import Moment, SplitSnapshot
 from routing.session.transactions import begin_implied
+from routing.sql.diagnostics import CONDITIONS, FOUND_ROWS
 from routing.sql.statement import StatementClass
 
 if TYPE_CHECKING:
+    import asyncio
+
     from proxy.client.borrowing import Borrowing
     from proxy.client.long_command import LongCommand
     from proxy.client.own_answers import OwnAnswers
     from proxy.client.pending import Pending
     from proxy.client.prepared import PreparedStatements
-    from proxy.client.previous import Previous
     from proxy.client.primary_settings import PrimarySettings
     from proxy.client.servers import Servers
     from proxy.client.split_snapshots import SplitSnapshots
@@ -40,6 +48,7 @@ if TYPE_CHECKING:
     from proxy.server.connection import ServerConnection, Taker
     from proxy.server.exchange import Batch
     from proxy.shared import Shared
+    from routing.request.command import Command
     from routing.request.read import Read
     from routing.request.step import Step
     from routing.session.session import Session
@@ -63,7 +72,6 @@ class Dispatch:
         state: Session,
         servers: Servers,
         prepared: PreparedStatements,
-        previous: Previous,
         settings: PrimarySettings,
         views: Views,
         untold: Untold,
@@ -84,7 +92,6 @@ class Dispatch:
             state: what routing knows of it.
             servers: its connections.
             prepared: its prepared statements.
-            previous: how its last statement ended.
             settings: what the primary was told for consistency's sake.
             views: what it knows of views.
             untold: what trackers do not tell.
@@ -105,7 +112,6 @@ class Dispatch:
         self._state = state
         self._servers = servers
         self._prepared = prepared
-        self._previous = previous
         self._settings = settings
         self._views = views
         self._untold = untold
@@ -115,6 +121,9 @@ class Dispatch:
         self._own_answers = own_answers
         self._taker = taker
         self._query_attributes = query_attributes
+        self._call_later = shared.call_later
+        self._asked: ServerConnection | None = None  # for FOUND_ROWS(), by a command that waits
+        self._in_time: asyncio.TimerHandle | None = None
 
     def to(self, decision: Decision) -> Step | None:
         """Write the command to the server that was decided on; the next step if it cannot go."""
@@ -123,7 +132,7 @@ class Dispatch:
         if (
             self._servers.lingers
             and decision.reason is not Reason.DIAGNOSTIC
-            and self._turn.command.code not in KEEPING_DIAGNOSTICS
+            and self._turn.command.code not in KEEPING_CONDITIONS
         ):
             self._servers.end_transactions()
         if decision.server is not self._topology.primary:
@@ -142,6 +151,10 @@ class Dispatch:
         reason = decision.reason
         replica = servers.replica(decision.server)
         inside = reason is _INSIDE
+        if reason is Reason.DIAGNOSTIC and replica is not None:
+            asked = diagnostics.asked_by(command)
+            if replica.area is not state.diagnostics.target(asked):
+                replica = None  # what it asks about was on a connection that is gone
         if inside and trail.proof is _UNPROVED and command.rules.level is not Level.BEST_EFFORT:
             trail.reason = Reason.WAIT_TIMEOUT  # like its first read
         if inside:
@@ -187,22 +200,29 @@ class Dispatch:
         self._turn.answer.stage = HOLDING
         servers.activate(primary)
         budget = command.rules.wait_budget
+        if self._asks_replica(primary):
+            if not command.packet:
+                long.hold()
+            return  # its answer goes on
         settles = not self._read.is_settled and prelude.older_than_seen(
             command, state, self._topology, servers.status, self._now()
         )
-        if settles and prelude.asks_about(primary.server, command, state):
+        if settles and self._is_lost(primary, command):
             settles = False  # it would be told of the WAIT
             trail.unsettled = True
         if settles and prelude.can_wait(command):
             if not command.packet:
                 long.hold()
+            self.save_found_rows(primary)
             primary.send(preparation.settle(budget, attributes))
             return  # what is decided then goes on
-        if state.snapshot is not None and self._splits.asks(primary, command, trail):
-            if not command.packet:
-                long.hold()
-            return  # what it shows, when it is told, goes on
-        batch = self._untold.before(command, attributes)
+        if state.snapshot is not None:
+            self.save_found_rows(primary)
+            if self._splits.asks(primary, command, trail):
+                if not command.packet:
+                    long.hold()
+                return  # what it shows, when it is told, goes on
+        batch = self._untold.before(command)
         batch += self._settings.in_front(primary, command, trail)
         batch += self._views.in_front(primary, command)
         statement = command.statement
@@ -215,10 +235,6 @@ class Dispatch:
         elif state.split is not None:
             batch += preparation.begin_implied(state.split, attributes)
             state.split.implied = False
-        if statement is not None and statement.asks_previous:
-            previous = self._previous
-            batch += prelude.imitation(primary.server, statement, state, previous, attributes)
-            previous.zeroed = False
         # Only before a read: after a probe, ROW_COUNT() and the like would be about the probe. And
         # not in a transaction, where reads stay here anyway: the probe would take its trackers.
         if (
@@ -232,9 +248,85 @@ class Dispatch:
         behind = self._untold.along(command, trail) if primary.silent else ()
         if command.code is Code.COM_RESET_CONNECTION:
             behind += preparation.ask_defaults(attributes)
+        if diagnostics.is_lost(state.diagnostics, primary.area, command) and any(
+            exchange.disturbs & FOUND_ROWS for exchange, _ in batch + behind
+        ):
+            batch = prelude.ask_found_rows(attributes) + batch
+        wanted = diagnostics.wanted_by(command)
+        by = self._imitation(primary, command, wanted, batch)
+        batch += prelude.imitated(by, attributes)
         self.send(primary, batch, behind)
+        if wanted:
+            state.diagnostics.brought(primary.area, wanted, by)
         if not command.packet and prelude.knows(mirror, command):
             self.pass_parts(primary)
+
+    def _is_lost(self, primary: ServerConnection, command: Command) -> bool:
+        """Whether a command asks the primary for what its own statements in front would change."""
+        session = self._state.diagnostics
+        wanted = diagnostics.asked_by(command) | (diagnostics.wanted_by(command) & CONDITIONS)
+        return session.is_at(primary.area, wanted) and not session.survives(wanted)
+
+    def _imitation(
+        self, connection: ServerConnection, command: Command, wanted: int, front: Batch
+    ) -> Imitation:
+        """What makes these parts true there, behind what else goes in front of a command."""
+        if not wanted:
+            return NOTHING_TO_IMITATE
+        asked = diagnostics.asked_by(command) or wanted & CONDITIONS
+        if not asked and self._state.pins.reasons:
+            return Imitation(lost=wanted)  # perhaps by a trace, in which it would show
+        area = connection.area
+        for exchange, _ in front:
+            area.disturb(exchange.disturbs)
+        by = self._state.diagnostics.imitation(area, wanted)
+        if not asked and (by.again or by.lost):
+            return Imitation(lost=wanted)  # too much for what it may keep, or the wrong thing
+        return by
+
+    def _asks_replica(self, primary: ServerConnection) -> bool:
+        """Ask the replica that alone knows FOUND_ROWS(), if the command asks the primary for it."""
+        session = self._state.diagnostics
+        area = session.found_at
+        if area is None or area is primary.area or session.found_rows != NOT_KNOWN:
+            return False
+        if not diagnostics.asked_by(self._turn.command) & FOUND_ROWS:
+            return False
+        replica = self._servers.replica(area.server)
+        if replica is None or replica.area is not area or replica.busy or replica.lost:
+            return False
+        if not session.is_at(area, FOUND_ROWS):
+            return False
+        replica.send(prelude.ask_found_rows(replica.query_attributes))
+        self._asked = replica
+        self._in_time = self._call_later(self._connect_timeout, self.go_on)
+        return True
+
+    def told_found_rows(self, connection: ServerConnection) -> None:
+        """A server was asked for FOUND_ROWS(), and has answered, or is gone."""
+        if connection is self._asked:
+            self.go_on()
+
+    def go_on(self) -> None:
+        """The command waits no longer for what a replica says of FOUND_ROWS()."""
+        self._state.diagnostics.forget()  # unless it was told
+        self.leave()
+        primary = self._servers.primary
+        if primary is not None and not primary.lost and self._turn.answer.stage == HOLDING:
+            self.to_primary(primary)
+
+    def leave(self) -> None:
+        """Nobody waits for that any more."""
+        self._asked = None
+        if self._in_time is not None:
+            self._in_time.cancel()
+            self._in_time = None
+
+    def save_found_rows(self, primary: ServerConnection) -> None:
+        """Ask for FOUND_ROWS(), if a statement of the proxy's own would change it."""
+        command = self._turn.command
+        if diagnostics.is_lost(self._state.diagnostics, primary.area, command):
+            primary.send(prelude.ask_found_rows(primary.query_attributes))
 
     def _withheld(self) -> bool:
         """Refuse what may write while it is not clear who the primary is, as if it were read only.
@@ -292,15 +384,16 @@ class Dispatch:
             asking,
             command,
             state,
-            self._previous if decision.reason is Reason.DIAGNOSTIC else None,
             replica.settings,
             replica.query_attributes,
+            asks=decision.reason is Reason.DIAGNOSTIC,
         )
         if batch:
             # The client is not told that its transaction, which may write, is READ ONLY here.
             replica.hide_read_only(hide=isinstance(mirror.snapshot, (Split, SplitSnapshot)))
         if decision.reason is Reason.DIAGNOSTIC:
-            self._previous.zeroed = False
+            by = self._imitation(replica, command, diagnostics.asked_by(command), batch)
+            batch += prelude.imitated(by, replica.query_attributes)
         if snapshot is not None:
             if takes:
                 self._taken(snapshot, decision)
@@ -359,7 +452,7 @@ class Dispatch:
         self._prepared.close_cursor(command.prepared)
         self._servers.active = None
         self._turn.answer.stage = DONE
-        self._previous.zeroed = True
+        self._state.diagnostics.affects_none()
         self._own_answers.ok()
         return True
 

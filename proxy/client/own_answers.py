@@ -76,6 +76,7 @@ class OwnAnswers:
         turn.answer.stage = DONE
         self._servers.active = None
         self._read.ended()
+        self._state.diagnostics.proxy_answered(-1)
         if command.prepared is not None:
             command.prepared.use_long_data()  # as an execution that fails
         self._client.send_error(ErrPacket(code.code, code.sqlstate, message))

@@ -104,6 +104,7 @@ class OwnStatements:
             code = ServerErrorCode.ER_WRONG_VALUE_FOR_VAR
             self._own_answers.refuse(code, f"Tidegate: {error}", Reason.PROXY)
             return
+        self._desk.state.diagnostics.proxy_answered(0 if table is None else -1)
         if table is None:
             self._own_answers.ok()
         else:

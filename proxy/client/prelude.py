@@ -18,26 +18,35 @@ from protocol.constants import Command as Code
 from protocol.response_stream import RESULTS
 from proxy.client import preparation
 from proxy.client.asking import NOTHING
+from proxy.client.preparation import PING, statement_packet
 from proxy.client.prepared import prepare_on
-from proxy.client.previous import begun
-from proxy.server.exchange import FORWARD, FORWARD_CURSOR, FORWARD_ROW
+from proxy.server.exchange import (
+    FORWARD,
+    FORWARD_CURSOR,
+    FORWARD_ROW,
+    FOUND_ROWS,
+    IMITATE,
+    IMITATE_PREPARE,
+    IMITATE_ROW_COUNT,
+    IMITATE_SETTING,
+)
 from routing.consistency.rules import REMEMBERING
 from routing.policy import shows_less
+from routing.session.diagnostics_area import CLEARING_SQL, NO_ROW_COUNT_SQL, rows_sql
 from routing.session.prepared import READING
-from routing.sql.statement import StatementClass, Touch, may_read_tables
+from routing.sql.statement import StatementClass, may_read_tables
 
 if TYPE_CHECKING:
     from proxy.client.asking import Asking
     from proxy.client.prepared import PreparedStatements
-    from proxy.client.previous import Previous
     from proxy.server.exchange import Batch, Exchange
     from proxy.server.mirror import Mirror
     from routing.request.command import Command
     from routing.request.trail import Trail
-    from routing.servers.topology import Server, Topology
+    from routing.servers.topology import Topology
+    from routing.session.diagnostics_area import Imitation
     from routing.session.prepared import PreparedHandle
     from routing.session.session import Session
-    from routing.sql.statement import Statement
 
 
 def expected(command: Command) -> Exchange:
@@ -83,6 +92,30 @@ def replica_can_know(mirror: Mirror, command: Command, state: Session) -> bool:
     return knows(mirror, command) or prepared is None or prepared.means_alike(state)
 
 
+# The diagnostics area
+
+
+def imitated(by: Imitation, query_attributes: bool) -> Batch:
+    """What makes a server's diagnostics area that of the session."""
+    batch: Batch = ()
+    if by.finds is not None:
+        batch = ((IMITATE, statement_packet(rows_sql(by.finds), query_attributes)),)
+    if by.again:
+        prepares = by.again[4] == Code.COM_STMT_PREPARE
+        batch += ((IMITATE_PREPARE if prepares else IMITATE, by.again),)
+    if by.clears:
+        batch += ((IMITATE_SETTING, statement_packet(CLEARING_SQL, query_attributes)),)
+    if by.counts is not None:
+        packet = PING if by.counts == 0 else statement_packet(NO_ROW_COUNT_SQL, query_attributes)
+        batch += ((IMITATE_ROW_COUNT, packet),)
+    return batch
+
+
+def ask_found_rows(query_attributes: bool) -> Batch:
+    """Asks for FOUND_ROWS(), in front of what would change it."""
+    return ((FOUND_ROWS, statement_packet(b"SELECT FOUND_ROWS() LIMIT 1", query_attributes)),)
+
+
 # To a replica
 
 
@@ -91,9 +124,10 @@ def before_read(
     asking: Asking,
     command: Command,
     state: Session,
-    previous: Previous | None,
     settings: bytes,
     query_attributes: bool,
+    *,
+    asks: bool,
 ) -> Batch:
     """What a replica is told in front of a statement, so that its answer may count.
 
@@ -102,14 +136,13 @@ def before_read(
         asking: what it is asked.
         command: the statement.
         state: of the session, whose transaction is begun there if it was not yet.
-        previous: how its last statement ended, if this one asks about that and is there for it.
         settings: the SET statement that made the connection fit for its purpose.
         query_attributes: were negotiated on the connection.
+        asks: it asks about the statement before, and is there for that.
     """
     batch: Batch = ()
     gtids, question, audited = asking.gtids, asking.question, asking.audited
     # A question about the statement before needs no rights, and a look-up would make it void.
-    asks = previous is not None
     schema = state.schema if asks and mirror.schema != state.schema else ""
     rights = not asks and (
         mirror.role_version != state.role_version
@@ -143,39 +176,10 @@ def before_read(
     if statement is not None and statement.user_variables:
         names = statement.user_variables
         batch += preparation.assign_user_variables(mirror, state, names, query_attributes)
-    return batch if previous is None else batch + previous.zeroing
+    return batch
 
 
 # To the primary
-
-
-def imitation(
-    primary: Server,
-    statement: Statement,
-    state: Session,
-    previous: Previous,
-    query_attributes: bool,
-) -> Batch:
-    """What lets the primary answer a question about a statement that it has not run."""
-    last = _asked_about(statement, state)
-    if last is None:
-        return begun(query_attributes) + previous.zeroing
-    if last is primary:
-        return previous.zeroing
-    return previous.imitated(query_attributes) + previous.zeroing
-
-
-def _asked_about(statement: Statement, state: Session) -> Server | None:
-    """The server that ran the statement that this one asks about; None if none has run yet."""
-    return state.found_on if statement.reason is Touch.FOUND_ROWS else state.last
-
-
-def asks_about(primary: Server, command: Command, state: Session) -> bool:
-    """Whether a command asks about a statement that the primary ran."""
-    statement = command.statement
-    if statement is None or not statement.asks_previous:
-        return False
-    return _asked_about(statement, state) is primary
 
 
 def prepare_before(

@@ -16,7 +16,7 @@ from proxy.server.exchange import (
     BEHIND,
     CONFIRM,
     DEFAULTS,
-    IMITATE,
+    IMITATE_SETTING,
     PREPARE,
     ROLLBACK,
     SETTLE,
@@ -261,7 +261,7 @@ def begin_implied(snapshot: Snapshot | Split, query_attributes: bool) -> Batch:
         return ()
     writes = isinstance(snapshot, (Split, SplitSnapshot))
     sql = START_READ_WRITE if writes else START_READ_ONLY
-    return ((IMITATE, statement_packet(sql, query_attributes)),)
+    return ((IMITATE_SETTING, statement_packet(sql, query_attributes)),)
 
 
 def end_transaction(mirror: Mirror, query_attributes: bool) -> Batch:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from proxy.server.connection import ServerConnection
     from proxy.server.exchange import Batch
     from proxy.server.mirror import Mirror
-    from routing.session.prepared import PreparedStatement
+    from routing.session.prepared import PreparedHandle, PreparedStatement
 
 _LAST_ROW_SENT: Final = 0x0080
 
@@ -164,4 +164,9 @@ def close_on(connection: ServerConnection, prepared: PreparedStatement) -> None:
     """Let a server forget the statement, and its cursor; there is no answer."""
     handle = connection.mirror.statements.pop(prepared.number, None)
     if handle is not None and not connection.lost:
-        connection.write(_COM_STMT_CLOSE + handle.server_id.to_bytes(4, "little"))
+        connection.write(close_packet(handle))
+
+
+def close_packet(handle: PreparedHandle) -> bytes:
+    """A COM_STMT_CLOSE, framed."""
+    return _COM_STMT_CLOSE + handle.server_id.to_bytes(4, "little")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from protocol.constants import IN_TRANS
 from proxy.client.preparation import statement_packet
-from proxy.server.exchange import IMITATE, RESTORE
+from proxy.server.exchange import IMITATE_SETTING, RESTORE
 from proxy.server.settings import primary_settings
 from routing.request import effects, traits
 from routing.session.variables import is_wide
@@ -85,7 +85,7 @@ class PrimarySettings:
             self.undone = True
             self.untracked = self.untracked or changes
             sql = f"SET SESSION {state.trackers.settings(gtids=changes)}".encode()
-            return ((IMITATE, statement_packet(sql, primary.query_attributes)),)
+            return ((IMITATE_SETTING, statement_packet(sql, primary.query_attributes)),)
         self.undone = False
         self.untracked = self.untracked and not changes
         self._restoring = state.trackers.gtids if changes else ""

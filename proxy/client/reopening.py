@@ -14,7 +14,6 @@ from protocol.errors import ProtocolError, ServerErrorCode
 from proxy.channel import ChannelClosedError
 from proxy.client.carrying import DIGEST
 from proxy.client.preparation import assignments
-from proxy.client.previous import rows
 from proxy.server.account import Requirement
 from proxy.server.errors import ServerRefusedError
 from proxy.server.opened import Opened
@@ -119,9 +118,8 @@ async def _restore(opened: Opened, state: Session, carried: Carried, connection_
     if opened.identity.isolation != DEFAULT_ISOLATION and ISOLATION not in state.variables:
         setting += assignments({ISOLATION: f"'{DEFAULT_ISOLATION}'"})
     setting += statements(state, carried, autocommit=opened.identity.autocommit)
-    imitating = imitation(carried)
     try:
-        sent = [*naming, *setting, b"SELECT " + DIGEST, *imitating]
+        sent = [*naming, *setting, b"SELECT " + DIGEST]
         ask(channel, connection, *sent, ahead=opened.ahead)
         for _ in opened.ahead:
             await answer(channel, connection)
@@ -137,8 +135,6 @@ async def _restore(opened: Opened, state: Session, carried: Carried, connection_
         row = await answer(channel, connection)
         if not row or row[0] != carried.digest:
             raise ChangedError("default values of variables, or default roles, have changed")
-        for _ in imitating:
-            await answer(channel, connection)
     except ServerRefusedError as error:
         raise ChangedError(f"the server does not take the session's settings: {error}") from error
     return named
@@ -157,12 +153,4 @@ def statements(state: Session, carried: Carried, *, autocommit: bool) -> list[by
         found.append(b"SET autocommit=%d" % state.autocommit)
     if carried.last_insert_id:
         found.append(b"SET @@SESSION.last_insert_id=%d" % carried.last_insert_id)
-    return found
-
-
-def imitation(carried: Carried) -> list[bytes]:
-    """What makes FOUND_ROWS() and ROW_COUNT() show the session's last statement."""
-    found = [rows(carried.found_rows)]
-    if carried.row_count == 0:
-        found.append(b"SET SESSION session_track_schema=ON")  # as it is anyway
     return found

@@ -14,11 +14,13 @@ from protocol.constants import Capability
 from protocol.constants import Command as Code
 from protocol.errors import MalformedPacketError
 from protocol.frame_numbers import FrameNumbers
+from protocol.ok_packet import with_warnings
 from protocol.packet import frame
 from protocol.statement_execution import with_statement_id
 from proxy.client.answer import DONE, PASSING, as_the_client_knows_it, wants_file
 from routing.consistency.decision import Outcome, Reason
 from routing.request import effects
+from routing.session.diagnostics_area import TELLING_CONDITIONS
 
 if TYPE_CHECKING:
     from proxy.client.aftermath import Aftermath
@@ -162,6 +164,11 @@ class ServerAnswers:
                 self._aftermath.take_over(connection, stream, command, trail, told_later=True)
                 return None
             self._finish(connection)
+            if stream.error is None and command.code in TELLING_CONDITIONS:
+                told = self._state.diagnostics.warning_count
+                whole = int.from_bytes(data[:3], "little") == len(data) - 4
+                if whole and stream.warnings != told:
+                    data = with_warnings(data, told)
         if data:
             if not answer.started:
                 answer.started = True

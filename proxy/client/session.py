@@ -71,7 +71,6 @@ from proxy.client.own_statements import OwnStatements
 from proxy.client.pending import Pending
 from proxy.client.preparation import PING
 from proxy.client.prepared import PreparedStatements
-from proxy.client.previous import Previous
 from proxy.client.primary_settings import PrimarySettings
 from proxy.client.read_events import ReadEvents
 from proxy.client.server_answers import ServerAnswers
@@ -82,7 +81,7 @@ from proxy.client.untold import Untold
 from proxy.client.views import Views
 from proxy.server.connection import ServerConnection
 from proxy.server.errors import ServerFullError
-from proxy.server.exchange import IMITATE, Purpose
+from proxy.server.exchange import IMITATE_ROW_COUNT, Purpose
 from proxy.wall_clock import utc_us
 from routing.consistency.decision import (
     Decision,
@@ -93,6 +92,7 @@ from routing.request.command import Command
 from routing.request.read import Read
 from routing.request.stage import ASKING
 from routing.request.step import Ask, Delay, End, Join, Known, Open, Refuse, Send, Step
+from routing.sql.diagnostics import ROW_COUNT
 
 if TYPE_CHECKING:
     import asyncio
@@ -147,19 +147,16 @@ class ClientSession:
         self._rules = rules
         self._servers = servers = Servers(shared, client, login, state, self)
         self._prepared = prepared = PreparedStatements()
-        self._previous = previous = Previous()
         self._settings = settings = PrimarySettings(state, servers)
         self._views = views = Views(shared.catalogues, state, shared.now)
         self._aftermath = aftermath = Aftermath(
-            *(shared, state, rules, servers, settings, prepared, previous, attributes)
+            *(shared, state, rules, servers, settings, prepared, attributes)
         )
         untold = Untold(state, servers, settings, aftermath, shared.metrics)
         splits = SplitSnapshots(state, servers, shared.metrics)
         borrowing: Borrowing | None = None
         if shared.config.connection_sharing == "on":
-            borrowing = Borrowing(
-                *(shared, state, servers, prepared, settings, previous, connection_id)
-            )
+            borrowing = Borrowing(*(shared, state, servers, prepared, settings, connection_id))
         self._borrowing = borrowing
         self._desk = Desk(
             *(state, rules, servers, prepared, views, shared.classifier),
@@ -181,7 +178,7 @@ class ClientSession:
             shared, self._desk, aftermath, own_answers, session_id, connection_id
         )
         self._taker = taker = FastAnswers(
-            *(shared, turn, read, pending, state, servers, previous, account, client)
+            *(shared, turn, read, pending, state, servers, account, client)
         )
         if borrowing is None:
             client.fast = FastRequests(
@@ -189,7 +186,7 @@ class ClientSession:
                 *(views, untold, taker, attributes),
             )
         self._dispatch = dispatch = Dispatch(
-            *(shared, turn, read, pending, state, servers, prepared, previous),
+            *(shared, turn, read, pending, state, servers, prepared),
             *(settings, views, untold, splits, borrowing),
             *(long, own_answers, taker, attributes),
         )
@@ -287,7 +284,7 @@ class ClientSession:
     def stay_in_touch(self) -> None:
         """Send the primary a COM_PING if the client has worked without it since the last call.
 
-        It has no effect that shows: what may be asked about the statement before, replicas answer.
+        It has no effect that shows: whoever asks for ROW_COUNT() is not asking the primary.
         """
         primary, command, state = self._servers.primary, self._turn.command, self._state
         said = 0 if primary is None else primary.said
@@ -297,8 +294,8 @@ class ClientSession:
             return
         if primary.busy or primary.lost or state.suspect or state.noted:
             return  # its answer would tell of the statement before
-        if waits or state.last not in (None, primary.server):
-            primary.send(((IMITATE, PING),))
+        if waits or not state.diagnostics.is_at(primary.area, ROW_COUNT):
+            primary.send(((IMITATE_ROW_COUNT, PING),))
 
     # Its connections are given back, and others borrowed
 
@@ -473,7 +470,7 @@ class ClientSession:
             self._own_answers.refuse(order.code, order.message, order.reason)
         elif isinstance(order, Done):
             self._turn.begin(order.command)
-            self._previous.zeroed = True
+            self._state.diagnostics.affects_none()
             self._own_answers.ok()
         elif isinstance(order, Unknown):
             unknown = ToPrimary(order.command, Reason.PREPARED)
@@ -512,8 +509,8 @@ class ClientSession:
         if primary is None or not fresh:
             self._to(on_primary(self._topology, Reason.COMMAND))
         else:
-            self._previous.zeroed = True
-            self._own_answers.ok(primary.stream.warnings)
+            self._state.diagnostics.affects_none()
+            self._own_answers.ok(self._state.diagnostics.warning_count)
 
     def _obey_own(self, command: Command) -> None:
         """Obey a statement to Tidegate, or say what is wrong with it."""
@@ -567,6 +564,8 @@ class ClientSession:
             if self.is_away:
                 self._start(self._awake(lambda: self._shared.probes.ask(self)), "borrow")
             else:
+                if self._servers.primary is not None:
+                    self._dispatch.save_found_rows(self._servers.primary)
                 self._shared.probes.ask(self)
         elif isinstance(step, Join):
             pending.join(step.wait, self)
@@ -680,6 +679,7 @@ class ClientSession:
         elif active:
             self._go_on(self._losses.replica(connection, cause))
         else:
+            self._dispatch.told_found_rows(connection)
             self.settled(connection)  # it may have broken right behind its answer
 
     def server_paused(self, connection: ServerConnection) -> None:
@@ -716,6 +716,7 @@ class ClientSession:
         """Nobody waits for the read any more."""
         read = self._read
         self._pending.leave(self)
+        self._dispatch.leave()
         asking = read.stage == ASKING
         read.left()
         self._pending.end_wait()

@@ -17,9 +17,8 @@ non-transactional tables is not; it is *noted* that there may be something, and 
 it. In front of a command whose own OK has trackers anyway, such as COMMIT, a COM_PING keeps the two
 apart.
 
-Of the state that a statement leaves for the next one, COM_PING only changes ROW_COUNT(), from -1 to
-0. Where the next statement may ask for it, SHOW WARNINGS makes it -1 again, and changes nothing
-else.
+Of the state that a statement leaves for the next one, COM_PING only changes ROW_COUNT(), which is
+made -1 again where the next statement asks for it (`routing.session.diagnostics_area`).
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ from typing import TYPE_CHECKING, Final
 
 from protocol.constants import IN_TRANS, SESSION_STATE_CHANGED
 from protocol.response_stream import RESULTS
-from proxy.client.preparation import PING, statement_packet
-from proxy.server.exchange import IMITATE, LATE
+from proxy.client.preparation import PING
+from proxy.server.exchange import LATE
 from routing.request import effects, traits
 from routing.sql.statement import StatementClass, Touch, may_read_tables
 
@@ -45,7 +44,6 @@ if TYPE_CHECKING:
     from routing.session.session import Session
 
 _ASK: Final = ((LATE, PING),)
-_NO_ROW_COUNT: Final = b"SHOW WARNINGS LIMIT 0"
 _WITHOUT_TRACKERS: Final = (Touch.DATA, Touch.LOCKING_READ)
 """Statements that mostly have no trackers in their OK packet while a transaction is open."""
 
@@ -55,7 +53,6 @@ class Untold:
 
     Attributes:
         pinged: a COM_PING went out with the command.
-        counts: ROW_COUNT() is that of a COM_PING.
     """
 
     def __init__(
@@ -73,17 +70,13 @@ class Untold:
         self._aftermath = aftermath
         self._metrics = metrics
         self.pinged = False
-        self.counts = False
 
-    def before(self, command: Command, query_attributes: bool) -> Batch:
-        """What goes in front of a command, for what its OK would hide, or what it asks about."""
+    def before(self, command: Command) -> Batch:
+        """What goes in front of a command, for what its OK would hide."""
         statement = command.statement
-        counts, self.counts = self.counts, False
         if statement is not None:
-            if statement.asks_previous:
-                if not counts:
-                    return ()
-                return ((IMITATE, statement_packet(_NO_ROW_COUNT, query_attributes)),)
+            if statement.asks:
+                return ()
             if statement.reason in _WITHOUT_TRACKERS or (
                 statement.kind is StatementClass.READ and not statement.shows_tracking
             ):
@@ -151,7 +144,8 @@ class Untold:
             MalformedPacketError: its trackers contradict themselves.
         """
         state, stream = self._state, connection.stream
-        self.counts = behind
+        if behind:
+            state.diagnostics.counted_by_ping(connection.area)
         if stream.error is not None:
             self._doubt(connection, command, trail)
             return

@@ -29,6 +29,7 @@ from proxy.channel import ChannelClosedError
 from proxy.server.exchange import FORWARD, PREPARE, WAIT, Purpose
 from proxy.server.mirror import Mirror
 from proxy.server.tcp import be_patient
+from routing.session.diagnostics_area import ConnectionArea
 
 if TYPE_CHECKING:
     from proxy.channel import PacketChannel
@@ -120,6 +121,7 @@ class ServerConnection:
         view: what the client sees of trackers, where it did not ask for all of them.
         silent: results end without trackers: CLIENT_DEPRECATE_EOF was not negotiated.
         mirror: what it was told of the session that uses it.
+        area: what of that session's diagnostics area is true on it.
         said: how many times the server has sent something.
         drained: bytes read of an answer that nobody waits for any more.
         overdue: it owes the answer to a probe that nobody waits for any more.
@@ -140,6 +142,7 @@ class ServerConnection:
         self.settings = b""
         self.max_packet = 1024
         self.mirror = Mirror()
+        self.area = ConnectionArea(server)
         self.overdue = False
         self.lost = False
         self.said = 0
@@ -232,6 +235,8 @@ class ServerConnection:
             self._ahead = b"".join(packets)
             for _ in packets:
                 self.expect(self._preface_answer)
+        if exchange.disturbs:
+            self.area.disturb(exchange.disturbs)
         if self._current is None:
             self._current = exchange
             self._begun = False
@@ -259,6 +264,7 @@ class ServerConnection:
     def ask_behind(self, taker: Taker, wait: bytes, command: bytes) -> None:
         """The same with a WAIT in front, in one write."""
         self._current = WAIT
+        self.area.holds = 0
         self._begun = False
         self._queue.append(FORWARD[RESULTS])
         self._taker = taker

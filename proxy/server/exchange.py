@@ -6,6 +6,7 @@ from enum import Enum
 from typing import Final, TypeAlias
 
 from protocol.response_stream import PREPARED, RESULTS, SIMPLE
+from routing.sql.diagnostics import CONDITIONS, PARTS, ROW_COUNT
 
 
 class Purpose(Enum):
@@ -26,7 +27,9 @@ class Purpose(Enum):
     AUDIT = "audit"
     """The server's own GTID_SUBSET on what the read after it must see."""
     IMITATE = "imitate"
-    """Makes the primary look as if it had run what a replica has run; its answer is ignored."""
+    """Makes a server look as if it had run what another has run; its answer is ignored."""
+    FOUND_ROWS = "found rows"
+    """Asks for FOUND_ROWS(), which a statement of the proxy's own behind it would change."""
     SETTLE = "settle"
     """A WAIT on the primary for what it is committing, so that it shows what replicas show."""
     STATEMENT = "statement"
@@ -52,15 +55,25 @@ class Purpose(Enum):
 
 
 class Exchange:
-    """A command whose answer is awaited."""
+    """A command whose answer is awaited.
 
-    __slots__ = ("asks_cursor", "forwarded", "keeps_row", "purpose", "shape")
+    Attributes:
+        disturbs: parts of the connection's diagnostics area that it changes, if it is the proxy's.
+    """
+
+    __slots__ = ("asks_cursor", "disturbs", "forwarded", "keeps_row", "purpose", "shape")
 
     def __init__(
-        self, purpose: Purpose, shape: int, keeps_row: bool = False, asks_cursor: bool = False
+        self,
+        purpose: Purpose,
+        shape: int,
+        keeps_row: bool = False,
+        asks_cursor: bool = False,
+        disturbs: int = PARTS,
     ) -> None:
         self.purpose = purpose
         self.shape = shape
+        self.disturbs = 0 if purpose is Purpose.FORWARD else disturbs
         self.asks_cursor = asks_cursor
         self.forwarded = purpose is Purpose.FORWARD
         self.keeps_row = keeps_row or (not self.forwarded and shape == RESULTS)
@@ -82,14 +95,20 @@ GATHER: Final = Exchange(Purpose.GATHER, RESULTS)
 CONFIRM: Final = Exchange(Purpose.CONFIRM, RESULTS)
 AUDIT: Final = Exchange(Purpose.AUDIT, RESULTS)
 IMITATE: Final = Exchange(Purpose.IMITATE, RESULTS)
+IMITATE_ROW_COUNT: Final = Exchange(Purpose.IMITATE, RESULTS, disturbs=ROW_COUNT)
+"""A COM_PING, for example."""
+IMITATE_PREPARE: Final = Exchange(Purpose.IMITATE, PREPARED, disturbs=CONDITIONS)
+"""A COM_STMT_PREPARE, of which only the warnings or the error are wanted."""
+IMITATE_SETTING: Final = Exchange(Purpose.IMITATE, RESULTS, disturbs=CONDITIONS | ROW_COUNT)
+FOUND_ROWS: Final = Exchange(Purpose.FOUND_ROWS, RESULTS)
 SETTLE: Final = Exchange(Purpose.SETTLE, RESULTS)
 VIEWS: Final = Exchange(Purpose.VIEWS, RESULTS)
-STATEMENT: Final = Exchange(Purpose.STATEMENT, PREPARED)
-RESTORE: Final = Exchange(Purpose.RESTORE, SIMPLE)
+STATEMENT: Final = Exchange(Purpose.STATEMENT, PREPARED, disturbs=CONDITIONS)
+RESTORE: Final = Exchange(Purpose.RESTORE, SIMPLE, disturbs=CONDITIONS | ROW_COUNT)
 DEFAULTS: Final = Exchange(Purpose.DEFAULTS, RESULTS)
 BEFORE: Final = Exchange(Purpose.BEFORE, RESULTS)
 SNAPSHOT: Final = Exchange(Purpose.SNAPSHOT, SIMPLE)
 BEHIND: Final = Exchange(Purpose.BEHIND, RESULTS)
 ROLLBACK: Final = Exchange(Purpose.ROLLBACK, SIMPLE)
-LATE: Final = Exchange(Purpose.LATE, SIMPLE)
+LATE: Final = Exchange(Purpose.LATE, SIMPLE, disturbs=ROW_COUNT)
 FAREWELL: Final = Exchange(Purpose.FAREWELL, RESULTS)

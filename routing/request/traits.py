@@ -7,6 +7,7 @@ from protocol.constants import Command as Code
 from protocol.response_stream import FETCHED, RESULTS
 from routing.request.command import Command
 from routing.request.trail import Trail
+from routing.session.diagnostics_area import KEEPING_CONDITIONS
 from routing.sql.statement import Statement, StatementClass, Touch, may_read_tables
 
 _HARMLESS: Final = (StatementClass.READ, StatementClass.SESSION, StatementClass.TRANSACTION)
@@ -29,24 +30,9 @@ _LOGINS: Final = re.compile(
 SHOWING: Final = (RESULTS, FETCHED)
 """Shapes of answers that may show data."""
 
-KEEPING_DIAGNOSTICS: Final = (
-    Code.COM_PING,
-    Code.COM_INIT_DB,
-    Code.COM_SET_OPTION,
-    Code.COM_STATISTICS,
-    Code.COM_STMT_RESET,
-)
-"""Commands after which SHOW WARNINGS and FOUND_ROWS() are still about the statement before."""
-
-ZEROING_ROW_COUNT: Final = (Code.COM_PING, Code.COM_INIT_DB, Code.COM_STMT_RESET)
-"""Those of them after which ROW_COUNT() is 0."""
-
-KEEPING_ROW_COUNT: Final = (Code.COM_STATISTICS, Code.COM_STMT_PREPARE)
-
 _NEEDING_NO_SETTINGS: Final = (
-    *KEEPING_DIAGNOSTICS,
-    # These keep warnings, too, and have a ROW_COUNT() of their own.
-    *(Code.COM_DEBUG, Code.COM_FIELD_LIST, Code.COM_STMT_FETCH),
+    *KEEPING_CONDITIONS,
+    Code.COM_STMT_PREPARE,  # it keeps FOUND_ROWS() and ROW_COUNT()
     Code.COM_RESET_CONNECTION,
 )
 """Commands that need none of the proxy's settings."""
@@ -114,7 +100,7 @@ def may_ask_previous(command: Command) -> bool:
         statement = command.statement
         if statement is None or statement.multi:
             return False
-        if statement.asks_previous or statement.reason is Touch.DIAGNOSTICS:
+        if statement.asks or statement.reason is Touch.DIAGNOSTICS:
             return True
         # Profiles and optimizer traces are there, of a SET, too.
         return statement.reason is Touch.SERVER_STATE and not statement.shows_tracking
@@ -131,15 +117,6 @@ def may_set(command: Command) -> bool:
     if statement.reason is Touch.DEFAULT_SCHEMA:
         return True
     return any(assignment.scope != "user" for assignment in statement.assignments)
-
-
-def counts_rows(command: Command, trail: Trail) -> bool:
-    """Whether FOUND_ROWS() tells of this statement, which ended well."""
-    statement = command.statement
-    if command.shape != RESULTS or statement is None:
-        return False
-    told = statement.sets_found_rows
-    return trail.rows > 0 if told is None else told
 
 
 def only_writes(command: Command) -> bool:

@@ -9,6 +9,7 @@ from routing.consistency.scope import COMPACT_ABOVE, Scopes, ScopeState
 from routing.servers.topology import Role, Server
 from routing.session.commits import Commits
 from routing.session.defaults import UNKNOWN, Defaults
+from routing.session.diagnostics_area import DiagnosticsArea
 from routing.session.lexer_modes import LexerModes
 from routing.session.objections import Objections, Told
 from routing.session.pins import Pins
@@ -83,8 +84,7 @@ class Session:
         trackers: what the client is to see of them, and which GTIDs its primary tells.
         avoided: replicas that do not let this user in.
         objections: replicas that did not take what it carries.
-        last: the server that ran the previous statement.
-        found_on: the one that ran the last statement of which FOUND_ROWS() tells.
+        diagnostics: what its next statement may ask about those before it.
         preferred: index of the replica that the session asks first.
         plain: it is so (`routing.session.plain`); False also where that is not known.
     """
@@ -132,8 +132,7 @@ class Session:
         self.trackers = Trackers(rules.tracking)
         self.avoided: frozenset[Server] = frozenset()
         self.objections = Objections()
-        self.last: Server | None = None
-        self.found_on: Server | None = None
+        self.diagnostics = DiagnosticsArea()
         self.preferred = preferred
         self.plain = False
 
@@ -348,5 +347,4 @@ class Session:
         self.retries = False
         self.adjust(self.initial_rules)
         self.trackers = Trackers(self.rules.tracking)
-        self.last = None
-        self.found_on = None
+        self.diagnostics.reset()

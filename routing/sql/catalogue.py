@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import Final
 
 from routing.sql import grammar
+from routing.sql.diagnostics import PARTS
 from routing.sql.holds import Act, Hold, PinReason
 from routing.sql.identifiers import identifier
 from routing.sql.lexer import MODE_UTF8, QUOTED, Tokens, lex
@@ -123,7 +124,7 @@ def through(statement: Statement, touched: int) -> Statement:
         user_variables=(
             (*statement.user_variables, ALL) if touched & VARIABLES else statement.user_variables
         ),
-        asks_previous=statement.asks_previous or touched & ASKS != 0,
+        asks=PARTS if touched & ASKS else statement.asks,
     )
 
 
@@ -196,7 +197,7 @@ def _rows(array: bytes | None, columns: int) -> Iterator[list[str]]:
 def _touched(verdict: Verdict) -> int:
     """What a definition touches."""
     kind = verdict.kind
-    flags = ASKS if verdict.asks_previous else PLAIN
+    flags = ASKS if verdict.asks else PLAIN
     if kind is StatementClass.READ:
         flags |= DICTIONARY if verdict.reason is Touch.METADATA else PLAIN
         return flags | (VARIABLES if verdict.user_variables else PLAIN)

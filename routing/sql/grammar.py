@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from routing.sql import query
+from routing.sql import diagnostics, query
 from routing.sql.holding import altered, created_table, dropped_tables, handled, lock_holds
 from routing.sql.holds import UNKNOWN_HOLD, Act, Hold, PinReason
 from routing.sql.lexer import LITERAL, QUOTED, VARIABLE, WORD, Tokens
@@ -119,8 +119,10 @@ def verdict(tokens: Tokens) -> Verdict:
     holds = lock_holds(tokens)
     if holds:
         found = found._replace(holds=found.holds + holds)
-    if found.kind is not READ and (found.kind is DIAGNOSTIC or query.asks_previous(tokens)):
-        found = found._replace(asks_previous=True)
+    if found.kind is not READ:
+        asked = _asked(tokens, found)
+        if asked:
+            found = found._replace(asks=asked)
     if found.kind is SESSION and not found.may_write and query.shows_tracking(tokens):
         found = found._replace(shows_tracking=True)
     if found.kind is READ and found.reason is not Touch.NOTHING:
@@ -130,6 +132,14 @@ def verdict(tokens: Tokens) -> Verdict:
         if variables:
             found = found._replace(assignments=found.assignments + variables)
     return found
+
+
+def _asked(tokens: Tokens, found: Verdict) -> int:
+    """The parts of the diagnostics area that a statement asks about."""
+    if found.kind is DIAGNOSTIC and tokens.words[0] == b"SHOW":
+        return diagnostics.shown_by_show(tokens)
+    shown = diagnostics.CONDITIONS if query.shows_conditions(tokens) else 0
+    return diagnostics.asks(tokens) | shown
 
 
 def _query(tokens: Tokens) -> Verdict:

@@ -79,10 +79,6 @@ _DIAGNOSTIC_VARIABLES: Final = frozenset(
     for name in (b"WARNING_COUNT", b"ERROR_COUNT")
 )
 
-_ASKING: Final = frozenset(
-    {b"FOUND_ROWS", b"`FOUND_ROWS`", b"ROW_COUNT", b"`ROW_COUNT`", b"DIAGNOSTICS"}
-)
-
 _MARKED: Final = _OWN_SCHEMAS | {
     *(b"INFORMATION_SCHEMA", b"CURRENT_USER", b"FROM", b"TABLE"),
     *(b"FOR", b"LOCK", b"INTO", b"UPDATE", b"DELETE", b"INSERT", b"REPLACE"),
@@ -222,10 +218,8 @@ def _is_diagnostic(tokens: Tokens, index: int) -> bool:
     return name.translate(None, b'`"').upper() in _DIAGNOSTIC_VARIABLES
 
 
-def asks_previous(tokens: Tokens) -> bool:
-    """Whether a statement asks about the one before it; a column of such a name counts, too."""
-    if not _ASKING.isdisjoint(map(bytes.upper, tokens.words)):
-        return True
+def shows_conditions(tokens: Tokens) -> bool:
+    """Whether a statement reads @@warning_count or @@error_count."""
     return any(
         kind == VARIABLE and _is_diagnostic(tokens, index)
         for index, kind in enumerate(tokens.kinds)

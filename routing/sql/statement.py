@@ -6,13 +6,14 @@ refuse may get any class, for it executes nothing. The rules are in docs/classif
 
 import re
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from hashlib import blake2b
+from operator import or_
 from typing import Final
 
 from routing.consistency.adjustment import Adjustment
-from routing.sql import grammar
+from routing.sql import diagnostics, grammar
 from routing.sql.directive import directive
-from routing.sql.found_rows import sets_found_rows
 from routing.sql.holds import UNKNOWN_HOLD, Act, Hold
 from routing.sql.identifiers import identifiers
 from routing.sql.lexer import (
@@ -83,13 +84,13 @@ class Statement:
         touches_tracking: it sets session_track_gtids.
         kill_target: the connection that it kills, if it is a KILL with a plain number.
         user_variables: of a READ, the user variables that it mentions, in lower case.
-        asks_previous: it asks about the statement before: about its rows, warnings or errors.
+        asks: the parts of the diagnostics area that it asks about (`routing.sql.diagnostics`).
         shows_tracking: it shows the session's session_track_… variables, and writes nothing.
         identifiers: names in it that may be those of views (`routing.sql.identifiers`).
         changes_views: it may make, rename or uncover a view.
         is_current: what it reads of tables it locks, so that it reads the newest state, whatever
             its transaction's snapshot shows.
-        sets_found_rows: FOUND_ROWS() tells of it, if it ends well; None if its text does not show.
+        leaves: what it leaves for the next one to ask, if it ends well (likewise).
         text_prepared: what it does with statements that are prepared by text.
         own: what it asks Tidegate itself, if it does; its class is then PROXY.
         directive: the settings in a comment to Tidegate at the beginning of the text.
@@ -107,12 +108,12 @@ class Statement:
     touches_tracking: bool = False
     kill_target: int | None = None
     user_variables: tuple[str, ...] = ()
-    asks_previous: bool = False
+    asks: int = 0
     shows_tracking: bool = False
     identifiers: frozenset[bytes] = frozenset()
     changes_views: bool = False
     is_current: bool = False
-    sets_found_rows: bool | None = None
+    leaves: int = diagnostics.PARTS
     text_prepared: TextPrepared | None = None
     own: OwnStatement | None = None
     directive: Adjustment | WrongOwn | None = None
@@ -125,7 +126,7 @@ class Statement:
     def _found_plain(self) -> int:
         more = (
             *(self.assignments, self.holds, self.multi, self.touches_tracking),
-            *(self.kill_target is not None, self.user_variables, self.asks_previous),
+            *(self.kill_target is not None, self.user_variables, self.asks),
             *(self.shows_tracking, self.changes_views, self.text_prepared, self.own),
             self.directive,
         )
@@ -302,7 +303,7 @@ def _statement(tokens: Tokens, mode_flags: int, ours: bool) -> Statement:
             names=identifiers(parts[0]) if _may_name_views(verdict, prepared) else _NO_NAMES,
             changes_views=_changes_views(parts[0], verdict),
             is_current=_is_current(parts[0], verdict),
-            found_rows=sets_found_rows(parts[0]),
+            leaves=diagnostics.leaves(parts[0]),
         )
     verdicts = [grammar.verdict(part) for part in parts]
     writes = any(
@@ -315,7 +316,7 @@ def _statement(tokens: Tokens, mode_flags: int, ours: bool) -> Statement:
         may_write=any(verdict.may_write for verdict in verdicts),
         holds=tuple(hold for verdict in verdicts for hold in verdict.holds),
         assignments=tuple(one for verdict in verdicts for one in verdict.assignments),
-        asks_previous=any(verdict.asks_previous for verdict in verdicts),
+        asks=reduce(or_, [verdict.asks for verdict in verdicts]),
         shows_tracking=not writes and any(verdict.shows_tracking for verdict in verdicts),
     )
     several = any(text_prepared(part, mode_flags) is not None for part in parts)
@@ -325,7 +326,13 @@ def _statement(tokens: Tokens, mode_flags: int, ours: bool) -> Statement:
         names = names.union(*map(identifiers, parts))
     changes = any(map(_changes_views, parts, verdicts))
     normalised = tokens.normalised()
-    return _made(together, normalised, prepared, multi=True, names=names, changes_views=changes)
+    return _made(
+        *(together, normalised, prepared),
+        multi=True,
+        names=names,
+        changes_views=changes,
+        leaves=diagnostics.together([diagnostics.leaves(part) for part in parts]),
+    )
 
 
 def _may_name_views(verdict: Verdict, prepared: TextPrepared | None) -> bool:
@@ -350,7 +357,7 @@ def _made(
     names: frozenset[bytes] = _NO_NAMES,
     changes_views: bool = False,
     is_current: bool = False,
-    found_rows: bool | None = None,
+    leaves: int = diagnostics.UNKNOWN,
 ) -> Statement:
     assignments = verdict.assignments
     return Statement(
@@ -365,12 +372,12 @@ def _made(
         and any(one.name == "session_track_gtids" for one in assignments),
         kill_target=verdict.kill_target,
         user_variables=verdict.user_variables,
-        asks_previous=verdict.asks_previous,
+        asks=verdict.asks,
         shows_tracking=verdict.shows_tracking,
         identifiers=names,
         changes_views=changes_views,
         is_current=is_current,
-        sets_found_rows=found_rows,
+        leaves=leaves,
         text_prepared=prepared,
     )
 
@@ -414,13 +421,11 @@ def _worse(one: Statement, other: Statement) -> Statement:
         touches_tracking=one.touches_tracking or other.touches_tracking,
         kill_target=one.kill_target if one.kill_target == other.kill_target else None,
         user_variables=one.user_variables + other.user_variables,
-        asks_previous=one.asks_previous or other.asks_previous,
+        asks=one.asks | other.asks,
         identifiers=one.identifiers | other.identifiers,
         changes_views=one.changes_views or other.changes_views,
         is_current=one.is_current and other.is_current,
-        sets_found_rows=(
-            one.sets_found_rows if one.sets_found_rows is other.sets_found_rows else None
-        ),
+        leaves=diagnostics.either(one.leaves, other.leaves),
         shows_tracking=chosen.shows_tracking,
         text_prepared=one.text_prepared if one.text_prepared == other.text_prepared else SEVERAL,
     )
@@ -481,5 +486,6 @@ def _unseen(sql: bytes, reason: Touch) -> Statement:
         multi=multi,
         touches_tracking=tracking,
         changes_views=views,
+        leaves=diagnostics.UNKNOWN,
         text_prepared=SEVERAL if prepares else None,
     )

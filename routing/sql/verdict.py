@@ -107,5 +107,5 @@ class Verdict(NamedTuple):
     assignments: tuple[Assignment, ...] = ()
     kill_target: int | None = None
     user_variables: tuple[str, ...] = ()
-    asks_previous: bool = False
+    asks: int = 0
     shows_tracking: bool = False

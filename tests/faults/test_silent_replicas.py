@@ -51,7 +51,7 @@ async def reading(on: Stage, sql: str = COUNT) -> Client:
     """A session that has read the replica."""
     client = await on.session()
     assert (await client.query(sql)).value == b"0"
-    (session,) = [s for s in on.proxy.sessions if s.state.last is not None]
+    (session,) = [s for s in on.proxy.sessions if s.state.diagnostics.found_at is not None]
     assert session._servers.replicas
     return client
 

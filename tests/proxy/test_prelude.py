@@ -9,7 +9,6 @@ from protocol.response_stream import RESULTS
 from proxy.client import prelude
 from proxy.client.asking import NOTHING, Asking
 from proxy.client.prepared import PreparedStatements
-from proxy.client.previous import Previous
 from proxy.server.exchange import (
     FORWARD,
     FORWARD_CURSOR,
@@ -24,8 +23,8 @@ from proxy.server.mirror import Mirror
 from routing.consistency.decision import Decision, Level, Proof, Reason, Scope, TimeoutPolicy
 from routing.consistency.rules import Rules
 from routing.request.command import Command
-from routing.request.trail import Trail
 from routing.servers.topology import Role, Server, Topology
+from routing.session.diagnostics_area import NOTHING_TO_IMITATE, Imitation
 from routing.session.prepared import PreparedHandle, PreparedStatement
 from routing.session.session import Session
 from routing.session.snapshot import Snapshot
@@ -64,7 +63,6 @@ class On:
     def __init__(self) -> None:
         self.state = Session(OWN, 0)
         self.mirror = Mirror()
-        self.previous = Previous()
 
     def before(
         self,
@@ -84,15 +82,10 @@ class On:
             asking,
             command(sql),
             self.state,
-            self.previous if decision.reason is Reason.DIAGNOSTIC else None,
             SETTINGS,
             query_attributes,
+            asks=decision.reason is Reason.DIAGNOSTIC,
         )
-
-    def imitation(self, sql: str) -> list[tuple[Purpose, str]]:
-        statement = command(sql).statement
-        assert statement is not None
-        return told(prelude.imitation(PRIMARY, statement, self.state, self.previous, False))
 
 
 def told(batch: Batch) -> list[tuple[Purpose, str]]:
@@ -200,34 +193,21 @@ def test_what_is_asked_of_the_statement_before_needs_no_rights() -> None:
     on = On()
     on.state.chose_schema("app")
     on.state.took_role("reader")
-    on.previous.zeroed = True
-    assert told(on.before(ASKS, "SHOW WARNINGS")) == [
-        (Purpose.PREPARE, "COM_INIT_DB app"),
+    assert told(on.before(ASKS, "SHOW WARNINGS")) == [(Purpose.PREPARE, "COM_INIT_DB app")]
+
+
+def test_a_server_imitates_what_another_ran() -> None:
+    again = frame(b"\x03SELECT a FROM t", 0)
+    by = Imitation(finds=1, again=again, clears=True, counts=0)
+    assert told(prelude.imitated(by, query_attributes=False)) == [
+        (Purpose.IMITATE, "SELECT 1 LIMIT 1"),
+        (Purpose.IMITATE, "SELECT a FROM t"),
+        (Purpose.IMITATE, "/* */"),
         (Purpose.IMITATE, "COM_PING "),
     ]
-    assert on.previous.zeroed  # until it is sent
-
-
-def test_the_primary_imitates_what_a_replica_ran() -> None:
-    on = On()
-    asks = "SELECT ROW_COUNT(), LAST_INSERT_ID()"
-    settings = (Purpose.IMITATE, "SET SESSION session_track_schema=ON")
-    nothing = (Purpose.IMITATE, "SELECT 1 FROM DUAL WHERE FALSE")
-    assert on.imitation(asks) == [nothing, settings]
-
-    on.previous.command = command("SELECT a FROM t")
-    on.previous.trail = Trail(on.previous.command)
-    on.previous.trail.rows = 1
-    on.state.last = REPLICA
-    assert on.imitation(asks) == [(Purpose.IMITATE, "SELECT 1")]
-    on.previous.trail.warnings = 1
-    on.previous.zeroed = True
-    again = [(Purpose.IMITATE, "SELECT a FROM t"), (Purpose.IMITATE, "COM_PING ")]
-    assert on.imitation(asks) == again
-
-    on.state.last = PRIMARY
-    on.previous.zeroed = False
-    assert on.imitation(asks) == []
+    shows = [(Purpose.IMITATE, "SHOW WARNINGS LIMIT 0")]
+    assert told(prelude.imitated(Imitation(counts=-1), query_attributes=False)) == shows
+    assert prelude.imitated(NOTHING_TO_IMITATE, query_attributes=True) == ()
 
 
 def test_statements_are_prepared_before_they_would_be_read_otherwise() -> None:

@@ -1,5 +1,6 @@
 """Every rule of `choose`, one test each: who may answer, why, and what allows it."""
 
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -10,8 +11,10 @@ from routing.consistency.rules import Rules
 from routing.consistency.scope import PROBE_ABOVE
 from routing.policy import choose, on_primary
 from routing.servers.topology import Server, Topology
+from routing.session.diagnostics_area import ConnectionArea
 from routing.session.session import Session
 from routing.session.snapshot import Snapshot
+from routing.sql.diagnostics import CONDITIONS, PARTS
 from routing.sql.holds import PinReason
 from routing.sql.statement import Statement, StatementClass, Touch
 from tests.support.doubts import may_have_seen
@@ -401,7 +404,7 @@ def test_best_effort_takes_any_replica_and_promises_nothing() -> None:
 
 def test_diagnostics_follow_the_previous_statement() -> None:
     topology = topology_of("", "")
-    diagnostic = statement(StatementClass.DIAGNOSTIC)
+    diagnostic = replace(statement(StatementClass.DIAGNOSTIC), asks=CONDITIONS)
     primary, replica = topology.primary, topology.replicas[1]
     expected: list[tuple[Server | None, bool, Server, Proof]] = [
         (None, False, primary, Proof.PRIMARY),
@@ -412,7 +415,8 @@ def test_diagnostics_follow_the_previous_statement() -> None:
     for last, pinned, server, proof in expected:
         session = session_at()
         session.own_scope.own = gtids(f"{U}:9")  # the server need not have this
-        session.last = last
+        if last is not None:
+            session.diagnostics.ran(ConnectionArea(last), PARTS, 0, 1)
         if pinned:
             session.pins.take(PinReason.TABLE_LOCK)
         decision = choose(session, diagnostic, topology, NOW)

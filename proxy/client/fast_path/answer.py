@@ -25,7 +25,6 @@ from routing.request.stage import DONE as READ_DONE
 if TYPE_CHECKING:
     from proxy.client.connection import ClientConnection
     from proxy.client.pending import Pending
-    from proxy.client.previous import Previous
     from proxy.client.servers import Servers
     from proxy.client.turn import Turn
     from proxy.observe.histogram import Histogram
@@ -58,7 +57,6 @@ class FastAnswers(Taker):
         pending: Pending,
         state: Session,
         servers: Servers,
-        previous: Previous,
         account: Account,
         client: ClientConnection,
     ) -> None:
@@ -71,7 +69,6 @@ class FastAnswers(Taker):
             pending: what a read waits for besides its answer.
             state: what routing knows of it.
             servers: its connections.
-            previous: how its last statement ended.
             account: its records go there.
             client: the connection to its client.
         """
@@ -83,7 +80,6 @@ class FastAnswers(Taker):
         self._pending = pending
         self._state = state
         self._servers = servers
-        self._previous = previous
         self._account = account
         self._client = client
         # Where the WAITs of the replica are counted that was waited for last.
@@ -138,7 +134,7 @@ class FastAnswers(Taker):
         elif data[4] == 0x00:
             return False  # it has no rows
         else:
-            self._showed(connection, command, trail)
+            self._showed(connection, command)
         trail.received = len(data)
         trail.rows = stream.rows
         trail.warnings = stream.warnings
@@ -150,17 +146,18 @@ class FastAnswers(Taker):
         self._client.answer(shown)
         return True
 
-    def _showed(self, replica: ServerConnection, command: Command, trail: Trail) -> None:
+    def _showed(self, replica: ServerConnection, command: Command) -> None:
         """A replica answered a read."""
-        state, server, previous = self._state, replica.server, self._previous
-        scope = state.own_scope
+        state, server, stream = self._state, replica.server, replica.stream
+        scope, statement = state.own_scope, command.statement
         # That it did is news only once: while the session reads, nobody is asked what it has seen.
         known = scope.seen_on is server and scope.seen_epoch == replica.epoch
         if not (known or scope.unseen) or state.scopes.in_use:
             state.showed(server, replica.epoch, command.rules)
-        state.last = state.found_on = server
-        previous.zeroed = False
-        previous.command, previous.trail = command, trail
+        if statement is not None:
+            state.diagnostics.ran(
+                replica.area, statement.leaves, stream.rows, stream.warnings, command.packet
+            )
 
     def _wrote(self, primary: ServerConnection, command: Command, trail: Trail) -> bool:
         """The primary answered a write; False, and nothing was taken over, if not as usual."""
@@ -200,10 +197,7 @@ class FastAnswers(Taker):
         commits = state.commits
         if commits.sure or commits.open:
             commits.ended(statement, True, stream.unnamed, False, False)
-        state.last = server
-        if statement.sets_found_rows:
-            state.found_on = server
-        self._previous.zeroed = False
+        state.diagnostics.ran(primary.area, statement.leaves, stream.rows, stream.warnings)
         return True
 
     def declined(self, connection: ServerConnection) -> None:

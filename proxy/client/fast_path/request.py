@@ -195,7 +195,6 @@ class FastRequests(FastPath):
         if decision.server is not primary.server:
             decision = self._writes = on_primary(topology, Reason.WRITE)
         self._begin(packet, statement, decision, utc_ns() // 1000)
-        self._untold.counts = False
         self._servers.active = primary
         primary.ask(self._taker, packet)
         return True

@@ -32,8 +32,10 @@ from routing.request.step import Delay, End, Join, Note, Open, Refuse, Send, Ste
 from routing.servers.rate_limit import RateLimit
 from routing.servers.topology import Server, Topology
 from routing.servers.waits import Waits
+from routing.session.diagnostics_area import ConnectionArea
 from routing.session.session import Session
 from routing.session.snapshot import Snapshot
+from routing.sql.diagnostics import CONDITIONS, PARTS
 from routing.sql.statement import Statement, StatementClass, Touch
 
 UUID = "11111111-1111-1111-1111-111111111111"
@@ -114,7 +116,9 @@ class Play:
         read, now = self.read, self.now
         if event == "begin":
             kind = StatementClass(words[0]) if words else StatementClass.READ
-            return read.begin(Statement(kind, Touch.NOTHING, False, "0" * 16), None, now)
+            asks = CONDITIONS if kind is StatementClass.DIAGNOSTIC else 0
+            statement = Statement(kind, Touch.NOTHING, False, "0" * 16, asks=asks)
+            return read.begin(statement, None, now)
         if event == "bind":
             read.bind(on_primary(self.topology, Reason(words[0])), None, now)
             return None
@@ -201,7 +205,8 @@ class Play:
 
     def _asks_previous(self, server: str) -> None:
         """Let the previous statement have run on a server."""
-        self.session.last = self._server(server)
+        area = ConnectionArea(self._server(server))
+        self.session.diagnostics.ran(area, PARTS, 0, 1)
 
     def _asked(self) -> None:
         """Write the question in front of the read."""

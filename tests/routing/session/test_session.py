@@ -9,9 +9,11 @@ from routing.consistency.decision import Level, Scope, TimeoutPolicy
 from routing.consistency.rules import Rules
 from routing.consistency.scope import COMPACT_ABOVE, PROBE_ABOVE, Scopes
 from routing.servers.topology import Role, Server
+from routing.session.diagnostics_area import NOT_KNOWN, ConnectionArea
 from routing.session.session import Session
 from routing.session.trackers import Trackers
 from routing.session.transactions import is_serializable, reads_apart
+from routing.sql.diagnostics import PARTS
 from routing.sql.holds import PinReason
 from routing.sql.lexer import MODE_ANSI_QUOTES
 from tests.support.gtid_sets import gtids
@@ -178,7 +180,7 @@ def test_a_reset_forgets_the_state_and_never_a_write(session: Session, primary: 
     session.autocommit = False
     session.pins.take(PinReason.TABLE_LOCK)
     session.modes.set_next("transaction_read_only", "ON")
-    session.last = primary
+    session.diagnostics.ran(ConnectionArea(primary), PARTS, 2, 1)
     session.set_variable("time_zone", "'+00:00'")
     session.lexer_modes.set_sql_mode("'NO_BACKSLASH_ESCAPES'")
     session.lexer_modes.set_sql_mode(None)
@@ -195,7 +197,12 @@ def test_a_reset_forgets_the_state_and_never_a_write(session: Session, primary: 
     assert session.autocommit
     assert not session.pins.reasons
     assert not session.modes.waiting
-    assert session.last is None
+    diagnostics = session.diagnostics
+    assert (diagnostics.conditions, diagnostics.found_rows, diagnostics.row_count) == (
+        0,
+        NOT_KNOWN,
+        0,
+    )
     assert session.variables == {}
     assert session.variables_version != version
     assert session.lexer_modes.flags == MODE_ANSI_QUOTES

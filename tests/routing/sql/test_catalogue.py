@@ -169,7 +169,7 @@ def test_what_a_read_becomes(flags: int, kind: StatementClass, reason: Touch) ->
     assert (seen.kind, seen.reason) == (kind, reason)
     assert seen.may_write == bool(flags & CALLS)
     assert seen.pins == bool(flags & LOCKS)
-    assert seen.asks_previous == bool(flags & ASKS)
+    assert bool(seen.asks) == bool(flags & ASKS)
     assert ("*" in seen.user_variables) == bool(flags & VARIABLES)
 
 

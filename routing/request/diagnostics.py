@@ -1,0 +1,99 @@
+"""What a command asks of its session's diagnostics area, and what it leaves there.
+
+(`routing.session.diagnostics_area`)
+"""
+
+from typing import Final
+
+from protocol.constants import Command as Code
+from routing.request.command import Command
+from routing.request.trail import Trail
+from routing.session.diagnostics_area import KEEPING_CONDITIONS, ConnectionArea, DiagnosticsArea
+from routing.sql.diagnostics import (
+    CONDITIONS,
+    FOUND_AS_SHOWN,
+    FOUND_ROWS,
+    MAY_FIND_ROWS,
+    ROW_COUNT,
+    UNKNOWN,
+)
+from routing.sql.statement import StatementClass
+
+_EXECUTIONS: Final = (Code.COM_QUERY, Code.COM_STMT_EXECUTE)
+_OF_PREPARED: Final = (Code.COM_STMT_EXECUTE, Code.COM_STMT_FETCH, Code.COM_STMT_RESET)
+_ADDING: Final = (Code.COM_INIT_DB, Code.COM_SET_OPTION, Code.COM_DEBUG, Code.COM_FIELD_LIST)
+"""Commands that may fail, and then add an error to the conditions that there are."""
+_REPEATABLE: Final = (StatementClass.READ, StatementClass.DIAGNOSTIC)
+
+
+def asked_by(command: Command) -> int:
+    """The parts that a statement asks about."""
+    statement = command.statement
+    return 0 if statement is None or command.code not in _EXECUTIONS else statement.asks
+
+
+def wanted_by(command: Command) -> int:
+    """The parts that must be true where a command runs.
+
+    It asks about them; or it may add to the conditions; or its text does not show whether it keeps
+    the others.
+    """
+    if command.code in _ADDING or _is_about_nothing(command):
+        return CONDITIONS
+    if _leaves(command) & MAY_FIND_ROWS:
+        return asked_by(command) | FOUND_ROWS | ROW_COUNT
+    return asked_by(command)
+
+
+def is_lost(diagnostics: DiagnosticsArea, area: ConnectionArea, command: Command) -> bool:
+    """Whether FOUND_ROWS() must be asked for before statements of the proxy's own there."""
+    return diagnostics.is_lost(area, _leaves(command))
+
+
+def ended(
+    diagnostics: DiagnosticsArea, area: ConnectionArea, command: Command, trail: Trail
+) -> None:
+    """A command of the client's has ended on a server."""
+    code = command.code
+    left = _leaves(command)
+    if trail.error:
+        if code in KEEPING_CONDITIONS or _is_about_nothing(command):
+            diagnostics.refused(area, told=code not in _OF_PREPARED)
+            return
+        several = command.statement is None or command.statement.multi
+        found = bool(left & MAY_FIND_ROWS or (left & FOUND_ROWS and several))
+        diagnostics.failed(area, 0, _repeatable(command), found=found and trail.rows > 0)
+    elif code in _EXECUTIONS:
+        prepared = command.prepared
+        if prepared is not None and prepared.asks_cursor:
+            left &= ~FOUND_AS_SHOWN  # rows are still to be fetched
+        diagnostics.ran(area, left, trail.rows, trail.warnings, _repeatable(command))
+    elif code is Code.COM_STMT_PREPARE:
+        diagnostics.prepared(area, trail.warnings, _repeatable(command))
+    elif code in KEEPING_CONDITIONS:
+        diagnostics.commanded(area, code)
+
+
+def _leaves(command: Command) -> int:
+    """What an execution leaves; 0 for any other command."""
+    if command.code not in _EXECUTIONS:
+        return 0
+    return UNKNOWN if command.statement is None else command.statement.leaves
+
+
+def _is_about_nothing(command: Command) -> bool:
+    """Whether it is about a prepared statement that there is not."""
+    return command.code in _OF_PREPARED and command.prepared is None
+
+
+def _repeatable(command: Command) -> bytes:
+    """A statement's packet, if it may run again, on another server, as it came.
+
+    Also that of a COM_STMT_PREPARE. An execution may not: it needs what the server was told before.
+    """
+    statement = command.statement
+    if command.code is Code.COM_STMT_PREPARE:
+        return command.packet
+    if not command.is_query or statement is None or statement.multi:
+        return b""
+    return command.packet if statement.kind in _REPEATABLE else b""
