@@ -28,6 +28,7 @@ front of any other, the server that has to run it is brought into that state (`i
 from typing import Final, NamedTuple
 
 from protocol.constants import Command as Code
+from protocol.packet import frame
 from routing.servers.topology import Server
 from routing.sql.diagnostics import (
     AFFECTS_NONE,
@@ -63,6 +64,8 @@ _AFFECTING_NONE: Final = (Code.COM_PING, Code.COM_INIT_DB, Code.COM_STMT_RESET)
 
 CLEARING_SQL: Final = b"/* */"
 """Clears the conditions, keeps FOUND_ROWS(), and shows in no trace: ROW_COUNT() is 0."""
+_CLEARING_PREPARE: Final = frame(b"\x16DO 0", 0)
+"""A COM_STMT_PREPARE: it clears the conditions, and keeps all else."""
 NO_ROW_COUNT_SQL: Final = b"SHOW WARNINGS LIMIT 0"
 """ROW_COUNT() is -1 after it, and all else is kept."""
 
@@ -412,6 +415,8 @@ class DiagnosticsArea:
         ):
             lost |= CONDITIONS
         clears = bool(missing & CONDITIONS) and not (self.conditions or again or finds is not None)
+        if clears and asked & ROW_COUNT & ~missing and self.row_count == NOT_KNOWN:
+            again, clears = _CLEARING_PREPARE, False
         counts: int | None = None
         if asked & ROW_COUNT:
             after = NOT_KNOWN if missing & ROW_COUNT else self.row_count

@@ -140,6 +140,8 @@ def command(name: str, code: Command, body: bytes = b"", shape: int = SIMPLE) ->
 READ: Final = "SELECT a FROM rows3"
 CURSOR: Final = "SELECT a FROM rows3 WHERE a > 0"
 
+PREPARES_READ: Final = prepare("SELECT b FROM rows3")
+
 READS: Final = [
     text(READ),
     text("SELECT a FROM rows3 LIMIT 1"),
@@ -212,7 +214,7 @@ COMMANDS: Final = [
     command("field list", Command.COM_FIELD_LIST, b"rows3\0", FIELDS),
     command("debug", Command.COM_DEBUG),
     command("reset connection", Command.COM_RESET_CONNECTION),
-    prepare("SELECT b FROM rows3"),
+    PREPARES_READ,
     prepare("INSERT INTO small VALUES (3)"),
     prepare("SELECT nothing FROM rows3"),
     prepare("SHOW WARNINGS"),

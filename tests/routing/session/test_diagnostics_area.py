@@ -137,3 +137,13 @@ def test_an_error_of_a_command_is_added(primary: ConnectionArea) -> None:
     area.commanded(primary, Code.COM_STMT_FETCH)
     assert (area.conditions, area.warning_count, area.row_count) == (4, 0, -1)
     assert area.found_rows == 3
+
+
+def test_conditions_are_cleared_beside_a_count_that_only_the_server_knows(
+    primary: ConnectionArea, replica: ConnectionArea
+) -> None:
+    area = DiagnosticsArea()
+    area.ran(primary, leaves(b"INSERT IGNORE INTO t VALUES (1)"), 0, 2)
+    area.prepared(replica, 0, b"packet")
+    by = area.imitation(primary, CONDITIONS | ROW_COUNT)
+    assert by == Imitation(again=b"\x05\0\0\0\x16DO 0")
