@@ -148,7 +148,7 @@ def test_names_of_prepared_statements_may_be_equal(desk: Desk, name: str, other:
         (b"\x11app\0", ChangeUser),
         (b"\x12", Refused),  # COM_BINLOG_DUMP
         (b"\x1f", ToPrimary),
-        (b"\x7f", Refused),
+        (b"\x7f", ToPrimary),
         (b"\x17\x07\0\0\0\0\x01\0\0\0", Unknown),
         (b"\x18\x07\0\0\0\0\0x", Take),
         (b"\x19\x07\0\0\0", NoAnswer),
