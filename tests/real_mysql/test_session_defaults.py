@@ -465,8 +465,12 @@ CONNECTS = {
 }
 
 
-@pytest.mark.parametrize("sql", CONNECTS)
-@pytest.mark.parametrize("side", SIDES, indirect=True)
+@pytest.mark.parametrize(
+    ("side", "sql"),
+    # What writes is refused on a replica, and so is each login of the account.
+    [(side, sql) for side in SIDES for sql in CONNECTS if side == "primary" or sql[:3] == "SET"],
+    indirect=["side"],
+)
 def test_init_connect(
     proxy: StartProxy,
     cluster: Cluster,
@@ -478,8 +482,6 @@ def test_init_connect(
     on_primary = side is cluster.primary
     cluster.primary.query("GRANT ALL ON app.* TO meek@'%'")
     cluster.wait_caught_up()
-    if not on_primary and not sql.startswith("SET"):
-        pytest.skip("a replica refuses that, and so each login of the account")
     side.query("SET GLOBAL init_connect = %s", sql)
     try:
         running = proxy(replicas=replica.address, server_tls="disabled")
