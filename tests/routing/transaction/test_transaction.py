@@ -1,0 +1,1158 @@
+"""The course of transactions in many situations, each as a transcript (`transcript`)."""
+
+import pytest
+
+from routing.consistency.decision import ConflictPolicy, TransactionReads
+from tests.routing.transaction.transcript import World
+
+pytestmark = pytest.mark.plain
+
+WORLD = World()
+SNAPSHOT = World(reads=TransactionReads.SNAPSHOT)
+"""At REPEATABLE READ its transactions may read from a replica's snapshot, and write."""
+COMMITTED = World(isolation="READ-COMMITTED")
+"""Each statement has a snapshot of its own."""
+PRIMARY_ONLY = World(reads=TransactionReads.PRIMARY, isolation="READ-COMMITTED")
+DIFFERENT = World(reads=TransactionReads.SNAPSHOT, same=False)
+"""The replica's snapshot is not the primary's."""
+SERIALIZABLE = World(isolation="SERIALIZABLE")
+TRACKED = World(reads=TransactionReads.SNAPSHOT, tracked=True)
+"""The client would see where its transactions are open."""
+
+
+# The primary
+
+
+def test_what_commits_by_itself_opens_nothing() -> None:
+    WORLD.play("""
+        >> INSERT INTO t VALUES (1) -> nothing
+        << p write | none
+        >> SELECT a FROM t -> nothing
+        << r1 read | none
+        >> CALL p() -> nothing
+        << p write | none
+        >> COMMIT -> nothing
+        << p transaction | none
+    """)
+
+
+def test_a_transaction_runs_on_the_primary() -> None:
+    WORLD.play("""
+        >> BEGIN -> open
+        << p transaction | primary open
+        >> SELECT a FROM t -> open
+        << p transaction | primary open
+        >> INSERT INTO t VALUES (1) -> open
+        << p write | primary open
+        >> COMMIT AND CHAIN -> open
+        << p transaction | primary open
+        >> COMMIT -> nothing
+        << p transaction | none
+        >> SELECT a FROM t -> nothing
+        << r1 read | none
+    """)
+
+
+def test_a_ddl_statement_commits() -> None:
+    COMMITTED.play("""
+        >> BEGIN -> open
+        << p transaction | per_statement open
+        >> CREATE TABLE u (a INT) -> nothing
+        << p write | none
+        >> BEGIN -> open
+        << p transaction | per_statement open
+        >> SELECT a FROM t -> open
+        << p unknown_required | per_statement open
+        >> ALTER TABLE u ADD b INT -> nothing
+        << p write | none
+        >> SELECT a FROM t -> nothing
+        << p unknown_required | none
+    """)
+
+
+def test_an_xa_transaction_runs_on_the_primary() -> None:
+    COMMITTED.play("""
+        >> XA START 'x' -> open
+        << p transaction | primary open
+        >> SELECT a FROM t -> open
+        << p transaction | primary open
+        >> XA END 'x' -> open
+        << p transaction | primary open
+        >> XA PREPARE 'x' -> nothing
+        << p transaction | none
+        >> XA COMMIT 'x' -> nothing
+        << p transaction | none
+    """)
+
+
+def test_serializable_transactions_read_on_the_primary() -> None:
+    SERIALIZABLE.play("""
+        >> START TRANSACTION READ ONLY -> open, read only
+        << p transaction | read_only_on_primary open
+        >> SELECT a FROM t -> open, read only
+        << p transaction | read_only_on_primary open
+        >> COMMIT -> nothing
+        << p transaction | none
+        >> SET autocommit = 0 -> manual
+        << p session | none manual
+        >> SELECT a FROM t -> open, manual
+        << p transaction | primary open manual
+    """)
+
+
+def test_rules_keep_all_reads_of_transactions_that_write() -> None:
+    PRIMARY_ONLY.play("""
+        >> BEGIN -> open
+        << p transaction | per_statement open
+        >> SELECT a FROM t -> open
+        << p transaction | per_statement open
+        >> COMMIT -> nothing
+        << p transaction | none
+        >> SET autocommit = 0 -> manual
+        << p session | none manual
+        >> SELECT a FROM t -> open, manual
+        << p transaction | per_statement open manual
+    """)
+
+
+# Errors, which have no status flags
+
+
+def test_an_error_has_no_status_flags() -> None:
+    WORLD.play("""
+        >> INSERT INTO t VALUES (1) -> error
+        << p write | primary open uncertain
+        >> SELECT a FROM t -> nothing
+        << p unknown_required | none
+        >> SELECT a FROM t -> error
+        << p unknown_required | none
+        >> SELECT a FROM t -> nothing
+        << p unknown_required | none
+    """)
+
+
+def test_a_transaction_may_have_ended_by_an_error() -> None:
+    WORLD.play("""
+        >> BEGIN -> open
+        << p transaction | primary open
+        >> UPDATE t SET a = 1 -> error
+        << p write | primary open uncertain
+        >> SELECT a FROM t -> nothing
+        << p unknown_required | none
+        >> SELECT a FROM t -> nothing
+        << p unknown_required | none
+    """)
+
+
+def test_a_read_only_transaction_after_an_error() -> None:
+    WORLD.play("""
+        >> START TRANSACTION READ ONLY -> open, read only
+        << p transaction | read_only open
+        >> SELECT a FROM t -> open, read only
+        << r1 read | read_only_on_replica open; r1 begins
+        >> INSERT INTO t VALUES (1) -> error
+        << p write | read_only_on_replica open uncertain
+        >> SELECT a FROM t -> open, read only
+        << p transaction | read_only_on_replica open; snapshot_split
+        >> SELECT a FROM t -> open, read only
+        << r1 transaction | read_only_on_replica open
+        >> UPDATE t SET a = 1 -> error
+        << p write | read_only_on_replica open uncertain
+        >> SELECT @a := 1 -> nothing
+        << p session | none; r1 ends
+        >> SELECT a FROM t -> nothing
+        << p unknown_required | none
+    """)
+
+
+def test_per_statement_reads_after_an_error() -> None:
+    COMMITTED.play("""
+        >> BEGIN -> open
+        << p transaction | per_statement open
+        >> SELECT a FROM t -> open
+        << r1 read | per_statement open; r1 begins
+        >> UPDATE t SET a = 1 -> error
+        << p write | per_statement_moved open uncertain; r1 ends
+        >> SELECT a FROM t -> open
+        << p unknown_required | per_statement_moved open
+        >> COMMIT -> nothing
+        << p transaction | none
+    """)
+
+
+def test_a_read_that_fails_on_a_replica_changes_nothing() -> None:
+    COMMITTED.play("""
+        >> BEGIN -> open
+        << p transaction | per_statement open
+        >> SELECT a FROM t -> error
+        << r1 read | per_statement open; r1 begins
+        >> SELECT a FROM t -> open
+        << r1 read | per_statement open
+    """)
+
+
+def test_without_autocommit_any_error_may_have_opened_one() -> None:
+    WORLD.play("""
+        >> SET autocommit = 0 -> manual
+        << p session | none manual
+        >> SHOW TABLES -> error
+        << p transaction | primary open uncertain manual
+        >> SELECT a FROM t -> open, manual
+        << p transaction | primary open manual
+        >> COMMIT -> manual
+        << p transaction | none manual
+    """)
+
+
+def test_the_proxys_settings_tell_what_an_error_did_not() -> None:
+    WORLD.play("""
+        >> BEGIN -> open
+        << p transaction | primary open
+        >> UPDATE t SET a = 1 -> error
+        << p write | primary open uncertain
+        -- restored nothing
+        << none
+        >> SELECT a FROM t -> nothing
+        << p unknown_required | none
+        >> BEGIN -> open
+        << p transaction | primary open
+        >> UPDATE t SET a = 1 -> error
+        << p write | primary open uncertain
+        -- restored open
+        << primary open
+        >> SELECT a FROM t -> open
+        << p unknown_required | primary open
+    """)
+
+
+def test_the_proxys_settings_tell_that_a_read_only_transaction_has_ended() -> None:
+    WORLD.play("""
+        >> START TRANSACTION READ ONLY -> open, read only
+        << p transaction | read_only open
+        >> SELECT a FROM t -> open, read only
+        << r1 read | read_only_on_replica open; r1 begins
+        >> INSERT INTO t VALUES (1) -> error
+        << p write | read_only_on_replica open uncertain
+        -- restored nothing
+        << read_only_on_replica
+        >> SELECT a FROM t -> nothing
+        << r1 transaction | read_only_on_replica
+        >> SELECT a FROM t -> nothing
+        << r1 transaction | read_only_on_replica
+    """)
+
+
+def test_a_ping_tells_what_an_error_did_not() -> None:
+    """Where results end with an EOF."""
+    COMMITTED.play("""
+        >> CALL p() -> error
+        << p write | primary open uncertain
+        -- pinged nothing
+        << none uncertain
+        >> SELECT a FROM t -> nothing
+        << p unknown_required | none
+        >> BEGIN -> open
+        << p transaction | per_statement open
+        >> CALL p() -> error
+        << p write | per_statement_moved open uncertain
+        -- pinged nothing
+        << per_statement_moved uncertain
+        >> SELECT a FROM t -> nothing
+        << p unknown_required | none
+        >> BEGIN -> open
+        << p transaction | per_statement open
+        >> CALL p() -> error
+        << p write | per_statement_moved open uncertain
+        -- pinged open
+        << per_statement_moved open uncertain
+        >> SELECT a FROM t -> open
+        << p unknown_required | per_statement_moved open
+    """)
+
+
+def test_what_failed_told_nothing_of_a_transaction_that_reads_per_statement() -> None:
+    COMMITTED.play("""
+        >> BEGIN -> open
+        << p transaction | per_statement open
+        >> CALL p() -> error
+        << p write | per_statement_moved open uncertain
+        -- restored nothing
+        << per_statement_moved
+        >> SHOW TABLES -> error
+        << p unknown_required | per_statement_moved
+        >> SELECT a FROM t -> nothing
+        << p unknown_required | none
+        >> COMMIT -> nothing
+        << p transaction | none
+    """)
+
+
+# READ ONLY
+
+
+def test_a_read_only_transaction_reads_one_replicas_snapshot() -> None:
+    WORLD.play("""
+        >> START TRANSACTION READ ONLY -> open, read only
+        << p transaction | read_only open
+        >> SELECT 1 -> open, read only
+        << r1 read | read_only_on_replica open; r1 begins
+        >> SELECT a FROM t -> open, read only
+        << r1 transaction | read_only_on_replica open
+        >> SHOW WARNINGS -> open, read only
+        << r1 diagnostic | read_only_on_replica open
+        >> SELECT a FROM t -> open, read only
+        << r1 transaction | read_only_on_replica open
+        >> ROLLBACK -> nothing
+        << p transaction | none; r1 ends
+        >> SELECT a FROM t -> nothing
+        << r1 read | none
+    """)
+
+
+def test_its_first_read_takes_the_snapshot() -> None:
+    """On the primary, too."""
+    WORLD.play("""
+        >> START TRANSACTION READ ONLY -> open, read only
+        << p transaction | read_only open
+        >> SELECT @a := a FROM t -> open, read only
+        << p session | read_only_on_primary open
+        >> SELECT a FROM t -> open, read only
+        << p transaction | read_only_on_primary open
+        >> COMMIT -> nothing
+        << p transaction | none
+    """)
+
+
+def test_a_consistent_snapshot_is_the_primarys() -> None:
+    WORLD.play("""
+        >> START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY -> open, read only
+        << p transaction | read_only_on_primary open
+        >> SELECT a FROM t -> open, read only
+        << p transaction | read_only_on_primary open
+        >> COMMIT -> nothing
+        << p transaction | none
+    """)
+
+
+def test_what_reads_data_on_the_primary_is_counted() -> None:
+    """It shows another snapshot than the replica's."""
+    WORLD.play("""
+        >> START TRANSACTION READ ONLY -> open, read only
+        << p transaction | read_only open
+        >> SELECT a FROM t -> open, read only
+        << r1 read | read_only_on_replica open; r1 begins
+        >> SELECT @a := a FROM t -> open, read only
+        << p session | read_only_on_replica open; snapshot_split
+        >> SELECT a FROM t -> open, read only
+        << r1 transaction | read_only_on_replica open
+    """)
+
+
+def test_read_only_transactions_are_chained() -> None:
+    """A chained transaction has the isolation level of the one before."""
+    WORLD.play("""
+        >> START TRANSACTION READ ONLY -> open, read only
+        << p transaction | read_only open
+        >> SELECT a FROM t -> open, read only
+        << r1 read | read_only_on_replica open; r1 begins
+        >> COMMIT AND CHAIN -> open, read only
+        << p transaction | read_only open; r1 ends
+        >> SELECT a FROM t -> open, read only
+        << r1 read | read_only_on_replica open; r1 begins
+        >> SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED -> open, read only
+        << p transaction | read_only_on_replica open
+        -- isolation READ-COMMITTED
+        << read_only_on_replica open
+        >> SELECT a FROM t -> open, read only
+        << r1 transaction | read_only_on_replica open
+        >> COMMIT AND CHAIN -> open, read only
+        << p transaction | read_only_on_primary open; r1 ends
+        >> SELECT a FROM t -> open, read only
+        << p transaction | read_only_on_primary open
+    """)
+
+
+def test_a_savepoint_ends_no_read_only_transaction() -> None:
+    WORLD.play("""
+        >> START TRANSACTION READ ONLY -> open, read only
+        << p transaction | read_only open
+        >> SELECT a FROM t -> open, read only
+        << r1 read | read_only_on_replica open; r1 begins
+        >> SAVEPOINT s -> open, read only
+        << p transaction | read_only_on_replica open
+        >> ROLLBACK TO s -> open, read only
+        << p transaction | read_only_on_replica open
+        >> SELECT a FROM t -> open, read only
+        << r1 transaction | read_only_on_replica open
+    """)
+
+
+def test_several_statements_may_have_begun_another() -> None:
+    WORLD.play("""
+        >> START TRANSACTION READ ONLY -> open, read only
+        << p transaction | read_only open
+        >> SELECT a FROM t -> open, read only
+        << r1 read | read_only_on_replica open; r1 begins
+        >> COMMIT; START TRANSACTION READ ONLY -> open, read only
+        << p write | read_only_on_primary open; r1 ends; snapshot_split
+        >> SELECT a FROM t -> open, read only
+        << p transaction | read_only_on_primary open
+        >> COMMIT -> nothing
+        << p transaction | none
+        >> START TRANSACTION READ ONLY -> open, read only
+        << p transaction | read_only open
+        >> CALL p() -> open, read only
+        << p write | read_only_on_primary open
+        >> SELECT a FROM t -> open, read only
+        << p transaction | read_only_on_primary open
+    """)
+
+
+def test_set_autocommit_ends_a_read_only_transaction() -> None:
+    WORLD.play("""
+        >> SET autocommit = 0 -> manual + autocommit=OFF
+        << p session | none manual
+        >> START TRANSACTION READ ONLY -> open, read only, manual
+        << p transaction | read_only open manual
+        >> SELECT a FROM t -> open, read only, manual
+        << r1 read | read_only_on_replica open manual; r1 manual; r1 begins
+        >> SET autocommit = 1 -> nothing + autocommit=ON
+        << p session | none; r1 autocommits
+    """)
+
+
+def test_an_isolation_level_of_its_own_keeps_it() -> None:
+    WORLD.play("""
+        >> SET TRANSACTION ISOLATION LEVEL READ COMMITTED -> nothing
+        << p transaction | none set isolation
+        >> START TRANSACTION READ ONLY -> open, read only
+        << p transaction | read_only_on_primary open
+        >> SELECT a FROM t -> open, read only
+        << p transaction | read_only_on_primary open
+        >> COMMIT -> nothing
+        << p transaction | none
+        >> SELECT a FROM t -> nothing
+        << r1 read | none
+    """)
+
+
+def test_a_read_only_transaction_reads_per_statement() -> None:
+    COMMITTED.play("""
+        >> START TRANSACTION READ ONLY -> open, read only
+        << p transaction | read_only_per_statement open
+        >> SELECT a FROM t -> open, read only
+        << r1 read | read_only_per_statement open; r1 begins
+        >> SELECT @a := a FROM t -> open, read only
+        << p session | read_only_per_statement open
+        >> SELECT a FROM t -> open, read only
+        << r1 read | read_only_per_statement open
+        >> COMMIT AND CHAIN -> open, read only
+        << p transaction | read_only_per_statement open; r1 ends
+        >> SELECT a FROM t -> open, read only
+        << r1 read | read_only_per_statement open; r1 begins
+        >> COMMIT -> nothing
+        << p transaction | none; r1 ends
+    """)
+
+
+def test_an_isolation_level_that_was_set_later_is_not_its_own() -> None:
+    COMMITTED.play("""
+        >> START TRANSACTION READ ONLY -> open, read only
+        << p transaction | read_only_per_statement open
+        -- isolation REPEATABLE-READ
+        << read_only_per_statement open
+        >> SELECT a FROM t -> open, read only
+        << p transaction | read_only_per_statement open
+        -- isolation READ-COMMITTED
+        << read_only_per_statement open
+        >> SELECT a FROM t -> open, read only
+        << r1 read | read_only_per_statement open; r1 begins
+    """)
+
+
+def test_set_transaction_read_only() -> None:
+    WORLD.play("""
+        >> SET TRANSACTION READ ONLY -> nothing
+        << p transaction | none set next read only
+        >> SELECT a FROM t -> nothing
+        << p transaction | none
+        >> SET TRANSACTION READ ONLY -> nothing
+        << p transaction | none set next read only
+        >> BEGIN -> open, read only
+        << p transaction | read_only open
+        >> SELECT a FROM t -> open, read only
+        << r1 read | read_only_on_replica open; r1 begins
+        >> COMMIT -> nothing
+        << p transaction | none; r1 ends
+        >> SET TRANSACTION READ ONLY -> nothing
+        << p transaction | none set next read only
+        >> INSERT INTO t VALUES (1) -> error
+        << p write | primary open uncertain set
+        >> CALL p() -> nothing
+        << p write | none set
+        >> COMMIT -> nothing
+        << p transaction | none
+    """)
+
+
+def test_the_client_tracks_its_transactions() -> None:
+    TRACKED.play("""
+        >> START TRANSACTION READ ONLY -> open, read only
+        << p transaction | read_only_on_primary open
+        >> SELECT a FROM t -> open, read only
+        << p transaction | read_only_on_primary open
+        >> COMMIT -> nothing
+        << p transaction | none
+        >> BEGIN -> open
+        << p transaction | primary open
+        >> SELECT a FROM t -> open
+        << p transaction | primary open
+        >> COMMIT -> nothing
+        << p transaction | none
+        >> SET autocommit = 0 -> manual
+        << p session | none manual
+        >> SELECT a FROM t -> open, manual
+        << p transaction | primary open manual
+    """)
+
+
+def test_what_prepares_a_statement_runs_nothing() -> None:
+    WORLD.play("""
+        >> START TRANSACTION READ ONLY -> open, read only
+        << p transaction | read_only open
+        >> COM_STMT_PREPARE COMMIT -> open, read only
+        << p write | read_only open
+        >> COM_STMT_PREPARE SELECT a FROM t -> open, read only
+        << p write | read_only open
+        >> SELECT a FROM t -> open, read only
+        << r1 read | read_only_on_replica open; r1 begins
+        >> COM_STMT_PREPARE COMMIT -> open, read only
+        << p write | read_only_on_replica open
+        >> COM_PING -> open, read only
+        << p write | read_only_on_replica open
+        >> COM_STMT_EXECUTE COMMIT -> nothing
+        << p transaction | none; r1 ends
+    """)
+
+
+# Per statement
+
+
+def test_reads_go_to_replicas_until_something_is_written() -> None:
+    COMMITTED.play("""
+        >> BEGIN -> open
+        << p transaction | per_statement open
+        >> SELECT a FROM t -> open
+        << r1 read | per_statement open; r1 begins
+        >> SELECT a FROM t -> open
+        << r1 read | per_statement open
+        >> SHOW WARNINGS -> open
+        << r1 diagnostic | per_statement open
+        >> USE app -> open
+        << p session | per_statement open
+        >> SELECT a FROM t -> open
+        << r1 read | per_statement open
+        >> INSERT INTO t VALUES (1) -> open
+        << p write | per_statement_moved open; r1 ends
+        >> SELECT a FROM t -> open
+        << p transaction | per_statement_moved open
+        >> COMMIT -> nothing
+        << p transaction | none
+    """)
+
+
+def test_per_statement_reads_are_chained() -> None:
+    COMMITTED.play("""
+        >> BEGIN -> open
+        << p transaction | per_statement open
+        >> UPDATE t SET a = 1 -> open
+        << p write | per_statement_moved open
+        >> COMMIT AND CHAIN -> open
+        << p transaction | per_statement open
+        >> SELECT a FROM t -> open
+        << r1 read | per_statement open; r1 begins
+        >> ROLLBACK AND CHAIN -> open
+        << p transaction | per_statement open; r1 ends
+        >> SELECT a FROM t -> open
+        << r1 read | per_statement open; r1 begins
+        >> SAVEPOINT s -> open
+        << p transaction | per_statement_moved open; r1 ends
+        >> SELECT a FROM t -> open
+        << p transaction | per_statement_moved open
+        >> ROLLBACK TO s -> open
+        << p transaction | per_statement_moved open
+        >> COMMIT -> nothing
+        << p transaction | none
+    """)
+
+
+def test_what_may_have_ended_it() -> None:
+    COMMITTED.play("""
+        >> BEGIN -> open
+        << p transaction | per_statement open
+        >> SELECT a FROM t -> open
+        << r1 read | per_statement open; r1 begins
+        >> CALL p() -> open
+        << p write | primary open; r1 ends
+        >> SELECT a FROM t -> open
+        << p transaction | primary open
+        >> BEGIN -> open
+        << p transaction | per_statement open
+        >> SELECT 1; SELECT 2 -> open
+        << p write | primary open
+        >> SELECT a FROM t -> open
+        << p transaction | primary open
+        >> BEGIN -> open
+        << p transaction | per_statement open
+        >> START TRANSACTION READ ONLY -> open, read only
+        << p transaction | read_only_per_statement open
+        >> SELECT a FROM t -> open, read only
+        << r1 read | read_only_per_statement open; r1 begins
+        >> BEGIN -> open
+        << p transaction | primary open; r1 ends
+        >> SELECT a FROM t -> open
+        << p transaction | primary open
+    """)
+
+
+def test_a_consistent_snapshot_is_not_read_per_statement() -> None:
+    COMMITTED.play("""
+        >> START TRANSACTION WITH CONSISTENT SNAPSHOT -> open
+        << p transaction | primary open
+        >> SELECT a FROM t -> open
+        << p transaction | primary open
+        >> COMMIT AND CHAIN -> open
+        << p transaction | primary open
+        >> SELECT a FROM t -> open
+        << p transaction | primary open
+    """)
+
+
+def test_set_transaction_isolation_level() -> None:
+    COMMITTED.play("""
+        >> SET TRANSACTION ISOLATION LEVEL REPEATABLE READ -> nothing
+        << p transaction | none set isolation
+        >> BEGIN -> open
+        << p transaction | primary open
+        >> SELECT a FROM t -> open
+        << p transaction | primary open
+        >> COMMIT -> nothing
+        << p transaction | none
+        >> BEGIN -> open
+        << p transaction | per_statement open
+        >> SELECT a FROM t -> open
+        << r1 read | per_statement open; r1 begins
+    """)
+
+
+def test_a_suspect_session_reads_on_the_primary() -> None:
+    COMMITTED.play("""
+        >> BEGIN -> open
+        << p transaction | per_statement open
+        -- suspect
+        << per_statement open
+        >> SELECT a FROM t -> open
+        << p transaction | per_statement open
+        >> SELECT a FROM t -> open
+        << r1 read | per_statement open; r1 begins
+    """)
+
+
+# Transactions that a read opens
+
+
+def test_without_autocommit_a_read_opens_one() -> None:
+    COMMITTED.play("""
+        >> SET autocommit = 0 -> manual
+        << p session | none manual
+        >> SELECT 1 -> manual
+        << r1 read | none manual to end; r1 manual
+        >> SELECT a FROM t -> open, read only, manual
+        << r1 read | per_statement open implied manual; r1 autocommits; r1 manual
+        >> SELECT a FROM t -> open, read only, manual
+        << r1 read | per_statement open implied manual
+        >> INSERT INTO t VALUES (1) -> open, manual
+        << p write | per_statement_moved open manual; p begins; r1 autocommits
+        >> SELECT a FROM t -> open, manual
+        << p transaction | per_statement_moved open manual
+        >> COMMIT -> manual
+        << p transaction | none manual
+        >> SELECT a FROM t -> open, read only, manual
+        << r1 read | per_statement open implied manual; r1 manual
+        >> COMMIT -> manual
+        << p transaction | none manual; p begins; r1 autocommits
+        >> SET autocommit = 1 -> nothing
+        << p session | none
+    """)
+
+
+def test_what_reads_no_table_opens_none() -> None:
+    COMMITTED.play("""
+        >> SET autocommit = 0 -> manual
+        << p session | none manual
+        >> SELECT 1 FROM DUAL -> manual
+        << r1 read | none manual to end; r1 manual
+        >> SELECT 2 -> manual
+        << r1 read | none manual to end; r1 autocommits; r1 manual
+        >> SHOW WARNINGS -> manual
+        << r1 diagnostic | none manual to end
+        >> INSERT INTO t VALUES (1) -> open, manual
+        << p write | primary open manual; r1 autocommits
+    """)
+
+
+def test_a_first_read_that_fails_opens_none() -> None:
+    COMMITTED.play("""
+        >> SET autocommit = 0 -> manual
+        << p session | none manual
+        >> SELECT a FROM t -> error
+        << r1 read | none manual to end; r1 manual
+        >> SELECT a FROM t -> open, read only, manual
+        << r1 read | per_statement open implied manual; r1 autocommits; r1 manual
+        >> ROLLBACK -> manual
+        << p transaction | none manual; p begins; r1 autocommits
+    """)
+
+
+def test_a_read_opens_a_read_only_one() -> None:
+    WORLD.play("""
+        >> SET SESSION TRANSACTION READ ONLY -> nothing + transaction_read_only=ON
+        << p transaction | none next read only
+        >> SET autocommit = 0 -> manual + autocommit=OFF
+        << p session | none manual next read only
+        >> SELECT a FROM t -> open, read only, manual
+        << r1 read | read_only_on_replica open implied manual next read only; r1 manual
+        >> SELECT a FROM t -> open, read only, manual
+        << r1 transaction | read_only_on_replica open implied manual next read only
+        >> SELECT @a := 1 -> open, read only, manual
+        << p session | read_only_on_replica open manual next read only; p begins
+        >> COMMIT -> manual
+        << p transaction | none manual next read only; r1 autocommits
+        >> SELECT a FROM t -> open, read only, manual
+        << r1 read | read_only_on_replica open implied manual next read only; r1 manual
+        >> SET SESSION TRANSACTION READ WRITE -> open, read only, manual + transaction_read_only=OFF
+        << p transaction | read_only_on_replica open manual; p begins
+        >> COMMIT -> manual
+        << p transaction | none manual; r1 autocommits
+        >> SELECT a FROM t -> open, manual
+        << p transaction | primary open manual
+    """)
+
+
+def test_a_read_opens_what_set_transaction_said() -> None:
+    WORLD.play("""
+        >> SET autocommit = 0 -> manual
+        << p session | none manual
+        >> SET TRANSACTION READ ONLY -> manual
+        << p transaction | none manual set next read only
+        >> SELECT a FROM t -> open, read only, manual
+        << r1 read | read_only_on_replica open implied manual; r1 manual
+        >> SELECT a FROM t -> open, read only, manual
+        << r1 transaction | read_only_on_replica open implied manual
+        >> COMMIT -> manual
+        << p transaction | none manual; p begins; r1 autocommits
+        >> SELECT a FROM t -> open, manual
+        << p transaction | primary open manual
+    """)
+
+
+def test_a_savepoint_without_a_transaction() -> None:
+    """No status flag tells of it: with autocommit off it is set before anything opens one."""
+    COMMITTED.play("""
+        >> SET autocommit = 0 -> manual
+        << p session | none manual
+        >> SAVEPOINT s -> manual
+        << p transaction | none manual savepoint
+        >> SELECT a FROM t -> open, manual
+        << p transaction | primary open manual
+        >> COMMIT -> manual
+        << p transaction | none manual
+        >> CALL p() -> manual
+        << p write | none manual savepoint
+        >> SELECT 1 -> manual
+        << p transaction | none manual savepoint
+        >> ROLLBACK -> manual
+        << p transaction | none manual
+        >> SELECT a FROM t -> open, read only, manual
+        << r1 read | per_statement open implied manual; r1 manual
+    """)
+
+
+def test_what_fails_may_have_set_a_savepoint() -> None:
+    COMMITTED.play("""
+        >> SET autocommit = 0 -> manual
+        << p session | none manual
+        >> CALL p() -> error
+        << p write | primary open uncertain manual savepoint
+        >> SELECT 1 -> manual
+        << p unknown_required | none manual savepoint
+        >> SELECT a FROM t -> open, manual
+        << p unknown_required | primary open manual
+    """)
+
+
+def test_a_server_that_begins_sessions_without_autocommit() -> None:
+    """Its flag says on until the client sets the variable."""
+    World(isolation="READ-COMMITTED", autocommit=False).play("""
+        >> SELECT a FROM t -> open
+        << p transaction | primary open manual untold
+        >> COMMIT -> nothing
+        << p transaction | none manual untold
+        >> SET autocommit = 0 -> manual + autocommit=OFF
+        << p session | none manual untold
+        >> SELECT a FROM t -> open
+        << p transaction | primary open manual untold
+        >> COMMIT -> nothing
+        << p transaction | none manual untold
+        >> SET autocommit = 1 -> nothing + autocommit=ON
+        << p session | none
+        >> SET autocommit = 0 -> manual + autocommit=OFF
+        << p session | none manual
+        >> SELECT a FROM t -> open, read only, manual
+        << r1 read | per_statement open implied manual; r1 manual
+        -- reset
+        << none manual untold
+        >> SELECT a FROM t -> open
+        << p transaction | primary open manual untold
+    """)
+
+
+def test_a_read_is_left_that_was_to_open_one() -> None:
+    COMMITTED.play("""
+        >> SET autocommit = 0 -> manual
+        << p session | none manual
+        >> SELECT a FROM t
+        << r1 read | per_statement implied manual; r1 manual
+        -- leaves r1
+        << none manual; r1 autocommits
+        >> SELECT a FROM t
+        << r1 read | per_statement implied manual; r1 manual
+        -- answers open, read only, manual
+        << per_statement open implied manual
+        >> SELECT a FROM t
+        << r1 read | per_statement open implied manual
+        -- leaves r1
+        << per_statement open implied manual; r1 autocommits
+        >> SELECT a FROM t -> open, read only, manual
+        << r1 read | per_statement open implied manual; r1 manual
+    """)
+
+
+def test_a_read_is_left_that_was_to_take_the_snapshot() -> None:
+    """A later read of a snapshot is not what takes it."""
+    WORLD.play("""
+        >> START TRANSACTION READ ONLY -> open, read only
+        << p transaction | read_only open
+        >> SELECT a FROM t
+        << r1 read | read_only_on_replica open; r1 begins
+        -- leaves r1
+        << read_only open; r1 ends
+        >> SELECT a FROM t -> open, read only
+        << r1 read | read_only_on_replica open; r1 begins
+        >> SELECT a FROM t
+        << r1 transaction | read_only_on_replica open
+        -- leaves r1
+        << read_only_on_replica open; r1 ends
+        >> COMMIT -> nothing
+        << p transaction | none
+        >> SET autocommit = 0 -> manual
+        << p session | none manual
+        >> SET TRANSACTION READ ONLY -> manual
+        << p transaction | none manual set next read only
+        >> SELECT a FROM t
+        << r1 read | read_only_on_replica implied manual set next read only; r1 manual
+        -- leaves r1
+        << none manual set next read only; r1 autocommits
+    """)
+
+
+# A replica's snapshot
+
+
+def test_a_replicas_snapshot_is_read_until_the_transaction_moves() -> None:
+    SNAPSHOT.play("""
+        >> BEGIN -> open
+        << p transaction | snapshot open
+        >> SELECT 1 -> open
+        << p transaction | snapshot open
+        >> SELECT a FROM t -> open
+        << r1 read | snapshot_on_replica open; r1 takes a snapshot
+        >> SELECT a FROM t -> open
+        << r1 transaction | snapshot_on_replica open
+        >> UPDATE t SET a = 1 -> open
+        << p write | snapshot_moved open; p takes a snapshot; r1 ends
+        >> SELECT a FROM t -> open
+        << p transaction | snapshot_moved open
+        >> COMMIT -> nothing
+        << p transaction | none
+    """)
+
+
+def test_what_reads_data_on_the_primary_needs_the_same_snapshot() -> None:
+    SNAPSHOT.play("""
+        >> BEGIN -> open
+        << p transaction | snapshot open
+        >> SELECT a FROM t -> open
+        << r1 read | snapshot_on_replica open; r1 takes a snapshot
+        >> SELECT @a := a FROM t -> open
+        << p session | snapshot_moved open; p takes a snapshot; r1 ends
+        >> SELECT a FROM t -> open
+        << p transaction | snapshot_moved open
+        >> COMMIT AND CHAIN -> open
+        << p transaction | snapshot open
+        >> SELECT a FROM t -> open
+        << r1 read | snapshot_on_replica open; r1 takes a snapshot
+        >> COMMIT -> nothing
+        << p transaction | none; r1 ends
+    """)
+
+
+def test_different_snapshots_are_a_conflict() -> None:
+    """The transaction is rolled back, and the next one is the primary's."""
+    DIFFERENT.play("""
+        >> BEGIN -> open
+        << p transaction | snapshot open
+        >> SELECT a FROM t -> open
+        << r1 read | snapshot_on_replica open; r1 takes a snapshot
+        >> UPDATE t SET a = 1 -> open
+        << p write | snapshot_moved open; p takes a snapshot; r1 ends
+        >> SELECT a FROM t
+        << p conflict | none retry; p rolls back; split_conflict
+        >> BEGIN -> open
+        << p transaction | primary open retry
+        >> SELECT a FROM t -> open
+        << p transaction | primary open retry
+        >> UPDATE t SET a = 1 -> open
+        << p write | primary open retry
+        >> COMMIT -> nothing
+        << p transaction | none
+        >> BEGIN -> open
+        << p transaction | snapshot open
+        >> SELECT a FROM t -> open
+        << r1 read | snapshot_on_replica open; r1 takes a snapshot
+        >> COMMIT -> nothing
+        << p transaction | none; r1 ends
+    """)
+
+
+def test_a_conflict_is_answered_openly() -> None:
+    World(reads=TransactionReads.SNAPSHOT, same=False, conflict=ConflictPolicy.ALLOW).play("""
+        >> BEGIN -> open
+        << p transaction | snapshot open
+        >> SELECT a FROM t -> open
+        << r1 read | snapshot_on_replica open; r1 takes a snapshot
+        >> CALL p() -> open
+        << p write | primary open; p takes a snapshot; r1 ends; split_conflict
+        >> SELECT a FROM t -> open
+        << p transaction | primary open
+        >> COMMIT -> nothing
+        << p transaction | none
+    """)
+
+
+def test_a_snapshot_that_is_not_known_is_not_the_same() -> None:
+    World(reads=TransactionReads.SNAPSHOT, exact=False).play("""
+        >> BEGIN -> open
+        << p transaction | snapshot open
+        >> SELECT a FROM t -> open
+        << r1 read | snapshot_on_replica open; r1 takes a snapshot
+        >> SELECT a FROM t FOR UPDATE -> open
+        << p write | snapshot_moved open; p takes a snapshot; r1 ends
+        >> SELECT a FROM t
+        << p conflict | none retry; p rolls back; split_conflict
+    """)
+
+
+def test_a_snapshot_that_the_primary_takes_first() -> None:
+    SNAPSHOT.play("""
+        >> BEGIN -> open
+        << p transaction | snapshot open
+        >> INSERT INTO t VALUES (1) -> open
+        << p write | snapshot_on_primary open
+        >> SELECT a FROM t -> open
+        << p transaction | snapshot_on_primary open
+        >> INSERT INTO t VALUES (1) -> error
+        << p write | primary open uncertain
+        >> SELECT a FROM t -> open
+        << p unknown_required | primary open
+        >> COMMIT -> nothing
+        << p transaction | none
+    """)
+
+
+def test_a_write_that_fails_ends_a_replicas_snapshot() -> None:
+    SNAPSHOT.play("""
+        >> BEGIN -> open
+        << p transaction | snapshot open
+        >> SELECT a FROM t -> open
+        << r1 read | snapshot_on_replica open; r1 takes a snapshot
+        >> UPDATE t SET a = 1 -> error
+        << p write | snapshot_moved open uncertain; p takes a snapshot; r1 ends
+        >> SELECT a FROM t -> open
+        << p transaction | snapshot_moved open
+        >> COMMIT -> nothing
+        << p transaction | none
+        >> BEGIN -> open
+        << p transaction | snapshot open
+        >> INSERT INTO t VALUES (1) -> error
+        << p write | primary open uncertain
+        >> SELECT a FROM t -> open
+        << p unknown_required | primary open
+        >> COMMIT -> nothing
+        << p transaction | none
+    """)
+
+
+def test_a_ddl_statement_ends_a_replicas_snapshot() -> None:
+    SNAPSHOT.play("""
+        >> BEGIN -> open
+        << p transaction | snapshot open
+        >> SELECT a FROM t -> open
+        << r1 read | snapshot_on_replica open; r1 takes a snapshot
+        >> CREATE TABLE u (a INT) -> nothing
+        << p write | none; p takes a snapshot; r1 ends
+        >> SELECT a FROM t -> nothing
+        << p unknown_required | none
+    """)
+
+
+def test_a_savepoint_moves_a_replicas_snapshot() -> None:
+    SNAPSHOT.play("""
+        >> BEGIN -> open
+        << p transaction | snapshot open
+        >> SELECT a FROM t -> open
+        << r1 read | snapshot_on_replica open; r1 takes a snapshot
+        >> SAVEPOINT s -> open
+        << p transaction | snapshot_moved open; p takes a snapshot; r1 ends
+        >> ROLLBACK TO s -> open
+        << p transaction | snapshot_moved open
+        >> SELECT a FROM t -> open
+        << p transaction | snapshot_moved open
+        >> ROLLBACK -> nothing
+        << p transaction | none
+    """)
+
+
+def test_a_read_opens_a_replicas_snapshot() -> None:
+    SNAPSHOT.play("""
+        >> SET autocommit = 0 -> manual
+        << p session | none manual
+        >> SELECT 1 -> manual
+        << p transaction | none manual
+        >> SELECT a FROM t -> open, read only, manual
+        << r1 read | snapshot_on_replica open implied manual; r1 manual; r1 takes a snapshot
+        >> UPDATE t SET a = 1 -> open, manual
+        << p write | snapshot_moved open manual; p takes a snapshot; r1 autocommits
+        >> COMMIT -> manual
+        << p transaction | none manual
+        >> SELECT a FROM t -> open, read only, manual
+        << r1 read | snapshot_on_replica open implied manual; r1 manual; r1 takes a snapshot
+        >> COMMIT -> manual
+        << p transaction | none manual; p begins; r1 autocommits
+    """)
+
+
+def test_a_first_read_of_a_replicas_snapshot_fails() -> None:
+    SNAPSHOT.play("""
+        >> SET autocommit = 0 -> manual
+        << p session | none manual
+        >> SELECT a FROM t -> error
+        << r1 read | none manual to end; r1 manual; r1 takes a snapshot
+        >> SHOW WARNINGS -> manual
+        << r1 diagnostic | none manual to end
+        >> INSERT INTO t VALUES (1) -> open, manual
+        << p write | primary open manual; r1 autocommits
+    """)
+
+
+def test_a_read_is_left_that_was_to_take_a_replicas_snapshot() -> None:
+    SNAPSHOT.play("""
+        >> BEGIN -> open
+        << p transaction | snapshot open
+        >> SELECT a FROM t
+        << r1 read | snapshot_on_replica open; r1 takes a snapshot
+        -- leaves r1
+        << snapshot open; r1 ends
+        >> SELECT a FROM t -> open
+        << r1 read | snapshot_on_replica open; r1 takes a snapshot
+        >> COMMIT -> nothing
+        << p transaction | none; r1 ends
+        >> SET autocommit = 0 -> manual
+        << p session | none manual
+        >> SELECT a FROM t
+        << r1 read | snapshot_on_replica implied manual; r1 manual; r1 takes a snapshot
+        -- leaves r1
+        << none manual; r1 autocommits
+    """)
+
+
+def test_set_autocommit_ends_a_replicas_snapshot() -> None:
+    SNAPSHOT.play("""
+        >> SET autocommit = 0 -> manual
+        << p session | none manual
+        >> SELECT a FROM t -> open, read only, manual
+        << r1 read | snapshot_on_replica open implied manual; r1 manual; r1 takes a snapshot
+        >> SET autocommit = 1 -> nothing
+        << p session | none; p takes a snapshot; r1 autocommits
+        >> SELECT a FROM t -> nothing
+        << r1 read | none
+    """)
+
+
+# Resets, COM_CHANGE_USER's among them
+
+
+def test_a_reset_ends_a_read_only_transaction() -> None:
+    WORLD.play("""
+        >> START TRANSACTION READ ONLY -> open, read only
+        << p transaction | read_only open
+        >> SELECT a FROM t -> open, read only
+        << r1 read | read_only_on_replica open; r1 begins
+        -- reset
+        << none
+        >> SELECT a FROM t -> nothing
+        << r1 read | none
+    """)
+
+
+def test_a_reset_ends_a_per_statement_transaction() -> None:
+    COMMITTED.play("""
+        >> BEGIN -> open
+        << p transaction | per_statement open
+        >> SELECT a FROM t -> open
+        << r1 read | per_statement open; r1 begins
+        -- reset
+        << none
+        >> SELECT a FROM t -> nothing
+        << r1 read | none
+    """)
+
+
+def test_a_reset_ends_a_replicas_snapshot() -> None:
+    SNAPSHOT.play("""
+        >> BEGIN -> open
+        << p transaction | snapshot open
+        >> SELECT a FROM t -> open
+        << r1 read | snapshot_on_replica open; r1 takes a snapshot
+        -- reset
+        << none
+        >> SELECT a FROM t -> nothing
+        << r1 read | none
+    """)
+
+
+def test_a_reset_forgets_what_was_set() -> None:
+    COMMITTED.play("""
+        >> SET autocommit = 0 -> manual
+        << p session | none manual
+        >> SAVEPOINT s -> manual
+        << p transaction | none manual savepoint
+        >> SET TRANSACTION READ ONLY -> manual
+        << p transaction | none manual savepoint set next read only
+        >> CALL p() -> error
+        << p write | primary open uncertain manual savepoint set
+        -- reset
+        << none
+        >> BEGIN -> open
+        << p transaction | primary open
+    """)

@@ -1,0 +1,483 @@
+"""The course of a session's transactions as text: its statements, servers' answers, what follows.
+
+A line `>> SELECT a FROM t -> open` is a statement and the status flags of its answer: `open`
+(SERVER_STATUS_IN_TRANS), `read only` (SERVER_STATUS_IN_TRANS_READONLY), `manual`
+(SERVER_STATUS_AUTOCOMMIT is not set), or `nothing`; behind `+` stand system variables that a
+tracker tells. `error` is an error, and `read_error` one that the parser raises. The line behind it
+says which server it went to, why, and where the transaction stands then:
+
+    << r1 read | read_only_on_replica open; r1 begins
+
+Behind the bar are the stage, `open` if a transaction is open or may be, `uncertain` if that is not
+known, and what else the next statement depends on; then what servers are told of it, and what is
+counted. `-- …` is what happens besides statements. A transcript is played, and the result is
+compared with it.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from difflib import ndiff
+from inspect import cleandoc
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from protocol.constants import AUTOCOMMIT, IN_TRANS, IN_TRANS_READONLY
+from protocol.constants import Command as Code
+from protocol.gtid import EMPTY, GtidSet
+from protocol.packet import frame
+from protocol.session_track import system_variable_entry
+from proxy.client import prelude, preparation
+from proxy.client.aftermath import Aftermath
+from proxy.client.asking import NOTHING
+from proxy.client.prepared import PreparedStatements
+from proxy.client.primary_settings import PrimarySettings
+from proxy.client.split_snapshots import SplitSnapshots
+from proxy.server.mirror import Mirror
+from routing.consistency.decision import (
+    ConflictPolicy,
+    Decision,
+    Level,
+    Reason,
+    Scope,
+    TimeoutPolicy,
+    TransactionReads,
+)
+from routing.consistency.rules import Rules
+from routing.policy import choose
+from routing.request.command import Command
+from routing.request.trail import Trail
+from routing.servers.topology import Server, Topology
+from routing.session.diagnostics_area import ConnectionArea
+from routing.session.session import Session
+from routing.session.split_snapshot import Moment, SplitSnapshot
+from routing.session.transactions import begin_implied
+from routing.sql.classifier import Classifier
+
+UUID = "11111111-1111-1111-1111-111111111111"
+_LINE = re.compile(r"(>>|--) (.*?)(?: -> (.*?)(?: \+ (.*))?)?")
+_FLAGS = {
+    "nothing": 0,
+    "open": IN_TRANS,
+    "read only": IN_TRANS_READONLY,
+    "manual": 0,
+}
+_ERRORS = {"error": 1213, "read_error": 1064}
+_COMMANDS = {code.name: code for code in Code}
+
+
+@dataclass
+class World:
+    """The session that a transcript begins with.
+
+    Attributes:
+        reads: `transaction-reads` of its rules.
+        isolation: transaction_isolation, as the client has set it; empty for the default.
+        tracked: the client tracks its transactions' state.
+        conflict: `on-split-conflict` of its rules.
+        autocommit: with which the primary begins sessions.
+        exact: a server says what its snapshot shows.
+        same: replicas have exactly what the primary has.
+    """
+
+    reads: TransactionReads = TransactionReads.SPLIT
+    isolation: str = ""
+    tracked: bool = False
+    conflict: ConflictPolicy = ConflictPolicy.ERROR
+    autocommit: bool = True
+    exact: bool = True
+    same: bool = True
+
+    def play(self, text: str) -> "Play":
+        """Play a transcript; fails where something else happens."""
+        play = Play(self)
+        expected = cleandoc(text).splitlines()
+        happened = list(play.lines([line for line in expected if not line.startswith("<<")]))
+        if happened != expected:
+            pytest.fail("\n".join(["not what happens (+):", *ndiff(expected, happened)]))
+        return play
+
+
+class Connection:
+    """Stands in for a connection to a server."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self.epoch = server.epoch
+        self.mirror = Mirror()
+        self.stream: Any = answer(0)
+        self.area = ConnectionArea(server)
+        self.view = None
+        self.keepable = True
+        self.query_attributes = False
+        self.lost = False
+        self.max_packet = 1 << 20
+        self.sent: list[str] = []
+
+    def send(self, batch: Any) -> None:
+        """Note what would be written."""
+        self.sent += statements(batch)
+
+    def hide_read_only(self, *, hide: bool) -> None:
+        """Nobody looks at the flags that the client is shown."""
+
+
+class Servers:
+    """Stands in for a session's connections."""
+
+    def __init__(self, topology: Topology) -> None:
+        self.primary = Connection(topology.primary)
+        self.replicas = [Connection(server) for server in topology.replicas]
+        self.status = AUTOCOMMIT
+        self.lingers = False
+
+    def of(self, server: Server) -> Connection:
+        """The connection to a server."""
+        return next(one for one in [self.primary, *self.replicas] if one.server is server)
+
+    def track(self) -> None:
+        """Nobody looks at trackers."""
+
+    def reset_replicas(self) -> None:
+        """Let each follow before its next statement."""
+        for replica in self.replicas:
+            replica.mirror.needs_reset = True
+
+    def end_transactions(self) -> None:
+        """As the real one does."""
+        self.lingers = False
+        for replica in self.replicas:
+            self.end_transaction(replica)
+
+    def end_transaction(self, replica: Connection) -> None:
+        """As the real one does."""
+        replica.send(preparation.end_transaction(replica.mirror, False))
+
+
+class Anything:
+    """Stands in for what is told of something, and counts it."""
+
+    def __init__(self) -> None:
+        self.counted: list[str] = []
+        self.tracked = 0
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("snapshot_split", "split_conflict"):
+            return lambda *_: self.counted.append(name)
+        return lambda *_, **__: None
+
+
+class Play:
+    """The course of one session's transactions."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.topology = Topology("p", ["r1", "r2"])
+        for server in self.topology.servers:
+            server.observed(f"uuid-{server.name}", (0, 0), gtids("1-5"), EMPTY)
+        self.topology.primary.observed(UUID, (0, 0), gtids("1-5"), EMPTY)
+        rules = Rules(
+            *(Level.READ_OWN_WRITES, Scope.CONNECTION, 0.25, TimeoutPolicy.PRIMARY),
+            transaction_reads=world.reads,
+            on_split_conflict=world.conflict,
+        )
+        self.session = Session(rules, 0, term=self.topology.term)
+        self.session.connected("", world.autocommit)
+        if world.isolation:
+            self.session.set_variable("transaction_isolation", f"'{world.isolation}'")
+        if world.tracked:
+            self.session.trackers.set("session_track_transaction_info", "'STATE'")
+        self.servers: Any = Servers(self.topology)
+        self.metrics = Anything()
+        self.settings = PrimarySettings(self.session, self.servers)
+        self.splits = SplitSnapshots(self.session, self.servers, self.metrics)  # type: ignore[arg-type]
+        shared: Any = SimpleNamespace(
+            metrics=self.metrics,
+            now=lambda: 1000.0,
+            catalogues=Anything(),
+            known_passwords=Anything(),
+            pool=SimpleNamespace(lending=Anything()),
+        )
+        self.aftermath = Aftermath(
+            *(shared, self.session, SimpleNamespace(by_schema=False), self.servers),  # type: ignore[arg-type]
+            *(self.settings, PreparedStatements(), False),
+        )
+        self.classifier = Classifier()
+        self.in_flight: tuple[Connection, Command, Trail] | None = None
+
+    def lines(self, lines: list[str]) -> Iterator[str]:
+        """Play lines; yields them, and behind each what followed."""
+        for line in lines:
+            yield line
+            match = _LINE.fullmatch(line)
+            assert match is not None, line
+            direction, text, flags, told = match.groups()
+            went = self._happen(text) if direction == "--" else self._run(text, flags, told)
+            yield f"<< {went}{self.state()}{self._done()}"
+
+    # Statements
+
+    def _run(self, text: str, flags: str | None, told: str | None) -> str:
+        command = self.command(text)
+        trail = Trail(command)
+        statement = command.statement
+        decision = None
+        if statement is not None and command.code is not Code.COM_STMT_PREPARE:
+            session = self.session
+            decision = choose(session, statement, self.topology, 1000.0, command.rules)
+        if decision is None or decision.server is self.topology.primary:
+            trail.reason = reason = Reason.WRITE if decision is None else decision.reason
+            connection: Connection = self.servers.primary
+            if not self._to_primary(command, trail):
+                return "p conflict | "
+        else:
+            trail.decided(decision)
+            reason = decision.reason
+            connection = self.servers.of(decision.server)
+            self._to_replica(connection, command, decision)
+        if flags is None:
+            self.in_flight = (connection, command, trail)
+        else:
+            self._answered(connection, command, trail, flags, told)
+        return f"{connection.server.name} {reason.value} | "
+
+    def command(self, text: str) -> Command:
+        """A command, by its name and text, or a COM_QUERY."""
+        name, _, rest = text.partition(" ")
+        code = _COMMANDS.get(name, Code.COM_QUERY)
+        sql = rest if name in _COMMANDS else text
+        if not sql:
+            return Command(code, 0, self.session.rules, frame(bytes([code]), 0))
+        statement = self.classifier.classify(sql.encode(), self.session.lexer_modes.flags)
+        packet = frame(bytes([code]) + sql.encode(), 0)
+        shape = 0 if code is Code.COM_STMT_PREPARE else 1
+        may_write = statement.may_write and code is not Code.COM_STMT_PREPARE
+        return Command(code, shape, self.session.rules, packet, statement, may_write)
+
+    def _to_primary(self, command: Command, trail: Trail) -> bool:
+        """As `Dispatch.to_primary` does; False if the transaction was rolled back instead."""
+        session, primary = self.session, self.servers.primary
+        if self.servers.lingers:
+            self.servers.end_transactions()
+        moved = stage_of(session) == "snapshot_moved"
+        if session.snapshot is not None and self.splits.asks(primary, command, trail):
+            self._snapshots_shown()
+            if moved or self.splits.asks(primary, command, trail):
+                session.rolled_back()
+                self.servers.status = AUTOCOMMIT
+                return False
+        primary.send(self.settings.in_front(primary, command, trail))
+        if session.snapshot is not None:
+            primary.send(self.splits.in_front(primary, session.snapshot, command, trail))
+            self._snapshots_shown()
+        elif session.split is not None:
+            primary.send(preparation.begin_implied(session.split, False))
+            session.split.implied = False
+        return True
+
+    def _snapshots_shown(self) -> None:
+        """The servers say what their snapshots show."""
+        snapshot = self.session.snapshot
+        if not isinstance(snapshot, SplitSnapshot):
+            return
+        shows = gtids("1-5") if self.world.exact else None
+        for moment in (snapshot.here, snapshot.there):
+            moment.before(shows)
+            moment.behind(shows)
+        if not self.world.same:
+            snapshot.there.before(gtids("1-4"))
+            snapshot.there.behind(gtids("1-4"))
+
+    def _to_replica(self, replica: Connection, command: Command, decision: Decision) -> None:
+        """As `Dispatch` does."""
+        session = self.session
+        if self.servers.lingers and decision.reason is not Reason.DIAGNOSTIC:
+            self.servers.end_transactions()
+        if command.is_read and not session.autocommit:
+            begin_implied(session, command.rules)
+        snapshot, mirror = session.snapshot, replica.mirror
+        takes = snapshot is not None and (mirror.needs_reset or mirror.snapshot is not snapshot)
+        settings = b"SET x=1"
+        batch = prelude.before_read(mirror, NOTHING, command, session, settings, False, asks=False)
+        replica.send(batch)
+        if snapshot is not None and takes:
+            if isinstance(snapshot, SplitSnapshot):
+                snapshot.there = Moment()
+            if not snapshot.apart:
+                gtid_set = decision.proof_set or EMPTY
+                snapshot.taken_on(decision.server, gtid_set, command.rules)
+
+    def _answered(
+        self, connection: Connection, command: Command, trail: Trail, flags: str, told: str | None
+    ) -> None:
+        words = flags.split(", ")
+        error = next((_ERRORS[word] for word in words if word in _ERRORS), 0)
+        status = 0 if "manual" in words or error else AUTOCOMMIT
+        status |= sum(_FLAGS.get(word, 0) for word in words)
+        connection.stream = answer(status, error)
+        if told:
+            pairs = [pair.split("=") for pair in told.split(", ")]
+            block = b"".join(system_variable_entry(name, value) for name, value in pairs)
+            connection.stream.session_states.append(block)
+            self.aftermath.take_trackers(connection, command, trail)  # type: ignore[arg-type]
+        self.aftermath.take_over(  # type: ignore[call-arg]
+            *(connection, connection.stream, command, trail),  # type: ignore[arg-type]
+            told_later=False,
+        )
+
+    # What happens besides
+
+    def _happen(self, text: str) -> str:
+        name, _, words = text.partition(" ")
+        getattr(self, f"_{name}")(words)
+        return ""
+
+    def _leaves(self, name: str) -> None:
+        """The answer of the replica that was read from does not count."""
+        assert self.in_flight is not None
+        replica, _, trail = self.in_flight
+        self.in_flight = None
+        assert replica.server.name == name
+        left(self.session, self.servers, replica, trail)
+
+    def _answers(self, flags: str) -> None:
+        """The answer that was awaited comes."""
+        assert self.in_flight is not None
+        connection, command, trail = self.in_flight
+        self.in_flight = None
+        self._answered(connection, command, trail, flags, None)
+
+    def _restored(self, flags: str) -> None:
+        """The proxy's settings on the primary were made."""
+        status = AUTOCOMMIT | sum(_FLAGS[word] for word in flags.split(", "))
+        self.settings.restored(self.servers.primary, answer(status))
+
+    def _pinged(self, flags: str) -> None:
+        """A COM_PING behind a statement was answered, as `Untold.told` has it."""
+        status = AUTOCOMMIT | sum(_FLAGS[word] for word in flags.split(", "))
+        self.servers.status = status
+        self.session.in_transaction = status & IN_TRANS != 0
+
+    def _reset(self, _: str) -> None:
+        """COM_RESET_CONNECTION, or COM_CHANGE_USER."""
+        self.aftermath.reset()
+
+    def _isolation(self, level: str) -> None:
+        self.session.set_variable("transaction_isolation", f"'{level}'")
+
+    def _suspect(self, _: str) -> None:
+        """A statement failed that may have changed the session."""
+        self.session.suspect = True
+
+    # Where it stands
+
+    def state(self) -> str:
+        """Where the transaction stands."""
+        session = self.session
+        words = [stage_of(session)]
+        if session.in_transaction:
+            words.append("open")
+        if session.unsure:
+            words.append("uncertain")
+        part = session.snapshot or session.split
+        if part is not None and part.implied:
+            words.append("implied")
+        if not session.autocommit:
+            words.append("manual")
+        if not session.status_tells:
+            words.append("untold")
+        if session.has_savepoint:
+            words.append("savepoint")
+        if session.retries:
+            words.append("retry")
+        modes = session.modes
+        if modes.waiting:
+            words.append("set")
+        if modes.isolates:
+            words.append("isolation")
+        if modes.next_is_read_only:
+            words.append("next read only")
+        if self.servers.lingers:
+            words.append("to end")
+        return " ".join(words)
+
+    def _done(self) -> str:
+        done = []
+        for connection in [self.servers.primary, *self.servers.replicas]:
+            done += [f"{connection.server.name} {said}" for said in connection.sent]
+            connection.sent.clear()
+        done += self.metrics.counted
+        self.metrics.counted.clear()
+        return "".join(f"; {one}" for one in done)
+
+
+def stage_of(session: Session) -> str:
+    """The stage of a session's transaction."""
+    snapshot, split = session.snapshot, session.split
+    if isinstance(snapshot, SplitSnapshot):
+        if snapshot.moved:
+            return "snapshot_moved"
+        if snapshot.server is None:
+            return "snapshot"
+        return "snapshot_on_replica" if snapshot.is_replicas else "snapshot_on_primary"
+    if snapshot is not None:
+        if snapshot.server is None:
+            return "read_only_per_statement" if snapshot.apart else "read_only"
+        return "read_only_on_replica" if snapshot.is_replicas else "read_only_on_primary"
+    if split is not None:
+        return "per_statement_moved" if split.stays else "per_statement"
+    return "primary" if session.in_transaction else "none"
+
+
+def left(session: Session, servers: Servers, replica: Connection, trail: Trail) -> None:
+    """As `ReadEvents.leave` does."""
+    snapshot, split = session.snapshot, session.split
+    if snapshot is not None and snapshot is replica.mirror.snapshot:
+        decision = trail.decision
+        if decision is None or decision.reason is not Reason.TRANSACTION:
+            snapshot.server = None
+            if snapshot.implied and not session.in_transaction:
+                session.snapshot = None
+        servers.end_transaction(replica)
+    if split is not None and split is replica.mirror.snapshot:
+        if split.implied and not session.in_transaction:
+            session.split = None
+        servers.end_transaction(replica)
+
+
+def answer(status: int, error: int = 0) -> Any:
+    """A complete answer, as its stream shows it."""
+    return SimpleNamespace(
+        status=status,
+        error=b"\xff" + error.to_bytes(2, "little") + b"#HY000it failed" if error else None,
+        rows=0,
+        warnings=0,
+        unnamed=[],
+        row=None,
+        head=None,
+        session_states=[],
+    )
+
+
+_SAYS = {
+    preparation.START_READ_ONLY: "begins",
+    preparation.START_READ_WRITE: "begins",
+    preparation.START_SNAPSHOT_READ_ONLY: "takes a snapshot",
+    preparation.START_SNAPSHOT_READ_WRITE: "takes a snapshot",
+    preparation.END_TRANSACTION: "ends",
+    preparation.ROLL_BACK: "rolls back",
+    b"SET autocommit=0": "manual",
+    preparation.END_BY_AUTOCOMMIT: "autocommits",
+}
+
+
+def statements(batch: Any) -> list[str]:
+    """What a batch says of transactions."""
+    return [_SAYS[packet[5:]] for _, packet in batch if packet[5:] in _SAYS]
+
+
+def gtids(text: str) -> GtidSet:
+    """Make a set from its intervals."""
+    return GtidSet.parse(f"{UUID}:{text}")
