@@ -10,20 +10,11 @@ from routing.consistency.decision import (
     Reason,
     Scope,
     TimeoutPolicy,
-    TransactionReads,
 )
 from routing.consistency.rules import REMEMBERING, Rules
 from routing.consistency.scope import ScopeState
 from routing.servers.topology import Server, Topology
 from routing.session.session import Session
-from routing.session.split_snapshot import SplitSnapshot
-from routing.session.transactions import (
-    is_serializable,
-    opens_read_only,
-    opens_snapshot,
-    reads_apart,
-    splits,
-)
 from routing.sql.holds import PinReason
 from routing.sql.statement import Statement, StatementClass
 
@@ -85,7 +76,9 @@ def choose(
             return on_primary(topology, Reason.SESSION)
         if topology.refusals.until and topology.refusals.holds(statement.digest, now):
             return on_primary(topology, Reason.REPLICA_REFUSED)
-        if not statement.identifiers and _waits_for_table(session, rules or session.rules):
+        if not statement.identifiers and session.transaction.waits_for_table(
+            session, rules or session.rules
+        ):
             return on_primary(topology, Reason.TRANSACTION)
         names = statement.user_variables
         if names and not session.user_variables.know(names):
@@ -97,22 +90,11 @@ def choose(
         area = session.diagnostics.target(statement.asks)
         if area is None or area.server is topology.primary or session.pins.reasons:
             return on_primary(topology, Reason.DIAGNOSTIC)
+        if not session.transaction.may_ask(area.server):
+            return on_primary(topology, Reason.DIAGNOSTIC)
         # What the statement before left there needs no newer data.
         return Decision(area.server, Reason.DIAGNOSTIC, Proof.NONE)
     return on_primary(topology, _REASONS[kind])
-
-
-def _waits_for_table(session: Session, rules: Rules) -> bool:
-    """Whether a `SplitSnapshot` is to be taken by the first read of a table, and by no other.
-
-    What reads none takes no snapshot, and without autocommit opens no transaction.
-    """
-    if session.autocommit and not session.in_transaction:
-        return False
-    snapshot = session.snapshot
-    if isinstance(snapshot, SplitSnapshot):
-        return snapshot.server is None
-    return snapshot is None and opens_snapshot(session, rules)
 
 
 def shows_less(scope: ScopeState, primary: Server) -> bool:
@@ -173,32 +155,20 @@ def _read(
     guarded = level is not _BEST_EFFORT
     remembers = guarded and level is not _BOUNDED
     alone = remembers and rules.scope is _CONNECTION and probed is None
-    snapshot = session.snapshot
-    opens = snapshot is not None or (
-        not session.autocommit and (opens_read_only(session) or opens_snapshot(session, rules))
-    )
+    transaction = session.transaction
+    snapshot = transaction.snapshot
     if snapshot is not None:
         if snapshot.server is not None:
-            if not snapshot.is_replicas or not snapshot.gives(rules) or session.unsure:
-                return on_primary(topology, Reason.TRANSACTION)
-            if _is_bound(session):
+            if not transaction.gives(rules) or _is_bound(session):
                 return on_primary(topology, Reason.TRANSACTION)
             if snapshot.stale or not guarded:
                 return Decision(snapshot.server, Reason.TRANSACTION, Proof.NONE)
             return Decision(snapshot.server, Reason.TRANSACTION, Proof.KNOWN, snapshot.gtids)
-        if snapshot.apart is not reads_apart(session) or is_serializable(session):
-            # A transaction that begins elsewhere now would be of another isolation level.
-            return on_primary(topology, Reason.TRANSACTION)
-        if (
-            isinstance(snapshot, SplitSnapshot)
-            and rules.transaction_reads is not TransactionReads.SNAPSHOT
-        ):
+        if not transaction.may_take_snapshot(session, rules):
             return on_primary(topology, Reason.TRANSACTION)
     if alone and own.unknown and own.term == topology.term:
         return on_primary(topology, Reason.UNKNOWN_REQUIRED)
-    shaped = session.in_transaction or not session.autocommit or session.modes.waiting
-    begins = opens and not session.unsure and (rules is session.rules or _apart(session))
-    if shaped and not begins and not splits(session, rules):
+    if transaction.keeps_reads(session, rules):
         return on_primary(topology, Reason.TRANSACTION)
     if session.pins.reasons:
         return on_primary(topology, Reason.PINNED)
@@ -241,12 +211,6 @@ def _is_bound(session: Session) -> bool:
     if reasons and not _OF_ANSWERS.isdisjoint(reasons):
         return True
     return session.in_server_schema
-
-
-def _apart(session: Session) -> bool:
-    """Whether each statement of its transaction has a snapshot of its own."""
-    snapshot = session.snapshot
-    return reads_apart(session) if snapshot is None else snapshot.apart
 
 
 def among_replicas(

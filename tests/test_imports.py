@@ -41,7 +41,10 @@ ALLOWED_IMPURE = {
 }
 
 FOLDERS = {
-    "routing": ("word", "servers", "consistency", "sql", "session", "policy", "request"),
+    "routing": (
+        *("word", "unexpected_event", "servers", "consistency", "sql", "transaction", "session"),
+        *("policy", "request"),
+    ),
     "mysql_mocker": (
         *("error", "sql", "replication", "state", "columns", "evaluation", "statements"),
         *("wire", "server", "control"),

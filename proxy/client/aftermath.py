@@ -8,21 +8,17 @@ sessions rely on.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from protocol.command import query_text_offset
-from protocol.constants import AUTOCOMMIT, IN_TRANS, IN_TRANS_READONLY
 from protocol.constants import Command as Code
 from protocol.resultset import parse_text_row
-from proxy.client.transactions import Transactions
 from routing.consistency.adjustment import NO_ADJUSTMENT
 from routing.consistency.decision import Proof
 from routing.request import diagnostics, effects, traits
 from routing.request.trackers import take_trackers
 from routing.session.defaults import defaults_of
 from routing.session.prepared import PreparedHandle
-from routing.session.split_snapshot import SplitSnapshot
-from routing.session.transactions import follow_savepoints, may_set_savepoint
 from routing.sql.early_errors import did_nothing
 from routing.sql.holds import PinReason
 
@@ -40,9 +36,7 @@ if TYPE_CHECKING:
     from routing.request.trail import Trail
     from routing.servers.topology import Server
     from routing.session.session import Session
-
-_READ_ONLY_OPEN: Final = IN_TRANS | IN_TRANS_READONLY
-"""Status flags of an open READ ONLY transaction."""
+    from routing.transaction.transaction import Consequences
 
 
 class Aftermath:
@@ -76,7 +70,7 @@ class Aftermath:
         self._rules = rules
         self._servers = servers
         self._settings = settings
-        self._transactions = Transactions(state, servers, shared.metrics)
+        self._transaction = state.transaction
         self._prepared = prepared
         self._query_attributes = query_attributes
         self._pins = state.pins.reasons  # as the metrics have them
@@ -225,10 +219,8 @@ class Aftermath:
                     self.note_unlogged(command, trail, connection.server, logged=logged)
                 if command.statement is not None and command.statement.changes_views:
                     self._shared.catalogues.forget()
-        elif not state.in_transaction:
-            implied = state.snapshot or state.split
-            if implied is not None and implied.implied:
-                self._transactions.follow_implied(stream)
+        elif self._transaction.awaits_first_read:
+            self._transaction.first_read_answered(stream.status if ended_well else 0)
         statement = command.statement
         if statement is None or statement.assignments or statement.reason in traits.OF_ACCOUNTS:
             if ended_well and traits.changes_passwords(command):
@@ -240,7 +232,7 @@ class Aftermath:
         if command.prepared is not None:
             self._prepared.ended(command.prepared, command.code, connection)
         shows = effects.shown(command, trail, state, connection.server, connection.epoch)
-        if trail.unsettled and (shows or state.in_transaction):
+        if trail.unsettled and (shows or self._transaction.is_open):
             # What the primary showed, or shows in the transaction that began, may be too old.
             trail.proof = Proof.NONE
             self._metrics.stale_given()
@@ -258,28 +250,21 @@ class Aftermath:
         told_later: bool,
     ) -> None:
         state, settings = self._state, self._settings
-        self._servers.status = status = stream.status
-        snapshot = state.snapshot
-        split = snapshot is not None and isinstance(snapshot, SplitSnapshot)
-        if split or state.split is not None or status & _READ_ONLY_OPEN == IN_TRANS:
-            self._transactions.follow_split(connection, command, trail, status)
-            snapshot = state.snapshot
-            split = snapshot is not None and isinstance(snapshot, SplitSnapshot)
-        if state.retries and state.in_transaction and not status & IN_TRANS:
-            state.retries = False
-        opened = command.is_read and not trail.may_write and not state.in_transaction
-        state.in_transaction = status & IN_TRANS != 0
-        state.unsure = False
-        if (snapshot is not None and not split) or (status & _READ_ONLY_OPEN == _READ_ONLY_OPEN):
-            self._transactions.follow_snapshot(connection, command, trail, status, opened=opened)
-        if state.status_tells:
-            state.autocommit = status & AUTOCOMMIT != 0
-        if state.has_savepoint or not state.autocommit:
-            follow_savepoints(state, command.statement, trail.may_write)
-        if state.modes.waiting and traits.began_transaction(command):
-            state.modes.spent()
-        elif state.modes.waiting and not traits.keeps_modes(command, trail):
-            state.modes.doubt()
+        consequences = self._transaction.ok(
+            stream.status,
+            command.statement,
+            command.text,
+            state,
+            connection.server,
+            may_write=trail.may_write,
+            ran=command.code is not Code.COM_STMT_PREPARE,
+        )
+        self._follow_transaction(consequences)
+        modes = self._transaction.modes
+        if modes.waiting and traits.began_transaction(command):
+            modes.spent()
+        elif modes.waiting and not traits.keeps_modes(command, trail):
+            modes.doubt()
         if settings.untracked and (trail.may_write or command.is_read):
             state.may_have_written(command.rules)
         statement = command.statement
@@ -292,19 +277,25 @@ class Aftermath:
 
     def _failed(self, command: Command, trail: Trail) -> None:
         state = self._state
-        state.modes.doubt()
-        self._transactions.failed(command, trail)
-        if trail.may_write or not state.lexer_modes.known:
-            # It may have committed before it failed, and opened a transaction, too.
+        # It may have committed before it failed, and opened a transaction, too.
+        doubtful = trail.may_write or not state.lexer_modes.known
+        self._follow_transaction(
+            self._transaction.failed(
+                command.statement, may_write=trail.may_write, may_open=doubtful
+            )
+        )
+        if doubtful:
             state.may_have_written(command.rules)
-            state.in_transaction = state.unsure = True
             self._metrics.required_unknown("error")
-        elif not state.autocommit:
-            state.in_transaction = state.unsure = True  # by the first table that it read
-        if not state.autocommit and may_set_savepoint(command.statement, trail.may_write):
-            state.has_savepoint = True
         if effects.failed(command, trail, state, self._settings.undone):
             self._settings.restore()
+
+    def _follow_transaction(self, consequences: Consequences) -> None:
+        """Do what follows from where the transaction stands now."""
+        if consequences.end_on_replicas:
+            self._servers.end_transactions()
+        if consequences.count_split:
+            self._metrics.snapshot_split()
 
     def _did(self, connection: ServerConnection, stream: ResponseStream, command: Command) -> None:
         """A command about the session itself ended well."""
@@ -339,10 +330,8 @@ class Aftermath:
             statement,
             payload[query_text_offset(payload, self._query_attributes) :],
             trail.error,
-            state.in_transaction,
-            state.snapshot is not None
-            and not isinstance(state.snapshot, SplitSnapshot)
-            and not state.unsure,
+            self._transaction.is_open,
+            self._transaction.is_read_only,
         )
 
 

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from proxy.client.own_answers import OwnAnswers
     from proxy.client.primary_settings import PrimarySettings
     from proxy.client.read_events import ReadEvents
+    from proxy.client.replica_snapshots import ReplicaSnapshots
     from proxy.client.server_answers import ServerAnswers
     from proxy.client.servers import Servers
-    from proxy.client.split_snapshots import SplitSnapshots
     from proxy.client.turn import Turn
     from proxy.client.views import Views
     from proxy.server.connection import ServerConnection
@@ -58,7 +58,7 @@ class Asides:
         aftermath: Aftermath,
         settings: PrimarySettings,
         views: Views,
-        splits: SplitSnapshots,
+        snapshots: ReplicaSnapshots,
         borrowing: Borrowing | None,
         dispatch: Dispatch,
         own_answers: OwnAnswers,
@@ -77,7 +77,7 @@ class Asides:
             aftermath: takes over what a command changed.
             settings: what the primary was told for consistency's sake.
             views: what it knows of views.
-            splits: its snapshots on a replica and the primary.
+            snapshots: those of its transactions on replicas, and of the primary.
             borrowing: it borrows its connections; None if they are its own.
             dispatch: writes its commands.
             own_answers: the proxy's own answers to its client.
@@ -94,7 +94,7 @@ class Asides:
         self._aftermath = aftermath
         self._settings = settings
         self._views = views
-        self._splits = splits
+        self._snapshots = snapshots
         self._borrowing = borrowing
         self._dispatch = dispatch
         self._own_answers = own_answers
@@ -198,7 +198,7 @@ class Asides:
         if connection is primary:
             self._told_of_failure(connection)
         waits = connection is self._servers.active and not connection.owes_answer
-        if self._splits.told(connection, purpose) and waits and connection is primary:
+        if self._snapshots.told(connection, purpose) and waits and connection is primary:
             self._dispatch.to_primary(connection)
 
     def _rolled_back(self, primary: ServerConnection) -> None:
@@ -207,8 +207,7 @@ class Asides:
         if error is not None:
             self._own_answers.end(f"the primary did not roll back: {ErrPacket.parse(error)}")
             return
-        self._state.rolled_back()
-        self._servers.status = primary.stream.status
+        self._state.rolled_back(primary.stream.status)
         self._own_answers.refuse_whole(refusal.split_conflict())
 
     def _prepared_there(self, connection: ServerConnection, *, waits: bool) -> Step | None:

@@ -128,7 +128,7 @@ class Borrowing:
             replica is not None
             and not replica.busy
             # Also a session that is away may have opened a transaction there.
-            and replica.mirror.snapshot is None
+            and replica.mirror.transaction_reads is None
             and server not in self._asked_about
         ):
             self._servers.give_replica(replica)

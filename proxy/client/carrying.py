@@ -175,13 +175,16 @@ class Carrying:
             return "busy"
         if primary.judged is None:
             return "account"
-        if state.in_transaction or state.unsure or state.snapshot or state.split:
+        if not state.transaction.is_nowhere:
             return "transaction"
-        if state.has_savepoint:
-            return "transaction"  # though no status flag tells of it
         if state.pins.reasons or state.role is not None:
             return "pinned"
-        if state.suspect or state.noted or not state.lexer_modes.known or state.modes.waiting:
+        if (
+            state.suspect
+            or state.noted
+            or not state.lexer_modes.known
+            or state.transaction.modes.waiting
+        ):
             return "unknown"
         if self._settings.undone or self._settings.untracked or state.trackers.of_transactions:
             return "tracking"

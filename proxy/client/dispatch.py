@@ -25,9 +25,6 @@ from routing.session.diagnostics_area import (
     NOTHING_TO_IMITATE,
     Imitation,
 )
-from routing.session.split import Split
-from routing.session.split_snapshot import Moment, SplitSnapshot
-from routing.session.transactions import begin_implied
 from routing.sql.diagnostics import CONDITIONS, FOUND_ROWS
 from routing.sql.statement import StatementClass
 
@@ -40,8 +37,8 @@ if TYPE_CHECKING:
     from proxy.client.pending import Pending
     from proxy.client.prepared import PreparedStatements
     from proxy.client.primary_settings import PrimarySettings
+    from proxy.client.replica_snapshots import ReplicaSnapshots
     from proxy.client.servers import Servers
-    from proxy.client.split_snapshots import SplitSnapshots
     from proxy.client.turn import Turn
     from proxy.client.untold import Untold
     from proxy.client.views import Views
@@ -52,7 +49,6 @@ if TYPE_CHECKING:
     from routing.request.read import Read
     from routing.request.step import Step
     from routing.session.session import Session
-    from routing.session.snapshot import Snapshot
 
 # Members of enums, looked up once.
 _INSIDE: Final = Reason.TRANSACTION
@@ -75,7 +71,7 @@ class Dispatch:
         settings: PrimarySettings,
         views: Views,
         untold: Untold,
-        splits: SplitSnapshots,
+        snapshots: ReplicaSnapshots,
         borrowing: Borrowing | None,
         long: LongCommand,
         own_answers: OwnAnswers,
@@ -95,7 +91,7 @@ class Dispatch:
             settings: what the primary was told for consistency's sake.
             views: what it knows of views.
             untold: what trackers do not tell.
-            splits: its snapshots on a replica and the primary.
+            snapshots: those of its transactions on replicas, and of the primary.
             borrowing: it borrows its connections; None if they are its own.
             long: the command that comes in parts.
             own_answers: the answers to commands that may not be sent.
@@ -115,7 +111,7 @@ class Dispatch:
         self._settings = settings
         self._views = views
         self._untold = untold
-        self._splits = splits
+        self._snapshots = snapshots
         self._borrowing = borrowing
         self._long = long
         self._own_answers = own_answers
@@ -130,7 +126,7 @@ class Dispatch:
         trail = self._turn.trail
         trail.decided(decision)
         if (
-            self._servers.lingers
+            self._state.transaction.left_on_replica
             and decision.reason is not Reason.DIAGNOSTIC
             and self._turn.command.code not in KEEPING_CONDITIONS
         ):
@@ -157,9 +153,10 @@ class Dispatch:
                 replica = None  # what it asks about was on a connection that is gone
         if inside and trail.proof is _UNPROVED and command.rules.level is not Level.BEST_EFFORT:
             trail.reason = Reason.WAIT_TIMEOUT  # like its first read
-        if inside:
-            if replica is not None and replica.mirror.snapshot is not state.snapshot:
-                replica = None
+        transaction = state.transaction
+        if inside or (reason is Reason.DIAGNOSTIC and transaction.reads_on_replica):
+            if replica is not None and replica.mirror.transaction_reads is not transaction.snapshot:
+                replica = None  # it has the snapshot no more
         elif replica is None and reason is not Reason.DIAGNOSTIC:
             replica = servers.borrow(decision.server)
         if replica is None:
@@ -205,7 +202,7 @@ class Dispatch:
                 long.hold()
             return  # its answer goes on
         settles = not self._read.is_settled and prelude.older_than_seen(
-            command, state, self._topology, servers.status, self._now()
+            command, state, self._topology, self._now()
         )
         if settles and self._is_lost(primary, command):
             settles = False  # it would be told of the WAIT
@@ -216,9 +213,10 @@ class Dispatch:
             self.save_found_rows(primary)
             primary.send(preparation.settle(budget, attributes))
             return  # what is decided then goes on
-        if state.snapshot is not None:
+        transaction = state.transaction
+        if transaction.snapshot is not None:
             self.save_found_rows(primary)
-            if self._splits.asks(primary, command, trail):
+            if self._snapshots.asks(primary, command, trail):
                 if not command.packet:
                     long.hold()
                 return  # what it shows, when it is told, goes on
@@ -230,18 +228,15 @@ class Dispatch:
             batch += prelude.prepare_before(mirror, command, state, self._prepared)
         if settles:
             batch += preparation.settle(budget, attributes)
-        if state.snapshot is not None:
-            batch += self._splits.in_front(primary, state.snapshot, command, trail)
-        elif state.split is not None:
-            batch += preparation.begin_implied(state.split, attributes)
-            state.split.implied = False
+        if transaction.reads is not None:
+            batch += self._snapshots.in_front(primary, command, trail)
         # Only before a read: after a probe, ROW_COUNT() and the like would be about the probe. And
         # not in a transaction, where reads stay here anyway: the probe would take its trackers.
         if (
             command.is_read
             and state.wants_probe
             and not state.is_recorded
-            and not servers.status & IN_TRANS
+            and not transaction.status & IN_TRANS
             and command.rules.level is not Level.BEST_EFFORT
         ):
             batch += ((PROBE, preparation.statement_packet(PROBE_SQL, attributes)),)
@@ -334,7 +329,7 @@ class Dispatch:
         A refused COMMIT must be rolled back; so the session ends here.
         """
         command = self._turn.command
-        inside = self._state.in_transaction
+        inside = self._state.transaction.is_open
         if not prelude.may_be_withheld(command, self._turn.trail, inside=inside):
             return False
         names = " and ".join(server.name for server in self._topology.rivals)
@@ -371,10 +366,13 @@ class Dispatch:
             budget = read.budget
         elif decision.confirm:
             question = columns(read.question())
-        if command.is_read and not state.autocommit:
-            begin_implied(state, command.rules)
-        snapshot, mirror = state.snapshot, replica.mirror
-        takes = snapshot is not None and (mirror.needs_reset or mirror.snapshot is not snapshot)
+        transaction = state.transaction
+        if command.is_read and not transaction.autocommit:
+            transaction.implied_read(state, command.rules)
+        snapshot, mirror = transaction.snapshot, replica.mirror
+        takes = snapshot is not None and (
+            mirror.needs_reset or mirror.transaction_reads is not snapshot
+        )
         asking = NOTHING
         if waits or question or audits:
             audited = trail.required if audits else None
@@ -390,13 +388,14 @@ class Dispatch:
         )
         if batch:
             # The client is not told that its transaction, which may write, is READ ONLY here.
-            replica.hide_read_only(hide=isinstance(mirror.snapshot, (Split, SplitSnapshot)))
+            reads = mirror.transaction_reads
+            replica.hide_read_only(hide=reads is not None and reads.may_write)
         if decision.reason is Reason.DIAGNOSTIC:
             by = self._imitation(replica, command, diagnostics.asked_by(command), batch)
             batch += prelude.imitated(by, replica.query_attributes)
         if snapshot is not None:
             if takes:
-                self._taken(snapshot, decision)
+                self._takes_snapshot(decision)
             if command.is_read:
                 trail.snapshot_us = snapshot.asked_us
         if waits and gtids is not None:
@@ -408,20 +407,17 @@ class Dispatch:
         if state.plain:
             replica.give_to(self._taker)
 
-    def _taken(self, snapshot: Snapshot, decision: Decision) -> None:
+    def _takes_snapshot(self, decision: Decision) -> None:
         """The command takes the transaction's snapshot, on the replica that was decided on."""
         command = self._turn.command
-        if isinstance(snapshot, SplitSnapshot):
-            snapshot.there = Moment()
-        if not snapshot.apart:
-            snapshot.taken_on(
-                decision.server,
-                decision.proof_set or EMPTY,
-                command.rules,
-                self._turn.trail.required,
-                command.arrived_us,
-                stale=decision.reason is Reason.WAIT_TIMEOUT,
-            )
+        self._state.transaction.snapshot_taken(
+            decision.server,
+            decision.proof_set or EMPTY,
+            command.rules,
+            self._turn.trail.required,
+            command.arrived_us,
+            stale=decision.reason is Reason.WAIT_TIMEOUT,
+        )
 
     def to_holder(self, holder: ServerConnection, reason: Reason) -> Step | None:
         """Write it to the server that has state which no other server has; returns as `to` does."""

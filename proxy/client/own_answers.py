@@ -120,7 +120,7 @@ class OwnAnswers:
 
     @property
     def _flags(self) -> int:
-        return replies.status(self._state, self._servers.status)
+        return replies.status(self._state.transaction)
 
     def _reply(self, data: bytes) -> None:
         self._read.ended()

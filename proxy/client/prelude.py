@@ -167,11 +167,9 @@ def before_read(
             batch += preparation.rights(mirror, state, refreshed, query_attributes)
         if schema:
             batch += preparation.choose_schema(mirror, schema)
-    snapshot, split = state.snapshot, state.split
-    if snapshot is not None and mirror.snapshot is not snapshot:
-        batch += preparation.begin_transaction(mirror, snapshot, query_attributes)
-    if split is not None and mirror.snapshot is not split and not split.stays:
-        batch += preparation.begin_transaction(mirror, split, query_attributes)
+    reads = state.transaction.to_begin
+    if reads is not None and mirror.transaction_reads is not reads:
+        batch += preparation.begin_transaction(mirror, reads, query_attributes)
     statement = command.statement
     if statement is not None and statement.user_variables:
         names = statement.user_variables
@@ -203,9 +201,7 @@ def prepare_before(
     return batch
 
 
-def older_than_seen(
-    command: Command, state: Session, topology: Topology, status: int, now: float
-) -> bool:
+def older_than_seen(command: Command, state: Session, topology: Topology, now: float) -> bool:
     """Whether the primary may lack what a replica has shown, and the answer may reveal that.
 
     A replica can have applied what the primary has in its binlog, but not yet in its engine. False
@@ -216,16 +212,13 @@ def older_than_seen(
         command: what goes to the primary.
         state: of the session.
         topology: whose primary it is.
-        status: the primary's last one.
         now: monotonic, s.
     """
     rules = command.rules
     if rules.level not in REMEMBERING:
         return False
-    elsewhere = state.split is not None or (
-        state.snapshot is not None and state.snapshot.is_elsewhere
-    )
-    if status & IN_TRANS and not elsewhere:
+    transaction = state.transaction
+    if transaction.status & IN_TRANS and not transaction.reads_elsewhere:
         return False
     primary = topology.primary
     if command.shape != RESULTS or not primary.gtids or not _may_show(command):

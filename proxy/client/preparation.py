@@ -25,9 +25,8 @@ from proxy.server.exchange import (
 )
 from proxy.server.gtid_question import PROBE_SQL
 from routing.session.defaults import COLUMN, SETS, differences, in_one_set
-from routing.session.split import Split
-from routing.session.split_snapshot import SplitSnapshot
 from routing.session.variables import FLAGS, SWITCH, exact
+from routing.transaction.replica_snapshot import ReplicaSnapshot
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
     from proxy.server.exchange import Batch, Exchange
     from proxy.server.mirror import Mirror
     from routing.session.session import Session
-    from routing.session.snapshot import Snapshot
+    from routing.transaction.replica_reads import ReplicaReads
 
 _SETTLE_SQL: Final = (
     b"SELECT /*+ MAX_EXECUTION_TIME(%d) */ WAIT_FOR_EXECUTED_GTID_SET("
@@ -217,16 +216,16 @@ def settle(budget: float, query_attributes: bool) -> Batch:
     return ((SETTLE, statement_packet(sql, query_attributes)),)
 
 
-def begin_transaction(mirror: Mirror, snapshot: Snapshot | Split, query_attributes: bool) -> Batch:
+def begin_transaction(mirror: Mirror, reads: ReplicaReads, query_attributes: bool) -> Batch:
     """What begins a READ ONLY transaction on a replica as the client did."""
-    mirror.snapshot = snapshot
+    mirror.transaction_reads = reads
     mirror.untouched = False
     batch: Batch = ()
-    if not snapshot.autocommit:
+    if not reads.autocommit:
         batch = ((PREPARE, statement_packet(b"SET autocommit=0", query_attributes)),)
-    if isinstance(snapshot, SplitSnapshot):
+    if isinstance(reads, ReplicaSnapshot):
         batch += _take_snapshot(PREPARE, START_SNAPSHOT_READ_ONLY, query_attributes)
-    elif not snapshot.implied:
+    elif not reads.implied:
         batch += ((PREPARE, statement_packet(START_READ_ONLY, query_attributes)),)
     return batch
 
@@ -250,26 +249,21 @@ def roll_back(query_attributes: bool) -> Batch:
     return ((ROLLBACK, statement_packet(ROLL_BACK, query_attributes)),)
 
 
-def begin_implied(snapshot: Snapshot | Split, query_attributes: bool) -> Batch:
+def begin_implied(reads: ReplicaReads, query_attributes: bool) -> Batch:
     """Let the primary hear of the transaction that a read on a replica has begun, before all else.
 
     Then it refuses what cannot be done in one, and its status flags tell of it.
     """
-    if not snapshot.implied:
-        return ()
-    if not isinstance(snapshot, Split) and not snapshot.is_elsewhere:
-        return ()
-    writes = isinstance(snapshot, (Split, SplitSnapshot))
-    sql = START_READ_WRITE if writes else START_READ_ONLY
+    sql = START_READ_WRITE if reads.may_write else START_READ_ONLY
     return ((IMITATE_SETTING, statement_packet(sql, query_attributes)),)
 
 
 def end_transaction(mirror: Mirror, query_attributes: bool) -> Batch:
     """Lets a replica's READ ONLY transaction end, if there is one."""
-    snapshot, mirror.snapshot = mirror.snapshot, None
-    if snapshot is None:
+    reads, mirror.transaction_reads = mirror.transaction_reads, None
+    if reads is None:
         return ()
-    end = END_TRANSACTION if snapshot.autocommit else END_BY_AUTOCOMMIT
+    end = END_TRANSACTION if reads.autocommit else END_BY_AUTOCOMMIT
     return ((PREPARE, statement_packet(end, query_attributes)),)
 
 

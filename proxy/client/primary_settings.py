@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from protocol.constants import IN_TRANS
 from proxy.client.preparation import statement_packet
 from proxy.server.exchange import IMITATE_SETTING, RESTORE
 from proxy.server.settings import primary_settings
@@ -71,7 +70,7 @@ class PrimarySettings:
         statement = command.statement
         shows = statement is not None and statement.shows_tracking
         doubtful = trail.may_write and state.commits.wants_tracking(statement)
-        lacking = self.undone or ((self.untracked or doubtful) and not state.in_transaction)
+        lacking = self.undone or ((self.untracked or doubtful) and not state.transaction.is_open)
         if not (shows or lacking) or traits.may_ask_previous(command):
             return ()
         if state.is_recorded and not shows and not (self.undone and traits.may_set(command)):
@@ -80,7 +79,7 @@ class PrimarySettings:
             # Trackers of an earlier failure would come with the answer to this SET.
             effects.mistrust(command, state)
         # Inside a transaction GTID tracking stays as it is, and the proxy's value shows.
-        changes = not state.in_transaction
+        changes = not state.transaction.is_open
         if shows:
             self.undone = True
             self.untracked = self.untracked or changes
@@ -101,7 +100,6 @@ class PrimarySettings:
 
     def restored(self, primary: ServerConnection, stream: ResponseStream) -> None:
         """The settings were made; after an error only this shows if a transaction is open."""
-        self._state.in_transaction = stream.status & IN_TRANS != 0
-        self._state.unsure = False
+        self._state.transaction.restored(stream.status)
         if self._restoring:
             primary.mirror.tracks_all = self._restoring == "ALL_GTIDS"

@@ -151,8 +151,8 @@ class ReadEvents:
         if isinstance(step, Pass) and read.note is not None and read.note.stale:
             trail.reason = Reason.WAIT_TIMEOUT
             trail.proof = Proof.NONE
-            snapshot = self._state.snapshot
-            if snapshot is not None and snapshot is replica.mirror.snapshot:
+            snapshot = self._state.transaction.snapshot
+            if snapshot is not None and snapshot is replica.mirror.transaction_reads:
                 snapshot.stale = True
         return self._judged(replica, step)
 
@@ -237,21 +237,12 @@ class ReadEvents:
 
         The answer itself may still come, and is drained; until then the replica is not asked.
         """
-        state, trail = self._state, self._turn.trail
+        transaction, trail = self._state.transaction, self._turn.trail
         self._pending.end_wait()
         replica.drained = 0
-        snapshot, split = state.snapshot, state.split
-        if snapshot is not None and snapshot is replica.mirror.snapshot:
-            decision = trail.decision
-            if decision is None or decision.reason is not Reason.TRANSACTION:
-                # This very read was to take it.
-                snapshot.server = None
-                if snapshot.implied and not state.in_transaction:
-                    state.snapshot = None
-            self._servers.end_transaction(replica)
-        if split is not None and split is replica.mirror.snapshot:
-            if split.implied and not state.in_transaction:
-                state.split = None
+        decision = trail.decision
+        inside = decision is not None and decision.reason is Reason.TRANSACTION
+        if transaction.withdrawn(replica.mirror.transaction_reads, inside=inside):
             self._servers.end_transaction(replica)
         trail.received = 0
         self._turn.answer.held = b""

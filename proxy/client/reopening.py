@@ -149,8 +149,8 @@ def statements(state: Session, carried: Carried, *, autocommit: bool) -> list[by
         autocommit: what the login gave.
     """
     found = assignments(state.variables)
-    if state.autocommit is not autocommit:
-        found.append(b"SET autocommit=%d" % state.autocommit)
+    if state.transaction.autocommit is not autocommit:
+        found.append(b"SET autocommit=%d" % state.transaction.autocommit)
     if carried.last_insert_id:
         found.append(b"SET @@SESSION.last_insert_id=%d" % carried.last_insert_id)
     return found

@@ -13,21 +13,19 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from protocol.constants import Capability
-    from routing.session.session import Session
+    from routing.transaction.transaction import Transaction
 
 _LASTING: Final = IN_TRANS_READONLY | NO_BACKSLASH_ESCAPES
 """Status flags that last."""
 
 
-def status(state: Session, of_primary: int) -> int:
-    """The server status in the proxy's own answers: clients escape by what it says.
-
-    `of_primary` is the primary's last one.
-    """
-    flags = IN_TRANS if state.in_transaction else 0
-    if state.unsure and state.autocommit:
+def status(transaction: Transaction) -> int:
+    """The server status in the proxy's own answers: clients escape by what it says."""
+    of_primary = transaction.status
+    flags = IN_TRANS if transaction.is_open else 0
+    if transaction.is_uncertain and transaction.autocommit:
         flags = of_primary & IN_TRANS  # few errors begin or end one
-    if state.autocommit:
+    if transaction.autocommit:
         flags |= AUTOCOMMIT
     return flags | of_primary & _LASTING
 

@@ -47,8 +47,6 @@ class Servers:
         login: as whom they were opened.
         primary: the connection to the primary; None when that is lost.
         active: the one that answers the command, or is being sent it; None if there is none.
-        status: the primary's last server status.
-        lingers: a transaction that a read did not begin is still to be ended on its replica.
     """
 
     def __init__(
@@ -69,8 +67,6 @@ class Servers:
         self.login = login
         self.primary: ServerConnection | None = None
         self.active: ServerConnection | None = None
-        self.status = 0
-        self.lingers = False
 
     # All of them
 
@@ -187,7 +183,7 @@ class Servers:
         if connection.slot is not None:
             connection.slot.use(owner)
         self.primary = connection
-        self.status = connection.stream.status
+        state.transaction.status = connection.stream.status
         if not connection.kept:
             metrics.server_opened(connection.server.name)
         metrics.server_connected(connection.server.name)
@@ -390,7 +386,7 @@ class Servers:
 
     def end_transactions(self) -> None:
         """The client's READ ONLY transaction has ended."""
-        self.lingers = False
+        self._state.transaction.ended_on_replicas()
         for connection in self._replicas.values():
             self.end_transaction(connection)
 

@@ -73,9 +73,9 @@ from proxy.client.preparation import PING
 from proxy.client.prepared import PreparedStatements
 from proxy.client.primary_settings import PrimarySettings
 from proxy.client.read_events import ReadEvents
+from proxy.client.replica_snapshots import ReplicaSnapshots
 from proxy.client.server_answers import ServerAnswers
 from proxy.client.servers import Servers
-from proxy.client.split_snapshots import SplitSnapshots
 from proxy.client.turn import Turn
 from proxy.client.untold import Untold
 from proxy.client.views import Views
@@ -153,7 +153,7 @@ class ClientSession:
             *(shared, state, rules, servers, settings, prepared, attributes)
         )
         untold = Untold(state, servers, settings, aftermath, shared.metrics)
-        splits = SplitSnapshots(state, servers, shared.metrics)
+        snapshots = ReplicaSnapshots(state, servers, shared.metrics)
         borrowing: Borrowing | None = None
         if shared.config.connection_sharing == "on":
             borrowing = Borrowing(*(shared, state, servers, prepared, settings, connection_id))
@@ -187,7 +187,7 @@ class ClientSession:
             )
         self._dispatch = dispatch = Dispatch(
             *(shared, turn, read, pending, state, servers, prepared),
-            *(settings, views, untold, splits, borrowing),
+            *(settings, views, untold, snapshots, borrowing),
             *(long, own_answers, taker, attributes),
         )
         self._answers = answers = ServerAnswers(
@@ -196,7 +196,7 @@ class ClientSession:
         )
         self._asides = Asides(
             *(shared, session_id, turn, read, events, state, servers, aftermath),
-            *(settings, views, splits, borrowing, dispatch, own_answers, answers),
+            *(settings, views, snapshots, borrowing, dispatch, own_answers, answers),
         )
         self._losses = Losses(
             *(shared, session_id, turn, read, events, state, client, servers, aftermath),

@@ -93,7 +93,7 @@ class Untold:
         self.pinged = (
             command.is_read
             and command.prepared is None
-            and not self._servers.status & IN_TRANS
+            and not self._state.transaction.status & IN_TRANS
             and _may_have_run_programs(command, trail)
         )
         return self._ask() if self.pinged else ()
@@ -149,8 +149,7 @@ class Untold:
         if stream.error is not None:
             self._doubt(connection, command, trail)
             return
-        self._servers.status = stream.status
-        state.in_transaction = stream.status & IN_TRANS != 0
+        state.transaction.pinged(stream.status)
         tells = bool(stream.session_states)
         if behind and not trail.error:
             self._aftermath.judge_names(connection, command, trail, doubted=tells)

@@ -25,8 +25,6 @@ from proxy.server.exchange import IMITATE, VIEWS
 from proxy.server.opened import Lent, Opened
 from proxy.server.query import query
 from routing.request import traits
-from routing.session.split_snapshot import SplitSnapshot
-from routing.session.transactions import opens_snapshot, splits
 from routing.sql.catalogue import BOUND, CALLS, Catalogue, CatalogueError, Definition, read, through
 
 if TYPE_CHECKING:
@@ -308,9 +306,8 @@ class Views:
         if self._catalogues.off:
             return statement
         known = account.era is self._catalogues.era
-        snapshot = self._state.snapshot
         # Reads from a replica's snapshot go on there: its views have not changed.
-        if not known and (snapshot is None or not snapshot.is_replicas):
+        if not known and not self._state.transaction.reads_on_replica:
             return through(statement, CALLS)
         touched = account.catalogue.touched(statement)
         if not account.asking and self._can_ask(account):
@@ -343,19 +340,10 @@ class Views:
     def _can_ask(self, account: Account) -> bool:
         """Whether a question leaves the session as it is, and its answer can be relied on."""
         state = self._state
-        # Where statements have snapshots of their own, the question does not take the next one's.
-        # Nor does it where the transaction's snapshot is still to be taken, and is taken anew.
-        snapshot = state.snapshot
-        alone = (
-            (state.autocommit and not state.in_transaction)
-            or splits(state, state.rules)
-            or (snapshot is not None and snapshot.apart)
-            or (isinstance(snapshot, SplitSnapshot) and snapshot.server is None)
-            or opens_snapshot(state, state.rules)
-        )
+        transaction = state.transaction
         return (
-            alone
-            and not (state.modes.waiting or state.suspect)
+            transaction.allows_question(state)
+            and not (transaction.modes.waiting or state.suspect)
             and not (state.pins.reasons or state.noted)
             and self._now() >= account.retry_at
         )

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from routing.servers.topology import Topology
     from routing.session.session import Session
     from routing.sql.own_statement import Topic
+    from routing.transaction.transaction import Transaction
 
 _Rows = list[tuple[str | None, ...]]
 
@@ -115,7 +116,8 @@ def topic(session: Shown, name: Topic) -> tuple[Sequence[str], _Rows]:
 def _session(session: Shown) -> _Rows:
     state = session.state
     rules = state.rules
-    reads_from = None if state.snapshot is None else state.snapshot.server
+    snapshot = state.transaction.snapshot
+    reads_from = None if snapshot is None else snapshot.server
     return [
         ("connection_id", str(session.connection_id)),
         ("user", session.state.user),
@@ -128,9 +130,9 @@ def _session(session: Shown) -> _Rows:
         ("transaction_reads", rules.transaction_reads.value),
         ("on_split_conflict", rules.on_split_conflict.value),
         ("session_track_gtids", state.trackers.gtids),
-        ("in_transaction", _in_transaction(state)),
+        ("in_transaction", _in_transaction(state.transaction)),
         ("transaction_reads_from", None if reads_from is None else reads_from.name),
-        ("autocommit", _yes(state.autocommit)),
+        ("autocommit", _yes(state.transaction.autocommit)),
         ("pins", state.pins.text or None),
         ("refused_by", _objections(session)),
         ("views", session.views),
@@ -257,12 +259,12 @@ def _text(gtids: GtidSet) -> str:
     return gtids.text
 
 
-def _in_transaction(state: Session) -> str:
-    if state.unsure:
+def _in_transaction(transaction: Transaction) -> str:
+    if transaction.is_uncertain:
         return "unknown"
-    if state.has_savepoint and not state.in_transaction:
+    if transaction.has_savepoint and not transaction.is_open:
         return "savepoint"  # it stays on the primary as if one were open
-    return _yes(state.in_transaction)
+    return _yes(transaction.is_open)
 
 
 def _yes(flag: bool) -> str:

@@ -9,8 +9,7 @@ from routing.session.defaults import UNKNOWN, differences
 if TYPE_CHECKING:
     from routing.session.prepared import PreparedHandle
     from routing.session.session import Session
-    from routing.session.snapshot import Snapshot
-    from routing.session.split import Split
+    from routing.transaction.replica_reads import ReplicaReads
 
 
 class Mirror:
@@ -31,7 +30,8 @@ class Mirror:
         defaults: what the server's session began with, whatever it was told since.
         statements: the prepared statements that the server knows, by the client's ids.
         preparing: the client's ids of those that it was asked to prepare, in order.
-        snapshot: that of the client's transaction, if a READ ONLY one is open there for it.
+        transaction_reads: those of the client's transaction, if a READ ONLY one is open there for
+            it.
         tracks_all: its session_track_gtids is ALL_GTIDS.
     """
 
@@ -48,7 +48,7 @@ class Mirror:
         self.defaults = UNKNOWN
         self.statements: dict[int, PreparedHandle] = {}
         self.preparing: list[int] = []  # hardly ever two; an empty deque takes 600 bytes
-        self.snapshot: Snapshot | Split | None = None
+        self.transaction_reads: ReplicaReads | None = None
         self.tracks_all = False
 
     def has(self, state: Session) -> bool:
@@ -58,7 +58,7 @@ class Mirror:
             and self.role_version == state.role_version
             and (not state.schema or self.schema_version == state.schema_version)
             and not self.needs_reset
-            and self.snapshot is None
+            and self.transaction_reads is None
         )
 
     def session_reset(self, state: Session) -> None:
@@ -78,7 +78,7 @@ class Mirror:
         self.needs_reset = False
         self.untouched = True
         self.statements.clear()
-        self.snapshot = None
+        self.transaction_reads = None
         self.user_variables.clear()
 
     def look_up_again(self) -> None:

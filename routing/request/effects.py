@@ -46,7 +46,7 @@ def committed_unnamed(
     reasons = state.pins.reasons
     temporary = bool(reasons) and PinReason.TEMPORARY_TABLE in reasons
     unnamed = trail.unnamed
-    if not state.commits.ended(statement, named, unnamed, state.in_transaction, temporary):
+    if not state.commits.ended(statement, named, unnamed, state.transaction.is_open, temporary):
         return False
     state.may_have_written(command.rules)
     return True
@@ -118,7 +118,7 @@ def succeeded(
     statement = command.statement
     suspect = state.suspect
     hides = bool(trail.told or trail.blank) and _hides(trail, statement, state)
-    if state.pins.reasons and not state.in_transaction:
+    if state.pins.reasons and not state.transaction.is_open:
         state.pins.give(PinReason.XA_TRANSACTION)
     if statement is None:
         # A statement that was not classified, or one before it, changed something.

@@ -78,9 +78,9 @@ from routing.request.step import (
 from routing.servers.topology import Server, Topology
 from routing.servers.waits import Wait, Waits
 from routing.session.session import Session
-from routing.session.snapshot import Snapshot
-from routing.session.split_snapshot import SplitSnapshot
 from routing.sql.statement import Statement, StatementClass
+from routing.transaction.snapshot import Snapshot
+from routing.unexpected_event import UnexpectedEventError
 
 # Members of enums, looked up once.
 _A_READ: Final = StatementClass.READ
@@ -100,10 +100,6 @@ _ENDS: Final = frozenset(stage for stage, event in TABLE if event == "ended")
 
 _PASS: Final = Pass()
 _NOTHING: Final = Nothing()
-
-
-class UnexpectedEventError(Exception):
-    """An event came at a stage where it is impossible: a defect of the caller."""
 
 
 class Read:
@@ -252,8 +248,8 @@ class Read:
             scope.told_lost()
             if self._on_lost_writes is LostPolicy.ERROR:
                 return self._refuse(refusal.lost_writes(scope.lost))
-        snapshot = session.snapshot
-        if snapshot is not None and snapshot.is_replicas:
+        snapshot = session.transaction.snapshot
+        if snapshot is not None and snapshot.is_on_replica:
             return self._send_inside(
                 snapshot, choose(session, statement, topology, now, rules), now
             )
@@ -290,7 +286,7 @@ class Read:
     def _send(self, decision: Decision, now: float) -> Send:
         if decision.reason is _IN_TRANSACTION and decision.server is not self._topology.primary:
             # That replica has the transaction's snapshot; one that may write goes on without it.
-            self.bound = not isinstance(self._session.snapshot, SplitSnapshot)
+            self.bound = not self._session.transaction.can_move
         self.decision = decision
         self.sent_at = now
         self._reached = False
@@ -389,7 +385,7 @@ class Read:
         self._take("absent")
         decision = self._decided()
         if decision.reason is Reason.TRANSACTION:
-            if isinstance(self._session.snapshot, SplitSnapshot):
+            if self._session.transaction.can_move:
                 return self._send(on_primary(self._topology, Reason.REPLICA_LOST), now)
             self.stage = DONE
             return End("a READ ONLY transaction ran there")
@@ -614,7 +610,7 @@ class Read:
         self.note = None
 
     def _unexpected(self, event: Event) -> UnexpectedEventError:
-        return UnexpectedEventError(f"{event} at stage {self.stage}: nobody can expect it there")
+        return UnexpectedEventError(event, self.stage)
 
     def _noted(self) -> Note:
         note = self.note

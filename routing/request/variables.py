@@ -10,7 +10,6 @@ from routing.request.command import Command
 from routing.request.trail import Trail
 from routing.session.defaults import flags_between
 from routing.session.session import Session
-from routing.session.transaction_modes import is_on
 from routing.session.variables import (
     CARRIED,
     FLAGS,
@@ -26,6 +25,7 @@ from routing.session.variables import (
 )
 from routing.sql.holds import PinReason
 from routing.sql.statement import Assignment, Statement
+from routing.transaction.modes import is_on
 
 _CHARACTER_SETS: Final = frozenset({"names", "character set", "character_set_client"})
 _NAMING: Final = ("names", "character set")
@@ -50,10 +50,9 @@ def told(name: str, value: str, command: Command, trail: Trail, state: Session) 
     if name == "sql_log_bin" and state.suspect:
         trail.unlogged = True  # it is told of what failed
     if name == "autocommit":
-        state.autocommit = is_on(value)
-        state.status_tells = state.status_tells or state.autocommit
+        state.transaction.autocommit_told(is_on(value))
     elif name == "transaction_read_only":
-        state.modes.read_only = is_on(value)
+        state.transaction.modes.read_only = is_on(value)
     elif name == "session_track_system_variables" and not value:
         state.trackers.set(name, "NULL")  # no tracker reports an empty list
     elif name in TRACKING:
@@ -96,17 +95,16 @@ def assigned(assignment: Assignment, trail: Trail, state: Session) -> bool:
         state.user_variables.assign(name, value)
         return False
     if assignment.scope == "one-shot":
-        state.modes.set_next(name, value)
+        state.transaction.modes.set_next(name, value)
         return False
     if assignment.scope != "session":
         return False
     if name == "autocommit":
         if name not in trail.told:
-            state.status_tells = True
-            state.autocommit = is_on(value)
+            state.transaction.autocommit_set(is_on(value))
     elif name == "transaction_read_only":
         if name not in trail.told:
-            state.modes.read_only = False  # no tracker says what it is
+            state.transaction.modes.read_only = False  # no tracker says what it is
     elif name in TRACKING:
         if name not in trail.told:
             state.trackers.set(name, value)

@@ -34,11 +34,7 @@ def is_plain(session: Session) -> bool:
         return False  # other levels ask, remember what was seen, or promise nothing
     if rules.scope is _APPLICATION and not rules.application:
         return False  # reads are refused
-    if session.in_transaction or session.unsure or not session.autocommit:
-        return False
-    if not session.status_tells:
-        return False  # of autocommit, which may be off
-    if session.snapshot is not None or session.split is not None or session.modes.waiting:
+    if not session.transaction.is_idle:
         return False
     if session.suspect or session.noted:
         return False  # the next OK packet tells of the statement before

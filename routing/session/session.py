@@ -13,10 +13,7 @@ from routing.session.diagnostics_area import DiagnosticsArea
 from routing.session.lexer_modes import LexerModes
 from routing.session.objections import Objections, Told
 from routing.session.pins import Pins
-from routing.session.snapshot import Snapshot
-from routing.session.split import Split
 from routing.session.trackers import Trackers
-from routing.session.transaction_modes import TransactionModes
 from routing.session.user_variables import UserVariables
 from routing.session.variables import (
     DEFAULT_ISOLATION,
@@ -29,6 +26,7 @@ from routing.session.variables import (
 from routing.sql.holds import PinReason
 from routing.sql.query import SERVER_SCHEMAS
 from routing.sql.statement import Statement
+from routing.transaction.transaction import Transaction
 
 _ORDERED: Final = frozenset(
     {
@@ -49,13 +47,7 @@ class Session:
         user: who it logged in as.
         scopes: the wider scopes that are alive.
         own_scope: what it wrote and saw itself.
-        in_transaction: SERVER_STATUS_IN_TRANS of the primary connection; True also where it may be.
-        unsure: whether a transaction is open is not known: an ERR packet has no status.
-        autocommit: of the primary connection.
-        has_savepoint: with autocommit off, a savepoint may be set on the primary although no status
-            flag tells of a transaction (`routing.session.transactions`).
-        status_tells: SERVER_STATUS_AUTOCOMMIT is true to it. Where autocommit is off by a server's
-            default, the flag says on until the client sets the variable.
+        transaction: where its transaction stands.
         commits: whether what it committed was named.
         pins: what keeps it on the primary.
         text_prepared: statements that are prepared by text, by name; what is not here, is unknown.
@@ -74,13 +66,6 @@ class Session:
         lexer_modes: how its statements are cut into tokens.
         suspect: what failed may have changed the session, which the next OK packet tells.
         noted: results of a transaction may have told nothing of what the next OK packet tells.
-        snapshot: of the open READ ONLY transaction, or of a `SplitSnapshot`; None while there is
-            none.
-        split: of the open transaction that may write, and read apart; None if it cannot read from
-            replicas, too.
-        retries: a conflict (`routing.session.split_snapshot`) ended its last transaction; so the
-            next one is not split.
-        modes: what the next transaction will be.
         trackers: what the client is to see of them, and which GTIDs its primary tells.
         avoided: replicas that do not let this user in.
         objections: replicas that did not take what it carries.
@@ -102,11 +87,7 @@ class Session:
         self.user = user
         self.scopes = Scopes() if scopes is None else scopes
         self.own_scope = ScopeState(Scope.CONNECTION, "", term, unknown=False)
-        self.in_transaction = self.unsure = False
-        self.autocommit = True
-        self.has_savepoint = False
-        self.status_tells = True
-        self._initial_autocommit = True
+        self.transaction: Final = Transaction()
         self.commits = Commits()
         self.pins = Pins()
         self.text_prepared: dict[str, Statement] = {}
@@ -125,10 +106,6 @@ class Session:
         self.lexer_modes = LexerModes()
         self.suspect = False
         self.noted = False
-        self.modes = TransactionModes()
-        self.snapshot: Snapshot | None = None
-        self.split: Split | None = None
-        self.retries = False
         self.trackers = Trackers(rules.tracking)
         self.avoided: frozenset[Server] = frozenset()
         self.objections = Objections()
@@ -308,7 +285,7 @@ class Session:
         literal = literal_of(ISOLATION, isolation)
         if isolation != DEFAULT_ISOLATION and literal is not None:
             self.set_variable(ISOLATION, literal)
-        self.autocommit = self.status_tells = self._initial_autocommit = autocommit
+        self.transaction.connected(autocommit)
         self.lexer_modes.begin(sql_mode, character_set)
         for name in defaults.pinning:
             self.pins.take(PinReason.VARIABLE, name)
@@ -318,20 +295,28 @@ class Session:
         """Whether its reads may only take so long, and so may the proxy's own questions."""
         return self.defaults.limits_time or "max_execution_time" in self.variables
 
-    def rolled_back(self) -> None:
+    @property
+    def isolation(self) -> str:
+        """The isolation level of its transactions, as trackers tell it, by what it has set."""
+        literal = self.variables.get(ISOLATION, DEFAULT_ISOLATION)
+        return literal.strip("'\"").upper().replace(" ", "-")
+
+    @property
+    def tracks_transactions(self) -> bool:
+        """Whether its client is told of its transactions' state, and would see where they are."""
+        return self.trackers.of_transactions
+
+    def rolled_back(self, status: int) -> None:
         """The proxy ended the open transaction, which its client is told to begin again."""
-        self.snapshot = self.split = None
-        self.in_transaction = self.unsure = self.has_savepoint = False
+        self.transaction.rolled_back(status)
         self.commits.rolled_back()
-        self.retries = True
 
     def reset(self) -> None:
         """COM_RESET_CONNECTION or COM_CHANGE_USER: state goes, what was written stays written.
 
         Schema and role stay, too (fact 7.9).
         """
-        self.in_transaction = self.unsure = self.has_savepoint = False
-        self.autocommit = self.status_tells = self._initial_autocommit
+        self.transaction.reset()
         self.commits = Commits()
         self.pins.clear()
         self.text_prepared.clear()
@@ -341,10 +326,6 @@ class Session:
         self.results = ""
         self.lexer_modes.reset()
         self.suspect = False
-        self.modes = TransactionModes()
-        self.snapshot = None
-        self.split = None
-        self.retries = False
         self.adjust(self.initial_rules)
         self.trackers = Trackers(self.rules.tracking)
         self.diagnostics.reset()

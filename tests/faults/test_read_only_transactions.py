@@ -255,3 +255,21 @@ async def test_at_read_committed_views_are_asked_for_inside() -> None:
         await does(client, "COMMIT AND CHAIN")
         assert await count(client) == 0
         assert on.statements("replica", "read") == 1
+
+
+@pytest.mark.parametrize(
+    "start", [START, "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY", "BEGIN"]
+)
+async def test_a_question_about_the_statement_before_takes_no_snapshot(start: str) -> None:
+    async with table() as on:
+        client = await on.session()
+        await does(client, "SET tidegate_transaction_reads = 'snapshot'")
+        assert await count(client) == 0
+        assert on.statements("replica", "read") == 1
+        await does(client, "INSERT INTO t VALUES (1)")
+        await does(client, start)
+        found = await client.query("SELECT FOUND_ROWS()")
+        assert found.value == b"1"
+        assert int.from_bytes(found.packets[-1][3:5], "little") & 1  # in a transaction
+        assert await count(client) == 1  # no replica has it in time
+        await does(client, "COMMIT")

@@ -2,6 +2,7 @@
 
 import pytest
 
+from protocol.constants import IN_TRANS
 from protocol.constants import Command as Code
 from protocol.gtid import GtidSet
 from protocol.packet import frame
@@ -20,21 +21,31 @@ from proxy.server.exchange import (
 )
 from proxy.server.gtid_question import PROBE_SQL
 from proxy.server.mirror import Mirror
-from routing.consistency.decision import Decision, Level, Proof, Reason, Scope, TimeoutPolicy
+from routing.consistency.decision import (
+    Decision,
+    Level,
+    Proof,
+    Reason,
+    Scope,
+    TimeoutPolicy,
+    TransactionReads,
+)
 from routing.consistency.rules import Rules
 from routing.request.command import Command
 from routing.servers.topology import Role, Server, Topology
 from routing.session.diagnostics_area import NOTHING_TO_IMITATE, Imitation
 from routing.session.prepared import PreparedHandle, PreparedStatement
 from routing.session.session import Session
-from routing.session.snapshot import Snapshot
-from routing.session.split import Split
-from routing.session.split_snapshot import SplitSnapshot
 from routing.sql.classifier import Classifier
+from tests.routing.transaction.situations import open_read_only, run
 
 U = "11111111-1111-1111-1111-111111111111"
 SET = GtidSet.parse(f"{U}:1-9")
 OWN = Rules(Level.READ_OWN_WRITES, Scope.CONNECTION, 0.25, TimeoutPolicy.PRIMARY)
+SNAPSHOT = Rules(
+    *(Level.READ_OWN_WRITES, Scope.CONNECTION, 0.25, TimeoutPolicy.PRIMARY),
+    transaction_reads=TransactionReads.SNAPSHOT,
+)
 SETTINGS = b"SET SESSION session_track_gtids=OWN_GTID"
 WAITS = (
     f"SELECT WAIT_FOR_EXECUTED_GTID_SET(_latin1'{U}:1-9',0.250) a,"
@@ -150,20 +161,21 @@ def test_a_schema_by_itself_stands_behind_a_statement() -> None:
 
 def test_each_transaction_is_begun_once_and_again_behind_a_reset() -> None:
     on = On()
-    on.state.snapshot = Snapshot()
+    open_read_only(on.state)
     begun = [(Purpose.PREPARE, "START TRANSACTION READ ONLY")]
     assert told(on.before(WAITED)) == [(Purpose.WAIT, WAITS), *begun]
-    assert on.mirror.snapshot is on.state.snapshot
+    assert on.mirror.transaction_reads is on.state.transaction.reads
     assert on.before() == ()
     on.mirror.needs_reset = True
     assert told(on.before())[2:] == begun
-    on.state.snapshot = Snapshot()
+    open_read_only(on.state)  # another one
     assert told(on.before()) == begun
 
 
 def test_what_a_snapshot_shows_is_asked_before_it_and_behind_it() -> None:
     on = On()
-    on.state.snapshot = SplitSnapshot(autocommit=False, implied=True)
+    on.state.transaction.autocommit_set(False)
+    on.state.transaction.implied_read(on.state, SNAPSHOT)
     assert told(on.before()) == [
         (Purpose.PREPARE, "SET autocommit=0"),
         (Purpose.BEFORE, PROBE_SQL.decode()),
@@ -172,12 +184,15 @@ def test_what_a_snapshot_shows_is_asked_before_it_and_behind_it() -> None:
     ]
 
 
-def test_reads_apart_are_in_a_transaction_until_it_stays() -> None:
+def test_reads_per_statement_are_in_a_transaction_until_it_moves() -> None:
     on = On()
-    on.state.split = Split(autocommit=False, implied=True)
+    on.state.transaction.autocommit_set(False)
+    on.state.set_variable("transaction_isolation", "'READ-COMMITTED'")
+    on.mirror.variables_version = on.state.variables_version
+    on.state.transaction.implied_read(on.state, OWN)
     assert told(on.before()) == [(Purpose.PREPARE, "SET autocommit=0")]
-    on.mirror.snapshot = None
-    on.state.split.stays = True
+    on.mirror.transaction_reads = None
+    run(on.state, "INSERT INTO t VALUES (1)", IN_TRANS)
     assert on.before() == ()
 
 
@@ -269,4 +284,4 @@ def test_what_may_read_tables_may_show_less_than_was_seen(sql: str, shows: bool)
     asked = Command(
         Code.COM_QUERY, RESULTS, MONOTONIC, frame(b"\x03" + sql.encode(), 0), classified.statement
     )
-    assert prelude.older_than_seen(asked, state, topology, 0, 0.0) is shows
+    assert prelude.older_than_seen(asked, state, topology, 0.0) is shows

@@ -5,6 +5,7 @@ from itertools import product
 
 import pytest
 
+from protocol.constants import IN_TRANS
 from protocol.gtid import EMPTY
 from routing.consistency.decision import Decision, Level, Proof, Reason, Scope, TimeoutPolicy
 from routing.consistency.rules import Rules
@@ -13,10 +14,10 @@ from routing.policy import choose, on_primary
 from routing.servers.topology import Server, Topology
 from routing.session.diagnostics_area import ConnectionArea
 from routing.session.session import Session
-from routing.session.snapshot import Snapshot
 from routing.sql.diagnostics import CONDITIONS, PARTS
 from routing.sql.holds import PinReason
 from routing.sql.statement import Statement, StatementClass, Touch
+from tests.routing.transaction.situations import open_on_replica
 from tests.support.doubts import may_have_seen
 from tests.support.gtid_sets import gtids
 
@@ -273,20 +274,16 @@ def test_where_no_replica_can_be_asked_the_primary_answers(level: Level) -> None
 
 
 @pytest.mark.parametrize("level", list(Level))
-@pytest.mark.parametrize(
-    ("state", "value", "reason"),
-    [
-        ("in_transaction", True, Reason.TRANSACTION),
-        ("autocommit", False, Reason.TRANSACTION),
-    ],
-)
-def test_a_session_that_is_bound_reads_from_the_primary(
-    level: Level, state: str, value: object, reason: Reason
-) -> None:
+@pytest.mark.parametrize("autocommit", [True, False])
+def test_a_session_that_is_bound_reads_from_the_primary(level: Level, *, autocommit: bool) -> None:
     topology = topology_of(f"{U}:1-1000")
     session = session_at(level)
-    setattr(session, state, value)
-    assert choose_read(session, topology) == Decision(topology.primary, reason, Proof.PRIMARY)
+    if autocommit:
+        session.transaction.restored(IN_TRANS)
+    else:
+        session.transaction.autocommit_set(False)
+    primary = Decision(topology.primary, Reason.TRANSACTION, Proof.PRIMARY)
+    assert choose_read(session, topology) == primary
 
 
 def test_a_session_that_holds_something_reads_from_the_primary() -> None:
@@ -323,9 +320,7 @@ def test_a_snapshot_does_not_show_what_only_the_primary_can(reason: PinReason, b
     topology = topology_of(f"{U}:1-1000")
     replica = topology.replicas[0]
     session = session_at()
-    session.in_transaction = True
-    session.snapshot = Snapshot()
-    session.snapshot.taken_on(replica, gtids(f"{U}:1-1000"))
+    open_on_replica(session, replica, gtids(f"{U}:1-1000"))
     assert choose_read(session, topology).server is replica
     session.pins.take(reason)
     decision = choose_read(session, topology)
@@ -354,9 +349,9 @@ def test_an_unknown_required_set_is_a_reason_for_the_primary() -> None:
     session.may_have_written()
     decision = choose_read(session, topology)
     assert decision == Decision(topology.primary, Reason.UNKNOWN_REQUIRED, Proof.PRIMARY)
-    session.in_transaction = True
+    session.transaction.restored(IN_TRANS)
     assert choose_read(session, topology).reason is Reason.UNKNOWN_REQUIRED
-    session.in_transaction = False
+    session.transaction.restored(0)
     session.probed(gtids(f"{U}:1-3"))
     assert choose_read(session, topology).server is topology.replicas[0]
 

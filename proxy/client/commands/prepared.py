@@ -184,14 +184,14 @@ def reset(desk: Desk, packet: bytes) -> Order:
     if holder is None:
         return Done(command)  # no server has anything of it
     open_there = desk.prepared.cursor(prepared) is not None
-    if not open_there and desk.state.in_transaction and _is_outside(desk, holder):
+    if not open_there and desk.state.transaction.is_open and _is_outside(desk, holder):
         return Done(command)  # there is nothing to drop, and its answer would show no transaction
     return ToHolder(command, holder, Reason.CURSOR if open_there else Reason.PREPARED)
 
 
 def _is_outside(desk: Desk, holder: ServerConnection) -> bool:
     """Whether a server has no part in the transaction that is open."""
-    return holder is not desk.servers.primary and holder.mirror.snapshot is None
+    return holder is not desk.servers.primary and holder.mirror.transaction_reads is None
 
 
 def _executed(desk: Desk, prepared: PreparedStatement) -> Statement | None:

@@ -191,7 +191,7 @@ class FastAnswers(Taker):
         server.proved(one, primary.epoch)
         trail.own = one
         self._metrics.tracked += 1
-        self._servers.status = stream.status
+        state.transaction.status = stream.status
         if not state.user_variables.forgotten and statement.may_run_programs:
             state.user_variables.forget()
         commits = state.commits

@@ -2,6 +2,7 @@
 
 import pytest
 
+from protocol.constants import IN_TRANS
 from protocol.constants import Command as Code
 from protocol.errors import MalformedPacketError, ServerErrorCode
 from protocol.gtid import EMPTY, GtidSet
@@ -140,22 +141,22 @@ def test_other_trackers_are_passed_over(on: On) -> None:
 def test_a_tracker_tells_autocommit_even_where_the_status_lies(on: On) -> None:
     on.state.connected("", autocommit=False)
     on.succeed("SET autocommit = 0", system_variable_entry("autocommit", "OFF"))
-    assert not on.state.autocommit
-    assert not on.state.status_tells
+    assert not on.state.transaction.autocommit
+    assert not on.state.transaction.status_tells
     on.succeed("SET autocommit = DEFAULT", system_variable_entry("autocommit", "ON"))
-    assert on.state.autocommit
-    assert on.state.status_tells
+    assert on.state.transaction.autocommit
+    assert on.state.transaction.status_tells
 
 
 def test_only_a_tracker_s_word_makes_a_session_read_only(on: On) -> None:
     on.succeed("SET SESSION TRANSACTION READ ONLY")
-    assert not on.state.modes.read_only
+    assert not on.state.transaction.modes.read_only
     on.succeed(
         "SET SESSION TRANSACTION READ ONLY", system_variable_entry("transaction_read_only", "ON")
     )
-    assert on.state.modes.read_only
+    assert on.state.transaction.modes.read_only
     on.succeed("CALL p()", system_variable_entry("transaction_read_only", "OFF"))
-    assert not on.state.modes.read_only
+    assert not on.state.transaction.modes.read_only
 
 
 @pytest.mark.parametrize(
@@ -263,7 +264,7 @@ def test_literals_are_carried_over(on: On) -> None:
 
 def test_a_one_shot_waits_for_the_next_transaction(on: On) -> None:
     on.succeed("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")
-    assert on.state.modes.waiting
+    assert on.state.transaction.modes.waiting
     assert on.state.variables == {}
 
 
@@ -300,11 +301,11 @@ def test_a_one_shot_is_spent_on_an_execution_and_not_on_its_preparation(on: On) 
 def test_autocommit_is_told_by_the_statement_where_the_status_lies(on: On) -> None:
     on.state.connected("", autocommit=False)
     on.succeed("SET autocommit = 1")
-    assert on.state.autocommit
-    assert on.state.status_tells
+    assert on.state.transaction.autocommit
+    assert on.state.transaction.status_tells
     for value in ("0", "OFF", "'off'", "@a", "DEFAULT"):
         on.succeed(f"SET autocommit = {value}")
-        assert not on.state.autocommit
+        assert not on.state.transaction.autocommit
 
 
 # Tracking itself.
@@ -543,11 +544,11 @@ def test_a_lock_that_was_taken_before_the_statement_failed_is_held(on: On) -> No
 
 
 def test_an_xa_transaction_ends_with_the_status_flag(on: On) -> None:
-    on.state.in_transaction = True
+    on.state.transaction.restored(IN_TRANS)
     on.succeed("XA START 'a'")
     on.succeed("XA END 'a'")
     assert on.state.pins.text == "xa transaction"
-    on.state.in_transaction = False
+    on.state.transaction.restored(0)
     on.succeed("XA PREPARE 'a'")
     assert not on.state.pins.reasons
 

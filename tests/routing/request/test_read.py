@@ -4,9 +4,10 @@ import pytest
 
 from protocol.gtid import EMPTY
 from routing.consistency.decision import Level, LostPolicy, Scope, TimeoutPolicy
-from routing.request.read import Read, UnexpectedEventError
+from routing.request.read import Read
 from routing.request.stage import TABLE
 from routing.request.step import Join, Refuse
+from routing.unexpected_event import UnexpectedEventError
 from tests.routing.request.transcript import World, gtids
 
 BEHIND = World(applied=("1-4",))

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from protocol.constants import IN_TRANS
 from protocol.gtid import EMPTY, GtidSet
 from routing.consistency.decision import Decision, Level, LostPolicy, Proof, Scope, TimeoutPolicy
 from routing.consistency.rules import Rules
@@ -223,7 +224,8 @@ class World:
         self.session.adjust(Rules(level, scope, 0.25, TimeoutPolicy.PRIMARY))
 
     def begins(self, which: int) -> None:
-        self.session.in_transaction = not self.session.in_transaction
+        transaction = self.session.transaction
+        transaction.restored(0 if transaction.is_open else IN_TRANS)
 
     def is_behind(self, which: int) -> None:
         self.topology.replicas[which].timed_out(self.now, 1.0)

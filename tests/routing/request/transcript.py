@@ -34,9 +34,9 @@ from routing.servers.topology import Server, Topology
 from routing.servers.waits import Waits
 from routing.session.diagnostics_area import ConnectionArea
 from routing.session.session import Session
-from routing.session.snapshot import Snapshot
 from routing.sql.diagnostics import CONDITIONS, PARTS
 from routing.sql.statement import Statement, StatementClass, Touch
+from tests.routing.transaction.situations import open_on_replica
 
 UUID = "11111111-1111-1111-1111-111111111111"
 _LINE = re.compile(r"(>>|--) (\w+)\((.*)\)")
@@ -197,11 +197,11 @@ class Play:
 
     def _snapshot(self, server: str, state: str = "") -> None:
         """Let the session's READ ONLY transaction read on a server, perhaps a "stale" state."""
-        self.session.snapshot = Snapshot(autocommit=True)
-        self.session.snapshot.taken_on(
-            self._server(server), required=gtids("1-3"), stale=state == "stale"
+        open_on_replica(
+            *(self.session, self._server(server)),
+            required=gtids("1-3"),
+            stale=state == "stale",
         )
-        self.session.in_transaction = True
 
     def _asks_previous(self, server: str) -> None:
         """Let the previous statement have run on a server."""

@@ -5,16 +5,16 @@ from typing import Final
 
 import pytest
 
+from protocol.constants import AUTOCOMMIT
 from routing.consistency.decision import Level, Scope, TimeoutPolicy
 from routing.consistency.rules import Rules
 from routing.servers.topology import Role, Server
 from routing.session.plain import is_plain
 from routing.session.session import Session
-from routing.session.snapshot import Snapshot
-from routing.session.split import Split
 from routing.sql.classifier import Classifier
 from routing.sql.holds import PinReason
 from routing.sql.statement import NOT_PLAIN, PLAIN_READ, PLAIN_WRITE
+from tests.routing.transaction.situations import fail, open_read_only, open_transaction
 
 REPLICA: Final = Server("r1", Role.REPLICA)
 OTHER_LEVELS: Final = [level for level in Level if level is not Level.READ_OWN_WRITES]
@@ -27,7 +27,7 @@ def rules(
 
 
 def set_transaction(session: Session) -> None:
-    session.modes.set_next("transaction_isolation", "'SERIALIZABLE'")
+    session.transaction.modes.set_next("transaction_isolation", "'SERIALIZABLE'")
 
 
 def hold(session: Session) -> None:
@@ -39,12 +39,17 @@ def have_held_a_temporary_table(session: Session) -> None:
     session.commits.ended(statement, True, [], False, True)
 
 
-def open_snapshot(session: Session) -> None:
-    session.snapshot = Snapshot()
+def pinged_after_an_error(session: Session) -> None:
+    fail(session)
+    session.transaction.pinged(AUTOCOMMIT)
 
 
-def split(session: Session) -> None:
-    session.split = Split()
+def switch_autocommit_off(session: Session) -> None:
+    session.transaction.autocommit_set(False)
+
+
+def begin_without_autocommit(session: Session) -> None:
+    session.connected("", autocommit=False)
 
 
 def be_refused(session: Session) -> None:
@@ -70,16 +75,14 @@ def attribute(name: str, value: object) -> Callable[[Session], None]:
 CHANGES: Final = [
     *(lambda session, level=level: session.adjust(rules(level)) for level in OTHER_LEVELS),
     lambda session: session.adjust(rules(scope=Scope.APPLICATION)),
-    attribute("in_transaction", True),
-    attribute("unsure", True),
-    attribute("autocommit", False),
-    attribute("status_tells", False),
+    *(open_transaction, open_read_only, fail, pinged_after_an_error),
+    *(switch_autocommit_off, begin_without_autocommit),
     attribute("suspect", True),
     attribute("noted", True),
     lambda session: session.chose_schema("performance_schema"),
     lambda session: session.chose_schema("INFORMATION_SCHEMA"),
     *(set_transaction, hold, have_held_a_temporary_table),
-    *(open_snapshot, split, be_refused, be_objected_to, track_all),
+    *(be_refused, be_objected_to, track_all),
 ]
 
 

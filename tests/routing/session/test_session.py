@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from protocol.constants import IN_TRANS
 from protocol.gtid import EMPTY
 from routing.consistency.decision import Level, Scope, TimeoutPolicy
 from routing.consistency.rules import Rules
@@ -12,10 +13,10 @@ from routing.servers.topology import Role, Server
 from routing.session.diagnostics_area import NOT_KNOWN, ConnectionArea
 from routing.session.session import Session
 from routing.session.trackers import Trackers
-from routing.session.transactions import is_serializable, reads_apart
 from routing.sql.diagnostics import PARTS
 from routing.sql.holds import PinReason
 from routing.sql.lexer import MODE_ANSI_QUOTES
+from routing.transaction.transaction import is_per_statement, is_serializable
 from tests.support.gtid_sets import gtids
 
 U = "11111111-1111-1111-1111-111111111111"
@@ -176,10 +177,10 @@ def test_a_reset_forgets_the_state_and_never_a_write(session: Session, primary: 
     session.may_have_written()
     session.schema = "app"
     session.avoided = frozenset({primary})
-    session.in_transaction = True
-    session.autocommit = False
+    session.transaction.restored(IN_TRANS)
+    session.transaction.autocommit_set(False)
     session.pins.take(PinReason.TABLE_LOCK)
-    session.modes.set_next("transaction_read_only", "ON")
+    session.transaction.modes.set_next("transaction_read_only", "ON")
     session.diagnostics.ran(ConnectionArea(primary), PARTS, 2, 1)
     session.set_variable("time_zone", "'+00:00'")
     session.lexer_modes.set_sql_mode("'NO_BACKSLASH_ESCAPES'")
@@ -193,10 +194,10 @@ def test_a_reset_forgets_the_state_and_never_a_write(session: Session, primary: 
     assert session.unknown
     assert session.schema == "app"  # fact 7.9
     assert session.avoided == frozenset({primary})
-    assert not session.in_transaction
-    assert session.autocommit
+    assert not session.transaction.is_open
+    assert session.transaction.autocommit
     assert not session.pins.reasons
-    assert not session.modes.waiting
+    assert not session.transaction.modes.waiting
     diagnostics = session.diagnostics
     assert (diagnostics.conditions, diagnostics.found_rows, diagnostics.row_count) == (
         0,
@@ -214,12 +215,13 @@ def test_a_reset_forgets_the_state_and_never_a_write(session: Session, primary: 
 
 def test_a_server_that_starts_sessions_without_autocommit(session: Session) -> None:
     session.connected("", autocommit=False)
-    assert not session.autocommit
-    assert not session.status_tells
-    session.autocommit = session.status_tells = True  # SET autocommit = 1
+    transaction = session.transaction
+    assert not transaction.autocommit
+    assert not transaction.status_tells
+    transaction.autocommit_set(True)  # SET autocommit = 1
     session.reset()
-    assert not session.autocommit
-    assert not session.status_tells
+    assert not transaction.autocommit
+    assert not transaction.status_tells
 
 
 @pytest.mark.parametrize(
@@ -236,14 +238,14 @@ def test_what_a_session_begins_with_is_as_if_it_had_set_it(
 ) -> None:
     version = session.variables_version
     session.connected("", isolation=level)
-    assert (reads_apart(session), is_serializable(session)) == (apart, serializable)
+    assert (is_per_statement(session), is_serializable(session)) == (apart, serializable)
     carried = {} if level == "REPEATABLE-READ" else {"transaction_isolation": f"'{level}'"}
     assert session.variables == carried, "replicas have MySQL's own default"
     assert (session.variables_version != version) == bool(carried)
     session.reset()
-    assert not reads_apart(session)
+    assert not is_per_statement(session)
     session.connected("", isolation="READ-COMMITTED")  # the default may be another by then
-    assert reads_apart(session)
+    assert is_per_statement(session)
 
 
 def test_a_level_that_cannot_be_written_is_none(session: Session) -> None:

@@ -1,9 +1,16 @@
 """The course of transactions in many situations, each as a transcript (`transcript`)."""
 
+from random import Random
+from typing import get_args
+
 import pytest
 
 from routing.consistency.decision import ConflictPolicy, TransactionReads
-from tests.routing.transaction.transcript import World
+from routing.servers.topology import Role, Server
+from routing.transaction.stage import TABLE, Event, Stage, after
+from routing.unexpected_event import UnexpectedEventError
+from tests.routing.transaction.situations import take_snapshot
+from tests.routing.transaction.transcript import World, gtids
 
 pytestmark = pytest.mark.plain
 
@@ -1099,6 +1106,71 @@ def test_set_autocommit_ends_a_replicas_snapshot() -> None:
     """)
 
 
+# Lost replicas
+
+
+def test_the_replica_of_a_read_only_snapshot_is_lost() -> None:
+    WORLD.play("""
+        >> START TRANSACTION READ ONLY -> open, read only
+        << p transaction | read_only open
+        >> SELECT a FROM t -> open, read only
+        << r1 read | read_only_on_replica open; r1 begins
+        -- breaks r1
+        << read_only_on_replica open
+        >> SELECT a FROM t
+        << r1 is lost | read_only_on_replica open
+        >> COMMIT -> nothing
+        << p transaction | none
+    """)
+
+
+def test_one_that_reads_per_statement_goes_on_elsewhere() -> None:
+    COMMITTED.play("""
+        >> BEGIN -> open
+        << p transaction | per_statement open
+        >> SELECT a FROM t -> open
+        << r1 read | per_statement open; r1 begins
+        -- breaks r1
+        << per_statement open
+        >> SELECT a FROM t -> open
+        << r1 read | per_statement open; r1 begins
+        >> COMMIT -> nothing
+        << p transaction | none; r1 ends
+    """)
+
+
+def test_one_that_may_write_goes_on_without_its_replica() -> None:
+    SNAPSHOT.play("""
+        >> BEGIN -> open
+        << p transaction | snapshot open
+        >> SELECT a FROM t -> open
+        << r1 read | snapshot_on_replica open; r1 takes a snapshot
+        -- breaks r1
+        << snapshot_on_replica open
+        >> SELECT a FROM t -> open
+        << p replica_lost | snapshot_moved open; p takes a snapshot
+        >> SELECT a FROM t -> open
+        << p transaction | snapshot_moved open
+        >> COMMIT -> nothing
+        << p transaction | none
+    """)
+
+
+def test_one_whose_snapshot_is_another_is_rolled_back_without_its_replica() -> None:
+    DIFFERENT.play("""
+        >> BEGIN -> open
+        << p transaction | snapshot open
+        >> SELECT a FROM t -> open
+        << r1 read | snapshot_on_replica open; r1 takes a snapshot
+        -- breaks r1
+        << snapshot_on_replica open
+        >> SELECT a FROM t
+        << p conflict | none retry; p takes a snapshot; p rolls back; split_conflict
+        >> BEGIN -> open
+        << p transaction | primary open retry
+    """)
+
+
 # Resets, COM_CHANGE_USER's among them
 
 
@@ -1156,3 +1228,115 @@ def test_a_reset_forgets_what_was_set() -> None:
         >> BEGIN -> open
         << p transaction | primary open
     """)
+
+
+# Questions about the statement before
+
+
+def test_a_question_about_the_statement_before_takes_no_snapshot() -> None:
+    """The replica that ran that statement need not have what the transaction is to see."""
+    SNAPSHOT.play("""
+        >> SELECT a FROM t -> nothing
+        << r1 read | none
+        >> BEGIN -> open
+        << p transaction | snapshot open
+        >> SELECT FOUND_ROWS() -> open
+        << p diagnostic | snapshot open
+        >> SELECT a FROM t -> open
+        << r1 read | snapshot_on_replica open; r1 takes a snapshot
+        >> SELECT FOUND_ROWS() -> open
+        << r1 diagnostic | snapshot_on_replica open
+        >> COMMIT -> nothing
+        << p transaction | none; r1 ends
+        >> START TRANSACTION READ ONLY -> open, read only
+        << p transaction | read_only open
+        >> SELECT FOUND_ROWS() -> open, read only
+        << p diagnostic | read_only open
+    """)
+
+
+# The table
+
+STAGES = sorted(get_args(Stage))
+EVENTS = sorted(get_args(Event))
+
+
+def test_the_table_has_all_stages_and_events() -> None:
+    assert sorted({stage for stage, _ in TABLE}) == STAGES
+    assert sorted({event for _, event in TABLE}) == EVENTS
+    assert sorted(set(TABLE.values())) == STAGES
+
+
+@pytest.mark.parametrize("event", EVENTS)
+@pytest.mark.parametrize("stage", STAGES)
+def test_an_event_that_nobody_can_expect_is_a_defect(stage: Stage, event: Event) -> None:
+    if (stage, event) in TABLE:
+        assert after(stage, event) == TABLE[stage, event]
+        return
+    with pytest.raises(UnexpectedEventError, match=f"^{event} at stage {stage}:"):
+        after(stage, event)
+
+
+def test_what_has_no_snapshot_cannot_take_one() -> None:
+    session = World().play("").session
+    with pytest.raises(UnexpectedEventError, match="read_on_replica at stage none"):
+        take_snapshot(session, Server("r1", Role.REPLICA))
+    with pytest.raises(UnexpectedEventError, match="moved at stage none"):
+        session.transaction.move(Server("p", Role.PRIMARY))
+
+
+# Whatever comes
+
+STATEMENTS = (
+    *("BEGIN", "START TRANSACTION READ ONLY", "START TRANSACTION WITH CONSISTENT SNAPSHOT"),
+    *("COMMIT", "ROLLBACK AND CHAIN", "SAVEPOINT s", "SET TRANSACTION READ ONLY"),
+    *("SET SESSION TRANSACTION READ ONLY", "SET autocommit = 0", "SET autocommit = 1"),
+    *("SELECT a FROM t", "SELECT a FROM t", "SELECT a FROM t", "SELECT 1", "SELECT FOUND_ROWS()"),
+    *("SELECT @a := a FROM t", "SELECT a FROM t FOR UPDATE", "INSERT INTO t VALUES (1)"),
+    *("CREATE TABLE u (a INT)", "CALL p()", "SELECT 1; SELECT 2", "XA START 'x'", "SHOW TABLES"),
+    *("COM_STMT_PREPARE COMMIT", "COM_STMT_EXECUTE COMMIT", "COM_PING"),
+)
+ANSWERS = (
+    *("nothing", "open", "open", "open, read only", "manual", "open, manual"),
+    *("open, read only, manual", "error"),
+)
+HAPPENINGS = (
+    *("-- reset", "-- restored nothing", "-- restored open", "-- pinged nothing", "-- pinged open"),
+    *("-- isolation READ-COMMITTED", "-- isolation REPEATABLE-READ", "-- suspect"),
+)
+
+
+@pytest.mark.parametrize("reads", TransactionReads)
+def test_whatever_servers_answer_is_expected(reads: TransactionReads) -> None:
+    """Also what no server would answer; and the stage agrees with what else is known."""
+    chance, passed = Random(reads.value), set()
+    for number in range(150):
+        play = World(reads=reads, isolation=chance.choice(["", "READ-COMMITTED"])).play("")
+        transaction = play.session.transaction
+        for _ in range(20):
+            if play.in_flight is not None:
+                replica = play.in_flight[0].server.name
+                left = replica != "p" and chance.random() < 0.5
+                line = f"-- leaves {replica}" if left else f"-- answers {chance.choice(ANSWERS)}"
+            elif chance.random() < 0.15:
+                line = chance.choice(HAPPENINGS)
+            else:
+                line = f">> {chance.choice(STATEMENTS)}"
+                if chance.random() < 0.9:
+                    line += f" -> {chance.choice(ANSWERS)}"
+            list(play.lines([line]))
+            play.session.probed(gtids("1-5"))
+            stage, snapshot = transaction.stage, transaction.snapshot
+            passed.add(stage)
+            assert (transaction.reads is None) is (stage in ("none", "primary")), number
+            if transaction.reads is None:
+                assert transaction.is_open is (stage == "primary"), number
+            if snapshot is not None:
+                taken = snapshot.server is not None
+                per_statement = stage == "read_only_per_statement"
+                assert taken is not (stage in ("read_only", "snapshot") or per_statement), number
+                on_replica = stage in ("read_only_on_replica", "snapshot_on_replica")
+                assert transaction.reads_on_replica is on_replica, number
+                assert snapshot.may_write is stage.startswith("snapshot"), number
+    unreached = [] if reads is TransactionReads.SNAPSHOT else [s for s in STAGES if s[:2] == "sn"]
+    assert sorted(passed) == sorted(set(STAGES) - set(unreached))

@@ -28,13 +28,14 @@ from protocol.constants import AUTOCOMMIT, IN_TRANS, IN_TRANS_READONLY
 from protocol.constants import Command as Code
 from protocol.gtid import EMPTY, GtidSet
 from protocol.packet import frame
+from protocol.response_stream import PREPARED, RESULTS
 from protocol.session_track import system_variable_entry
 from proxy.client import prelude, preparation
 from proxy.client.aftermath import Aftermath
 from proxy.client.asking import NOTHING
 from proxy.client.prepared import PreparedStatements
 from proxy.client.primary_settings import PrimarySettings
-from proxy.client.split_snapshots import SplitSnapshots
+from proxy.client.replica_snapshots import ReplicaSnapshots
 from proxy.server.mirror import Mirror
 from routing.consistency.decision import (
     ConflictPolicy,
@@ -46,15 +47,15 @@ from routing.consistency.decision import (
     TransactionReads,
 )
 from routing.consistency.rules import Rules
-from routing.policy import choose
+from routing.policy import choose, on_primary
 from routing.request.command import Command
 from routing.request.trail import Trail
 from routing.servers.topology import Server, Topology
 from routing.session.diagnostics_area import ConnectionArea
 from routing.session.session import Session
-from routing.session.split_snapshot import Moment, SplitSnapshot
-from routing.session.transactions import begin_implied
 from routing.sql.classifier import Classifier
+from routing.transaction.replica_snapshot import ReplicaSnapshot
+from routing.transaction.stage import SNAPSHOT_MOVED
 
 UUID = "11111111-1111-1111-1111-111111111111"
 _LINE = re.compile(r"(>>|--) (.*?)(?: -> (.*?)(?: \+ (.*))?)?")
@@ -127,11 +128,11 @@ class Connection:
 class Servers:
     """Stands in for a session's connections."""
 
-    def __init__(self, topology: Topology) -> None:
+    def __init__(self, topology: Topology, session: Session) -> None:
         self.primary = Connection(topology.primary)
         self.replicas = [Connection(server) for server in topology.replicas]
-        self.status = AUTOCOMMIT
-        self.lingers = False
+        self._session = session
+        session.transaction.status = AUTOCOMMIT
 
     def of(self, server: Server) -> Connection:
         """The connection to a server."""
@@ -147,7 +148,7 @@ class Servers:
 
     def end_transactions(self) -> None:
         """As the real one does."""
-        self.lingers = False
+        self._session.transaction.ended_on_replicas()
         for replica in self.replicas:
             self.end_transaction(replica)
 
@@ -189,10 +190,10 @@ class Play:
             self.session.set_variable("transaction_isolation", f"'{world.isolation}'")
         if world.tracked:
             self.session.trackers.set("session_track_transaction_info", "'STATE'")
-        self.servers: Any = Servers(self.topology)
+        self.servers: Any = Servers(self.topology, self.session)
         self.metrics = Anything()
         self.settings = PrimarySettings(self.session, self.servers)
-        self.splits = SplitSnapshots(self.session, self.servers, self.metrics)  # type: ignore[arg-type]
+        self.snapshots = ReplicaSnapshots(self.session, self.servers, self.metrics)  # type: ignore[arg-type]
         shared: Any = SimpleNamespace(
             metrics=self.metrics,
             now=lambda: 1000.0,
@@ -227,6 +228,13 @@ class Play:
         if statement is not None and command.code is not Code.COM_STMT_PREPARE:
             session = self.session
             decision = choose(session, statement, self.topology, 1000.0, command.rules)
+        if decision is not None and self._is_gone(decision):
+            if decision.reason is Reason.DIAGNOSTIC:
+                decision = on_primary(self.topology, Reason.DIAGNOSTIC)
+            elif not self.session.transaction.can_move:
+                return f"{decision.server.name} is lost | "
+            else:
+                decision = on_primary(self.topology, Reason.REPLICA_LOST)
         if decision is None or decision.server is self.topology.primary:
             trail.reason = reason = Reason.WRITE if decision is None else decision.reason
             connection: Connection = self.servers.primary
@@ -243,6 +251,17 @@ class Play:
             self._answered(connection, command, trail, flags, told)
         return f"{connection.server.name} {reason.value} | "
 
+    def _is_gone(self, decision: Decision) -> bool:
+        """Whether the replica that has the transaction's snapshot has it no more."""
+        if decision.server is self.topology.primary:
+            return False
+        inside = decision.reason is Reason.TRANSACTION
+        reads = self.session.transaction.reads_on_replica
+        if not inside and not (decision.reason is Reason.DIAGNOSTIC and reads):
+            return False
+        mirror = self.servers.of(decision.server).mirror
+        return mirror.transaction_reads is not self.session.transaction.snapshot
+
     def command(self, text: str) -> Command:
         """A command, by its name and text, or a COM_QUERY."""
         name, _, rest = text.partition(" ")
@@ -252,62 +271,57 @@ class Play:
             return Command(code, 0, self.session.rules, frame(bytes([code]), 0))
         statement = self.classifier.classify(sql.encode(), self.session.lexer_modes.flags)
         packet = frame(bytes([code]) + sql.encode(), 0)
-        shape = 0 if code is Code.COM_STMT_PREPARE else 1
+        shape = PREPARED if code is Code.COM_STMT_PREPARE else RESULTS
         may_write = statement.may_write and code is not Code.COM_STMT_PREPARE
         return Command(code, shape, self.session.rules, packet, statement, may_write)
 
     def _to_primary(self, command: Command, trail: Trail) -> bool:
         """As `Dispatch.to_primary` does; False if the transaction was rolled back instead."""
-        session, primary = self.session, self.servers.primary
-        if self.servers.lingers:
+        transaction, primary = self.session.transaction, self.servers.primary
+        if transaction.left_on_replica:
             self.servers.end_transactions()
-        moved = stage_of(session) == "snapshot_moved"
-        if session.snapshot is not None and self.splits.asks(primary, command, trail):
+        moved = transaction.stage == SNAPSHOT_MOVED
+        if transaction.snapshot is not None and self.snapshots.asks(primary, command, trail):
             self._snapshots_shown()
-            if moved or self.splits.asks(primary, command, trail):
-                session.rolled_back()
-                self.servers.status = AUTOCOMMIT
+            if moved or self.snapshots.asks(primary, command, trail):
+                self.session.rolled_back(AUTOCOMMIT)
                 return False
         primary.send(self.settings.in_front(primary, command, trail))
-        if session.snapshot is not None:
-            primary.send(self.splits.in_front(primary, session.snapshot, command, trail))
+        if transaction.reads is not None:
+            primary.send(self.snapshots.in_front(primary, command, trail))
             self._snapshots_shown()
-        elif session.split is not None:
-            primary.send(preparation.begin_implied(session.split, False))
-            session.split.implied = False
         return True
 
     def _snapshots_shown(self) -> None:
         """The servers say what their snapshots show."""
-        snapshot = self.session.snapshot
-        if not isinstance(snapshot, SplitSnapshot):
+        snapshot = self.session.transaction.snapshot
+        if not isinstance(snapshot, ReplicaSnapshot):
             return
         shows = gtids("1-5") if self.world.exact else None
-        for moment in (snapshot.here, snapshot.there):
+        for moment in (snapshot.primary, snapshot.replica):
             moment.before(shows)
             moment.behind(shows)
         if not self.world.same:
-            snapshot.there.before(gtids("1-4"))
-            snapshot.there.behind(gtids("1-4"))
+            snapshot.replica.before(gtids("1-4"))
+            snapshot.replica.behind(gtids("1-4"))
 
     def _to_replica(self, replica: Connection, command: Command, decision: Decision) -> None:
         """As `Dispatch` does."""
-        session = self.session
-        if self.servers.lingers and decision.reason is not Reason.DIAGNOSTIC:
+        session, transaction, mirror = self.session, self.session.transaction, replica.mirror
+        if transaction.left_on_replica and decision.reason is not Reason.DIAGNOSTIC:
             self.servers.end_transactions()
-        if command.is_read and not session.autocommit:
-            begin_implied(session, command.rules)
-        snapshot, mirror = session.snapshot, replica.mirror
-        takes = snapshot is not None and (mirror.needs_reset or mirror.snapshot is not snapshot)
+        if command.is_read and not transaction.autocommit:
+            transaction.implied_read(session, command.rules)
+        snapshot = transaction.snapshot
+        takes = mirror.needs_reset or mirror.transaction_reads is not snapshot
         settings = b"SET x=1"
         batch = prelude.before_read(mirror, NOTHING, command, session, settings, False, asks=False)
         replica.send(batch)
         if snapshot is not None and takes:
-            if isinstance(snapshot, SplitSnapshot):
-                snapshot.there = Moment()
-            if not snapshot.apart:
-                gtid_set = decision.proof_set or EMPTY
-                snapshot.taken_on(decision.server, gtid_set, command.rules)
+            gtid_set = decision.proof_set or EMPTY
+            transaction.snapshot_taken(
+                decision.server, gtid_set, command.rules, EMPTY, 0, stale=False
+            )
 
     def _answered(
         self, connection: Connection, command: Command, trail: Trail, flags: str, told: str | None
@@ -340,7 +354,13 @@ class Play:
         replica, _, trail = self.in_flight
         self.in_flight = None
         assert replica.server.name == name
-        left(self.session, self.servers, replica, trail)
+        inside = trail.decision is not None and trail.decision.reason is Reason.TRANSACTION
+        if self.session.transaction.withdrawn(replica.mirror.transaction_reads, inside=inside):
+            self.servers.end_transaction(replica)
+
+    def _breaks(self, name: str) -> None:
+        """The connection to a replica breaks, and another one is opened."""
+        next(one for one in self.servers.replicas if one.server.name == name).mirror = Mirror()
 
     def _answers(self, flags: str) -> None:
         """The answer that was awaited comes."""
@@ -355,10 +375,9 @@ class Play:
         self.settings.restored(self.servers.primary, answer(status))
 
     def _pinged(self, flags: str) -> None:
-        """A COM_PING behind a statement was answered, as `Untold.told` has it."""
+        """A COM_PING behind a statement was answered."""
         status = AUTOCOMMIT | sum(_FLAGS[word] for word in flags.split(", "))
-        self.servers.status = status
-        self.session.in_transaction = status & IN_TRANS != 0
+        self.session.transaction.pinged(status)
 
     def _reset(self, _: str) -> None:
         """COM_RESET_CONNECTION, or COM_CHANGE_USER."""
@@ -375,31 +394,29 @@ class Play:
 
     def state(self) -> str:
         """Where the transaction stands."""
-        session = self.session
-        words = [stage_of(session)]
-        if session.in_transaction:
+        transaction, modes = self.session.transaction, self.session.transaction.modes
+        words: list[str] = [transaction.stage]
+        if transaction.is_open:
             words.append("open")
-        if session.unsure:
+        if transaction.is_uncertain:
             words.append("uncertain")
-        part = session.snapshot or session.split
-        if part is not None and part.implied:
+        if transaction.reads is not None and transaction.reads.implied:
             words.append("implied")
-        if not session.autocommit:
+        if not transaction.autocommit:
             words.append("manual")
-        if not session.status_tells:
+        if not transaction.status_tells:
             words.append("untold")
-        if session.has_savepoint:
+        if transaction.has_savepoint:
             words.append("savepoint")
-        if session.retries:
+        if transaction.after_conflict:
             words.append("retry")
-        modes = session.modes
         if modes.waiting:
             words.append("set")
         if modes.isolates:
             words.append("isolation")
         if modes.next_is_read_only:
             words.append("next read only")
-        if self.servers.lingers:
+        if transaction.left_on_replica:
             words.append("to end")
         return " ".join(words)
 
@@ -411,40 +428,6 @@ class Play:
         done += self.metrics.counted
         self.metrics.counted.clear()
         return "".join(f"; {one}" for one in done)
-
-
-def stage_of(session: Session) -> str:
-    """The stage of a session's transaction."""
-    snapshot, split = session.snapshot, session.split
-    if isinstance(snapshot, SplitSnapshot):
-        if snapshot.moved:
-            return "snapshot_moved"
-        if snapshot.server is None:
-            return "snapshot"
-        return "snapshot_on_replica" if snapshot.is_replicas else "snapshot_on_primary"
-    if snapshot is not None:
-        if snapshot.server is None:
-            return "read_only_per_statement" if snapshot.apart else "read_only"
-        return "read_only_on_replica" if snapshot.is_replicas else "read_only_on_primary"
-    if split is not None:
-        return "per_statement_moved" if split.stays else "per_statement"
-    return "primary" if session.in_transaction else "none"
-
-
-def left(session: Session, servers: Servers, replica: Connection, trail: Trail) -> None:
-    """As `ReadEvents.leave` does."""
-    snapshot, split = session.snapshot, session.split
-    if snapshot is not None and snapshot is replica.mirror.snapshot:
-        decision = trail.decision
-        if decision is None or decision.reason is not Reason.TRANSACTION:
-            snapshot.server = None
-            if snapshot.implied and not session.in_transaction:
-                session.snapshot = None
-        servers.end_transaction(replica)
-    if split is not None and split is replica.mirror.snapshot:
-        if split.implied and not session.in_transaction:
-            session.split = None
-        servers.end_transaction(replica)
 
 
 def answer(status: int, error: int = 0) -> Any:

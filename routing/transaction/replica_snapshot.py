@@ -20,19 +20,9 @@ Where they are not the same, or that is not known, reads of data on the primary 
 an error that rolls the transaction back, or they are answered openly (`on-split-conflict`).
 """
 
-from typing import Final, Literal
-
 from protocol.gtid import EMPTY, GtidSet
 from routing.servers.topology import Server
-from routing.session.snapshot import Snapshot
-from routing.sql.statement import Statement, StatementClass, Touch, may_read_tables
-
-Needs = Literal["nothing", "snapshot", "same"]
-"""What a command on the primary needs in such a transaction: that a snapshot is taken there first,
-or also that it is known to be the same."""
-
-_UNTOUCHED: Final = (StatementClass.DIAGNOSTIC, StatementClass.PROXY)
-_WITHOUT_DATA: Final = (Touch.DEFINITION, Touch.ACCOUNT, Touch.ADMINISTRATION)
+from routing.transaction.snapshot import Snapshot
 
 
 class Moment:
@@ -62,68 +52,27 @@ class Moment:
             self.exact = before
 
 
-class SplitSnapshot(Snapshot):
+class ReplicaSnapshot(Snapshot):
     """Of an open READ WRITE transaction at REPEATABLE READ.
 
     Attributes:
-        there: of the replica's snapshot.
-        here: of the primary's.
-        moved: the primary's was taken, and what follows runs there.
+        replica: of the replica's snapshot.
+        primary: of the primary's.
     """
 
     def __init__(self, *, autocommit: bool = True, implied: bool = False) -> None:
-        super().__init__(autocommit=autocommit, implied=implied)
-        self.there = Moment()
-        self.here = Moment()
-        self.moved = False
+        super().__init__(autocommit=autocommit, implied=implied, may_write=True)
+        self.replica = Moment()
+        self.primary = Moment()
 
     @property
     def is_same(self) -> bool:
         """Whether both snapshots are known to show the same state."""
-        exact = self.there.exact
-        return exact is not None and exact == self.here.exact
+        exact = self.replica.exact
+        return exact is not None and exact == self.primary.exact
 
     def move(self, primary: Server) -> None:
         """The primary's snapshot is taken now; all that follows runs there."""
-        self.moved = True
+        self.implied = False
         self.server = primary
-        self.here = Moment()
-
-    def needs(self, statement: Statement | None, may_write: bool, text: bytes) -> Needs:
-        """What a command needs that is to run on the primary.
-
-        Args:
-            statement: what it is; None if it is none, or nobody looked at it.
-            may_write: it may commit something.
-            text: bytes that hold its text; empty if that is not known.
-        """
-        if not self.moved and not self.is_replicas:
-            return "nothing"  # no replica has shown anything
-        needs = needed(statement, may_write, text)
-        if self.moved:
-            return "same" if needs == "same" and not self.is_same else "nothing"
-        return needs
-
-
-def needed(statement: Statement | None, may_write: bool, text: bytes) -> Needs:
-    """What any such command needs; see `SplitSnapshot.needs`."""
-    if statement is None:
-        return "same" if may_write else "nothing"
-    if statement.multi:
-        return "same"
-    kind, reason = statement.kind, statement.reason
-    if kind is StatementClass.READ:
-        dictionary = reason is Touch.METADATA and b"SELECT" not in text.upper()
-        return "same" if statement.identifiers and not dictionary else "nothing"
-    if kind in _UNTOUCHED:
-        return "nothing"
-    if kind is StatementClass.TRANSACTION:
-        ends = reason is not Touch.SAVEPOINT and not statement.assignments
-        return "nothing" if ends else "snapshot"
-    if statement.is_current or reason in _WITHOUT_DATA:
-        return "snapshot"
-    if kind is StatementClass.WRITE or reason in (Touch.EXECUTED, Touch.HANDLER):
-        return "same"
-    if may_read_tables(text):
-        return "same"
-    return "snapshot" if statement.assignments or statement.holds else "nothing"
+        self.primary = Moment()

@@ -2,15 +2,22 @@
 
 import pytest
 
-from protocol.gtid import EMPTY
+from protocol.constants import AUTOCOMMIT, IN_TRANS, IN_TRANS_READONLY
 from routing.consistency.adjustment import Adjustment
 from routing.consistency.decision import Level, Proof, Reason, Scope, TimeoutPolicy
 from routing.consistency.rules import Rules
 from routing.policy import choose
 from routing.session.session import Session
-from routing.session.snapshot import Snapshot
-from routing.session.transaction_modes import TransactionModes, is_on
+from routing.transaction.modes import TransactionModes, is_on
 from tests.routing.test_policy import READ, U, choose_read, session_at, topology_of
+from tests.routing.transaction.situations import (
+    fail,
+    open_on_replica,
+    open_read_only,
+    open_transaction,
+    run,
+    take_snapshot,
+)
 
 
 def test_the_session_s_counts_until_something_else_is_said_for_the_next() -> None:
@@ -51,8 +58,8 @@ def rules_at(level: Level, scope: Scope = Scope.CONNECTION) -> Rules:
 def without_autocommit(level: Level = Level.READ_OWN_WRITES, rules: Rules | None = None) -> Session:
     session = session_at(level)
     session.rules = rules or session.rules
-    session.autocommit = False
-    session.modes.read_only = True
+    session.transaction.autocommit_set(False)
+    session.transaction.modes.read_only = True
     return session
 
 
@@ -73,13 +80,12 @@ def test_a_snapshot_gives_what_its_first_read_asked_for() -> None:
     for level in Level:
         rules = rules_at(level)
         session = without_autocommit(rules=rules)
-        session.snapshot = Snapshot(autocommit=False, implied=True)
-        session.snapshot.taken_on(replica, EMPTY, rules)
-        session.in_transaction = True
+        snapshot = open_read_only(session, autocommit=False)
+        take_snapshot(session, replica, rules=rules)
         chosen = choose_read(session, topology)
         assert (chosen.server, chosen.reason) == (replica, Reason.TRANSACTION)
         assert chosen.proof is (Proof.NONE if level is Level.BEST_EFFORT else Proof.KNOWN)
-        session.snapshot.stale = True
+        snapshot.stale = True
         assert choose_read(session, topology).proof is Proof.NONE
         session.rules = Adjustment(wait_budget=9.0).applied_to(rules)
         assert choose_read(session, topology).server is replica
@@ -91,37 +97,40 @@ def test_a_snapshot_gives_what_its_first_read_asked_for() -> None:
 def test_where_each_statement_has_a_snapshot_each_read_goes_its_own_way() -> None:
     topology = topology_of(f"{U}:1-1000")
     session = session_at()
-    session.snapshot = Snapshot(apart=True)
-    session.in_transaction = True
     session.set_variable("transaction_isolation", "'READ-COMMITTED'")
+    assert open_read_only(session).per_statement
     assert choose_read(session, topology).reason is Reason.READ
     strong = rules_at(Level.STRONG)  # also by a directive of its own
     chosen = choose(session, READ, topology, 0.0, strong)
     assert chosen.reason is Reason.PROBE
-    session.snapshot.taken_on(topology.primary)
+    start = "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY"
+    run(session, start, AUTOCOMMIT | IN_TRANS | IN_TRANS_READONLY)
     assert choose_read(session, topology).reason is Reason.TRANSACTION
 
 
-@pytest.mark.parametrize("apart", [True, False])
+@pytest.mark.parametrize("per_statement", [True, False])
 @pytest.mark.parametrize("isolation", ["REPEATABLE-READ", "READ-COMMITTED", "SERIALIZABLE"])
 def test_an_isolation_level_that_came_later_is_not_the_transaction_s(
-    isolation: str, *, apart: bool
+    isolation: str, *, per_statement: bool
 ) -> None:
     topology = topology_of(f"{U}:1-1000")
     session = session_at()
-    session.snapshot = Snapshot(apart=apart)
-    session.in_transaction = True
+    if per_statement:
+        session.set_variable("transaction_isolation", "'READ-COMMITTED'")
+    open_read_only(session)
     session.set_variable("transaction_isolation", f"'{isolation}'")
-    its_own = isolation == ("READ-COMMITTED" if apart else "REPEATABLE-READ")
+    its_own = isolation == ("READ-COMMITTED" if per_statement else "REPEATABLE-READ")
     chosen = choose_read(session, topology)
     assert chosen.reason is (Reason.READ if its_own else Reason.TRANSACTION)
 
 
-@pytest.mark.parametrize("state", ["in_transaction", "suspect"])
-def test_not_where_it_may_be_another_transaction(state: str) -> None:
+def test_not_where_it_may_be_another_transaction() -> None:
     topology = topology_of(f"{U}:1-1000")
     session = without_autocommit()
-    setattr(session, state, True)
+    open_transaction(session)
+    assert choose_read(session, topology).reason is Reason.TRANSACTION
+    session = without_autocommit()
+    session.suspect = True
     assert choose_read(session, topology).reason is Reason.TRANSACTION
 
 
@@ -135,7 +144,7 @@ def test_not_where_the_client_tracks_its_transactions() -> None:
 def test_not_at_an_isolation_level_of_its_own() -> None:
     topology = topology_of(f"{U}:1-1000")
     session = without_autocommit()
-    session.modes.set_next("transaction_isolation", "'READ-COMMITTED'")
+    session.transaction.modes.set_next("transaction_isolation", "'READ-COMMITTED'")
     assert choose_read(session, topology).reason is Reason.TRANSACTION
     session = without_autocommit()
     session.set_variable("transaction_isolation", "'SERIALIZABLE'")
@@ -145,8 +154,7 @@ def test_not_at_an_isolation_level_of_its_own() -> None:
 def test_a_snapshot_counts_no_more_where_its_transaction_may_have_ended() -> None:
     topology = topology_of(f"{U}:1-1000")
     session = without_autocommit()
-    session.snapshot = Snapshot(autocommit=False, implied=True)
-    session.snapshot.taken_on(topology.replicas[0], EMPTY)
+    open_on_replica(session, topology.replicas[0])
     assert choose_read(session, topology).server is topology.replicas[0]
-    session.in_transaction = session.unsure = True
+    fail(session)
     assert choose_read(session, topology).server is topology.primary

@@ -1,9 +1,9 @@
 """What the primary is told of a transaction that reads a replica's snapshot, and may write later.
 
 The transaction is opened on the primary with its first statement that needs it
-(`routing.session.split_snapshot`). Where that statement has to read what the replica showed, the
-primary is asked for a snapshot of its own first, and what that shows; then the statement goes on,
-or the transaction is rolled back.
+(`routing.transaction.replica_snapshot`). Where that statement has to read what the replica showed,
+the primary is asked for a snapshot of its own first, and what that shows; then the statement goes
+on, or the transaction is rolled back.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from proxy.client import preparation
 from proxy.server.exchange import Purpose
 from proxy.server.gtid_question import parsed
 from routing.consistency.decision import ConflictPolicy
-from routing.session.split_snapshot import SplitSnapshot
+from routing.transaction.stage import SNAPSHOT_MOVED
 
 if TYPE_CHECKING:
     from proxy.client.servers import Servers
@@ -25,27 +25,24 @@ if TYPE_CHECKING:
     from routing.request.command import Command
     from routing.request.trail import Trail
     from routing.session.session import Session
-    from routing.session.snapshot import Snapshot
 
 
-class SplitSnapshots:
-    """The split snapshots of one session; there is one at a time."""
+class ReplicaSnapshots:
+    """The replicas' snapshots of one session's transactions; there is one at a time."""
 
     def __init__(self, state: Session, servers: Servers, metrics: Metrics) -> None:
         """Those of a session of which routing knows `state`, and that has `servers`."""
-        self._state = state
+        self._transaction = state.transaction
         self._servers = servers
         self._metrics = metrics
 
     def asks(self, primary: ServerConnection, command: Command, trail: Trail) -> bool:
         """Whether a command waits for what the primary's snapshot shows, or for its refusal."""
-        snapshot = self._state.snapshot
-        if not isinstance(snapshot, SplitSnapshot):
+        transaction = self._transaction
+        if transaction.needs(command.statement, trail.may_write, command.text) != "same":
             return False
-        if snapshot.needs(command.statement, trail.may_write, command.text) != "same":
-            return False
-        if not snapshot.moved:
-            primary.send(self._move(primary, snapshot))
+        if transaction.stage != SNAPSHOT_MOVED:
+            primary.send(self._move(primary))
             return True
         policy = command.rules.on_split_conflict
         self._metrics.split_conflict(policy.value)
@@ -55,36 +52,30 @@ class SplitSnapshots:
         primary.send(preparation.roll_back(primary.query_attributes))
         return True
 
-    def in_front(
-        self, primary: ServerConnection, snapshot: Snapshot, command: Command, trail: Trail
-    ) -> Batch:
-        """What goes in front of a command for the primary in a transaction with a snapshot."""
-        if (
-            isinstance(snapshot, SplitSnapshot)
-            and snapshot.needs(command.statement, trail.may_write, command.text) == "snapshot"
-        ):
-            return self._move(primary, snapshot)
-        batch = preparation.begin_implied(snapshot, primary.query_attributes)
-        if batch:
-            snapshot.implied = False
-        return batch
+    def in_front(self, primary: ServerConnection, command: Command, trail: Trail) -> Batch:
+        """What goes in front of a command for the primary in a transaction that replicas have."""
+        transaction = self._transaction
+        if transaction.needs(command.statement, trail.may_write, command.text) == "snapshot":
+            return self._move(primary)
+        reads = transaction.reads
+        if reads is None or not transaction.is_unheard_of:
+            return ()
+        transaction.heard_of()
+        return preparation.begin_implied(reads, primary.query_attributes)
 
-    def _move(self, primary: ServerConnection, snapshot: SplitSnapshot) -> Batch:
+    def _move(self, primary: ServerConnection) -> Batch:
         """Let the transaction go on from a snapshot of the primary's."""
         self._servers.end_transactions()
-        snapshot.implied = False
-        snapshot.move(primary.server)
+        self._transaction.move(primary.server)
         return preparation.take_primary_snapshot(primary.query_attributes)
 
     def told(self, connection: ServerConnection, purpose: Purpose) -> bool:
         """Take what a server says of its snapshot; whether that was its last answer."""
-        snapshot = self._state.snapshot
         of_primary = connection is self._servers.primary
-        if not isinstance(snapshot, SplitSnapshot) or snapshot.moved is not of_primary:
+        reads = connection.mirror.transaction_reads
+        moment = self._transaction.moment(reads, of_primary=of_primary)
+        if moment is None:
             return False
-        if not of_primary and connection.mirror.snapshot is not snapshot:
-            return False  # it was left
-        moment = snapshot.here if of_primary else snapshot.there
         if purpose is Purpose.SNAPSHOT:
             if connection.stream.error is not None:
                 moment.failed()

@@ -1,0 +1,1 @@
+"""A session's transactions: where each of them stands, and which of its reads leave the primary."""
