@@ -166,6 +166,17 @@ class ServerConnection:
         self._preface_answer = PREPARE
         self._ahead = b""  # the same, once the answers are registered
 
+    def __repr__(self) -> str:
+        """Where it stands."""
+        words = [f"id {self.thread_id}", f"epoch {self.epoch}"]
+        awaited = [] if self._current is None else [self._current, *self._queue]
+        words += [f"awaits {exchange.purpose.value}" for exchange in awaited]
+        words += ["has a transaction"] if self.mirror.transaction_reads is not None else []
+        words += ["to be reset"] if self.mirror.needs_reset else []
+        words += ["overdue"] if self.overdue else []
+        words += ["lost"] if self.lost else []
+        return f"<ServerConnection to {self.server.name}: {', '.join(words)}>"
+
     def attach(self, transport: asyncio.Transport, owner: Owner) -> None:
         """Start to serve `owner` over `transport`."""
         self._transport = transport

@@ -67,3 +67,15 @@ class Command:
             and not adjusted
         )
         self.text: Final = packet if prepared is None else prepared.text
+
+    def __repr__(self) -> str:
+        """What it is, without its text, which may hold what nobody else is to see."""
+        words = [self.code.name]
+        statement = self.statement
+        if statement is not None:
+            words.append(f"{statement.kind.value} ({statement.reason.value})")
+            words.append(f"digest {statement.digest}")
+        words += ["may write"] if self.may_write else []
+        words += [f"prepared statement {self.prepared.number}"] if self.prepared is not None else []
+        words += ["with rules of its own"] if self.adjusted else []
+        return f"<Command: {', '.join(words)}>"

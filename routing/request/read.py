@@ -158,6 +158,17 @@ class Read:
         self._waited = 0.0  # for other reads' WAITs, s
         self._asked: Asked | None = None  # the question to the primary that it waits for
 
+    def __repr__(self) -> str:
+        """Where it stands."""
+        words: list[str] = [self.stage]
+        decision = self.decision
+        if self.stage != DONE and decision is not None:
+            reason, proof = decision.reason.value, decision.proof.value
+            words.append(f"{decision.server.name} ({reason}, {proof})")
+        words += ["bound"] if self.bound else []
+        words += ["settled"] if self.is_settled else []
+        return f"<Read: {', '.join(words)}>"
+
     @property
     def budget(self) -> float:
         """How long it may still wait for a replica, s."""

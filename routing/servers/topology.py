@@ -150,6 +150,16 @@ class Server:
         self._mistaken = EMPTY  # what it was last taken to have, and has not
         self._pending: list[GtidSet] = []
 
+    def __repr__(self) -> str:
+        """Where it stands; what is limited in time is given as until when, monotonic s."""
+        words = [self.role.value, f"epoch {self.epoch}"]
+        words += [f"down until {self.down_until:g}"] if self.down_until else []
+        words += [f"behind until {self.behind_until:g}"] if self.behind_until else []
+        words += [] if self.ordered else ["commits out of order"]
+        words += [] if self.gtids else ["without GTIDs"]
+        words += ["diverged"] if self.diverged else []
+        return f"<Server {self.name}: {', '.join(words)}>"
+
     @property
     def started(self) -> tuple[float, float]:
         """Between when and when this incarnation started, s since the epoch."""

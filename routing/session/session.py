@@ -113,6 +113,17 @@ class Session:
         self.preferred = preferred
         self.plain = False
 
+    def __repr__(self) -> str:
+        """Where it stands."""
+        rules = self.rules
+        words = [f"{rules.consistency} in scope {rules.scope.value}", repr(self.transaction)]
+        words += ["plain"] if self.plain else []
+        words += ["what it wrote is not known"] if self.unknown else []
+        words += [f"pinned by {reason.value}" for reason in sorted(self.pins.reasons)]
+        words += ["suspect"] if self.suspect else []
+        words += ["noted"] if self.noted else []
+        return f"<Session of {self.user!r} in {self.schema!r}: {', '.join(words)}>"
+
     # What it must see
 
     @property

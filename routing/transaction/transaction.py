@@ -148,6 +148,21 @@ class Transaction:
         self.status = 0
         self._initial_autocommit = True
 
+    def __repr__(self) -> str:
+        """Where it stands."""
+        words: list[str] = [self.stage]
+        words += ["open"] if self.is_open else []
+        words += ["uncertain"] if self.is_uncertain else []
+        words += ["implied"] if self.reads is not None and self.reads.implied else []
+        if self.snapshot is not None and self.snapshot.server is not None:
+            words.append(f"snapshot of {self.snapshot.server.name}")
+        words += [] if self.autocommit else ["autocommit off"]
+        words += ["savepoint"] if self.has_savepoint else []
+        words += ["SET TRANSACTION waits"] if self.modes.waiting else []
+        words += ["after a conflict"] if self.after_conflict else []
+        words += ["left on a replica"] if self.left_on_replica else []
+        return f"<Transaction: {', '.join(words)}>"
+
     # Where it stands
 
     @property
