@@ -46,7 +46,7 @@ def committed_unnamed(
     reasons = state.pins.reasons
     temporary = bool(reasons) and PinReason.TEMPORARY_TABLE in reasons
     unnamed = trail.unnamed
-    if not state.commits.ended(statement, named, unnamed, state.transaction.is_open, temporary):
+    if not state.commits.ended(statement, named, unnamed, temporary):
         return False
     state.may_have_written(command.rules)
     return True

@@ -12,6 +12,7 @@ from typing import Final
 
 from protocol.constants import IN_TRANS
 from routing.sql.statement import Statement, StatementClass, Touch
+from routing.transaction.transaction import Transaction
 
 _DEFINITIONS: Final = (Touch.DEFINITION, Touch.ACCOUNT)
 _UPDATED: Final = b"Rows matched: "
@@ -23,15 +24,16 @@ class Commits:
     """What one session may have committed without a report.
 
     Attributes:
+        transaction: the session's.
         sure: no program has run since GTID tracking was turned on.
-        open: the open transaction may have something to commit.
         unwatched: rows without GTIDs could be written; what was doubtful meanwhile still is.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, transaction: Transaction) -> None:
+        """Nothing yet; `transaction` is the session's."""
         self.sure = True
+        self.transaction = transaction
         self._cautious = False  # programs of this session have raised doubts
-        self.open = False
         self.unwatched = False
 
     def tracked(self) -> None:
@@ -45,16 +47,11 @@ class Commits:
         """
         return self._cautious and not self.sure and (statement is None or statement.calls_programs)
 
-    def rolled_back(self) -> None:
-        """The proxy has rolled the open transaction back."""
-        self.open = False
-
     def ended(
         self,
         statement: Statement | None,
         named: bool,
         changes: list[tuple[int, bytes]],
-        in_transaction: bool,
         temporary: bool,
     ) -> bool:
         """A command ended well that may write, or that ended a transaction.
@@ -64,7 +61,6 @@ class Commits:
             named: its answer told of a GTID.
             changes: status and text of each of its OK packets that told of affected rows and of no
                 GTID.
-            in_transaction: one is open now.
             temporary: the session has temporary tables, whose rows get no GTIDs.
 
         Returns:
@@ -72,23 +68,24 @@ class Commits:
         """
         several = statement is None or statement.multi
         program = statement is None or statement.calls_programs
+        transaction = self.transaction
         unnamed = False
         for status, text in changes:
             if text.startswith(_UPDATED) and _NO_ROW in text:
                 continue
             if status & IN_TRANS:
-                self.open = True
+                transaction.may_commit = True
             elif several or not named:
                 unnamed = True
         if program and not self.sure:
-            if in_transaction:
-                self.open = True
+            if transaction.is_open:
+                transaction.may_commit = True
             elif not named:
                 unnamed = self._cautious = True
-        if not in_transaction or _ends_transaction(statement):
-            if self.open and not named and not _rolls_back(statement):
+        if not transaction.is_open or _ends_transaction(statement):
+            if transaction.may_commit and not named and not _rolls_back(statement):
                 unnamed = True
-            self.open = False
+            transaction.may_commit = False
         if statement is not None and statement.reason in _DEFINITIONS and not named:
             unnamed = True
         if statement is None or statement.may_run_programs:

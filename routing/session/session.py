@@ -88,7 +88,7 @@ class Session:
         self.scopes = Scopes() if scopes is None else scopes
         self.own_scope = ScopeState(Scope.CONNECTION, "", term, unknown=False)
         self.transaction: Final = Transaction()
-        self.commits = Commits()
+        self.commits = Commits(self.transaction)
         self.pins = Pins()
         self.text_prepared: dict[str, Statement] = {}
         self.schema = ""
@@ -320,7 +320,6 @@ class Session:
     def rolled_back(self, status: int) -> None:
         """The proxy ended the open transaction, which its client is told to begin again."""
         self.transaction.rolled_back(status)
-        self.commits.rolled_back()
 
     def reset(self) -> None:
         """COM_RESET_CONNECTION or COM_CHANGE_USER: state goes, what was written stays written.
@@ -328,7 +327,7 @@ class Session:
         Schema and role stay, too (fact 7.9).
         """
         self.transaction.reset()
-        self.commits = Commits()
+        self.commits = Commits(self.transaction)
         self.pins.clear()
         self.text_prepared.clear()
         self.user_variables.clear()

@@ -125,6 +125,8 @@ class Transaction:
             flag tells of a transaction.
         after_conflict: a conflict (`routing.transaction.replica_snapshot`) ended the last one; so
             the next one reads on the primary.
+        may_commit: the open one may have something to commit that no GTID has named
+            (`routing.session.commits`).
         modes: what the next one will be.
         reads: what replicas have of it, or may get; None if that is nothing.
         snapshot: the same, if it is a snapshot.
@@ -140,6 +142,7 @@ class Transaction:
         self.status_tells = True
         self.has_savepoint = False
         self.after_conflict = False
+        self.may_commit = False
         self.modes = TransactionModes()
         self.reads: ReplicaReads | None = None
         self.snapshot: Snapshot | None = None
@@ -711,7 +714,7 @@ class Transaction:
         """None is open any more."""
         if self.reads is not None:
             self._end()
-        self.is_open = self.is_uncertain = self.has_savepoint = False
+        self.is_open = self.is_uncertain = self.has_savepoint = self.may_commit = False
         self._follow_status()
 
     # From stage to stage

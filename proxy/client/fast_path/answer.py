@@ -195,8 +195,8 @@ class FastAnswers(Taker):
         if not state.user_variables.forgotten and statement.may_run_programs:
             state.user_variables.forget()
         commits = state.commits
-        if commits.sure or commits.open:
-            commits.ended(statement, True, stream.unnamed, False, False)
+        if commits.sure or state.transaction.may_commit:
+            commits.ended(statement, True, stream.unnamed, False)
         state.diagnostics.ran(primary.area, statement.leaves, stream.rows, stream.warnings)
         return True
 

@@ -4,6 +4,7 @@ import pytest
 
 from routing.session.commits import Commits
 from routing.sql.statement import classify
+from routing.transaction.transaction import Transaction
 
 AUTOCOMMIT, IN_TRANS = 0x0002, 0x0003
 CHANGED = (AUTOCOMMIT, b"")
@@ -21,12 +22,13 @@ def ended(
     temporary: bool = False,
 ) -> bool:
     statement = None if sql is None else classify(sql.encode())
-    return commits.ended(statement, named, list(changes), inside, temporary)
+    commits.transaction.restored(IN_TRANS if inside else 0)
+    return commits.ended(statement, named, list(changes), temporary)
 
 
 @pytest.fixture
 def commits() -> Commits:
-    return Commits()
+    return Commits(Transaction())
 
 
 @pytest.mark.parametrize(
@@ -50,7 +52,7 @@ def test_an_answer_without_a_gtid(
     commits: Commits, sql: str, change: tuple[int, bytes] | None, unnamed: bool
 ) -> None:
     changes = () if change is None else (change,)
-    assert not ended(Commits(), sql, *changes, named=True)
+    assert not ended(Commits(Transaction()), sql, *changes, named=True)
     assert ended(commits, sql, *changes) == unnamed
 
 
@@ -109,7 +111,7 @@ def test_each_of_several_statements_needs_a_name(commits: Commits) -> None:
     sql = "UPDATE t SET a = 1; UPDATE t SET a = 2"
     assert ended(commits, sql, CHANGED, named=True)
     assert not ended(commits, sql, named=True)
-    commits = Commits()
+    commits = Commits(Transaction())
     assert not ended(commits, "BEGIN; INSERT INTO t VALUES (1); COMMIT", INSIDE, named=True)
     assert ended(commits, "BEGIN; INSERT INTO t VALUES (1); COMMIT", INSIDE)
 

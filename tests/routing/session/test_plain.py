@@ -36,7 +36,7 @@ def hold(session: Session) -> None:
 
 def have_held_a_temporary_table(session: Session) -> None:
     statement = Classifier().classify(b"UPDATE t SET n = 1", 0)
-    session.commits.ended(statement, True, [], False, True)
+    session.commits.ended(statement, True, [], True)
 
 
 def pinged_after_an_error(session: Session) -> None:
