@@ -7,6 +7,7 @@ import pytest
 
 from routing.consistency.decision import ConflictPolicy, TransactionReads
 from routing.servers.topology import Role, Server
+from routing.session.session import Session
 from routing.transaction.stage import TABLE, Event, Stage, after
 from routing.unexpected_event import UnexpectedEventError
 from tests.routing.transaction.situations import take_snapshot
@@ -1253,6 +1254,87 @@ def test_a_question_about_the_statement_before_takes_no_snapshot() -> None:
         >> SELECT FOUND_ROWS() -> open, read only
         << p diagnostic | read_only open
     """)
+
+
+# What others ask
+
+BEGUN = ">> BEGIN -> open"
+READ_ONLY = ">> START TRANSACTION READ ONLY -> open, read only"
+READ = ">> SELECT a FROM t -> open"
+WRITE = ">> UPDATE t SET a = 1 -> open"
+SITUATIONS: dict[str, tuple[World, list[str], str]] = {
+    "none": (WORLD, [], "idle nowhere question"),
+    "primary": (WORLD, [BEGUN], ""),
+    "read_only": (WORLD, [READ_ONLY], "read-only"),
+    "read_only_on_replica": (
+        *(WORLD, [READ_ONLY, READ + ", read only"]),
+        "read-only on-replica elsewhere",
+    ),
+    "read_only_on_primary": (SERIALIZABLE, [READ_ONLY], "read-only"),
+    "read_only_per_statement": (COMMITTED, [READ_ONLY], "read-only elsewhere question"),
+    "per_statement": (COMMITTED, [BEGUN], "elsewhere question"),
+    "per_statement_moved": (COMMITTED, [BEGUN, WRITE], "elsewhere"),
+    "snapshot": (SNAPSHOT, [BEGUN], "can-move question"),
+    "snapshot_on_replica": (SNAPSHOT, [BEGUN, READ], "on-replica elsewhere can-move"),
+    "snapshot_on_primary": (SNAPSHOT, [BEGUN, WRITE], "can-move"),
+    "snapshot_moved": (SNAPSHOT, [BEGUN, READ, WRITE], "can-move"),
+}
+
+
+_ASKED = ("read_only_per_statement", "snapshot")
+"""Stages at which a question touches no snapshot, be the transaction still open or not."""
+
+
+def told(session: Session) -> str:
+    """What the session's transaction answers to those who ask."""
+    transaction = session.transaction
+    answers = {
+        "idle": transaction.is_idle,
+        "nowhere": transaction.is_nowhere,
+        "read-only": transaction.is_read_only,
+        "on-replica": transaction.reads_on_replica,
+        "elsewhere": transaction.reads_elsewhere,
+        "can-move": transaction.can_move,
+        "question": transaction.allows_question(session),
+    }
+    return " ".join(word for word, answer in answers.items() if answer)
+
+
+@pytest.mark.parametrize("stage", SITUATIONS)
+def test_each_stage_answers_those_who_ask(stage: str) -> None:
+    world, lines, answers = SITUATIONS[stage]
+    play = world.play("")
+    list(play.lines(lines))
+    assert play.session.transaction.stage == stage
+    assert told(play.session) == answers
+    # An error leaves in doubt what is open.
+    list(play.lines([">> COM_STATISTICS -> error"]))
+    assert told(play.session) == answers
+    play.session.transaction.failed(None, may_write=False, may_open=True)
+    doubted = [word for word in answers.split() if word not in ("idle", "nowhere", "read-only")]
+    kept = [word for word in doubted if stage in _ASKED or word != "question"]
+    assert told(play.session).split() == kept
+
+
+def test_every_stage_is_asked() -> None:
+    assert sorted(SITUATIONS) == STAGES
+
+
+@pytest.mark.parametrize(
+    ("world", "lines", "answers"),
+    [
+        (WORLD, [">> SET autocommit = 0 -> manual"], "nowhere"),
+        (COMMITTED, [">> SET autocommit = 0 -> manual"], "nowhere question"),
+        (SNAPSHOT, [">> SET autocommit = 0 -> manual"], "nowhere question"),
+        (COMMITTED, [">> SET autocommit = 0 -> manual", ">> SAVEPOINT s -> manual"], ""),
+        (WORLD, [">> SET TRANSACTION READ ONLY -> nothing"], "nowhere question"),
+        (COMMITTED, [">> CALL p() -> error", "-- pinged nothing"], "question"),
+    ],
+)
+def test_what_is_set_for_the_next_one_counts(world: World, lines: list[str], answers: str) -> None:
+    play = world.play("")
+    list(play.lines(lines))
+    assert told(play.session) == answers
 
 
 # The table
