@@ -16,7 +16,7 @@ from routing.session.trackers import Trackers
 from routing.sql.diagnostics import PARTS
 from routing.sql.holds import PinReason
 from routing.sql.lexer import MODE_ANSI_QUOTES
-from routing.transaction.transaction import is_per_statement, is_serializable
+from routing.transaction.routable import is_per_statement, is_serializable
 from tests.support.gtid_sets import gtids
 
 U = "11111111-1111-1111-1111-111111111111"

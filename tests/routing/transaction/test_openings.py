@@ -7,7 +7,7 @@ from routing.consistency.decision import Level, Scope, TimeoutPolicy, Transactio
 from routing.consistency.rules import Rules
 from routing.session.session import Session
 from routing.transaction import stage
-from routing.transaction.transaction import is_per_statement
+from routing.transaction.routable import is_per_statement
 from tests.routing.transaction.situations import fail, open_transaction, open_writing, run
 
 SPLIT = Rules(Level.READ_OWN_WRITES, Scope.CONNECTION, 0.25, TimeoutPolicy.PRIMARY)
