@@ -5,12 +5,14 @@ from typing import get_args
 
 import pytest
 
+from protocol.constants import AUTOCOMMIT, IN_TRANS
 from routing.consistency.decision import ConflictPolicy, TransactionReads
 from routing.servers.topology import Role, Server
 from routing.session.session import Session
+from routing.transaction.replica_snapshot import ReplicaSnapshot
 from routing.transaction.stage import TABLE, Event, Stage, after
 from routing.unexpected_event import UnexpectedEventError
-from tests.routing.transaction.situations import take_snapshot
+from tests.routing.transaction.situations import run, take_snapshot
 from tests.routing.transaction.transcript import World, gtids
 
 pytestmark = pytest.mark.plain
@@ -1231,6 +1233,78 @@ def test_a_reset_forgets_what_was_set() -> None:
     """)
 
 
+# Flags
+
+
+def test_status_flags_tell_of_autocommit() -> None:
+    """What a program sets, they tell alone."""
+    COMMITTED.play("""
+        >> CALL p() -> manual
+        << p write | none manual savepoint
+        >> SELECT a FROM t -> open, manual
+        << p transaction | primary open manual
+        >> COMMIT -> manual
+        << p transaction | none manual
+        >> SELECT a FROM t -> open, read only, manual
+        << r1 read | per_statement open implied manual; r1 manual
+        >> CALL p() -> nothing
+        << p write | none; p begins; r1 autocommits
+        >> SELECT a FROM t -> nothing
+        << p unknown_required | none
+    """)
+
+
+def test_a_read_on_the_primary_opens_one_that_reads_per_statement() -> None:
+    COMMITTED.play("""
+        >> SET SESSION TRANSACTION READ ONLY -> nothing + transaction_read_only=ON
+        << p transaction | none next read only
+        >> SET autocommit = 0 -> manual
+        << p session | none manual next read only
+        >> CALL p() -> error
+        << p write | primary open uncertain manual savepoint next read only
+        >> ROLLBACK -> manual
+        << p transaction | none manual next read only
+        >> SELECT a FROM t -> open, read only, manual
+        << p unknown_required | read_only_per_statement open manual next read only
+        >> SELECT a FROM t -> open, read only, manual
+        << p unknown_required | read_only_per_statement open manual next read only
+        >> COMMIT -> manual
+        << p transaction | none manual next read only
+        >> SELECT a FROM t WHERE f() -> open, read only, manual
+        << p write | read_only_on_primary open manual next read only
+    """)
+
+
+def test_a_read_on_the_primary_takes_the_snapshot() -> None:
+    WORLD.play("""
+        >> SET SESSION TRANSACTION READ ONLY -> nothing + transaction_read_only=ON
+        << p transaction | none next read only
+        >> SET autocommit = 0 -> manual
+        << p session | none manual next read only
+        >> CALL p() -> error
+        << p write | primary open uncertain manual savepoint next read only
+        >> ROLLBACK -> manual
+        << p transaction | none manual next read only
+        >> SELECT a FROM t -> open, read only, manual
+        << p unknown_required | read_only_on_primary open manual next read only
+    """)
+
+
+def test_a_reset_ends_what_a_conflict_has_left() -> None:
+    DIFFERENT.play("""
+        >> BEGIN -> open
+        << p transaction | snapshot open
+        >> SELECT a FROM t -> open
+        << r1 read | snapshot_on_replica open; r1 takes a snapshot
+        >> SELECT @a := a FROM t
+        << p conflict | none retry; p takes a snapshot; p rolls back; r1 ends; split_conflict
+        -- reset
+        << none
+        >> BEGIN -> open
+        << p transaction | snapshot open
+    """)
+
+
 # Questions about the statement before
 
 
@@ -1335,6 +1409,32 @@ def test_what_is_set_for_the_next_one_counts(world: World, lines: list[str], ans
     play = world.play("")
     list(play.lines(lines))
     assert told(play.session) == answers
+
+
+def test_the_primarys_last_status_is_known() -> None:
+    session = World().play("").session
+    transaction = session.transaction
+    run(session, "BEGIN", AUTOCOMMIT | IN_TRANS)
+    assert transaction.status == AUTOCOMMIT | IN_TRANS
+    transaction.pinged(AUTOCOMMIT)
+    assert transaction.status == AUTOCOMMIT
+    session.rolled_back(0)
+    assert transaction.status == 0
+
+
+def test_servers_say_what_their_snapshots_show() -> None:
+    play = SNAPSHOT.play("")
+    transaction = play.session.transaction
+    assert transaction.moment(None, of_primary=True) is None
+    list(play.lines([BEGUN, READ]))
+    snapshot = transaction.snapshot
+    assert isinstance(snapshot, ReplicaSnapshot)
+    assert transaction.moment(snapshot, of_primary=False) is snapshot.replica
+    assert transaction.moment(None, of_primary=False) is None  # it was left
+    assert transaction.moment(None, of_primary=True) is None  # it was not asked
+    list(play.lines([WRITE]))
+    assert transaction.moment(None, of_primary=True) is snapshot.primary
+    assert transaction.moment(snapshot, of_primary=False) is None
 
 
 # The table
