@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from contextlib import closing
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
 
 import mysql.connector
@@ -133,6 +133,25 @@ def test_xa_recover_leaves_the_transaction_as_it_is(numbers: Cluster, proxy: Sta
         client.query("XA RECOVER")
         assert value(client, COUNT) == 1
     numbers.primary.query(f"REVOKE XA_RECOVER_ADMIN ON *.* FROM {APP_USER}")
+
+
+@pytest.mark.parametrize("start", ["START TRANSACTION READ ONLY", "BEGIN"])
+def test_a_question_about_the_statement_before_takes_no_snapshot(
+    numbers: Cluster, proxy: StartProxy, start: str
+) -> None:
+    with proxy().connect() as client, ExitStack() as stack:
+        client.query("SET tidegate_transaction_reads = 'snapshot'")
+        client.query("SELECT n FROM numbers UNION ALL SELECT 7 FROM numbers")
+        replica = served(client)
+        assert replica != numbers.primary.address
+        for server in numbers.replicas:
+            stack.enter_context(server.applier_stopped())
+        client.query("INSERT INTO numbers VALUES (2)")
+        client.query(start)
+        assert value(client, "SELECT FOUND_ROWS()") == 2
+        assert client.server_status & 0x0001
+        assert value(client, COUNT) == 2
+        client.query("COMMIT")
 
 
 @pytest.mark.parametrize("subquery", ["(SELECT n FROM numbers)", "(TABLE numbers)"])
