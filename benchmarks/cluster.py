@@ -1,8 +1,6 @@
 """A primary and two GTID replicas of real MySQL, in a folder that is deleted afterwards."""
 
-import contextlib
 import getpass
-import random
 import shutil
 import socket
 import subprocess
@@ -12,6 +10,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
+
+from scripts.ports import reserve_ports
 
 USER: Final = "bench"
 MONITOR: Final = "monitor"
@@ -32,20 +32,6 @@ _OPTIONS: Final = (
     "--max-connections=2000",
     f"--user={getpass.getuser()}",  # mysqld does not run as root unasked
 )
-
-
-def free_ports(count: int) -> list[int]:
-    """TCP ports of the loopback interface on which nothing listens now.
-
-    They are below the range that the kernel gives to outgoing connections, so that no such
-    connection takes a port before its listener does.
-    """
-    ports: set[int] = set()
-    while len(ports) < count:
-        port = random.randrange(15_000, 32_000)
-        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
-            ports.add(port)
-    return list(ports)
 
 
 def wait_for_port(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
@@ -178,7 +164,7 @@ class Cluster:
         self.programs = programs
         servers = [
             Server(programs, self._directory / str(number), number, port)
-            for number, port in enumerate(free_ports(3), start=1)
+            for number, port in enumerate(reserve_ports(3), start=1)
         ]
         self.primary, *self.replicas = servers
 

@@ -11,8 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from benchmarks.cluster import MONITOR, PASSWORD, Cluster, free_ports, log_in, wait_for_port
+from benchmarks.cluster import MONITOR, PASSWORD, Cluster, log_in, wait_for_port
 from benchmarks.program import ROOT, MissingProgramError, Program, haproxy
+from scripts.ports import reserve_port
 
 
 class Contender(ABC):
@@ -70,7 +71,7 @@ class Proxy(Contender):
     def __init__(self, name: str, cluster: Cluster) -> None:
         self.name = name
         self.cluster = cluster
-        (self.port,) = free_ports(1)
+        self.port = reserve_port()
         self.directory = Path(tempfile.mkdtemp(prefix=f"tidegate-bench-{name}-"))
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -183,7 +184,7 @@ class Tidegate(Proxy):
         pure: bool = False,
     ) -> None:
         super().__init__(f"tidegate-{variant}" if variant else "tidegate", cluster)
-        (self._metrics,) = free_ports(1)
+        self._metrics = reserve_port()
         self._options = options
         self._routing_log = routing_log
         self._pure = pure

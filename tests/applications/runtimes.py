@@ -7,9 +7,9 @@ import shutil
 import sys
 from pathlib import Path
 
+from scripts.ports import reserve_port
 from tests.clients import debian, versions
 from tests.clients.environment import Environment, quietly
-from tests.real_mysql.server import free_port
 
 INSIDE = Path(__file__).parent / "inside"
 _PYTHON = {
@@ -60,7 +60,7 @@ def served(framework: str, lines: str, environment: dict[str, str]) -> str:
         debian.install(_MEDIAWIKI)
         program = str(INSIDE / "mediawiki_app.py")
         return quietly(
-            sys.executable, program, extra={**environment, "SITE_PORT": str(free_port())}
+            sys.executable, program, extra={**environment, "SITE_PORT": str(reserve_port())}
         )
     if framework == "laravel":
         return _installed("php", _PHP, "laravel_app.php", environment)

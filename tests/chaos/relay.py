@@ -11,7 +11,7 @@ import threading
 from collections.abc import Coroutine
 from typing import Self, TypeVar
 
-from tests.real_mysql.server import free_port
+from scripts.ports import reserve_port
 
 CHUNK = 1 << 16
 _CONNECT_S = 5.0
@@ -61,7 +61,7 @@ class Relay:
     """
 
     def __init__(self, loop: RelayLoop, target: int) -> None:
-        self.port = free_port()
+        self.port = reserve_port()
         self._loop = loop
         self._target = target
         self._pipes: set[_Pipe] = set()

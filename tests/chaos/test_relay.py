@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from scripts.ports import reserve_port
 from tests.chaos.relay import CHUNK, Relay, RelayLoop
 
 WAIT_S = 20.0
@@ -135,9 +136,7 @@ def test_a_delay_keeps_the_order(relay: Relay) -> None:
 
 def test_a_server_that_is_down_resets(relay: Relay) -> None:
     with RelayLoop() as loop:
-        with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as closed:
-            port = closed.getsockname()[1]
-        nowhere = Relay(loop, port)
+        nowhere = Relay(loop, reserve_port())
         try:
             with pytest.raises(ConnectionResetError), connect(nowhere) as connection:
                 connection.recv(1)

@@ -11,6 +11,7 @@ from protocol.handshake import HandshakeV10
 from protocol.packet import frame
 from protocol.response import ErrPacket, OkPacket
 from protocol.resultset import ColumnDefinition41, text_resultset
+from scripts.ports import reserve_port
 
 ALL = ~Capability(0) & ~(
     Capability.CLIENT_SSL
@@ -153,10 +154,6 @@ async def read_packet(reader: asyncio.StreamReader) -> bytes:
     return await reader.readexactly(int.from_bytes(header[:3], "little"))
 
 
-async def unused_address() -> str:
+def unused_address() -> str:
     """An address where nobody listens."""
-    server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    server.close()
-    await server.wait_closed()
-    return f"127.0.0.1:{port}"
+    return f"127.0.0.1:{reserve_port()}"

@@ -65,7 +65,7 @@ async def expect_2003(on: Stage, *words: str) -> None:
 
 
 async def test_nobody_listens_at_the_primarys_address() -> None:
-    address = await unused_address()
+    address = unused_address()
     async with before(address) as on:
         await expect_2003(on, address)
 

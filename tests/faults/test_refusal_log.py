@@ -104,7 +104,7 @@ async def test_who_is_refused_and_why(cause: str, caplog: pytest.LogCaptureFixtu
 
 
 async def test_a_primary_that_is_not_there(caplog: pytest.LogCaptureFixture) -> None:
-    primary = await unused_address()
+    primary = unused_address()
     async with before(primary) as on:
         client = await on.connect()
         await client.log_in()

@@ -22,7 +22,7 @@ from proxy.observe.metrics import Metrics
 from proxy.serve import serve
 from proxy.tls import build, make_key_ring
 from routing.consistency.adjustment import NO_ADJUSTMENT
-from tests.real_mysql.server import free_port
+from scripts.ports import reserve_ports
 
 ROOT = Path(__file__).parents[2]
 
@@ -30,10 +30,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture
 def ports() -> list[int]:
     """Two ports that nobody uses."""
-    found: set[int] = set()
-    while len(found) < 2:
-        found.add(free_port())
-    return list(found)
+    return reserve_ports(2)
 
 
 def test_a_welcome_knows_by_which_port_the_client_came(

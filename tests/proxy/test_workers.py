@@ -24,6 +24,7 @@ from proxy.supervisor import ChildWorker
 from proxy.tls import self_signed
 from proxy.worker import CANNOT_SERVE
 from proxy.workers import run
+from scripts.ports import reserve_port
 from tests.support.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
@@ -364,7 +365,7 @@ def test_an_address_in_use_is_said(start: Start, workers: str, option: str) -> N
 
 
 def test_several_workers_start_where_one_has_just_stopped(start: Start) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as one:  # without SO_REUSEPORT
+    with socket.create_server(("127.0.0.1", reserve_port())) as one:  # without SO_REUSEPORT
         address = one.getsockname()
         with socket.create_connection(address) as client:
             one.accept()[0].close()  # first, as at a stop, so that the port keeps the connection

@@ -18,8 +18,8 @@ from pymysql.connections import Connection
 from pymysql.cursors import Cursor
 
 from proxy.supervisor import NOT_SERVING
+from scripts.ports import reserve_port
 from tests.real_mysql.cluster import Cluster
-from tests.real_mysql.server import free_port
 from tests.real_mysql.template import (
     APP_PASSWORD,
     APP_USER,
@@ -45,7 +45,7 @@ class RunningProxy:
         options: dict[str, str | None],
         module: str = "proxy.cli",
     ) -> None:
-        self.port, self._metrics_port = free_port(), free_port()
+        self.port, self._metrics_port = reserve_port(), reserve_port()
         self._scratch = cluster.scratch
         self._name = name
         self._stderr = self._scratch.path / f"{name}.stderr"

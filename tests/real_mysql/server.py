@@ -4,11 +4,9 @@ from __future__ import annotations  # Connection is generic for the type checker
 
 import contextlib
 import os
-import random
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -18,6 +16,7 @@ import pymysql
 from pymysql.connections import Connection
 from pymysql.cursors import Cursor
 
+from scripts.ports import reserve_port
 from tests.real_mysql.scratch import ScratchFolder
 from tests.real_mysql.template import APP_PASSWORD, APP_USER, BASE_OPTIONS
 
@@ -57,18 +56,6 @@ _OWN_VARIABLES = {
 }
 
 
-def free_port() -> int:
-    """Find a port below the range that the kernel gives to outgoing connections.
-
-    So a server that is down for a while finds its port free when it comes back.
-    """
-    while True:
-        port = random.randrange(15_000, 32_000)
-        with contextlib.suppress(OSError), socket.socket() as probe:
-            probe.bind(("127.0.0.1", port))
-            return port
-
-
 class RealServer:
     """A mysqld process with its own data directory and port.
 
@@ -82,7 +69,7 @@ class RealServer:
 
     def __init__(self, name: str, mysqld: Path, scratch: ScratchFolder, *options: str) -> None:
         self.name = name
-        self.port = free_port()
+        self.port = reserve_port()
         folder = scratch.path
         self.socket = str(folder / f"{name}.sock")
         if len(self.socket) > 100:

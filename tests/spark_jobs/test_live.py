@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from scripts.ports import reserve_port
 from spark_jobs import audit, live, nightly
 from spark_jobs.day import HOUR_US, Day, hour_us
 from spark_jobs.live import Live
@@ -160,16 +161,8 @@ def served(port: int) -> dict[str, float]:
     }
 
 
-def free_port() -> int:
-    import socket
-
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
-
-
 def test_metrics_are_served(tmp_path: Path) -> None:
-    metrics, port = Metrics("/log"), free_port()
+    metrics, port = Metrics("/log"), reserve_port()
     with metrics.served(("127.0.0.1", port)):
         assert served(port) == {}
         metrics.tell(findings(), begun_s=1.8e9, duration_s=2.5)

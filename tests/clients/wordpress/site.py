@@ -11,10 +11,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from scripts.ports import reserve_port
 from tests.clients import debian
 from tests.clients.environment import CACHE, outside
 from tests.real_mysql.cluster import Cluster
-from tests.real_mysql.server import free_port
 
 DATABASE, USER = "wordpress", "wordpress"
 
@@ -99,7 +99,7 @@ def site(cluster: Cluster, database_port: int) -> Iterator[Site]:
     ):
         cluster.primary.query(statement)
     cluster.wait_caught_up()
-    port = free_port()
+    port = reserve_port()
     log = cluster.scratch.path / f"wordpress-{port}.log"
     said = cluster.scratch.path / f"php-{port}.txt"
     command = [shutil.which("php") or "php", "-S", f"127.0.0.1:{port}", "-t", str(_ROOT)]

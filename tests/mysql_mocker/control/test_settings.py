@@ -2,7 +2,6 @@
 
 import asyncio
 import socket
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,8 @@ import pytest
 from mysql_mocker import BlockingCluster, ControlError, MockCluster
 from mysql_mocker.control.settings import SETTINGS
 from mysql_mocker.control.values import duration, duration_text
+from scripts.ports import reserve_ports
 from tests.mysql_mocker.control.conftest import Connect, comes_to, count, run
-from tests.real_mysql.server import free_port
 from tests.support.waiting import until
 
 
@@ -217,17 +216,9 @@ def test_binary_logs_are_written_where_they_are_wanted(tmp_path: Path) -> None:
         assert (tmp_path / "primary" / name).stat().st_size
 
 
-def two_free_ports() -> int:
-    """The first of them; below those that the kernel gives away."""
-    while True:
-        port = free_port()
-        with suppress(OSError), socket.create_server(("127.0.0.1", port + 1)):
-            return port
-
-
 def test_ports_are_in_a_row_and_a_taken_one_is_an_error() -> None:
-    port = two_free_ports()
+    port, next_one = reserve_ports(2)
     with MockCluster(replicas=1, port=port) as cluster:
-        assert [server.port for server in cluster.servers] == [port, port + 1]
+        assert [server.port for server in cluster.servers] == [port, next_one]
         with pytest.raises(OSError, match=str(port)), MockCluster(replicas=0, port=port):
             pass
