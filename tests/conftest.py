@@ -7,6 +7,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from scripts import compile_in_place
+from tests.support.services import SERVICES, hide, services
 
 if not compile_in_place.fresh():
     # Before any module of the project is loaded: what was compiled from older sources must not run.
@@ -21,10 +22,13 @@ settings.register_profile("deep", _patient, max_examples=2_000)
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--deep", action="store_true", help="run the slow suites too")
+    parser.addoption("--fast", action="store_true", help="leave out MySQL's server and Spark")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("deep" if config.getoption("--deep") else "usual")
+    if config.getoption("--fast"):
+        hide()
 
 
 def pytest_report_header() -> str:
@@ -37,10 +41,17 @@ def pytest_report_header() -> str:
     return "tidegate: plain Python"
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    for service in services(item):
+        item.add_marker(service)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     import protocol
 
     elsewhere = set() if config.getoption("--deep") else {"deep"}
+    if config.getoption("--fast"):
+        elsewhere |= SERVICES
     if protocol.compiled():
         elsewhere.add("plain")
     left = [item for item in items if elsewhere.intersection(item.keywords)]
@@ -55,8 +66,7 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """With TIDEGATE_REQUIRE_ALL=1, fail what would be skipped for want of mysqld or Java."""
     report = yield
-    needs = {"cluster", "mysqld", "spark"}.intersection(getattr(item, "fixturenames", ()))
-    if report.skipped and needs and os.environ.get("TIDEGATE_REQUIRE_ALL") == "1":
+    if report.skipped and services(item) and os.environ.get("TIDEGATE_REQUIRE_ALL") == "1":
         report.outcome = "failed"
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longreprtext
         report.longrepr = f"TIDEGATE_REQUIRE_ALL=1, but {reason}"

@@ -16,6 +16,12 @@ printf '%s | %s\\n' "$*" "pure=${TIDEGATE_PURE:-}" >>"$CALLS"
 case $* in *"$FAILING"*) echo 'no network' >&2; exit 1 ;; esac
 """
 
+TOOL = """\
+#!/bin/sh
+printf '%s %s\\n' "${0##*/}" "$*" >>"$CALLS"
+"""
+"""Stands for ruff, mypy, Java and what fetches MySQL."""
+
 
 @dataclass
 class Tree:
@@ -43,7 +49,7 @@ class Tree:
         """The calls of Python since the last time, without those that look whether it works."""
         lines = self.calls.read_text().splitlines() if self.calls.exists() else []
         self.calls.unlink(missing_ok=True)
-        return [line for line in lines if not line.startswith("-c ")]
+        return [line for line in lines if not line.startswith(("-c ", "java "))]
 
     def installed(self) -> set[str]:
         return {path.name for path in (self.folder / ".venv").glob("requirements*.lock")}
@@ -53,8 +59,13 @@ class Tree:
 def tree(tmp_path: Path) -> Tree:
     programs = tmp_path / ".venv" / "bin"
     programs.mkdir(parents=True)
-    for path in (programs / "python", programs / "java"):
-        path.write_text(PYTHON if path.name == "python" else "#!/bin/sh\n")
+    (tmp_path / "scripts").mkdir()
+    tools = (
+        *(programs / name for name in ("java", "mypy", "ruff")),
+        tmp_path / "scripts/install-mysql",
+    )
+    for path in (programs / "python", *tools):
+        path.write_text(PYTHON if path.name == "python" else TOOL)
         path.chmod(0o755)
     (tmp_path / ".venv" / "made-in").write_text(f"{tmp_path / '.venv'}\n")
     for name in ("dev", "pyproject.toml", *LOCKS):
@@ -111,9 +122,55 @@ def test_an_installation_compiles(tree: Tree) -> None:
     assert "requirements-dev.lock" in tree.installed()
 
 
+FAST_LOCKS = {"requirements.lock", "requirements-dev.lock", "requirements-test.lock"}
+
+
+def test_a_fast_test_needs_nothing_but_python_and_compiles_nothing(tree: Tree) -> None:
+    status, output = tree.dev("test", "--fast", JAVA_HOME="/nowhere", TIDEGATE_PURE="")
+    assert status == 0, output
+    assert tree.installed() == FAST_LOCKS
+    *pip, form, lint, types, tests = tree.called()
+    assert all(call.startswith("-m pip ") and "--editable" not in call for call in pip)
+    assert (form, lint) == ("ruff format --check .", "ruff check .")
+    assert types.startswith("mypy ")
+    assert tests.startswith("-m pytest --fast ")
+    assert tests.endswith("| pure=")
+
+
+def test_a_fast_test_may_be_of_some_files(tree: Tree) -> None:
+    status, output = tree.dev("test", "--fast", "tests/routing", "-k", "a", JAVA_HOME="/nowhere")
+    assert status == 0, output
+    assert tree.installed() == FAST_LOCKS
+    assert tree.called()[-1].startswith("-m pytest --fast tests/routing -k a |")
+
+
+def test_types_of_the_audit_are_checked_where_pyspark_is(tree: Tree) -> None:
+    status, output = tree.dev("check")
+    assert status == 0
+    assert "types of spark_jobs/ are not checked" in output
+    assert "--exclude" in tree.called()[-1]
+    (tree.folder / ".venv" / "requirements-audit.lock").touch()
+    assert tree.dev("check") == (0, "")
+    assert tree.called()[-1].strip() == "mypy"
+
+
+def test_the_whole_suite_has_all_that_a_test_needs(tree: Tree) -> None:
+    java = str(tree.folder / ".venv")
+    status, output = tree.dev("test", JAVA_HOME=java, TIDEGATE_MYSQLD="")
+    assert status == 0, output
+    assert tree.installed() == FAST_LOCKS | {"requirements-audit.lock"}
+    called = tree.called()
+    assert "install-mysql " in called
+    assert any(call.startswith("scripts/compile_in_place.py |") for call in called)
+    assert called[-1].startswith("-m pytest ")
+    assert "--fast" not in called[-1]
+
+
 def test_the_help_names_every_command(tree: Tree) -> None:
     status, output = tree.dev("help")
     assert status == 0
+    first = output.partition("\n\n")[2].splitlines()[0]
+    assert first.startswith("  test --fast ")
     for command in ("demo", "test", "bench", "chaos", "audit", "check", "format", "install"):
         assert f"\n  {command} " in output
     status, output = tree.dev("nonsense")

@@ -7,11 +7,13 @@ import pytest
 from routing.consistency.decision import Level
 from tests.chaos.campaign import Campaign, Plan
 from tests.real_mysql.cluster import find_mysqld
+from tests.support.services import needs
 
 pytestmark = pytest.mark.real_mysql
 
 
 @pytest.fixture
+@needs("real_mysql")
 def mysqld() -> Path:
     found = find_mysqld()
     if found is None:

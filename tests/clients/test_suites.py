@@ -7,9 +7,11 @@ import pytest
 from tests.clients.run import SUITES, run
 from tests.clients.stage import Stage, stage
 from tests.real_mysql.template import find_mysqld
+from tests.support.services import needs
 
 
 @pytest.fixture(scope="module")
+@needs("real_mysql")
 def on() -> Iterator[Stage]:
     if find_mysqld() is None:
         pytest.skip("no mysqld 9: run scripts/install-mysql, or name one in TIDEGATE_MYSQLD")

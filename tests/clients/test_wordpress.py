@@ -9,6 +9,7 @@ from proxy.config import load
 from tests.clients.wordpress.runs import Seen, Way, run, ways
 from tests.clients.wordpress.site import prepare
 from tests.real_mysql.cluster import Cluster, find_mysqld
+from tests.support.services import needs
 
 WAYS = ways()
 GOOD, PROVED = Way("Tidegate", ""), Way("Tidegate", "", stale=True)
@@ -31,6 +32,7 @@ def test_a_stale_page_counts_where_none_may_be_and_is_needed_where_some_must() -
 
 
 @pytest.fixture(scope="module")
+@needs("real_mysql")
 def cluster() -> Iterator[Cluster]:
     mysqld = find_mysqld()
     if mysqld is None:

@@ -8,9 +8,11 @@ from tests.differential.arena import Arena
 from tests.differential.schema import prepare_cluster
 from tests.real_mysql.cluster import Cluster, find_mysqld
 from tests.real_mysql.running_proxy import RunningProxy
+from tests.support.services import needs
 
 
 @pytest.fixture(scope="module")
+@needs("real_mysql")
 def cluster() -> Iterator[Cluster]:
     """A primary and two replicas with the accounts of the sessions."""
     mysqld = find_mysqld()

@@ -8,6 +8,7 @@ import pytest
 
 from tests.real_mysql.cluster import Cluster, find_mysqld
 from tests.real_mysql.running_proxy import RunningProxy
+from tests.support.services import needs
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
@@ -15,6 +16,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 @pytest.fixture(scope="session")
+@needs("real_mysql")
 def cluster() -> Iterator[Cluster]:
     """One cluster for the whole run. Each test finds it healed, each module finds `app` empty."""
     mysqld = find_mysqld()

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_jobs.spark_session import start_spark, what_is_missing
+from tests.support.services import needs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
 @pytest.fixture(scope="session")
+@needs("spark")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
     missing = what_is_missing()
     if missing:

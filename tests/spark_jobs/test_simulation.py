@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+pytest.importorskip("pyspark")
+
 from protocol.gtid import GtidSet
 from spark_jobs.segments import find_segments
 from spark_jobs.verdict import Finding, Lapse, Verdict

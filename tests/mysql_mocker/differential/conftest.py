@@ -12,12 +12,14 @@ from tests.real_mysql.cluster import RealServer, find_mysqld
 from tests.real_mysql.scratch import ScratchFolder
 from tests.real_mysql.template import data_template
 from tests.support.background_cluster import BackgroundCluster
+from tests.support.services import needs
 
 _FORGETFUL = ("--innodb-flush-method=nosync", "--innodb-doublewrite=OFF")
 """Definitions are made anew for many sessions, and none has to outlive the machine."""
 
 
 @pytest.fixture(scope="module")
+@needs("real_mysql")
 def real() -> Iterator[RealServer]:
     """A server alone, with the sessions' account."""
     mysqld = find_mysqld()

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+pytest.importorskip("pyspark")
+
 from spark_jobs.day import Hours
 from spark_jobs.segments import find_segments
 from spark_jobs.verdict import Lapse

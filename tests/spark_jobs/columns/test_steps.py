@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+pytest.importorskip("pyspark")
+
 from tests.spark_jobs.columns.test_agreement import Compared
 from tests.spark_jobs.routing_log import UUID, Run
 
