@@ -2,11 +2,13 @@
 
 import os
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from scripts import compile_in_place
+from tests.support import scheduling
 from tests.support.services import SERVICES, hide, services
 
 if not compile_in_place.fresh():
@@ -14,20 +16,27 @@ if not compile_in_place.fresh():
     os.environ["TIDEGATE_PURE"] = "1"
 
 
+TESTS = Path(__file__).parent
+
 # A test that is slow on a busy machine is not wrong.
 _patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("usual", _patient)
 settings.register_profile("deep", _patient, max_examples=2_000)
+settings.register_profile("fast", _patient, max_examples=30)  # of the usual 100
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--deep", action="store_true", help="run the slow suites too")
+    parser.addoption(
+        "--plain", action="store_true", help="run what is worth a run on plain modules, too"
+    )
     parser.addoption("--fast", action="store_true", help="leave out MySQL's server and Spark")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("deep" if config.getoption("--deep") else "usual")
     if config.getoption("--fast"):
+        settings.load_profile("fast")
         hide()
 
 
@@ -54,10 +63,30 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         elsewhere |= SERVICES
     if protocol.compiled():
         elsewhere.add("plain")
-    left = [item for item in items if elsewhere.intersection(item.keywords)]
+    plain = config.getoption("--plain")
+    left, wanted = [], []
+    for item in items:
+        out = elsewhere.intersection(item.keywords) or (plain and not _is_plain(item))
+        (left if out else wanted).append(item)
     if left:
         config.hook.pytest_deselected(items=left)
-        items[:] = [item for item in items if not elsewhere.intersection(item.keywords)]
+        items[:] = wanted
+    if hasattr(config, "workerinput"):  # one of several processes
+        items[:] = scheduling.ordered(items)
+
+
+def _is_plain(item: pytest.Item) -> bool:
+    """Whether a test is run on plain modules, too: one of the lower packages, or marked so."""
+    folder = item.path.relative_to(TESTS).parts[0]
+    return folder in ("protocol", "routing") or item.get_closest_marker("plain") is not None
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object | None:
+    """With --dist loadfile, give all tests of Spark to one process."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    return scheduling.Files(config, log)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -156,14 +156,17 @@ def test_types_of_the_audit_are_checked_where_pyspark_is(tree: Tree) -> None:
 
 def test_the_whole_suite_has_all_that_a_test_needs(tree: Tree) -> None:
     java = str(tree.folder / ".venv")
-    status, output = tree.dev("test", JAVA_HOME=java, TIDEGATE_MYSQLD="")
+    status, output = tree.dev("test", JAVA_HOME=java, TIDEGATE_MYSQLD="", TIDEGATE_PURE="")
     assert status == 0, output
     assert tree.installed() == FAST_LOCKS | {"requirements-audit.lock"}
     called = tree.called()
     assert "install-mysql " in called
     assert any(call.startswith("scripts/compile_in_place.py |") for call in called)
-    assert called[-1].startswith("-m pytest ")
-    assert "--fast" not in called[-1]
+    plain, whole = called[-2:]
+    assert plain.startswith("-m pytest -q -n 2 --plain ")
+    assert plain.endswith("| pure=1")
+    assert whole.startswith("-m pytest -n ")
+    assert "--fast" not in whole
 
 
 def test_the_help_names_every_command(tree: Tree) -> None:

@@ -1,0 +1,42 @@
+"""Files are run whole, long ones first, and Spark's in one process."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.scheduling import Files, ordered
+from tests.support.services import services
+
+
+def of_spark() -> None:
+    """Stands for a test."""
+
+
+@pytest.fixture
+def items(request: pytest.FixtureRequest) -> list[pytest.Item]:
+    """One file without a service, then one of a server, then one of Spark; the first once more."""
+
+    def item(file: str, marker: str | None = None) -> pytest.Item:
+        made = pytest.Function.from_parent(request.node.parent, name="of_spark", callobj=of_spark)
+        made.path = Path(file)
+        if marker:
+            made.add_marker(marker)
+        return made
+
+    return [
+        *(item("plain.py"), item("server.py", "real_mysql"), item("server.py")),
+        *(item("spark.py"), item("spark.py", "spark"), item("plain.py")),
+    ]
+
+
+def test_what_takes_long_begins_first(items: list[pytest.Item]) -> None:
+    assert services(items[4]) == {"spark"}
+    names = [item.path.stem for item in ordered(items)]
+    assert names == ["spark", "spark", "server", "server", "plain", "plain"]
+
+
+def test_one_process_has_the_tests_of_spark() -> None:
+    split = object.__new__(Files)._split_scope
+    assert split("tests/spark_jobs/test_take.py::test_a") == "tests/spark_jobs/"
+    assert split("tests/spark_jobs/columns/test_sets.py::test_b") == "tests/spark_jobs/"
+    assert split("tests/proxy/test_tls.py::test_c[1]") == "tests/proxy/test_tls.py"
