@@ -147,8 +147,11 @@ def test_a_fast_test_may_be_of_some_files(tree: Tree) -> None:
 def test_types_of_the_audit_are_checked_where_pyspark_is(tree: Tree) -> None:
     status, output = tree.dev("check")
     assert status == 0
+    assert tree.installed() == FAST_LOCKS
+    called = tree.called()
+    assert not any("--editable" in call or "compile_in_place" in call for call in called)
     assert "types of spark_jobs/ are not checked" in output
-    assert "--exclude" in tree.called()[-1]
+    assert "--exclude" in called[-1]
     (tree.folder / ".venv" / "requirements-audit.lock").touch()
     assert tree.dev("check") == (0, "")
     assert tree.called()[-1].strip() == "mypy"
